@@ -1,0 +1,43 @@
+# What a newcomer types. Every target sets up what it needs in .venv; later runs start in seconds.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+
+.PHONY: help setup up test lint format generate bench clean
+help:            ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+
+setup: $(READY)  ## set up .venv and nothing else
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints.txt --editable '.[server,gateway,dev]'
+	touch $@
+
+up: $(READY)     ## run the control plane: server, gateway, ready for a task (ARGS="--executor URL ...")
+	taskyard up $(ARGS)
+
+test: $(READY)   ## all the tests (ARGS="-k name ...")
+	pytest $(ARGS)
+
+lint: $(READY)   ## style, types, layers, proto rules, stale generated code
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+	tools/generate.sh --check
+
+format: $(READY) ## let ruff rewrite what it can
+	ruff check --fix .
+	ruff format .
+
+generate: $(READY) ## stubs and the gateway's descriptor set from proto/
+	tools/generate.sh
+
+bench: $(READY)  ## what the core costs
+	python bench/core.py $(ARGS)
+
+clean:           ## remove everything that make made
+	rm -rf $(VENV) third_party dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

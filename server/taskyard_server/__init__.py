@@ -1,0 +1,1 @@
+"""The server of Taskyard: a control plane that queues, leases and tracks tasks."""

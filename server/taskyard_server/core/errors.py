@@ -1,0 +1,85 @@
+"""What the core refuses, and the word for each refusal.
+
+The words are the `code` of DESIGN's error table. How a code becomes a gRPC status or an HTTP body is decided in
+`interceptors/errors.py` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from .task import Task
+
+
+class Refusal(Exception):
+    """A command that was refused and changed nothing (an admission refusal keeps the rejected task, see there)."""
+
+    code: ClassVar[str]
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, details: Mapping[str, str | float] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details or {}
+
+
+class BadRequest(Refusal):
+    """The request itself is wrong; the message names the field."""
+
+    code = "bad_request"
+
+
+class BatchTooLarge(Refusal):
+    """More tasks than `maxBatchSize` in one batch (scheduler-reference, Batch Validation)."""
+
+    code = "batch_too_large"
+
+
+class TooLarge(Refusal):
+    """`params` or `result` over `maxPayloadBytes`."""
+
+    code = "too_large"
+
+
+class NotFound(Refusal):
+    """No such task, host or batch, or no longer retained."""
+
+    code = "not_found"
+
+
+class Conflict(Refusal):
+    """The thing exists, but its state does not allow the command."""
+
+    code = "conflict"
+
+
+class LeaseLost(Refusal):
+    """A report whose lease has ended: its fencing token is no longer the task's."""
+
+    code = "lease_lost"
+
+
+class QueueFull(Refusal):
+    """Admission refused the task, which is kept as `rejected` (scheduler-reference, Queue Full Response)."""
+
+    code = "queue_full"
+    retryable = True
+
+    def __init__(self, message: str, details: Mapping[str, str | float], task: Task) -> None:
+        super().__init__(message, details)
+        self.task = task
+
+
+class Unavailable(Refusal):
+    """The engine takes no such command now, for example while it drains."""
+
+    code = "unavailable"
+    retryable = True
+
+
+class NotYetSupported(Refusal):
+    """A documented field or call whose behaviour is not built yet."""
+
+    code = "unimplemented"

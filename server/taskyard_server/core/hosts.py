@@ -1,0 +1,111 @@
+"""Runtime hosts: who may be handed tasks, which tasks, and when they were last heard of.
+
+The registry is the minimum that leases need (runtime-host-model, RuntimeHost). It hands out nothing by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from .errors import NotFound
+
+if TYPE_CHECKING:
+    from .leases import Lease
+
+
+class Tabs(Enum):
+    """Which tasks a host takes with regard to `tabId`."""
+
+    ANY = auto()
+    ONLY = auto()
+    OR_PLAIN = auto()
+    """Tasks with a tab, and those that ask for nothing at all."""
+
+
+class HostProfile(NamedTuple):
+    """What decides whether a host may run a task. Hosts of equal profile share the ready queue's look-up."""
+
+    capabilities: frozenset[str] = frozenset()
+    project: str | None = None
+    actions: frozenset[str] | None = None
+    tabs: Tabs = Tabs.ANY
+
+    def may_run(self, project: str | None, action: str, requires: frozenset[str], has_tab: bool) -> bool:
+        """Whether a task of this kind may be handed to such a host (DESIGN, Claim order)."""
+        return (
+            requires <= self.capabilities
+            and (self.project is None or self.project == project)
+            and (self.actions is None or action in self.actions)
+            and (has_tab or self.tabs is Tabs.ANY or (self.tabs is Tabs.OR_PLAIN and not requires))
+        )
+
+
+TAB_EXECUTOR: Final = HostProfile(tabs=Tabs.ONLY)
+TAB_EXECUTOR_ALONE: Final = HostProfile(tabs=Tabs.OR_PLAIN)
+"""The built-in executor, while runtime hosts are online and while there are none (DESIGN, The tab executor)."""
+
+
+class Host:
+    """One registered host and the leases that it holds, by task id."""
+
+    __slots__ = ("built_in", "display_name", "id", "last_heartbeat_at", "leases", "profile", "registered_at")
+
+    def __init__(self, host_id: str, now: float) -> None:
+        self.id = host_id
+        self.display_name = host_id
+        self.profile = HostProfile()
+        self.built_in = False
+        self.registered_at = now
+        self.last_heartbeat_at = now
+        self.leases: dict[str, Lease] = {}
+
+
+class Hosts:
+    """The registry. `heard_at` is when any runtime host, not a built-in one, was last heard of."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, Host] = {}
+        self._heard_at = float("-inf")
+
+    def register(
+        self, now: float, host_id: str, display_name: str | None, profile: HostProfile, built_in: bool
+    ) -> Host:
+        """Make or replace a host; `registered_at` and its leases stay (runtime-host-model, Behavior Rules 1)."""
+        host = self._hosts.get(host_id)
+        if host is None:
+            host = self._hosts[host_id] = Host(host_id, now)
+        host.display_name = display_name or host_id
+        host.profile = profile
+        host.built_in = built_in
+        self.heard(now, host)
+        return host
+
+    def get(self, host_id: str) -> Host:
+        """The host; raises `NotFound` for one that is not registered."""
+        host = self._hosts.get(host_id)
+        if host is None:
+            raise NotFound("runtime host not found")
+        return host
+
+    def heard(self, now: float, host: Host) -> None:
+        """Every call of a host counts as a sign of life."""
+        host.last_heartbeat_at = now
+        if not host.built_in:
+            self._heard_at = now
+
+    def remove(self, host: Host) -> None:
+        """Forget a host whose leases were ended."""
+        del self._hosts[host.id]
+        self._heard_at = max(
+            (other.last_heartbeat_at for other in self._hosts.values() if not other.built_in),
+            default=float("-inf"),
+        )
+
+    def any_online(self, now: float, timeout_secs: float) -> bool:
+        """Whether at least one runtime host is online."""
+        return now - self._heard_at <= timeout_secs
+
+    def __iter__(self) -> Iterator[Host]:
+        return iter(self._hosts.values())

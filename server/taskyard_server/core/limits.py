@@ -1,0 +1,23 @@
+"""The figures that bound the scheduler, as one immutable value (scheduler-reference, Scheduler Config)."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Counts are tasks, times are seconds. `Scheduler.reconfigure` takes a new one at any time."""
+
+    max_queue_size: int = 1000
+    max_per_agent: int = 100
+    max_inflight: int = 20
+    max_per_agent_inflight: int = 10
+    result_ttl_secs: float = 300.0
+    max_retained_tasks: int = 200_000
+    default_deadline_secs: float = 60.0
+    lease_secs: float = 60.0
+    max_deliveries: int = 5
+    heartbeat_timeout_secs: float = 60.0
+
+
+MAX_LEASE_SECS = 3600.0
+"""The longest lease that a host may ask for (DESIGN, Leases)."""

@@ -1,0 +1,242 @@
+"""Exactly the tasks that may be claimed now, in claim order.
+
+The order (DESIGN, Claim order; scheduler-architecture, TaskQueue): among the agents with a task that the host may run,
+the one with the fewest in-flight tasks, ties to the one served longest ago; within it the lower `priority`, then the
+earlier submission.
+
+Tasks lie in buckets by what a host must match, and within a bucket in one lane an agent. A bucket's heap orders its
+lanes by their agent's rank. A claim worsens a rank, a task that leaves flight improves it. What improves is entered at
+once into every bucket where the agent waits; what worsens is mended when it comes to the top. So each waiting lane has
+an entry that is no worse than its rank, and a top entry that equals its rank is the true minimum: a claim costs
+O(eligible buckets + log n) and equals the choice of brute force.
+
+This file knows nothing of states, leases or time.
+"""
+
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Final
+
+from .agents import Agent
+from .hosts import HostProfile
+from .task import Task
+
+# A rank is one integer: in-flight tasks above, when the agent was last served below. Agents that were never served
+# come before all that were, in the order of their arrival. No two agents ever have the same rank.
+ONE_IN_FLIGHT: Final = 1 << 48
+SERVED: Final = 1 << 47
+
+MAX_CACHED_PROFILES: Final = 1024
+FEW: Final = 64
+
+Kind = tuple[str | None, str, frozenset[str], bool]
+"""What a host must match: project, action, requires, and whether there is a tab."""
+
+
+class Lane:
+    """The ready tasks of one agent in one bucket, as a heap by priority and submission.
+
+    A task that leaves from the middle stays in the heap as a dead entry until it reaches the top, or until most entries
+    are dead. `entries` are the ranks under which the bucket's heap holds this lane, the best one last; there is at most
+    one for each number of in-flight tasks.
+    """
+
+    __slots__ = ("agent", "bucket", "entries", "heap", "size")
+
+    def __init__(self, agent: Agent, bucket: "Bucket") -> None:
+        self.agent = agent
+        self.bucket = bucket
+        self.heap: list[tuple[int, int, Task]] = []
+        self.size = 0
+        self.entries: list[int] = []
+
+    def __lt__(self, other: "Lane") -> bool:
+        """Never decides an order: ranks are unique."""
+        return False
+
+    def head(self) -> Task:
+        """The task that leaves first. The lane must hold one."""
+        return self.heap[0][2]
+
+    def bury(self) -> None:
+        """Drop dead entries: those on top always, all of them once they are the most."""
+        heap = self.heap
+        if len(heap) > 2 * self.size + FEW:
+            # A task that left and came back can stand in the heap twice.
+            self.heap = heap = list({entry[1]: entry for entry in heap if entry[2].lane is self}.values())
+            heapify(heap)
+        while heap and heap[0][2].lane is not self:
+            heappop(heap)
+
+
+class Bucket:
+    """The lanes of all tasks of one kind, in a heap by their agents' rank.
+
+    `waiting` counts the lanes that hold a task, `lanes` all that the heap holds.
+    """
+
+    __slots__ = ("heap", "kind", "lanes", "waiting")
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.heap: list[tuple[int, Lane]] = []
+        self.waiting = 0
+        self.lanes = 0
+
+    def enter(self, lane: Lane) -> None:
+        """Hold the lane under its agent's rank, which is better than that of any entry it has."""
+        rank = lane.agent.rank
+        if not lane.entries:
+            self.lanes += 1
+            if self.lanes > 2 * self.waiting + FEW:
+                self._drop_empty()
+        lane.entries.append(rank)
+        heappush(self.heap, (rank, lane))
+
+    def front(self) -> Lane | None:
+        """The lane whose agent comes first, or None if no task waits here."""
+        heap = self.heap
+        while self.waiting:
+            entry, lane = heap[0]
+            rank = lane.agent.rank
+            if entry == rank and lane.size:
+                return lane
+            entries = lane.entries
+            entries.pop()
+            if lane.size and (not entries or rank < entries[-1]):
+                entries.append(rank)
+                heapreplace(heap, (rank, lane))
+                continue
+            heappop(heap)
+            if not lane.size and not entries:
+                self._forget(lane)
+        return None
+
+    def close(self) -> None:
+        """Forget every lane of a bucket where nothing waits."""
+        self._drop_empty()
+
+    def _drop_empty(self) -> None:
+        """Keep each waiting lane once, under its agent's present rank, and forget the others."""
+        lanes = {lane: None for _, lane in self.heap}
+        self.heap.clear()
+        for lane in lanes:
+            lane.entries.clear()
+            if lane.size:
+                lane.entries.append(lane.agent.rank)
+                self.heap.append((lane.agent.rank, lane))
+            else:
+                self._forget(lane)
+        heapify(self.heap)
+
+    def _forget(self, lane: Lane) -> None:
+        self.lanes -= 1
+        del lane.agent.lanes[self]
+
+
+class ReadyQueue:
+    """The front door of this file. It owns each agent's `rank`, `lanes` and `inflight`."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[Kind, Bucket] = {}
+        self._eligible: dict[HostProfile, list[Bucket]] = {}
+        self._turns = 0
+
+    def new_agent(self, agent_id: str) -> Agent:
+        """An agent that was never served."""
+        self._turns += 1
+        return Agent(agent_id, self._turns)
+
+    def add(self, task: Task) -> None:
+        """Make a task claimable. One that comes back takes its old place."""
+        options = task.options
+        kind = (options.project, task.action, options.requires, task.tab_id is not None)
+        bucket = self._buckets.get(kind) or self._open(kind)
+        agent = task.agent
+        lane = agent.lanes.get(bucket)
+        if lane is None:
+            lane = agent.lanes[bucket] = Lane(agent, bucket)
+        task.lane = lane
+        heappush(lane.heap, (task.priority, task.seq, task))
+        lane.size += 1
+        if lane.size == 1:
+            bucket.waiting += 1
+            if not lane.entries or agent.rank < lane.entries[-1]:
+                bucket.enter(lane)
+
+    def remove(self, task: Task) -> None:
+        """Take out a task that is in the queue, whatever its place."""
+        lane = task.lane
+        assert lane is not None
+        task.lane = None
+        lane.size -= 1
+        if not lane.size:
+            lane.bucket.waiting -= 1
+        lane.bury()
+
+    def first(self, profile: HostProfile, max_per_agent: int) -> Lane | None:
+        """The lane whose head such a host gets next, or None if there is none under the agents' limit."""
+        best: Lane | None = None
+        for bucket in self._eligible.get(profile) or self._select(profile):
+            lane = bucket.front()
+            if lane is None:
+                continue
+            if (
+                best is None
+                or lane.agent.rank < best.agent.rank
+                or (lane.agent is best.agent and lane.heap[0] < best.heap[0])
+            ):
+                best = lane
+        if best is None or best.agent.inflight >= max_per_agent:
+            return None
+        return best
+
+    def take(self, lane: Lane) -> Task:
+        """Hand out the head of a lane, and serve its agent."""
+        task = heappop(lane.heap)[2]
+        task.lane = None
+        lane.size -= 1
+        if not lane.size:
+            lane.bucket.waiting -= 1
+        if len(lane.heap) != lane.size:
+            lane.bury()
+        self._turns += 1
+        agent = lane.agent
+        agent.inflight += 1
+        agent.rank = agent.inflight * ONE_IN_FLIGHT + SERVED + self._turns
+        return task
+
+    def landed(self, agent: Agent) -> None:
+        """One of the agent's tasks left flight: the agent moves ahead in every bucket where it waits."""
+        agent.inflight -= 1
+        agent.rank = rank = agent.rank - ONE_IN_FLIGHT
+        for lane in agent.lanes.values():
+            if lane.size and rank < lane.entries[-1]:
+                lane.bucket.enter(lane)
+
+    def has_work_for(self, profile: HostProfile) -> bool:
+        """Whether any task waits that such a host may run, limits aside."""
+        return any(bucket.waiting for bucket in self._eligible.get(profile) or self._select(profile))
+
+    def _open(self, kind: Kind) -> Bucket:
+        if len(self._buckets) > 2 * sum(1 for bucket in self._buckets.values() if bucket.waiting) + FEW:
+            self._sweep()
+        bucket = self._buckets[kind] = Bucket(kind)
+        for profile, buckets in self._eligible.items():
+            if profile.may_run(*kind):
+                buckets.append(bucket)
+        return bucket
+
+    def _sweep(self) -> None:
+        """Drop the buckets where nothing waits: kinds are made up by callers."""
+        for kind, bucket in list(self._buckets.items()):
+            if not bucket.waiting:
+                bucket.close()
+                del self._buckets[kind]
+        self._eligible.clear()
+
+    def _select(self, profile: HostProfile) -> list[Bucket]:
+        if len(self._eligible) >= MAX_CACHED_PROFILES:
+            self._eligible.clear()
+        buckets = [bucket for bucket in self._buckets.values() if profile.may_run(*bucket.kind)]
+        self._eligible[profile] = buckets
+        return buckets

@@ -1,0 +1,57 @@
+"""The scheduler's figures: the counters that it keeps, and the snapshot that it hands out.
+
+Counters follow scheduler-reference, Metrics Fields, and DESIGN, Figures: submitted = completed + failed + cancelled +
+live, always; `expired` and `evicted` tasks are counted elsewhere too.
+"""
+
+from dataclasses import dataclass
+
+from .limits import Limits
+
+
+@dataclass(slots=True)
+class Counters:
+    """Counts of tasks since the start, and the sum behind the average dispatch latency."""
+
+    submitted: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    rejected: int = 0
+    expired: int = 0
+    dispatched: int = 0
+    dispatch_latency_secs: float = 0.0
+    late_reports: int = 0
+    evicted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStats:
+    """One agent's share: tasks waiting and in flight now, and its counters."""
+
+    queued: int
+    inflight: int
+    submitted: int
+    completed: int
+    failed: int
+    cancelled: int
+    rejected: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """The figures of one moment. `limited_by` names the configuration key that tasks wait for while hosts are free."""
+
+    queued: int
+    inflight: int
+    retained: int
+    limited_by: str | None
+    counters: Counters
+    limits: Limits
+    agents: dict[str, AgentStats]
+
+    @property
+    def avg_dispatch_latency_ms(self) -> float:
+        """Milliseconds from queue entry to hand-out, averaged over all hand-outs; 0 before the first."""
+        dispatched = self.counters.dispatched
+        return self.counters.dispatch_latency_secs / dispatched * 1000 if dispatched else 0.0

@@ -1,0 +1,169 @@
+"""The task record, its states, and the one table of legal transitions.
+
+This file knows nothing of queues, leases or hosts beyond holding a reference to them. Whoever changes `state` goes
+through `Scheduler`, which consults `LEGAL`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from .agents import Agent
+    from .leases import Lease
+    from .ready_queue import Lane
+
+
+class TaskState(StrEnum):
+    """Where a task stands; the values are the documented words (scheduler-reference, Task States)."""
+
+    PENDING = "pending"
+    QUEUED = "queued"
+    ASSIGNED = "assigned"
+    RUNNING = "running"
+    PAUSED = "paused"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REJECTED = "rejected"
+
+
+TERMINAL: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED, TaskState.REJECTED})
+IN_FLIGHT: Final = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
+
+# From each state, where a task may go next. A new task enters as pending, queued or rejected. Of the terminal states
+# only `failed` can be left again, while the task is retained: by resume, resolve, or cancel.
+LEGAL: Final[dict[TaskState, frozenset[TaskState]]] = {
+    TaskState.PENDING: frozenset({TaskState.QUEUED, TaskState.FAILED, TaskState.CANCELLED}),
+    TaskState.QUEUED: frozenset({TaskState.ASSIGNED, TaskState.FAILED, TaskState.CANCELLED}),
+    TaskState.ASSIGNED: frozenset(
+        {
+            TaskState.RUNNING,
+            TaskState.QUEUED,
+            TaskState.PENDING,
+            TaskState.PAUSED,
+            TaskState.DONE,
+            TaskState.FAILED,
+            TaskState.CANCELLED,
+        }
+    ),
+    TaskState.RUNNING: frozenset(
+        {
+            TaskState.QUEUED,
+            TaskState.PENDING,
+            TaskState.PAUSED,
+            TaskState.DONE,
+            TaskState.FAILED,
+            TaskState.CANCELLED,
+        }
+    ),
+    TaskState.PAUSED: frozenset({TaskState.QUEUED, TaskState.DONE, TaskState.CANCELLED}),
+    TaskState.FAILED: frozenset({TaskState.QUEUED, TaskState.DONE, TaskState.CANCELLED}),
+    TaskState.DONE: frozenset(),
+    TaskState.CANCELLED: frozenset(),
+    TaskState.REJECTED: frozenset(),
+}
+
+
+class TaskOptions(NamedTuple):
+    """What few submitters set. One shared default instance costs the other tasks nothing."""
+
+    callback_url: str | None = None
+    project: str | None = None
+    requires: frozenset[str] = frozenset()
+    labels: tuple[tuple[str, str], ...] = ()
+    batch_id: str | None = None
+    traceparent: str | None = None
+
+
+NO_OPTIONS: Final = TaskOptions()
+
+
+class Submission(NamedTuple):
+    """What an agent asks for (scheduler-reference, Submit A Task). `deadline` is absolute; None takes the default."""
+
+    agent_id: str
+    action: str
+    tab_id: str | None = None
+    ref: str | None = None
+    params: bytes | None = None
+    priority: int = 0
+    deadline: float | None = None
+    options: TaskOptions = NO_OPTIONS
+
+
+class Task:
+    """One accepted (or rejected) task.
+
+    Handed out live: readers outside the core read it at once, and never write it. Times are seconds on the core's
+    clock; `seq` is the order of submission.
+    """
+
+    __slots__ = (
+        "action",
+        "agent",
+        "completed_at",
+        "created_at",
+        "deadline",
+        "deliveries",
+        "error",
+        "id",
+        "lane",
+        "lease",
+        "options",
+        "params",
+        "position",
+        "priority",
+        "queued_at",
+        "ref",
+        "result",
+        "seq",
+        "started_at",
+        "state",
+        "tab_id",
+        "token",
+    )
+
+    def __init__(
+        self,
+        task_id: str,
+        seq: int,
+        agent: Agent,
+        asked: Submission,
+        now: float,
+        deadline: float,
+        state: TaskState,
+    ) -> None:
+        self.id = task_id
+        self.seq = seq
+        self.agent = agent
+        _, self.action, self.tab_id, self.ref, self.params, self.priority, _, self.options = asked
+        self.state = state
+        self.created_at = self.queued_at = now
+        self.deadline = deadline
+        self.started_at: float | None = None
+        self.completed_at: float | None = None
+        self.result: bytes | None = None
+        self.error: str | None = None
+        self.position: int | None = None
+        self.lease: Lease | None = None
+        self.lane: Lane | None = None
+        self.token = 0
+        self.deliveries = 0
+
+    def __lt__(self, other: Task) -> bool:
+        """Never decides an order: heaps compare tasks only where two entries belong to the same task."""
+        return False
+
+    @property
+    def agent_id(self) -> str:
+        """The agent that submitted the task."""
+        return self.agent.id
+
+    @property
+    def latency_ms(self) -> int | None:
+        """Milliseconds from the first start to the end; None while either is missing."""
+        if self.started_at is None or self.completed_at is None:
+            return None
+        return round((self.completed_at - self.started_at) * 1000)

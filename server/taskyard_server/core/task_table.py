@@ -1,0 +1,58 @@
+"""Every task that the scheduler knows, in order of submission: found by id, walked from any point.
+
+An id is `tsk_` and 128 bits in hex: milliseconds, the order of submission, and entropy. The order in it leads to a
+page of some thousand tasks. Pages keep each dict small, so that none is ever resized for long, and let a listing start
+anywhere without a walk from the beginning.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from .task import Task
+
+ENTROPY_BITS: Final = 40
+
+# Of the ten hex digits of the order, all but the last three name the page.
+PAGE: Final = slice(16, 23)
+
+
+class TaskTable:
+    """The tasks, and the source of their ids. `entropy` returns 40 random bits."""
+
+    def __init__(self, entropy: Callable[[], int]) -> None:
+        self._pages: dict[str, dict[str, Task]] = {}
+        self._entropy = entropy
+        self._last_seq = 0
+
+    def next_id(self, now: float) -> tuple[str, int]:
+        """An id that no other task has, and its order of submission."""
+        self._last_seq = seq = self._last_seq + 1
+        return f"tsk_{int(now * 1000) << 80 | seq << 40 | self._entropy():032x}", seq
+
+    def add(self, task: Task) -> None:
+        """Keep a task under an id from `next_id`."""
+        page = self._pages.get(task.id[PAGE])
+        if page is None:
+            page = self._pages[task.id[PAGE]] = {}
+        page[task.id] = task
+
+    def remove(self, task: Task) -> None:
+        """Forget a task that is in the table."""
+        page = self._pages[task.id[PAGE]]
+        del page[task.id]
+        if not page:
+            del self._pages[task.id[PAGE]]
+
+    def get(self, task_id: str) -> Task | None:
+        """The task of this id, or None."""
+        page = self._pages.get(task_id[PAGE])
+        return None if page is None else page.get(task_id)
+
+    def after(self, seq: int) -> Iterator[Task]:
+        """The tasks submitted after `seq`, in order. The table must not change meanwhile."""
+        first = f"{seq:010x}"[:7]
+        for name, page in self._pages.items():
+            if name == first:
+                yield from (task for task in page.values() if task.seq > seq)
+            elif name > first:
+                yield from page.values()

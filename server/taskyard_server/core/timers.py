@@ -1,0 +1,64 @@
+"""What comes due when: deadlines and leases, in ticks of an eighth of a second.
+
+A tick never comes before the time it stands for, and at most an eighth of a second after it. Items of one tick share
+a dict, so that adding and removing are O(1) and a removed item leaves nothing behind; a heap orders the ticks only.
+(A heap of items would keep a finished task in memory until its deadline.)
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, TypeVar
+
+TICKS_PER_SECOND: Final = 8
+
+Item = TypeVar("Item")
+
+
+def tick_of(at: float) -> int:
+    """The tick at which something of the time `at` is due."""
+    return int(at * TICKS_PER_SECOND) + 1
+
+
+class Timers(Generic[Item]):
+    """A set of items, each with the time at which it comes due."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, dict[Item, None]] = {}
+        self._ticks: list[int] = []
+
+    def add(self, at: float, item: Item) -> None:
+        """`item` comes due at `at`."""
+        tick = int(at * TICKS_PER_SECOND) + 1
+        items = self._due.get(tick)
+        if items is None:
+            self._due[tick] = {item: None}
+            heappush(self._ticks, tick)
+        else:
+            items[item] = None
+
+    def remove(self, at: float, item: Item) -> None:
+        """Forget an item that was added for `at`, if it has not been popped."""
+        tick = int(at * TICKS_PER_SECOND) + 1
+        items = self._due.get(tick)
+        if items is not None and items.pop(item, self) is not self and not items:
+            self._drop(tick)
+
+    def next_tick(self) -> int | None:
+        """The earliest tick that holds an item."""
+        ticks = self._ticks
+        while ticks and ticks[0] not in self._due:
+            heappop(ticks)
+        return ticks[0] if ticks else None
+
+    def pop(self, tick: int) -> Item:
+        """Take an item out of a tick that holds one."""
+        items = self._due[tick]
+        item, _ = items.popitem()
+        if not items:
+            self._drop(tick)
+        return item
+
+    def _drop(self, tick: int) -> None:
+        del self._due[tick]
+        if len(self._ticks) > 2 * len(self._due) + 64:
+            self._ticks = list(self._due)
+            heapify(self._ticks)

@@ -1,0 +1,291 @@
+"""The embedded engine: one core scheduler a namespace, driven from one event loop.
+
+Commands run at once, in the order of their calls. What follows from them is done once a turn of the loop, for all
+commands of that turn: waiting claims are served, listeners are told, and the one timer is set to the next time at which
+anything comes due.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import islice
+from typing import Final
+
+import structlog
+
+from taskyard_server.core.errors import NotFound, QueueFull, Refusal
+from taskyard_server.core.hosts import Host, HostProfile
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.limits import Limits
+from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.stats import Stats
+from taskyard_server.core.task import Submission, Task
+
+from .clock import Clock, steady_clock
+from .port import Batch, Listener, TaskFilter, TaskPage
+
+log = structlog.get_logger(__name__)
+
+SCAN: Final = 2_000
+"""So many tasks a listing walks before others get their turn."""
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """A claim that found nothing and waits."""
+
+    host_id: str
+    count: int
+    lease_secs: float | None
+    leases: asyncio.Future[list[Lease]]
+
+
+@dataclass(slots=True, eq=False)
+class Yard:
+    """One namespace: its scheduler, the claims that wait in it, and when it next has something to do."""
+
+    namespace: str
+    scheduler: Scheduler
+    waiters: deque[Waiter] = field(default_factory=deque)
+    due: float | None = None
+    limit_told: set[str] = field(default_factory=set)
+
+
+class MemoryEngine:
+    """Implements `port.Engine`. `seed` makes ids repeatable, for tests."""
+
+    def __init__(self, limits: Limits, clock: Clock | None = None, seed: int | None = None) -> None:
+        self._limits = limits
+        self._clock = clock or steady_clock()
+        self._random = random.Random(seed)
+        self._yards: dict[str, Yard] = {}
+        self._touched: dict[Yard, None] = {}
+        self._listeners: list[Listener] = []
+        self._due: list[tuple[float, str]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    # Commands of agents
+
+    async def submit(self, namespace: str, asked: Submission) -> Task:
+        yard = self._enter(namespace)
+        return yard.scheduler.submit(self._clock(), asked)
+
+    async def submit_batch(self, namespace: str, asked: Sequence[Submission]) -> Batch:
+        yard = self._enter(namespace)
+        now = self._clock()
+        for submission in asked:
+            yard.scheduler.check(now, submission)
+        batch_id = f"bat_{int(now * 1000) << 80 | self._random.getrandbits(80):032x}"
+        outcomes: list[Task | Refusal] = []
+        for submission in asked:
+            options = submission.options._replace(batch_id=batch_id)
+            try:
+                outcomes.append(yard.scheduler.submit(now, submission._replace(options=options)))
+            except QueueFull as refusal:
+                outcomes.append(refusal)
+        return Batch(batch_id, outcomes)
+
+    async def get(self, namespace: str, task_id: str) -> Task:
+        yard = self._yards.get(namespace)
+        if yard is None:
+            raise NotFound("task not found")
+        return yard.scheduler.get(task_id)
+
+    async def list_tasks(self, namespace: str, wanted: TaskFilter, after: int, limit: int) -> TaskPage:
+        yard = self._yards.get(namespace)
+        found: list[Task] = []
+        while yard is not None:
+            walked = list(islice(yard.scheduler.tasks_after(after), SCAN))
+            for task in walked:
+                if wanted.wants(task):
+                    if len(found) == limit:
+                        return TaskPage(found, found[-1].seq)
+                    found.append(copy(task))
+            if len(walked) < SCAN:
+                break
+            after = walked[-1].seq
+            await asyncio.sleep(0)
+        return TaskPage(found, None)
+
+    async def cancel(self, namespace: str, task_id: str) -> Task:
+        yard = self._enter(namespace)
+        return yard.scheduler.cancel(self._clock(), task_id)
+
+    # Commands of hosts
+
+    async def register(
+        self, namespace: str, host_id: str, display_name: str | None, profile: HostProfile, *, built_in: bool = False
+    ) -> Host:
+        yard = self._enter(namespace)
+        return yard.scheduler.register(self._clock(), host_id, display_name, profile, built_in=built_in)
+
+    async def deregister(self, namespace: str, host_id: str) -> None:
+        yard = self._enter(namespace)
+        yard.scheduler.deregister(self._clock(), host_id)
+
+    async def claim(
+        self, namespace: str, host_id: str, count: int = 1, lease_secs: float | None = None, wait_secs: float = 0
+    ) -> list[Lease]:
+        yard = self._enter(namespace)
+        leases = yard.scheduler.claim(self._clock(), host_id, count, lease_secs)
+        if leases or wait_secs <= 0 or self._closed:
+            return leases
+        waiter = Waiter(host_id, count, lease_secs, asyncio.get_running_loop().create_future())
+        yard.waiters.append(waiter)
+        try:
+            await asyncio.wait((waiter.leases,), timeout=wait_secs)
+        except asyncio.CancelledError:
+            self._give_back(yard, waiter)
+            raise
+        finally:
+            if not waiter.leases.done():
+                yard.waiters.remove(waiter)
+        return waiter.leases.result() if waiter.leases.done() else []
+
+    async def renew(
+        self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
+    ) -> Lease:
+        yard = self._enter(namespace)
+        return yard.scheduler.renew(self._clock(), host_id, task_id, token, lease_secs)
+
+    async def start(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
+        yard = self._enter(namespace)
+        return yard.scheduler.start(self._clock(), host_id, task_id, token)
+
+    async def complete(self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:
+        yard = self._enter(namespace)
+        return yard.scheduler.complete(self._clock(), host_id, task_id, token, result)
+
+    async def fail(self, namespace: str, host_id: str, task_id: str, token: int, error: str) -> Task:
+        yard = self._enter(namespace)
+        return yard.scheduler.fail(self._clock(), host_id, task_id, token, error)
+
+    async def release(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
+        yard = self._enter(namespace)
+        return yard.scheduler.release(self._clock(), host_id, task_id, token)
+
+    # Figures, listeners, limits, the end
+
+    async def stats(self, namespace: str) -> Stats:
+        yard = self._yards.get(namespace)
+        scheduler = yard.scheduler if yard else Scheduler(self._limits, lambda: 0)
+        return scheduler.stats()
+
+    def now(self) -> float:
+        return self._clock()
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def reconfigure(self, limits: Limits) -> None:
+        self._limits = limits
+        for yard in self._yards.values():
+            yard.scheduler.reconfigure(limits)
+            self._touch(yard)
+
+    async def close(self) -> None:
+        self._closed = True
+        for yard in self._yards.values():
+            for waiter in yard.waiters:
+                if not waiter.leases.done():
+                    waiter.leases.set_result([])
+        self._settle()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # Once a turn of the loop
+
+    def _enter(self, namespace: str) -> Yard:
+        """The namespace's yard, noted as touched in this turn."""
+        yard = self._yards.get(namespace)
+        if yard is None:
+            yard = self._yards[namespace] = Yard(namespace, self._new_scheduler())
+        self._touch(yard)
+        return yard
+
+    def _new_scheduler(self) -> Scheduler:
+        return Scheduler(self._limits, lambda: self._random.getrandbits(40))
+
+    def _touch(self, yard: Yard) -> None:
+        if not self._touched:
+            asyncio.get_running_loop().call_soon(self._settle)
+        self._touched[yard] = None
+
+    def _settle(self) -> None:
+        """Draw the consequences of everything that this turn's commands did."""
+        touched, self._touched = self._touched, {}
+        for yard in touched:
+            scheduler = yard.scheduler
+            self._serve(yard)
+            if scheduler.transitions:
+                happened, scheduler.transitions = scheduler.transitions, []
+                for listener in self._listeners:
+                    listener(yard.namespace, happened)
+            due = scheduler.next_due()
+            if due != yard.due:
+                yard.due = due
+                if due is not None:
+                    heappush(self._due, (due, yard.namespace))
+        self._arm()
+
+    def _serve(self, yard: Yard) -> None:
+        """Give the claims that wait what has become claimable, first come first served."""
+        waiters = yard.waiters
+        for _ in range(len(waiters)):
+            waiter = waiters.popleft()
+            if waiter.leases.done():
+                continue
+            try:
+                leases = yard.scheduler.claim(self._clock(), waiter.host_id, waiter.count, waiter.lease_secs)
+            except Refusal as refusal:
+                waiter.leases.set_exception(refusal)
+                continue
+            if leases:
+                waiter.leases.set_result(leases)
+            else:
+                waiters.append(waiter)
+        key = yard.scheduler.limited_by
+        if key is not None and key not in yard.limit_told:
+            yard.limit_told.add(key)
+            log.warning("limit_reached", namespace=yard.namespace, raise_key=f"scheduler.{key}")
+
+    def _give_back(self, yard: Yard, waiter: Waiter) -> None:
+        """The caller went away, perhaps in the very turn in which it was served."""
+        if waiter.leases.done() and waiter.leases.exception() is None:
+            for lease in waiter.leases.result():
+                with contextlib.suppress(Refusal):
+                    yard.scheduler.release(self._clock(), waiter.host_id, lease.task.id, lease.token)
+            self._touch(yard)
+
+    def _arm(self) -> None:
+        """Set the timer to the earliest due time of all namespaces."""
+        due = self._due
+        while due and self._yards[due[0][1]].due != due[0][0]:
+            heappop(due)
+        loop = asyncio.get_running_loop()
+        when = loop.time() + due[0][0] - self._clock() if due else None
+        if self._timer is not None:
+            if when is not None and abs(self._timer.when() - when) < 0.001 and not self._timer.cancelled():
+                return
+            self._timer.cancel()
+            self._timer = None
+        if when is not None and not self._closed:
+            self._timer = loop.call_at(when, self._advance)
+
+    def _advance(self) -> None:
+        self._timer = None
+        now = self._clock()
+        for yard in self._yards.values():
+            if yard.due is not None and yard.due <= now:
+                yard.due = None
+                yard.scheduler.advance(now)
+                self._touch(yard)
+        if not self._touched:
+            self._arm()

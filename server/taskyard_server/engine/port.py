@@ -1,0 +1,117 @@
+"""What every engine can do: the scheduler's own commands, awaited.
+
+Each command names the namespace it acts in. Refusals are raised as `core.errors.Refusal`; `Task` and `Lease` objects
+are read before the next await, since the engine goes on changing them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from taskyard_server.core.errors import Refusal
+from taskyard_server.core.events import Transition
+from taskyard_server.core.hosts import Host, HostProfile
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.limits import Limits
+from taskyard_server.core.stats import Stats
+from taskyard_server.core.task import Submission, Task, TaskState
+
+Listener: TypeAlias = Callable[[str, Sequence[Transition]], None]
+"""Called with a namespace and what happened in it, in order, soon after it happened. It must not block or raise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFilter:
+    """Which tasks a listing wants; None wants all (scheduler-reference, List Tasks)."""
+
+    agent_id: str | None = None
+    states: frozenset[TaskState] | None = None
+    batch_id: str | None = None
+
+    def wants(self, task: Task) -> bool:
+        """Whether the task matches every criterion."""
+        return (
+            (self.agent_id is None or task.agent_id == self.agent_id)
+            and (self.states is None or task.state in self.states)
+            and (self.batch_id is None or task.options.batch_id == self.batch_id)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """Part of a listing, in order of submission. `next_after` is where the next page starts, None at the end."""
+
+    tasks: list[Task]
+    next_after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What became of each task of a batch, in order: accepted, or why not."""
+
+    batch_id: str
+    outcomes: list[Task | Refusal]
+
+
+class Engine(Protocol):
+    """The port. Times are seconds; a fencing token is the one of the lease that a call is about."""
+
+    async def submit(self, namespace: str, asked: Submission) -> Task:
+        """Accept one task, or raise `BadRequest`, `QueueFull` or `Unavailable`."""
+
+    async def submit_batch(self, namespace: str, asked: Sequence[Submission]) -> Batch:
+        """Admit tasks one by one as one batch. Raises `BadRequest` for a bad one before any is admitted."""
+
+    async def get(self, namespace: str, task_id: str) -> Task:
+        """The task, or `NotFound`."""
+
+    async def list_tasks(self, namespace: str, wanted: TaskFilter, after: int, limit: int) -> TaskPage:
+        """Up to `limit` matching tasks submitted after the one numbered `after`, as they were when they were read."""
+
+    async def cancel(self, namespace: str, task_id: str) -> Task:
+        """End a task, or raise `NotFound` or `Conflict`."""
+
+    async def register(
+        self, namespace: str, host_id: str, display_name: str | None, profile: HostProfile, *, built_in: bool = False
+    ) -> Host:
+        """Make or replace a host."""
+
+    async def deregister(self, namespace: str, host_id: str) -> None:
+        """Forget a host and requeue its tasks, or raise `NotFound`."""
+
+    async def claim(
+        self, namespace: str, host_id: str, count: int = 1, lease_secs: float | None = None, wait_secs: float = 0
+    ) -> list[Lease]:
+        """Lease up to `count` tasks to a host; with `wait_secs`, wait that long for the first of them."""
+
+    async def renew(
+        self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
+    ) -> Lease:
+        """Prolong a lease, or raise `NotFound` or `LeaseLost`."""
+
+    async def start(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
+        """Report that the task is being executed."""
+
+    async def complete(self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:
+        """Report success."""
+
+    async def fail(self, namespace: str, host_id: str, task_id: str, token: int, error: str) -> Task:
+        """Report failure."""
+
+    async def release(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
+        """Give a task back unexecuted."""
+
+    async def stats(self, namespace: str) -> Stats:
+        """The figures of this moment."""
+
+    def now(self) -> float:
+        """The engine's time, in seconds since the epoch."""
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Be told of every transition from now on; returns the way to end that."""
+
+    def reconfigure(self, limits: Limits) -> None:
+        """Put new limits in force for every namespace."""
+
+    async def close(self) -> None:
+        """Stop timers and let waiting claims go empty-handed."""

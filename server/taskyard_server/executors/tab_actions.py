@@ -1,0 +1,186 @@
+"""The tab executor: a host in the server process that forwards each task to `POST /tabs/{tabId}/action`.
+
+It holds at most `workers` tasks, claims them under leases like any host, and renews those leases while the requests
+run. A task that is cancelled, or whose deadline passes, loses its lease; that tears its request down
+(scheduler-architecture, Cancellation Model and Execution Contract; DESIGN, The tab executor).
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+import structlog
+
+from taskyard_server.core.errors import LeaseLost, NotFound, Refusal
+from taskyard_server.core.events import Transition
+from taskyard_server.core.hosts import TAB_EXECUTOR
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.task import Task
+from taskyard_server.engine.port import Engine
+from taskyard_server.payload import params_to_json, result_from_body
+
+from .tab_resolver import TabNotFound, TabResolver
+
+log = structlog.get_logger(__name__)
+
+HOST_ID: Final = "tab-executor"
+LEASE_SECS: Final = 60.0
+CLAIM_WAIT_SECS: Final = 30.0
+ERROR_CHARS: Final = 1_000
+
+
+class ActionFailed(Exception):
+    """The action did not succeed; the text becomes the task's error."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One task in execution."""
+
+    lease: Lease
+    work: asyncio.Task[None]
+
+
+class TabExecutor:
+    """Forwards the tasks of one namespace. `max_answer_bytes` bounds what is read of an answer."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        resolver: TabResolver,
+        *,
+        workers: int = 4,
+        max_answer_bytes: int = 262_144,
+        namespace: str = "default",
+    ) -> None:
+        self._engine = engine
+        self._resolver = resolver
+        self._namespace = namespace
+        self._max_answer_bytes = max_answer_bytes
+        self._workers = workers
+        self._slot_freed = asyncio.Event()
+        self._runs: dict[str, Run] = {}
+        limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
+        self._http = httpx.AsyncClient(limits=limits, trust_env=False)
+
+    async def run(self) -> None:
+        """Claim and execute until cancelled; then give back what runs."""
+        unsubscribe = self._engine.subscribe(self._on_transitions)
+        await self._engine.register(self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True)
+        renewing = asyncio.create_task(self._renew())
+        try:
+            while True:
+                free = self._workers - len(self._runs)
+                if free:
+                    await self._claim(free)
+                else:
+                    self._slot_freed.clear()
+                    await self._slot_freed.wait()
+        finally:
+            unsubscribe()
+            renewing.cancel()
+            works = [run.work for run in self._runs.values()]
+            for work in works:
+                work.cancel()
+            await asyncio.gather(renewing, *works, return_exceptions=True)
+            with contextlib.suppress(NotFound):
+                await self._engine.deregister(self._namespace, HOST_ID)
+            await self._http.aclose()
+
+    async def _claim(self, free: int) -> None:
+        leases = await self._engine.claim(self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS)
+        for lease in leases:
+            work = asyncio.create_task(self._execute(lease))
+            self._runs[lease.task.id] = Run(lease, work)
+            work.add_done_callback(partial(self._free, lease.task.id))
+
+    def _free(self, task_id: str, work: asyncio.Task[None]) -> None:
+        del work
+        del self._runs[task_id]
+        self._slot_freed.set()
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(LEASE_SECS / 3)
+            for task_id, run in list(self._runs.items()):
+                with contextlib.suppress(Refusal):
+                    await self._engine.renew(self._namespace, HOST_ID, task_id, run.lease.token)
+
+    def _on_transitions(self, namespace: str, happened: Sequence[Transition]) -> None:
+        """Stop what no longer runs under our lease."""
+        if namespace == self._namespace:
+            for _, task, _ in happened:
+                run = self._runs.get(task.id)
+                if run is not None and task.lease is not run.lease:
+                    run.work.cancel()
+
+    async def _execute(self, lease: Lease) -> None:
+        task, token = lease.task, lease.token
+        report = self._engine
+        try:
+            await report.start(self._namespace, HOST_ID, task.id, token)
+            try:
+                result = await self._forward(task, token)
+            except ActionFailed as failure:
+                await report.fail(self._namespace, HOST_ID, task.id, token, str(failure))
+            else:
+                await report.complete(self._namespace, HOST_ID, task.id, token, result)
+        except (LeaseLost, NotFound):
+            log.debug("late_result_dropped", task_id=task.id)
+        except Exception:
+            log.exception("executor_error", task_id=task.id)
+            with contextlib.suppress(Refusal):
+                await report.fail(self._namespace, HOST_ID, task.id, token, "executor error")
+
+    async def _forward(self, task: Task, token: int) -> bytes | None:
+        """Send the action; the result of a 2xx answer, `ActionFailed` for everything else."""
+        if not task.tab_id:
+            raise ActionFailed("tabId is required for task execution")
+        body = {**params_to_json(task.params), "kind": task.action}
+        if task.ref:
+            body["ref"] = task.ref
+        headers = {"content-type": "application/json", "x-taskyard-fencing-token": str(token)}
+        if task.options.traceparent:
+            headers["traceparent"] = task.options.traceparent
+        try:
+            base_url = await self._resolver.resolve(task.tab_id)
+            async with (
+                asyncio.timeout(task.deadline - self._engine.now()),
+                self._http.stream(
+                    "POST",
+                    f"{base_url}/tabs/{_path_segment(task.tab_id)}/action",
+                    content=json.dumps(body),
+                    headers=headers,
+                    timeout=None,
+                ) as response,
+            ):
+                answer = await self._read(response)
+        except TabNotFound:
+            raise ActionFailed(f"no instance found for tab {task.tab_id}") from None
+        except TimeoutError:
+            raise ActionFailed("deadline exceeded") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ActionFailed(f"executor request failed: {error or type(error).__name__}") from error
+        if not response.is_success:
+            text = answer.decode(errors="replace")[:ERROR_CHARS].strip()
+            raise ActionFailed(f"executor returned {response.status_code}: {text}".rstrip(": "))
+        return result_from_body(answer)
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        answer = bytearray()
+        async for chunk in response.aiter_bytes():
+            answer += chunk
+            if len(answer) > self._max_answer_bytes:
+                raise ActionFailed(f"executor answer is over {self._max_answer_bytes} bytes")
+        return bytes(answer)
+
+
+def _path_segment(tab_id: str) -> str:
+    """The tab as one path segment; dots would be resolved away as a relative path."""
+    return quote(tab_id, safe="").replace(".", "%2E")

@@ -1,0 +1,37 @@
+"""Keeps the garbage collector's pauses short, however many tasks live.
+
+A full collection walks every object: with a million tasks it stops the process for a third of a second. Tasks are
+freed by reference counting alone, so what has survived two young collections is frozen, which hides it from later ones.
+Cycles among frozen objects are collected when little is alive, see `collect_if_small`.
+"""
+
+import gc
+from typing import Final, Literal
+
+YOUNG: Final = 5_000
+SMALL: Final = 300_000
+"""So many tracked objects are walked within about 20 ms."""
+
+
+def tame() -> None:
+    """Put the policy in force, once, after everything long-lived was imported."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG, 5, 10)
+    if _freeze_survivors not in gc.callbacks:
+        gc.callbacks.append(_freeze_survivors)
+
+
+def collect_if_small() -> bool:
+    """Collect everything, if that is quick; whether it was done. For a quiet moment."""
+    if gc.get_freeze_count() > SMALL:
+        return False
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    return True
+
+
+def _freeze_survivors(phase: Literal["start", "stop"], info: dict[str, int]) -> None:
+    if phase == "stop" and info["generation"] == 1:
+        gc.freeze()

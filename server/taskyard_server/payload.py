@@ -1,0 +1,41 @@
+"""`params` and `result` as JSON: the only place that opens the bytes which the core keeps closed.
+
+`params` are the bytes of a `google.protobuf.Struct`, `result` those of a `google.protobuf.Value`. Whole numbers past
+2^53 lose precision there, as in every JSON reader that uses doubles.
+"""
+
+import json
+from typing import Any, NoReturn, TypeAlias
+
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct, Value
+
+Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | bool | None
+
+
+def params_to_json(params: bytes | None) -> dict[str, Any]:
+    """The object that the submitter gave, empty if none."""
+    return json_format.MessageToDict(Struct.FromString(params)) if params else {}
+
+
+def result_to_json(result: bytes | None) -> Json:
+    """What the executor answered."""
+    answer: Json = json_format.MessageToDict(Value.FromString(result)) if result else None
+    return answer
+
+
+def result_from_body(body: bytes) -> bytes | None:
+    """An HTTP answer as a result: its JSON, its text where it is not JSON, None where it is empty."""
+    if not body.strip():
+        return None
+    value = Value()
+    try:
+        json_format.ParseDict(json.loads(body, parse_constant=_refuse), value)
+    except (ValueError, RecursionError, json_format.ParseError):
+        value = Value(string_value=body.decode(errors="replace"))
+    return value.SerializeToString()
+
+
+def _refuse(name: str) -> NoReturn:
+    """NaN and the infinities are not JSON, whatever Python's reader thinks."""
+    raise ValueError(name)
