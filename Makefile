@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
+# What the protos must stay compatible with: the last release, or what is committed.
+BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help setup up test lint format generate bench clean
@@ -28,6 +30,7 @@ lint: $(READY)   ## style, types, layers, proto rules, stale generated code
 	mypy
 	lint-imports
 	tools/generate.sh --check
+	tools/generate.sh --breaking $(BASE)
 
 format: $(READY) ## let ruff rewrite what it can
 	ruff check --fix .

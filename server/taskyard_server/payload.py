@@ -5,7 +5,7 @@
 """
 
 import json
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct, Value
@@ -13,15 +13,14 @@ from google.protobuf.struct_pb2 import Struct, Value
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | bool | None
 
 
-def params_to_json(params: bytes | None) -> dict[str, Any]:
+def params_to_json(params: bytes | None) -> dict[str, Json]:
     """The object that the submitter gave, empty if none."""
-    return json_format.MessageToDict(Struct.FromString(params)) if params else {}
+    return _object(Struct.FromString(params)) if params else {}
 
 
 def result_to_json(result: bytes | None) -> Json:
     """What the executor answered."""
-    answer: Json = json_format.MessageToDict(Value.FromString(result)) if result else None
-    return answer
+    return _plain(Value.FromString(result)) if result else None
 
 
 def result_from_body(body: bytes) -> bytes | None:
@@ -39,3 +38,28 @@ def result_from_body(body: bytes) -> bytes | None:
 def _refuse(name: str) -> NoReturn:
     """NaN and the infinities are not JSON, whatever Python's reader thinks."""
     raise ValueError(name)
+
+
+def _object(struct: Struct) -> dict[str, Json]:
+    return {key: _plain(value) for key, value in struct.fields.items()}
+
+
+def _plain(value: Value) -> Json:
+    match value.WhichOneof("kind"):
+        case "number_value":
+            return whole(value.number_value)
+        case "string_value":
+            return value.string_value
+        case "bool_value":
+            return value.bool_value
+        case "struct_value":
+            return _object(value.struct_value)
+        case "list_value":
+            return [_plain(item) for item in value.list_value.values]
+        case _:
+            return None
+
+
+def whole(number: float) -> float:
+    """A whole number as an int, as its writer meant it: many readers refuse 400.0 where they want 400."""
+    return int(number) if number.is_integer() and abs(number) <= 2**53 else number

@@ -23,7 +23,7 @@ from taskyard_server.core.hosts import TAB_EXECUTOR
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
-from taskyard_server.payload import params_to_json, result_from_body
+from taskyard_server.payload import Json, params_to_json, result_from_body
 
 from .tab_resolver import TabNotFound, TabResolver
 
@@ -142,7 +142,7 @@ class TabExecutor:
         """Send the action; the result of a 2xx answer, `ActionFailed` for everything else."""
         if not task.tab_id:
             raise ActionFailed("tabId is required for task execution")
-        body = {**params_to_json(task.params), "kind": task.action}
+        body: dict[str, Json] = {**params_to_json(task.params), "kind": task.action}
         if task.ref:
             body["ref"] = task.ref
         headers = {"content-type": "application/json", "x-taskyard-fencing-token": str(token)}

@@ -15,20 +15,8 @@ class TabResolver(Protocol):
         """The base URL, or `TabNotFound`."""
 
 
-class OneInstance:
-    """Every tab lives at the same instance."""
-
-    def __init__(self, base_url: str) -> None:
-        self._base_url = base_url.rstrip("/")
-
-    async def resolve(self, tab_id: str) -> str:
-        """The one base URL."""
-        del tab_id
-        return self._base_url
-
-
 class TabMap:
-    """A fixed map of tabs to instances, with an optional instance for all the others."""
+    """A fixed map of tabs to instances; all other tabs live at `otherwise`, if it is given."""
 
     def __init__(self, base_urls: Mapping[str, str], otherwise: str | None = None) -> None:
         self._base_urls = {tab_id: base_url.rstrip("/") for tab_id, base_url in base_urls.items()}

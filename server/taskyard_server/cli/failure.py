@@ -1,0 +1,5 @@
+"""How commands fail."""
+
+
+class Failure(Exception):
+    """What went wrong, in one line for the person at the terminal."""

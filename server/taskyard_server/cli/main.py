@@ -1,0 +1,38 @@
+"""The command line: which commands there are, and how they fail.
+
+Every error is one clear line on standard error and exit code 1.
+"""
+
+import sys
+
+import typer
+
+from . import tasks, up
+from .failure import Failure
+
+app = typer.Typer(
+    name="taskyard",
+    help="Queue, lease and track tasks for fleets of agents.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command()(up.up)
+app.command()(tasks.submit)
+app.command()(tasks.get)
+app.command("list")(tasks.list_tasks)
+app.command()(tasks.cancel)
+app.command()(tasks.stats)
+
+
+def main() -> None:
+    """The entry point of the `taskyard` script."""
+    try:
+        app()
+    except Failure as error:
+        print(f"taskyard: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

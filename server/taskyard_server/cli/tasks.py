@@ -1,0 +1,195 @@
+"""`taskyard submit | get | list | cancel | stats`: a person's view of a running control plane, over gRPC."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import grpc
+import typer
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from rich.console import Console
+from rich.table import Column, Table
+
+from taskyard.v1 import stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
+from taskyard_server.payload import whole
+
+from .failure import Failure
+
+ServerOption = Annotated[str, typer.Option(envvar="TASKYARD_SERVER", help="The gRPC server, HOST:PORT.")]
+NamespaceOption = Annotated[str, typer.Option(envvar="TASKYARD_NAMESPACE", help="The namespace to act in.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as REST answers it.")]
+TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
+
+DEFAULT_SERVER = "127.0.0.1:50051"
+TIMEOUT_SECS = 30
+
+out = Console(highlight=False)
+
+
+def submit(
+    agent: Annotated[str, typer.Option(help="The submitting agent.")],
+    action: Annotated[str, typer.Option(help="The kind of action to run.")],
+    tab: Annotated[str | None, typer.Option(help="The tab that the action is for.")] = None,
+    ref: Annotated[str | None, typer.Option(help="The element that the action is for.")] = None,
+    params: Annotated[str | None, typer.Option(help="Fields for the action, a JSON object.")] = None,
+    priority: Annotated[int, typer.Option(help="The lower number runs first.")] = 0,
+    deadline: Annotated[str | None, typer.Option(help="When it fails unless it has ended, RFC 3339.")] = None,
+    callback: Annotated[str | None, typer.Option(help="Where the task is posted when it ends.")] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Submit one task."""
+    fields = {
+        "agentId": agent,
+        "action": action,
+        "tabId": tab,
+        "ref": ref,
+        "params": _object(params, "--params"),
+        "priority": priority,
+        "deadline": deadline,
+        "callbackUrl": callback,
+    }
+    request = task_pb2.SubmitTaskRequest()
+    try:
+        json_format.ParseDict({key: value for key, value in fields.items() if value is not None}, request)
+    except json_format.ParseError as error:
+        raise Failure(str(error)) from None
+    with _connected(server) as channel:
+        answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **_call(namespace))
+    _show(answer, as_json, f"{answer.task_id} is {_word(answer.state)} at position {answer.position}")
+
+
+def get(
+    task_id: TaskArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Show one task."""
+    request = task_pb2.GetTaskRequest(task_id=task_id)
+    with _connected(server) as channel:
+        task = task_pb2_grpc.TaskServiceStub(channel).GetTask(request, **_call(namespace))
+    table = Table(show_header=False, box=None)
+    for field, value in _as_dict(task).items():
+        table.add_row(f"[bold]{field}[/bold]", value if isinstance(value, str) else json.dumps(value))
+    _show(task, as_json, table)
+
+
+def list_tasks(
+    agent: Annotated[str, typer.Option(help="Only tasks of this agent.")] = "",
+    state: Annotated[str, typer.Option(help="Only tasks in these states, separated by commas.")] = "",
+    limit: Annotated[int, typer.Option(help="The most tasks to show.", min=1, max=1000)] = 100,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """List tasks in order of submission."""
+    request = task_pb2.ListTasksRequest(agent_id=agent, state=state, page_size=limit)
+    with _connected(server) as channel:
+        answer = task_pb2_grpc.TaskServiceStub(channel).ListTasks(request, **_call(namespace))
+    table = Table(Column("task", no_wrap=True), "agent", "action", "state", "ms", "error", box=None)
+    for task in answer.tasks:
+        latency = str(task.latency_ms) if task.HasField("latency_ms") else ""
+        table.add_row(task.task_id, task.agent_id, task.action, _word(task.state), latency, task.error)
+    if answer.next_page_token:
+        table.caption = f"the first {answer.count}; there are more"
+    _show(answer, as_json, table)
+
+
+def cancel(
+    task_id: TaskArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Cancel a task that has not ended."""
+    request = task_pb2.CancelTaskRequest(task_id=task_id)
+    with _connected(server) as channel:
+        answer = task_pb2_grpc.TaskServiceStub(channel).CancelTask(request, **_call(namespace))
+    _show(answer, as_json, f"{answer.task_id} is {_word(answer.status)}")
+
+
+def stats(
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Show the scheduler's figures."""
+    with _connected(server) as channel:
+        request = stats_pb2.GetStatsRequest()
+        answer = stats_pb2_grpc.StatsServiceStub(channel).GetStats(request, **_call(namespace))
+    table = Table("agent", "queued", "submitted", "completed", "failed", "cancelled", "rejected", box=None)
+    metrics, queue = answer.metrics, answer.queue
+    for name, agent in sorted(metrics.agents.items()):
+        counts = (agent.submitted, agent.completed, agent.failed, agent.cancelled, agent.rejected)
+        table.add_row(name, f"{queue.agent_counts.get(name, 0):.0f}", *(f"{count:.0f}" for count in counts))
+    totals = (
+        metrics.tasks_submitted,
+        metrics.tasks_completed,
+        metrics.tasks_failed,
+        metrics.tasks_cancelled,
+        metrics.tasks_rejected,
+    )
+    table.add_section()
+    table.add_row("[bold]all[/bold]", f"{queue.total_queued:.0f}", *(f"{count:.0f}" for count in totals))
+    table.caption = f"{queue.total_inflight:.0f} in flight, {metrics.avg_dispatch_latency_ms:.1f} ms to hand-out"
+    if queue.limited_by:
+        table.caption += f", tasks wait: raise scheduler.{queue.limited_by}"
+    _show(answer, as_json, table)
+
+
+@contextmanager
+def _connected(server: str) -> Iterator[grpc.Channel]:
+    """A channel on which every error is one line."""
+    with grpc.insecure_channel(server) as channel:
+        try:
+            yield channel
+        except grpc.RpcError as error:
+            if not isinstance(error, grpc.Call):
+                raise
+            if error.code() is grpc.StatusCode.UNAVAILABLE and "connect" in (error.details() or ""):
+                raise Failure(f"no server answers at {server}") from None
+            raise Failure(error.details() or error.code().name.lower()) from None
+
+
+def _call(namespace: str) -> dict[str, Any]:
+    return {"timeout": TIMEOUT_SECS, "metadata": (("taskyard-namespace", namespace),)}
+
+
+def _show(answer: Message, as_json: bool, otherwise: str | Table) -> None:
+    if as_json:
+        print(json.dumps(_as_dict(answer), indent=2, ensure_ascii=False))
+    else:
+        out.print(otherwise)
+
+
+def _as_dict(message: Message) -> dict[str, Any]:
+    """As the gateway prints it: statistics with their zeros, whole numbers without a fraction."""
+    zeros = isinstance(message, stats_pb2.GetStatsResponse)
+    shown: dict[str, Any] = _whole(json_format.MessageToDict(message, always_print_fields_with_no_presence=zeros))
+    return shown
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return whole(value) if isinstance(value, float) else value
+
+
+def _word(state: int) -> str:
+    return task_pb2.Task.State.Name(state)  # type: ignore[arg-type]
+
+
+def _object(text: str | None, option: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text) if text is not None else None
+    except ValueError as error:
+        raise Failure(f"{option}: {error}") from None
+    if value is not None and not isinstance(value, dict):
+        raise Failure(f"{option}: must be a JSON object")
+    return value

@@ -1,0 +1,156 @@
+"""The interceptor around every RPC.
+
+It reads who calls from the metadata, lets the servicer run, turns what it raises into a status, and logs one line.
+Servicers ask `current_call()` for the namespace.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import grpc
+import structlog
+
+from taskyard_server.core.errors import BadRequest
+from taskyard_server.logs import Throttle
+
+from .errors import MAPPINGS, refusal_of, trailing_metadata
+
+log = structlog.get_logger(__name__)
+
+NAMESPACE_KEY: Final = "taskyard-namespace"
+REST_KEY: Final = "x-taskyard-rest"
+TRACE_KEY: Final = "traceparent"
+DEFAULT_NAMESPACE: Final = "default"
+NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who calls: the namespace, whether by REST, and under which trace."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    by_rest: bool = False
+    traceparent: str | None = None
+
+
+_current: ContextVar[Call] = ContextVar("call")
+
+
+def current_call() -> Call:
+    """The call that is being served."""
+    return _current.get()
+
+
+class CallInterceptor(grpc.aio.ServerInterceptor):
+    """Wraps each handler once, and remembers it."""
+
+    def __init__(self) -> None:
+        self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        self._throttle = Throttle("requests")
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Answer the handler of this method, wrapped."""
+        method = handler_call_details.method
+        wrapped = self._wrapped.get(method)
+        if wrapped is None:
+            handler = await continuation(handler_call_details)
+            if handler is None or not method.startswith("/taskyard."):
+                return handler
+            wrapped = self._wrapped[method] = self._wrap(method, handler)
+        return wrapped
+
+    def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
+        codecs = (handler.request_deserializer, handler.response_serializer)
+        if handler.response_streaming:
+            serve: Any = handler.stream_stream or handler.unary_stream
+            make: Any = (
+                grpc.stream_stream_rpc_method_handler
+                if handler.request_streaming
+                else grpc.unary_stream_rpc_method_handler
+            )
+            return make(self._streaming(method, serve), *codecs)  # type: ignore[no-any-return]
+        serve = handler.stream_unary or handler.unary_unary
+        make = (
+            grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
+        )
+        return make(self._unary(method, serve), *codecs)  # type: ignore[no-any-return]
+
+    def _unary(self, method: str, serve: Callable[[Any, Context], Awaitable[Any]]) -> Any:
+        async def around(request: Any, context: Context) -> Any:
+            begin = time.perf_counter()
+            call = Call()
+            try:
+                call = _caller(context)
+                _current.set(call)
+                response = await serve(request, context)
+            except Exception as error:
+                await self._refuse(method, call, begin, error, context)
+            else:
+                self._log(method, call, begin, "ok")
+                return response
+
+        return around
+
+    def _streaming(self, method: str, serve: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
+        async def around(request: Any, context: Context) -> AsyncIterator[Any]:
+            begin = time.perf_counter()
+            call = Call()
+            try:
+                call = _caller(context)
+                _current.set(call)
+                async for response in serve(request, context):
+                    yield response
+            except Exception as error:
+                await self._refuse(method, call, begin, error, context)
+            else:
+                self._log(method, call, begin, "ok")
+
+        return around
+
+    async def _refuse(self, method: str, call: Call, begin: float, error: Exception, context: Context) -> None:
+        if isinstance(error, grpc.aio.AbortError):
+            raise error
+        refusal = refusal_of(error, method)
+        if refusal.code == "internal":
+            log.error("internal_error", method=method, exc_info=error)
+        self._log(method, call, begin, refusal.code)
+        status = MAPPINGS[refusal.code].grpc
+        await context.abort(status, refusal.message, trailing_metadata(refusal, call.by_rest))
+
+    def _log(self, method: str, call: Call, begin: float, outcome: str) -> None:
+        if self._throttle.admits(f"{method.rpartition('/')[2]} {outcome}"):
+            log.info(
+                "request",
+                method=method,
+                outcome=outcome,
+                ms=round((time.perf_counter() - begin) * 1000, 2),
+                namespace=call.namespace,
+                rest=call.by_rest,
+            )
+
+
+def _caller(context: Context) -> Call:
+    namespace, by_rest, traceparent = DEFAULT_NAMESPACE, False, None
+    for key, value in context.invocation_metadata() or ():
+        if key == NAMESPACE_KEY:
+            namespace = str(value)
+        elif key == REST_KEY:
+            by_rest = True
+        elif key == TRACE_KEY and TRACEPARENT.fullmatch(str(value)):
+            traceparent = str(value)
+    if namespace != DEFAULT_NAMESPACE and not NAMESPACE.fullmatch(namespace):
+        raise BadRequest(f"{NAMESPACE_KEY}: must be 1 to 63 letters, digits, dots, dashes or underscores")
+    return Call(namespace, by_rest, traceparent)

@@ -1,0 +1,112 @@
+"""The one place where a refusal becomes a gRPC status and a REST body (DESIGN, Errors).
+
+Every error carries a `google.rpc.ErrorInfo`. For a call that came by REST, the trailing metadata also hold the
+documented JSON body, which the gateway puts in the place of the answer.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+from google.protobuf import any_pb2, duration_pb2
+from google.rpc import error_details_pb2, status_pb2
+
+from taskyard_server.core.errors import NotYetSupported, Refusal
+
+DOMAIN: Final = "taskyard"
+MAX_BODY_BYTES: Final = 2048
+RETRY_AFTER_SECS: Final = 1
+
+HTTP_STATUS_KEY: Final = "x-http-status"
+HTTP_BODY_KEY: Final = "x-error-json"
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """The gRPC and the HTTP side of one code word."""
+
+    grpc: grpc.StatusCode
+    http: int
+
+
+MAPPINGS: Final = {
+    "bad_request": Mapping(grpc.StatusCode.INVALID_ARGUMENT, 400),
+    "batch_too_large": Mapping(grpc.StatusCode.INVALID_ARGUMENT, 400),
+    "too_large": Mapping(grpc.StatusCode.INVALID_ARGUMENT, 413),
+    "unauthenticated": Mapping(grpc.StatusCode.UNAUTHENTICATED, 401),
+    "permission_denied": Mapping(grpc.StatusCode.PERMISSION_DENIED, 403),
+    "not_found": Mapping(grpc.StatusCode.NOT_FOUND, 404),
+    "conflict": Mapping(grpc.StatusCode.FAILED_PRECONDITION, 409),
+    "lease_lost": Mapping(grpc.StatusCode.ABORTED, 409),
+    "already_exists": Mapping(grpc.StatusCode.ALREADY_EXISTS, 409),
+    "cursor_expired": Mapping(grpc.StatusCode.OUT_OF_RANGE, 410),
+    "queue_full": Mapping(grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
+    "unimplemented": Mapping(grpc.StatusCode.UNIMPLEMENTED, 501),
+    "unavailable": Mapping(grpc.StatusCode.UNAVAILABLE, 503),
+    "internal": Mapping(grpc.StatusCode.INTERNAL, 500),
+}
+
+
+class Internal(Refusal):
+    """Something that should not happen; the caller learns no more."""
+
+    code = "internal"
+
+    def __init__(self) -> None:
+        super().__init__("internal error")
+
+
+def refusal_of(error: Exception, method: str) -> Refusal:
+    """What the caller is told of an error. `NotImplementedError` is what generated servicers raise."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, NotImplementedError):
+        return NotYetSupported(f"{method.rpartition('/')[2]} is not supported yet")
+    return Internal()
+
+
+def trailing_metadata(refusal: Refusal, by_rest: bool) -> tuple[tuple[str, str | bytes], ...]:
+    """What goes with the status code and the message."""
+    details = (("grpc-status-details-bin", _status(refusal).SerializeToString()),)
+    if not by_rest:
+        return details
+    return (
+        *details,
+        (HTTP_STATUS_KEY, str(MAPPINGS[refusal.code].http)),
+        (HTTP_BODY_KEY, rest_body(refusal)),
+    )
+
+
+def rest_body(refusal: Refusal) -> str:
+    """The documented JSON in ASCII, cut to what fits into the metadata of a call."""
+    body: dict[str, object] = {"code": refusal.code, "error": refusal.message}
+    if refusal.retryable:
+        body["retryable"] = True
+    if refusal.details:
+        body["details"] = dict(refusal.details)
+    text = json.dumps(body)
+    if len(text) > MAX_BODY_BYTES:
+        message = refusal.message.encode("ascii", "replace").decode()[: MAX_BODY_BYTES // 4]
+        text = json.dumps({"code": refusal.code, "error": f"{message} ..."})
+    return text
+
+
+def _status(refusal: Refusal) -> status_pb2.Status:
+    info = error_details_pb2.ErrorInfo(
+        reason=refusal.code.upper(),
+        domain=DOMAIN,
+        metadata={key: str(value) for key, value in refusal.details.items()},
+    )
+    status = status_pb2.Status(code=MAPPINGS[refusal.code].grpc.value[0], message=refusal.message)
+    status.details.append(_packed(info))
+    if refusal.retryable:
+        delay = duration_pb2.Duration(seconds=RETRY_AFTER_SECS)
+        status.details.append(_packed(error_details_pb2.RetryInfo(retry_delay=delay)))
+    return status
+
+
+def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.RetryInfo) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(message)
+    return packed

@@ -1,0 +1,93 @@
+"""Structured logs: one line an event, as JSON unless a person reads along.
+
+Events that can come by the thousand pass a `Throttle`: above a hundred a second, one counted line a second stands for
+the rest.
+"""
+
+import asyncio
+import logging
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from .core.events import Transition
+
+MOST_A_SECOND: Final = 100
+
+log = structlog.get_logger(__name__)
+
+
+def configure(level: str = "info", as_json: bool | None = None) -> None:
+    """Send all logs to standard error; `as_json` None means unless that is a terminal."""
+    renderer: structlog.typing.Processor
+    if sys.stderr.isatty() if as_json is None else not as_json:
+        renderer = structlog.dev.ConsoleRenderer()
+    else:
+        renderer = structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="timestamp"),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+class Throttle:
+    """Admits a hundred lines a second, counts the others by kind, and logs the counts when the second is over."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._second = -1
+        self._seen = 0
+        self._counts: Counter[str] = Counter()
+
+    def admits(self, kind: str) -> bool:
+        """Whether this event gets a line of its own."""
+        second = int(self._clock())
+        if second != self._second:
+            self.flush()
+            self._second, self._seen = second, 0
+        self._seen += 1
+        if self._seen <= MOST_A_SECOND:
+            return True
+        if not self._counts:
+            asyncio.get_running_loop().call_later(1, self.flush)
+        self._counts[kind] += 1
+        return False
+
+    def flush(self) -> None:
+        """Log what was counted."""
+        if self._counts:
+            counts, self._counts = self._counts, Counter()
+            log.info(f"{self._what}_counted", count=counts.total(), by_kind=dict(counts))
+
+
+class TransitionLog:
+    """An engine listener: one line for each state that a task takes (scheduler-architecture, Lifecycle Logging)."""
+
+    def __init__(self) -> None:
+        self._throttle = Throttle("transitions")
+
+    def __call__(self, namespace: str, happened: Sequence[Transition]) -> None:
+        """Log what happened in one turn."""
+        for _, task, state in happened:
+            if self._throttle.admits(state.value):
+                fields = {"error": task.error} if task.error and task.state is state else {}
+                log.info(
+                    f"task_{state.value}",
+                    task_id=task.id,
+                    agent_id=task.agent_id,
+                    action=task.action,
+                    namespace=namespace,
+                    **fields,
+                )

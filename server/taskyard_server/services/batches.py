@@ -1,0 +1,67 @@
+"""BatchService: several tasks of one agent in one call (scheduler-reference, Batch Task Submission)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from taskyard.v1 import batch_pb2 as pb
+from taskyard.v1.batch_pb2_grpc import BatchServiceServicer
+from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
+from taskyard_server.core.task import Task
+from taskyard_server.engine.port import Engine
+from taskyard_server.interceptors.calls import current_call
+
+from . import requests
+from .responses import STATES, error_message
+from .rest_shape import ACCEPTED, send_shape
+
+
+class BatchService(BatchServiceServicer):
+    """Serves `taskyard.v1.BatchService`; what it does not define answers `unimplemented`."""
+
+    def __init__(self, engine: Engine, max_batch_size: int, max_payload_bytes: int) -> None:
+        self._engine = engine
+        self._max_batch_size = max_batch_size
+        self._max_payload_bytes = max_payload_bytes
+
+    async def SubmitBatch(  # noqa: N802
+        self, request: pb.SubmitBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.SubmitBatchResponse:
+        if not request.agent_id:
+            raise BadRequest("agentId: is required")
+        if not request.tasks:
+            raise BadRequest("tasks: must not be empty")
+        if len(request.tasks) > self._max_batch_size:
+            raise BatchTooLarge(f"tasks: must be at most {self._max_batch_size}, are {len(request.tasks)}")
+        call = current_call()
+        asked = [
+            requests.submission(
+                task,
+                request.agent_id,
+                request.callback_url,
+                call.traceparent,
+                self._max_payload_bytes,
+                at=f"tasks[{number}].",
+            )
+            for number, task in enumerate(request.tasks)
+        ]
+        batch = await self._engine.submit_batch(call.namespace, asked)
+        answer = pb.SubmitBatchResponse(
+            tasks=[_outcome(outcome) for outcome in batch.outcomes],
+            submitted=sum(isinstance(outcome, Task) for outcome in batch.outcomes),
+            batch_id=batch.batch_id,
+        )
+        if call.by_rest:
+            await send_shape(context, ACCEPTED)
+        return answer
+
+
+def _outcome(outcome: Task | Refusal) -> pb.BatchOutcome:
+    if isinstance(outcome, Task):
+        return pb.BatchOutcome(task_id=outcome.id, state=STATES[outcome.state], position=outcome.position)
+    message = pb.BatchOutcome(error=error_message(outcome))
+    if isinstance(outcome, QueueFull):
+        message.task_id, message.state = outcome.task.id, STATES[outcome.task.state]
+    return message

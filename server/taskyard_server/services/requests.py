@@ -1,0 +1,152 @@
+"""Requests into the core's terms. Whatever is wrong raises a refusal that names the field as JSON spells it."""
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+from zlib import crc32
+
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskyard.v1.batch_pb2 import BatchTask
+from taskyard.v1.task_pb2 import SubmitTaskRequest
+from taskyard_server.core.errors import BadRequest, NotYetSupported, TooLarge
+from taskyard_server.core.task import NO_OPTIONS, Submission, TaskOptions, TaskState
+
+MAX_NAME_CHARS: Final = 1_024
+MAX_ENTRIES: Final = 64
+MAX_PAGE: Final = 1_000
+END_OF_TIME: Final = 253_402_300_800
+STATES: Final = {state.value: state for state in TaskState}
+
+NOT_YET: Final = ("target", "hold", "not_before", "token_limit", "retry_policy", "idempotency_key")
+
+
+def submission(
+    asked: SubmitTaskRequest | BatchTask,
+    agent_id: str,
+    callback_url: str,
+    traceparent: str | None,
+    max_payload_bytes: int,
+    at: str = "",
+) -> Submission:
+    """One task as its submitter wants it. `at` tells where in the request it stands, for example `tasks[3].`."""
+    for field in NOT_YET:
+        if asked.HasField(field):
+            raise NotYetSupported(f"{at}{_json_name(asked, field)}: is not supported yet")
+    return Submission(
+        agent_id=_required(agent_id, "agentId"),
+        action=_required(asked.action, f"{at}action"),
+        tab_id=_name(asked.tab_id, f"{at}tabId"),
+        ref=_name(asked.ref, f"{at}ref"),
+        params=_params(asked.params, f"{at}params", max_payload_bytes) if asked.HasField("params") else None,
+        priority=asked.priority,
+        deadline=_seconds(asked.deadline, f"{at}deadline") if asked.HasField("deadline") else None,
+        options=_options(asked, callback_url, traceparent, at),
+    )
+
+
+def states(text: str) -> frozenset[TaskState] | None:
+    """State names separated by commas; None for an empty text."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in STATES:
+            raise BadRequest(f'state: unknown state "{name[:64]}", must be among {", ".join(STATES)}')
+    return frozenset(STATES[name] for name in names) or None
+
+
+def page_size(asked: int) -> int:
+    """How many items to answer with."""
+    if asked > MAX_PAGE:
+        raise BadRequest(f"pageSize: must be at most {MAX_PAGE}")
+    return asked or MAX_PAGE
+
+
+def page_token(after: int, filters: str) -> str:
+    """An opaque token to go on after an item, good for the same filters only."""
+    return urlsafe_b64encode(f"{after}:{crc32(filters.encode())}".encode()).decode().rstrip("=")
+
+
+def page_start(token: str, filters: str) -> int:
+    """Where a page token goes on; 0 without one."""
+    if not token:
+        return 0
+    try:
+        after, check = urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode().split(":")
+        if int(check) == crc32(filters.encode()):
+            return int(after)
+    except (binascii.Error, ValueError):
+        pass
+    raise BadRequest("pageToken: is not a token of this listing")
+
+
+def _options(asked: SubmitTaskRequest | BatchTask, callback_url: str, traceparent: str | None, at: str) -> TaskOptions:
+    options = TaskOptions(
+        callback_url=_http_url(callback_url, "callbackUrl"),
+        project=_name(asked.project, f"{at}project"),
+        requires=_names(asked.requires, f"{at}requires"),
+        labels=_labels(asked.labels, f"{at}labels"),
+        traceparent=asked.traceparent or traceparent,
+    )
+    return NO_OPTIONS if options == NO_OPTIONS else options
+
+
+def _required(value: str, field: str) -> str:
+    if not value:
+        raise BadRequest(f"{field}: is required")
+    return _bounded(value, field)
+
+
+def _name(value: str, field: str) -> str | None:
+    return _bounded(value, field) if value else None
+
+
+def _bounded(value: str, field: str) -> str:
+    if len(value) > MAX_NAME_CHARS:
+        raise BadRequest(f"{field}: must be at most {MAX_NAME_CHARS} characters")
+    return value
+
+
+def _names(values: Sequence[str], field: str) -> frozenset[str]:
+    if len(values) > MAX_ENTRIES:
+        raise BadRequest(f"{field}: must have at most {MAX_ENTRIES} entries")
+    return frozenset(_required(value, field) for value in values)
+
+
+def _labels(values: Mapping[str, str], field: str) -> tuple[tuple[str, str], ...]:
+    if len(values) > MAX_ENTRIES:
+        raise BadRequest(f"{field}: must have at most {MAX_ENTRIES} entries")
+    return tuple(sorted((_required(key, field), _bounded(value, field)) for key, value in values.items()))
+
+
+def _params(params: Struct, field: str, most: int) -> bytes:
+    packed = params.SerializeToString()
+    if len(packed) > most:
+        raise TooLarge(f"{field}: must be at most {most} bytes when encoded, is {len(packed)}")
+    return packed
+
+
+def _seconds(at: Timestamp, field: str) -> float:
+    if not (at.seconds < END_OF_TIME and 0 <= at.nanos < 1_000_000_000):
+        raise BadRequest(f"{field}: must be a time before the year 10000")
+    return at.seconds + at.nanos / 1e9
+
+
+def _http_url(url: str, field: str) -> str | None:
+    if not url:
+        return None
+    try:
+        parts = urlsplit(_bounded(url, field))
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise BadRequest(f"{field}: must be an http or https URL")
+    return url
+
+
+def _json_name(message: Message, field: str) -> str:
+    return message.DESCRIPTOR.fields_by_name[field].json_name

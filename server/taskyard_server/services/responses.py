@@ -1,0 +1,87 @@
+"""The core's terms into answers. Times have microseconds; a field that does not apply stays unset."""
+
+from typing import Any, Final
+
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskyard.v1 import task_pb2 as pb
+from taskyard_server.core.errors import Refusal
+from taskyard_server.core.task import Task, TaskState
+
+STATES: Final = {state: pb.Task.State.Value(state.value) for state in TaskState}
+
+
+def task_message(task: Task) -> pb.Task:
+    """The whole task (scheduler-reference, Task Object)."""
+    message = pb.Task(
+        task_id=task.id,
+        agent_id=task.agent_id,
+        action=task.action,
+        tab_id=task.tab_id,
+        ref=task.ref,
+        priority=task.priority,
+        state=STATES[task.state],
+        deadline=timestamp(task.deadline),
+        created_at=timestamp(task.created_at),
+        started_at=None if task.started_at is None else timestamp(task.started_at),
+        completed_at=None if task.completed_at is None else timestamp(task.completed_at),
+        latency_ms=task.latency_ms,
+        error=task.error,
+        position=task.position,
+        host_id=None if task.lease is None else task.lease.host.id,
+    )
+    if task.params is not None:
+        message.params.SetInParent()
+        message.params.MergeFromString(task.params)
+    if task.result is not None:
+        message.result.MergeFromString(task.result)
+    options = task.options
+    if options:
+        _set(message, "callback_url", options.callback_url)
+        _set(message, "project", options.project)
+        _set(message, "batch_id", options.batch_id)
+        _set(message, "traceparent", options.traceparent)
+        message.requires.extend(sorted(options.requires))
+        message.labels.update(options.labels)
+    return message
+
+
+def accepted(task: Task) -> pb.SubmitTaskResponse:
+    """A task just after its admission (scheduler-reference, Submit A Task)."""
+    return pb.SubmitTaskResponse(
+        task_id=task.id, state=STATES[task.state], position=task.position, created_at=timestamp(task.created_at)
+    )
+
+
+def error_message(refusal: Refusal) -> pb.Error:
+    """A refusal of one item among several."""
+    message = pb.Error(code=refusal.code, error=refusal.message, retryable=refusal.retryable or None)
+    if refusal.details:
+        details = Struct()
+        details.update(dict(refusal.details))
+        message.details.CopyFrom(details)
+    return message
+
+
+def timestamp(at: float) -> Timestamp:
+    """Seconds since the epoch, to the microsecond."""
+    micros = round(at * 1e6)
+    return Timestamp(seconds=micros // 1_000_000, nanos=micros % 1_000_000 * 1000)
+
+
+def go_duration(secs: float) -> str:
+    """A duration as the documents print it, such as 5m0s (scheduler-reference, Scheduler Stats)."""
+    if 0 < secs < 1:
+        return f"{secs * 1000:g}ms"
+    hours, rest = divmod(secs, 3600)
+    minutes, seconds = divmod(rest, 60)
+    text = f"{seconds:g}s"
+    if hours or minutes:
+        text = f"{minutes:g}m{text}"
+    return f"{hours:g}h{text}" if hours else text
+
+
+def _set(message: Any, field: str, value: str | None) -> None:
+    if value is not None:
+        setattr(message, field, value)

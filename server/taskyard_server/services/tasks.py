@@ -1,0 +1,81 @@
+"""TaskService: submit, get, list, cancel."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import grpc
+
+from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.task_pb2_grpc import TaskServiceServicer
+from taskyard_server.core.task import Task
+from taskyard_server.engine.port import Engine, TaskFilter
+from taskyard_server.interceptors.calls import current_call
+
+from . import requests
+from .responses import STATES, accepted, task_message
+from .rest_shape import ACCEPTED, send_shape
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+MAX_PAGE_BYTES: Final = 3_000_000
+"""Clients take messages of up to 4 MiB by default."""
+
+
+class TaskService(TaskServiceServicer):
+    """Serves `taskyard.v1.TaskService`; what it does not define answers `unimplemented`."""
+
+    def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
+        self._engine = engine
+        self._max_payload_bytes = max_payload_bytes
+
+    async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Context) -> pb.SubmitTaskResponse:  # noqa: N802
+        call = current_call()
+        asked = requests.submission(
+            request, request.agent_id, request.callback_url, call.traceparent, self._max_payload_bytes
+        )
+        answer = accepted(await self._engine.submit(call.namespace, asked))
+        if call.by_rest:
+            await send_shape(context, ACCEPTED)
+        return answer
+
+    async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:  # noqa: N802
+        del context
+        return task_message(await self._engine.get(current_call().namespace, request.task_id))
+
+    async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:  # noqa: N802
+        call = current_call()
+        filters = f"{request.agent_id}\0{request.state}\0{request.batch_id}\0{request.target}"
+        wanted = TaskFilter(
+            agent_id=request.agent_id or None,
+            states=requests.states(request.state),
+            batch_id=request.batch_id or None,
+        )
+        page = await self._engine.list_tasks(
+            call.namespace,
+            wanted,
+            requests.page_start(request.page_token, filters),
+            requests.page_size(request.page_size),
+        )
+        tasks, next_after = _within_message_size(page.tasks, page.next_after)
+        answer = pb.ListTasksResponse(tasks=[task_message(task) for task in tasks], count=len(tasks))
+        if next_after is not None:
+            answer.next_page_token = requests.page_token(next_after, filters)
+        if call.by_rest and not tasks:
+            await send_shape(context, ("x-rest-empty", "tasks"))
+        return answer
+
+    async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:  # noqa: N802
+        del context
+        task = await self._engine.cancel(current_call().namespace, request.task_id)
+        return pb.CancelTaskResponse(status=STATES[task.state], task_id=task.id)
+
+
+def _within_message_size(tasks: list[Task], next_after: int | None) -> tuple[list[Task], int | None]:
+    """As many of the tasks as fit into one message, at least one, and where the next page starts."""
+    size = 0
+    for count, task in enumerate(tasks):
+        size += 500 + len(task.params or b"") + len(task.result or b"")
+        if size > MAX_PAGE_BYTES and count:
+            return tasks[:count], tasks[count - 1].seq
+    return tasks, next_after

@@ -1,0 +1,81 @@
+#!/bin/sh
+# Makes what is generated from proto/: the Python stubs and the gateway's descriptor set.
+#
+#   tools/generate.sh                  write them
+#   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
+#   tools/generate.sh --breaking REF   fail if the protos break users of git revision REF
+#
+# Needs buf, python with grpc_tools, protoc-gen-mypy and protoc-gen-mypy_grpc; `make setup` puts them into .venv.
+set -eu
+
+cd "$(dirname "$0")/.."
+PATH="$PWD/.venv/bin:$PATH"
+export PATH
+
+stubs=clients/python/taskyard/v1
+descriptors=gateway/taskyard.binpb
+
+# The Google protos that ours import, and those that a gRPC status may carry to the gateway. Only these: the descriptor
+# set holds every file of both modules.
+copy_googleapis() {
+	rm -rf third_party/googleapis
+	python - third_party/googleapis google/api/annotations.proto google/api/http.proto \
+		google/rpc/error_details.proto google/rpc/status.proto <<-'PYTHON'
+		import pathlib, shutil, sys
+		import google.api.annotations_pb2
+
+		installed = pathlib.Path(google.api.annotations_pb2.__file__).parents[2]
+		folder, *names = sys.argv[1:]
+		for name in names:
+		    copy = pathlib.Path(folder, name)
+		    copy.parent.mkdir(parents=True, exist_ok=True)
+		    shutil.copyfile(installed / name, copy)
+	PYTHON
+}
+
+# Generates everything below the folder $1.
+generate_into() {
+	mkdir -p "$1/$(dirname "$descriptors")"
+	buf generate --output "$1"
+	buf build --as-file-descriptor-set --exclude-source-info --output "$1/$descriptors"
+}
+
+# Names the generated files below the folder $1.
+generated_in() {
+	(cd "$1" && find "$stubs" -name '*_pb2*.py' -o -name '*_pb2*.pyi' && echo "$descriptors")
+}
+
+copy_googleapis
+buf lint
+
+case "${1-}" in
+'')
+	find "$stubs" \( -name '*_pb2*.py' -o -name '*_pb2*.pyi' \) -exec rm {} +
+	generate_into .
+	;;
+--check)
+	buf format --diff --exit-code proto
+	fresh=$(mktemp -d)
+	trap 'rm -rf "$fresh"' EXIT
+	generate_into "$fresh"
+	stale=$({ generated_in . && generated_in "$fresh"; } | LC_ALL=C sort -u | while read -r name; do
+		cmp -s "$name" "$fresh/$name" || echo "  $name"
+	done)
+	if [ -n "$stale" ]; then
+		printf 'Stale, run `make generate`:\n%s\n' "$stale" >&2
+		exit 1
+	fi
+	;;
+--breaking)
+	before=$(mktemp -d)
+	trap 'rm -rf "$before"' EXIT
+	git archive --output "$before/proto.tar" "${2:?which revision?}" buf.yaml proto
+	tar -xf "$before/proto.tar" -C "$before"
+	cp -R third_party "$before"
+	buf breaking --against "$before"
+	;;
+*)
+	echo "usage: $0 [--check | --breaking REF]" >&2
+	exit 2
+	;;
+esac
