@@ -1,0 +1,192 @@
+-- What the transcoder leaves to do on answers to REST callers: the documented status codes, error bodies and empty
+-- lists. The route for native gRPC switches this filter off; README.md has the contract with the server.
+
+-- The transcoder turns gRPC's headers into HTTP and forgets to remove them; the last three are for this file alone.
+local NOT_FOR_CALLERS = {
+  "grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-accept-encoding", "grpc-encoding",
+  "x-error-json", "x-http-status", "x-rest-empty",
+}
+
+-- How Envoy's own refusals, and those of grpc itself, read. What is not listed is `internal`.
+local REFUSALS = {
+  [400] = {code = "bad_request", error = "malformed request"},
+  [401] = {code = "unauthenticated", error = "unauthenticated"},
+  [403] = {code = "permission_denied", error = "upgrades of the connection are not accepted"},
+  [404] = {code = "not_found", error = "unknown path or verb"},
+  [408] = {code = "unavailable", error = "the request did not arrive in time", retryable = true},
+  [413] = {code = "too_large", error = "the request body is over 1048576 bytes"},
+  [426] = {code = "bad_request", error = "HTTP/1.1 or HTTP/2 is needed"},
+  [429] = {code = "unavailable", error = "the server is busy", retryable = true},
+  [431] = {code = "too_large", error = "the request headers are too large"},
+  [501] = {code = "unimplemented", error = "not implemented"},
+  [502] = {code = "unavailable", error = "the server cannot be reached", retryable = true},
+  [503] = {code = "unavailable", error = "the server cannot be reached", retryable = true},
+  [504] = {code = "unavailable", error = "the server did not answer in time", retryable = true},
+}
+local INTERNAL = {code = "internal", error = "internal error"}
+
+-- Envoy quotes what it was sent: at most this much of it comes back.
+local QUOTED_BYTES = 500
+
+local function remove_all(headers)
+  for _, name in ipairs(NOT_FOR_CALLERS) do
+    headers:remove(name)
+  end
+end
+
+-- The bytes of one UTF-8 character at `i`, or nil; a quote may be cut, and a caller may send anything.
+local function utf8_char(text, i)
+  local first = text:byte(i)
+  local length = first < 0x80 and 1 or first >= 0xC2 and first < 0xE0 and 2 or first >= 0xE0 and first < 0xF0 and 3
+    or first >= 0xF0 and first < 0xF5 and 4
+  if not length or i + length - 1 > #text then
+    return nil
+  end
+  local char = text:sub(i, i + length - 1)
+  if not char:find("^.[\128-\191]*$") then
+    return nil
+  end
+  local second = char:byte(2)
+  if first == 0xE0 and second < 0xA0 or first == 0xED and second > 0x9F
+    or first == 0xF0 and second < 0x90 or first == 0xF4 and second > 0x8F then
+    return nil
+  end
+  return char
+end
+
+local function json_string(text)
+  local out, i = {}, 1
+  while i <= #text do
+    local char = utf8_char(text, i)
+    if not char then
+      out[#out + 1] = "\\ufffd"
+    elseif char == '"' or char == "\\" then
+      out[#out + 1] = "\\" .. char
+    elseif char < " " or char == "\127" then
+      out[#out + 1] = string.format("\\u%04x", char:byte())
+    else
+      out[#out + 1] = char
+    end
+    i = i + (char and #char or 1)
+  end
+  return '"' .. table.concat(out) .. '"'
+end
+
+-- What was wrong, in Envoy's words where they help the caller and tell nothing about the inside.
+local function envoys_words(status, text)
+  if status == 404 then
+    local path = text:match("^Could not resolve (.*) to a method%.$")
+    return path and "unknown path or verb: " .. path:sub(1, QUOTED_BYTES)
+  elseif status == 400 then
+    local parameter = text:match('^Could not find field "(.*)" in the type "[%w_.]+"%.$')
+    if parameter then
+      return "unknown query parameter: " .. parameter:sub(1, QUOTED_BYTES)
+    end
+    local twice = text:match("oneof field '_([%w_]+)' is already set")
+    if twice then
+      return "given more than once: " .. twice
+    end
+    if text:find("Root element must be a message", 1, true) then
+      return "the body must be a JSON object"
+    end
+    -- A parse error: a sentence, the place, and a caret below it.
+    local what, near = text:match("^([^\n]+)\n(.*)\n *^$")
+    if what then
+      return "invalid JSON: " .. what .. (near ~= "" and " Near: " .. near:sub(1, QUOTED_BYTES) or "")
+    end
+    text = text:gsub("^: ", ""):sub(1, QUOTED_BYTES)
+    return text ~= "" and text ~= "Bad Request" and text or nil
+  end
+end
+
+-- The message of a status of grpc itself, as the transcoder prints it: a JSON string already, kept as it is.
+local function grpc_message(text)
+  local _, start = text:find('^{"code":%d+,"message":"')
+  if start then
+    -- Mask what is escaped, so that the next quote is the closing one.
+    local stop = text:gsub("\\.", "  "):find('"', start + 1, true)
+    return stop and text:sub(start, stop)
+  end
+end
+
+-- Status and documented body for a refusal that is not from our server's code.
+local function refuse(status, text, content_type)
+  local error
+  if content_type == "application/json" then
+    error = grpc_message(text)
+    if error == '"Method not found!"' then
+      -- A service that this server does not serve.
+      status, error = 404, nil
+    elseif error and error:find("google.protobuf.message.DecodeError", 1, true) then
+      -- The transcoder checks bodies; what is left are percent-encoded bytes.
+      status, error = 400, '"the path or the query is not UTF-8"'
+    elseif status >= 500 then
+      -- Texts of uncaught errors tell about the inside.
+      error = nil
+    end
+  else
+    local words = envoys_words(status, text)
+    error = words and json_string(words)
+  end
+  local refusal = REFUSALS[status] or INTERNAL
+  return tostring(status), string.format('{"code":"%s","error":%s%s}', refusal.code,
+    error or json_string(refusal.error), refusal.retryable and ',"retryable":true' or "")
+end
+
+local function replace_body(handle, body, text)
+  local length = body:setBytes(text)
+  -- A header object does not outlive the wait for the body: fetch it anew.
+  handle:headers():replace("content-length", tostring(length))
+end
+
+local function success(handle, headers)
+  local status, empty_list = headers:get("x-http-status"), headers:get("x-rest-empty")
+  remove_all(headers)
+  if status and status:find("^20[0-3]$") then
+    headers:replace(":status", status)
+  end
+  -- Streams have no length, and are never held back.
+  if empty_list and headers:get("content-length") then
+    local body = handle:body(true)
+    local fields = body:getBytes(0, body:length()):match("^{(.*)}$")
+    if fields then
+      replace_body(handle, body, '{"' .. empty_list .. '":[]' .. (fields ~= "" and "," or "") .. fields .. "}")
+    end
+  end
+end
+
+local function failure(handle, headers, status)
+  local json, wanted = headers:get("x-error-json"), headers:get("x-http-status")
+  local content_type = headers:get("content-type")
+  remove_all(headers)
+  local body = handle:body(true)
+  local trailers = not json and handle:trailers()
+  if trailers then
+    -- The call was refused after its headers had been sent.
+    json, wanted = trailers:get("x-error-json"), trailers:get("x-http-status")
+    remove_all(trailers)
+  end
+  if not json then
+    wanted, json = refuse(status, body:getBytes(0, body:length()), content_type)
+  end
+  replace_body(handle, body, json)
+  headers = handle:headers()
+  headers:replace("content-type", "application/json")
+  if wanted and wanted:find("^[45]%d%d$") then
+    headers:replace(":status", wanted)
+  end
+end
+
+function envoy_on_response(handle)
+  local headers = handle:headers()
+  -- A native call that was refused before it had a route, such as one with too large headers.
+  if (headers:get("content-type") or ""):find("^application/grpc") then
+    return
+  end
+  local status = tonumber(headers:get(":status"))
+  if status < 400 then
+    success(handle, headers)
+  else
+    failure(handle, headers, status)
+  end
+end

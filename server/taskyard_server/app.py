@@ -1,9 +1,8 @@
 """The only place where things are wired together: settings in, a running control plane out."""
 
 import asyncio
-import contextlib
 import signal
-from typing import Any, Final
+from typing import Final
 
 import grpc
 import structlog
@@ -22,16 +21,21 @@ from taskyard.v1 import (
     task_pb2_grpc,
 )
 
-from . import garbage, logs
+from . import garbage
 from .config import Settings
 from .engine.memory import MemoryEngine
 from .executors.tab_actions import TabExecutor
 from .executors.tab_resolver import TabMap
 from .gateway import Gateway
 from .interceptors.calls import CallInterceptor
+from .live_config import LiveConfig
+from .logs import TransitionLog
+from .metrics import Metrics
+from .services.admin import AdminService
 from .services.batches import BatchService
 from .services.stats import StatsService
 from .services.tasks import TaskService
+from .webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +46,7 @@ SERVICES: Final = tuple(
 SCHEDULER_SERVICES: Final = SERVICES[:3]
 CHANNELZ: Final = "grpc.channelz.v1.Channelz"
 STOP_GRACE_SECS: Final = 2.0
+WEBHOOK_GRACE_SECS: Final = 10.0
 
 SERVER_OPTIONS: Final = (
     # Without this a second server could take the same port and steal half of the calls.
@@ -61,64 +66,127 @@ class StartError(Exception):
 class App:
     """Everything that `taskyard up` runs, in one event loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, config: LiveConfig) -> None:
+        settings = config.settings
+        self._config = config
         self._settings = settings
         self._engine = MemoryEngine(settings.scheduler.limits())
-        self._engine.subscribe(logs.TransitionLog())
+        self._webhooks = Webhooks(settings.webhooks)
+        self._metrics = Metrics(self._engine.totals, self._webhooks.counts)
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._gateway = Gateway(rest=settings.rest, grpc=settings.grpc) if settings.gateway else None
-        self._executor: asyncio.Task[None] | None = None
+        self._background: list[asyncio.Task[None]] = []
+        self._draining = asyncio.Event()
+        self._drain_until = 0.0
+        self._hurry = asyncio.Event()
 
     async def start(self) -> None:
-        """Serve; raises `StartError`, or the gateway's error, with nothing left running."""
-        self._add_services()
+        """Serve; raises `StartError` or `GatewayError`, with nothing left running."""
+        settings = self._settings
+        for listener in (TransitionLog(), self._metrics, self._webhooks):
+            self._engine.subscribe(listener)
+        self._config.apply = self._apply
         try:
-            port = self._server.add_insecure_port(self._settings.grpc)
-        except RuntimeError:
-            port = 0
-        if not port:
-            raise StartError(f"cannot listen on {self._settings.grpc}: the port is taken or the address is not ours")
-        await self._server.start()
-        try:
+            self._listen()
+            await self._server.start()
             if self._gateway is not None:
                 await self._gateway.start()
         except BaseException:
-            await self.stop()
+            await self._stop_serving()
             raise
-        if self._settings.executor is not None or self._settings.tabs:
-            self._executor = asyncio.create_task(self._tab_executor().run())
+        parts = [self._webhooks.run()]
+        if self._config.file is not None:
+            parts.append(self._config.watch())
+        if settings.executor is not None or settings.tabs:
+            parts.append(self._tab_executor().run())
+        self._background = [asyncio.create_task(part) for part in parts]
         for name in ("", *SERVICES):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         garbage.tame()
-        log.info("started", grpc=self._settings.grpc, rest=self._settings.rest if self._gateway else None)
+        log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
 
-    async def run_until_signal(self) -> None:
-        """Serve until SIGINT or SIGTERM, or until a part that must run has failed."""
-        stopping = asyncio.Event()
+    async def run(self) -> None:
+        """Serve until a signal or a drain call, let what runs end within the grace period, and stop.
+
+        A second signal ends it at once (queueing-and-execution, Graceful shutdown).
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stopping.set)
-        waits: list[asyncio.Task[Any]] = [asyncio.create_task(stopping.wait())]
-        if self._executor is not None:
-            waits.append(self._executor)
-        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for finished in done:
-            finished.result()
+            loop.add_signal_handler(number, self._on_signal)
+        loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
+        draining = asyncio.create_task(self._draining.wait())
+        await asyncio.wait([draining, *self._background], return_when=asyncio.FIRST_COMPLETED)
+        try:
+            for part in self._background:
+                if part.done():
+                    await part
+            await self._drain()
+        finally:
+            draining.cancel()
+            await self._stop()
 
-    async def stop(self) -> None:
-        """Refuse new calls, end what runs here, and leave nothing behind."""
-        log.info("stopping")
+    def drain(self, grace_secs: float | None = None) -> float:
+        """Begin an orderly shutdown; when it stops waiting, in the engine's time."""
+        grace = self._settings.shutdown_grace_period_seconds if grace_secs is None else grace_secs
+        self._drain_until = self._engine.now() + grace
+        self._engine.drain()
+        self._draining.set()
+        return self._drain_until
+
+    def _on_signal(self) -> None:
+        if self._draining.is_set():
+            self._hurry.set()
+        else:
+            self.drain()
+
+    async def _drain(self) -> None:
         await self._health.enter_graceful_shutdown()
-        if self._executor is not None:
-            self._executor.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._executor
+        inflight = self._engine.totals().inflight
+        log.info("draining", inflight=inflight, grace_secs=round(self._drain_until - self._engine.now(), 1))
+        hurry = asyncio.create_task(self._hurry.wait())
+        # A repeated drain call can move the end of the grace period, so look again when it is over.
+        while not self._hurry.is_set() and (left := self._drain_until - self._engine.now()) > 0:
+            drained = asyncio.create_task(self._engine.drained(left))
+            await asyncio.wait((drained, hurry), return_when=asyncio.FIRST_COMPLETED)
+            if drained.done() and drained.result():
+                break
+            drained.cancel()
+        hurry.cancel()
+
+    async def _stop(self) -> None:
         await self._engine.close()
+        if not self._hurry.is_set():
+            await self._webhooks.finish(WEBHOOK_GRACE_SECS)
+        for part in self._background:
+            part.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._stop_serving()
+        log.info("stopped")
+
+    async def _stop_serving(self) -> None:
         if self._gateway is not None:
             await self._gateway.stop()
-        await self._server.stop(STOP_GRACE_SECS)
-        log.info("stopped")
+        await self._server.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
+        await asyncio.to_thread(self._metrics.stop)
+
+    def _apply(self, settings: Settings) -> None:
+        self._engine.reconfigure(settings.scheduler.limits())
+
+    def _listen(self) -> None:
+        settings = self._settings
+        self._add_services()
+        try:
+            self._server.add_insecure_port(settings.grpc)
+        except RuntimeError:
+            raise StartError(
+                f"cannot listen on {settings.grpc}: the port is taken or the address is not ours"
+            ) from None
+        try:
+            self._metrics.serve(settings.metrics)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None
 
     def _add_services(self) -> None:
         scheduler = self._settings.scheduler
@@ -127,7 +195,7 @@ class App:
         # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
         if scheduler.enabled:
             tasks = TaskService(engine, scheduler.max_payload_bytes)  # type: ignore[abstract]
-            batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes)  # type: ignore[abstract]
+            batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes)
             stats = StatsService(engine, scheduler.strategy, scheduler.worker_count)  # type: ignore[abstract]
             task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
@@ -138,7 +206,7 @@ class App:
         leases = lease_pb2_grpc.LeaseServiceServicer()  # type: ignore[abstract]
         targets = target_pb2_grpc.TargetServiceServicer()  # type: ignore[abstract]
         schedules = schedule_pb2_grpc.ScheduleServiceServicer()  # type: ignore[abstract]
-        admin = admin_pb2_grpc.AdminServiceServicer()  # type: ignore[abstract]
+        admin = AdminService(engine, self._config, self.drain)
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(leases, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(targets, server)

@@ -6,43 +6,66 @@ example is a valid file. The environment writes them as `TASKYARD_SCHEDULER__MAX
 
 import json
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, HttpUrl, NonNegativeFloat, PositiveInt, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    HttpUrl,
+    NonNegativeFloat,
+    PositiveInt,
+    SecretStr,
+    ValidationError,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from .core.limits import MAX_LEASE_SECS, Limits
 
+Count = Annotated[int, Field(gt=0, lt=2**32)]
 PositiveSeconds = Annotated[float, Field(gt=0)]
 Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$")]
+
+KEEPS_WHAT_IS_SET: Final = frozenset(
+    {"maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight", "maxPerAgentFlight", "resultTTLSec"}
+)
+"""Keys whose zero means no opinion (scheduler-reference, Config Hot-Reload)."""
 
 
 class ConfigError(Exception):
     """What is wrong with the configuration, one line a mistake, each naming its key."""
 
 
-class SchedulerSettings(BaseModel):
-    """Limits and times of the scheduler. Counts are tasks, `...Sec` are seconds."""
+class Section(BaseModel):
+    """Keys are camelCase in files; unknown ones are errors."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
+
+class SchedulerSettings(Section):
+    """Limits and times of the scheduler. Counts are tasks, `...Sec` are seconds."""
+
     enabled: bool = True
     strategy: Literal["fair-fifo"] = "fair-fifo"
-    max_queue_size: PositiveInt = 1000
-    max_per_agent: PositiveInt = 100
-    max_inflight: PositiveInt = 20
-    max_per_agent_inflight: PositiveInt = Field(
+    max_queue_size: Count = 1000
+    max_per_agent: Count = 100
+    max_inflight: Count = 20
+    max_per_agent_inflight: Count = Field(
         default=10, validation_alias=AliasChoices("maxPerAgentInflight", "maxPerAgentFlight", "max_per_agent_inflight")
     )
     result_ttl_sec: PositiveSeconds = Field(
-        default=300, validation_alias=AliasChoices("resultTTLSec", "resultTtlSec", "result_ttl_sec")
+        default=300,
+        validation_alias=AliasChoices("resultTTLSec", "result_ttl_sec"),
+        serialization_alias="resultTTLSec",
     )
     worker_count: PositiveInt = 4
     default_deadline_sec: PositiveSeconds = 60
     max_batch_size: PositiveInt = 50
-    watcher_interval_sec: NonNegativeFloat = 30
+    watcher_interval_sec: PositiveSeconds = 30
     heartbeat_timeout_secs: PositiveSeconds = 60
     lease_secs: Annotated[float, Field(ge=1, le=MAX_LEASE_SECS)] = 60
     reconnect_grace_secs: NonNegativeFloat = 5
@@ -52,7 +75,7 @@ class SchedulerSettings(BaseModel):
     max_payload_bytes: PositiveInt = 262_144
 
     def limits(self) -> Limits:
-        """The part that the core works with."""
+        """The part that the core works with, all of which can change while it runs."""
         return Limits(
             max_queue_size=self.max_queue_size,
             max_per_agent=self.max_per_agent,
@@ -67,18 +90,36 @@ class SchedulerSettings(BaseModel):
         )
 
 
+class WebhookSettings(Section):
+    """Deliveries to `callbackUrl` (DESIGN, Webhooks)."""
+
+    allow_private: bool = False
+    secret: SecretStr | None = None
+    """Signs deliveries as Standard Webhooks do; `whsec_` and base64."""
+    workers: PositiveInt = 16
+    max_pending: PositiveInt = 10_000
+    timeout_secs: PositiveSeconds = 10
+
+
 class Settings(BaseModel):
     """Everything that `taskyard up` can be told. Addresses are HOST:PORT."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     scheduler: SchedulerSettings = SchedulerSettings()
+    webhooks: WebhookSettings = WebhookSettings()
     grpc: Address = "127.0.0.1:50051"
     rest: Address = "127.0.0.1:9867"
+    metrics: Address = "127.0.0.1:9464"
     gateway: bool = True
     executor: HttpUrl | None = None
     tabs: dict[str, HttpUrl] = {}
     """Instances by tab, for tabs that do not live at `executor`."""
+    shutdown_grace_period_seconds: NonNegativeFloat = Field(
+        default=300,
+        validation_alias=AliasChoices("shutdownGracePeriodSeconds", "SHUTDOWN_GRACE_PERIOD_SECONDS"),
+        serialization_alias="shutdownGracePeriodSeconds",
+    )
 
 
 class Environment(BaseSettings, Settings):
@@ -87,18 +128,46 @@ class Environment(BaseSettings, Settings):
     model_config = SettingsConfigDict(env_prefix="TASKYARD_", env_nested_delimiter="__", frozen=True)
 
 
-def load(file: Path | None, flags: dict[str, Any]) -> Settings:
-    """The settings in force; raises `ConfigError`."""
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings in force, and for each dotted key that was set, by what."""
+
+    settings: Settings
+    sources: dict[str, str]
+
+
+def load(file: Path | None, flags: dict[str, Any], before: Settings | None = None) -> Loaded:
+    """The settings in force; raises `ConfigError`.
+
+    On a reload, `before` are the settings until now: the scheduler's keys that nobody sets keep their value
+    (scheduler-reference, Config Hot-Reload).
+    """
     try:
-        from_file = Settings.model_validate(_read(file) if file else {})
-        merged: dict[str, Any] = {}
-        for part in (from_file, Environment(), Settings.model_validate(flags)):
-            given = part.model_dump(exclude_unset=True)
-            scheduler = {**merged.get("scheduler", {}), **given.get("scheduler", {})}
-            merged = {**merged, **given, "scheduler": scheduler}
-        return Settings.model_validate(merged)
+        parts = {
+            "file": Settings.model_validate(_read(file) if file else {}),
+            "environment": Environment(),
+            "flag": Settings.model_validate(flags),
+        }
+        merged: dict[str, Any] = {"scheduler": before.scheduler.model_dump() if before else {}}
+        sources: dict[str, str] = {}
+        for source, part in parts.items():
+            for key, value in part.model_dump(exclude_unset=True).items():
+                merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
+            sources.update(dict.fromkeys(by_key(part, only_set=True), source))
+        return Loaded(Settings.model_validate(merged), sources)
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(mistake) for mistake in error.errors())) from None
+
+
+def by_key(settings: Settings, only_set: bool = False) -> dict[str, Any]:
+    """The settings by dotted key, as JSON; secrets are masked. `only_set` leaves out what is at its default."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.model_dump(mode="json", by_alias=True, exclude_unset=only_set).items():
+        if isinstance(value, dict) and name != "tabs":
+            flat.update({f"{name}.{key}": item for key, item in value.items()})
+        else:
+            flat[name] = value
+    return flat
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -106,16 +175,27 @@ def _read(file: Path) -> dict[str, Any]:
         text = file.read_text()
         content = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
     except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from None
+        raise ConfigError(f"{file}: {(error.strerror or 'cannot be read').lower()}") from None
     except ValueError as error:
         raise ConfigError(f"{file}: {error}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{file}: must hold an object")
+    scheduler = content.get("scheduler")
+    if isinstance(scheduler, dict):
+        kept = {key: value for key, value in scheduler.items() if not (key in KEEPS_WHAT_IS_SET and _is_zero(value))}
+        content["scheduler"] = kept
     return content
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
 
 
 def _explain(mistake: Any) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] == "extra_forbidden":
         return f"{key}: unknown key"
-    return f"{key}: {mistake['msg'][0].lower()}{mistake['msg'][1:]}, got {mistake['input']!r}"
+    message = mistake["msg"]
+    return (
+        f"{key}: {message[0].lower() if message[1:2].islower() else message[0]}{message[1:]}, got {mistake['input']!r}"
+    )

@@ -8,9 +8,17 @@ import json
 from typing import NoReturn, TypeAlias
 
 from google.protobuf import json_format
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | bool | None
+
+
+def message_to_json(message: Message, zeros: bool = False) -> dict[str, Json]:
+    """A message as the gateway prints it; `zeros` also shows scalars that are zero."""
+    shown = _whole(json_format.MessageToDict(message, always_print_fields_with_no_presence=zeros))
+    assert isinstance(shown, dict)
+    return shown
 
 
 def params_to_json(params: bytes | None) -> dict[str, Json]:
@@ -47,7 +55,7 @@ def _object(struct: Struct) -> dict[str, Json]:
 def _plain(value: Value) -> Json:
     match value.WhichOneof("kind"):
         case "number_value":
-            return whole(value.number_value)
+            return _whole(value.number_value)
         case "string_value":
             return value.string_value
         case "bool_value":
@@ -60,6 +68,12 @@ def _plain(value: Value) -> Json:
             return None
 
 
-def whole(number: float) -> float:
-    """A whole number as an int, as its writer meant it: many readers refuse 400.0 where they want 400."""
-    return int(number) if number.is_integer() and abs(number) <= 2**53 else number
+def _whole(value: Json) -> Json:
+    """Whole numbers as ints, as their writer meant them: many readers refuse 400.0 where they want 400."""
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
+        return int(value)
+    return value

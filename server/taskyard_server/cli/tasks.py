@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from taskyard.v1 import stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
-from taskyard_server.payload import whole
+from taskyard_server.payload import message_to_json
 
 from .failure import Failure
 
@@ -167,18 +167,7 @@ def _show(answer: Message, as_json: bool, otherwise: str | Table) -> None:
 
 
 def _as_dict(message: Message) -> dict[str, Any]:
-    """As the gateway prints it: statistics with their zeros, whole numbers without a fraction."""
-    zeros = isinstance(message, stats_pb2.GetStatsResponse)
-    shown: dict[str, Any] = _whole(json_format.MessageToDict(message, always_print_fields_with_no_presence=zeros))
-    return shown
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    return whole(value) if isinstance(value, float) else value
+    return message_to_json(message, zeros=isinstance(message, stats_pb2.GetStatsResponse))
 
 
 def _word(state: int) -> str:

@@ -1,6 +1,7 @@
 """`taskyard up`: run the control plane until Ctrl-C."""
 
 import asyncio
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,11 +9,23 @@ import typer
 import uvloop
 from rich.console import Console
 
-from taskyard_server import config, logs
+from taskyard_server import logs
 from taskyard_server.app import App, StartError
+from taskyard_server.config import ConfigError, Settings
 from taskyard_server.gateway import GatewayError
+from taskyard_server.live_config import LiveConfig
 
 from .failure import Failure
+
+
+class LogLevel(StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
 
 ConfigOption = Annotated[
     Path | None,
@@ -20,50 +33,48 @@ ConfigOption = Annotated[
 ]
 GrpcOption = Annotated[str | None, typer.Option(help="Where to serve gRPC, HOST:PORT. [default: 127.0.0.1:50051]")]
 RestOption = Annotated[str | None, typer.Option(help="Where to serve REST, HOST:PORT. [default: 127.0.0.1:9867]")]
+MetricsOption = Annotated[
+    str | None, typer.Option(help="Where Prometheus scrapes, HOST:PORT. [default: 127.0.0.1:9464]")
+]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]
 GatewayOption = Annotated[bool | None, typer.Option("--gateway/--no-gateway", help="Run the Envoy gateway.")]
-LogLevelOption = Annotated[str, typer.Option(help="debug, info, warning or error.")]
+LogLevelOption = Annotated[LogLevel, typer.Option(help="The least that is logged.")]
 
 
 def up(
     config_file: ConfigOption = None,
     grpc: GrpcOption = None,
     rest: RestOption = None,
+    metrics: MetricsOption = None,
     executor: ExecutorOption = None,
     gateway: GatewayOption = None,
-    log_level: LogLevelOption = "info",
+    log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Run the control plane: the gRPC server, the REST gateway, and the tab executor."""
-    given = {"grpc": grpc, "rest": rest, "executor": executor, "gateway": gateway}
+    given = {"grpc": grpc, "rest": rest, "metrics": metrics, "executor": executor, "gateway": gateway}
     flags: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    try:
-        settings = config.load(config_file, flags)
-        logs.configure(log_level)
-    except (config.ConfigError, KeyError) as error:
-        raise Failure(str(error)) from None
+    logs.configure(log_level.value)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings))
-    except (StartError, GatewayError) as error:
+            runner.run(_serve(LiveConfig(config_file, flags)))
+    except (ConfigError, StartError, GatewayError) as error:
         raise Failure(str(error)) from None
 
 
-async def _serve(settings: config.Settings) -> None:
-    app = App(settings)
+async def _serve(config: LiveConfig) -> None:
+    app = App(config)
     await app.start()
-    _announce(settings)
-    try:
-        await app.run_until_signal()
-    finally:
-        await app.stop()
+    _announce(config.settings)
+    await app.run()
 
 
-def _announce(settings: config.Settings) -> None:
+def _announce(settings: Settings) -> None:
     out = Console(highlight=False, soft_wrap=True)
-    out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]", end="")
-    out.print(f" and REST at [cyan]http://{settings.rest}[/cyan]" if settings.gateway else "")
+    rest = f" and REST at [cyan]http://{settings.rest}[/cyan]" if settings.gateway else ""
+    out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
+    out.print(f"Metrics are at [cyan]http://{settings.metrics}/metrics[/cyan].")
     if settings.executor is None and not settings.tabs:
-        out.print("Tasks wait for runtime hosts (--executor URL forwards tab actions). Try:")
+        out.print("Tasks wait for runtime hosts; --executor URL forwards tab actions. Try:")
     else:
         out.print(f"Tab actions go to [cyan]{settings.executor or 'the instances of their tabs'}[/cyan]. Try:")
     task = '{"agentId":"me","action":"click","tabId":"t1"}'

@@ -7,23 +7,24 @@ seconds, and `now` never goes back. Whoever drives it calls `advance` when `next
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from .agents import Agent
-from .errors import BadRequest, Conflict, LeaseLost, NotFound, QueueFull
+from .batches import Batch, Batches, BatchSubmission
+from .errors import BadRequest, Conflict, LeaseLost, NotFound, QueueFull, Refusal, Unavailable
 from .events import Transition
 from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts
 from .leases import Lease
 from .limits import MAX_LEASE_SECS, Limits
 from .ready_queue import ReadyQueue
 from .retention import Retention
-from .stats import AgentStats, Counters, Stats
+from .stats import AgentStats, Counters, Stats, Totals
 from .task import IN_FLIGHT, LEGAL, TERMINAL, Submission, Task, TaskState
 from .task_table import TaskTable
 from .timers import TICKS_PER_SECOND, Timers
 
-QUEUED, ASSIGNED, RUNNING = TaskState.QUEUED, TaskState.ASSIGNED, TaskState.RUNNING
+QUEUED, ASSIGNED, RUNNING, PAUSED = TaskState.QUEUED, TaskState.ASSIGNED, TaskState.RUNNING, TaskState.PAUSED
 DONE, FAILED, CANCELLED, REJECTED = TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED, TaskState.REJECTED
 
 
@@ -36,10 +37,13 @@ class Scheduler:
         self.counters = Counters()
         self.transitions: list[Transition] = []
         self._tasks = TaskTable(entropy)
+        self._batches = Batches()
+        self._entropy = entropy
         self._agents: dict[str, Agent] = {}
         self._ready = ReadyQueue()
         self._queued = 0
-        self._inflight = 0
+        self.inflight = 0
+        self._draining = False
         self._deadlines: Timers[Task] = Timers()
         self._lease_ends: Timers[Lease] = Timers()
         self._ended = Retention()
@@ -51,8 +55,9 @@ class Scheduler:
     def submit(self, now: float, asked: Submission) -> Task:
         """Accept a task into the queue.
 
-        Raises `BadRequest` for a deadline that is not in the future, and `QueueFull` where a limit refuses it; the
-        refused task is then kept as `rejected` (scheduler-architecture, Admission And Limits).
+        Raises `BadRequest` for a deadline that is not in the future, `Unavailable` while it drains, and `QueueFull`
+        where a limit refuses it; the refused task is then kept as `rejected` (scheduler-architecture, Admission And
+        Limits).
         """
         self.check(now, asked)
         limits = self.limits
@@ -60,12 +65,11 @@ class Scheduler:
         agent = self._agents.get(asked.agent_id)
         if agent is None:
             agent = self._agents[asked.agent_id] = self._ready.new_agent(asked.agent_id)
-        agent.tasks += 1
         if self._queued >= limits.max_queue_size or agent.queued >= limits.max_per_agent:
             raise self._reject(now, agent, asked, deadline)
         task_id, seq = self._tasks.next_id(now)
         task = Task(task_id, seq, agent, asked, now, deadline, QUEUED)
-        self._tasks.add(task)
+        self._keep(task)
         self._deadlines.add(deadline, task)
         agent.submitted += 1
         self.counters.submitted += 1
@@ -74,8 +78,39 @@ class Scheduler:
         task.position = self._queued
         return task
 
+    def submit_batch(self, now: float, asked: Sequence[Submission]) -> BatchSubmission:
+        """Admit the tasks of one agent one by one, as one batch (scheduler-architecture, Batch Submission).
+
+        Raises `BadRequest` for a task that no admission could accept, before any is admitted.
+        """
+        for submission in asked:
+            self.check(now, submission)
+        batch_id = f"bat_{int(now * 1000) << 80 | self._entropy() << 40 | self._entropy():032x}"
+        batch = self._batches.open(batch_id, asked[0].agent_id, now)
+        outcomes: list[Task | Refusal] = []
+        for submission in asked:
+            try:
+                options = submission.options._replace(batch_id=batch_id)
+                outcomes.append(self.submit(now, submission._replace(options=options)))
+            except QueueFull as refusal:
+                outcomes.append(refusal)
+        return BatchSubmission(batch, outcomes)
+
+    def batch(self, batch_id: str) -> Batch:
+        """The batch; raises `NotFound` where none of its tasks is retained."""
+        return self._batches.get(batch_id)
+
+    def cancel_batch(self, now: float, batch_id: str) -> int:
+        """Cancel every task of a batch that has not ended; how many that were. Raises `NotFound`."""
+        live = [task for task in self._batches.get(batch_id).tasks.values() if task.state not in TERMINAL]
+        for task in live:
+            self._finish(now, task, CANCELLED, None, None)
+        return len(live)
+
     def check(self, now: float, asked: Submission) -> None:
-        """Raise `BadRequest` for what no admission could accept."""
+        """Raise `BadRequest` or `Unavailable` for what no admission could accept."""
+        if self._draining:
+            raise Unavailable("the scheduler is draining")
         if asked.deadline is not None and asked.deadline <= now:
             raise BadRequest("deadline: must be in the future")
 
@@ -141,7 +176,7 @@ class Scheduler:
             raise BadRequest("lease_secs: must be from 1 to 3600")
         profile = self._profile(now, host)
         leases: list[Lease] = []
-        while len(leases) < count and self._inflight < limits.max_inflight:
+        while len(leases) < count and self.inflight < limits.max_inflight and not self._draining:
             lane = self._ready.first(profile, limits.max_per_agent_inflight)
             if lane is None:
                 break
@@ -229,12 +264,31 @@ class Scheduler:
         """Put new limits in force. What was admitted or is in flight stays, also above a lowered limit."""
         self.limits = limits
 
+    def drain(self) -> None:
+        """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""
+        self._draining = True
+
+    def shut_down(self, now: float) -> None:
+        """Interrupt what is in flight, and end what waits: this core does not outlive its process."""
+        for task in [task for task in self._tasks.after(0) if task.state not in TERMINAL]:
+            if task.state in IN_FLIGHT:
+                self._pause(now, task)
+            else:
+                self._finish(now, task, CANCELLED, None, "scheduler shutdown")
+
+    def add_to(self, totals: Totals) -> None:
+        """Add this namespace's figures to those of others."""
+        totals.queued += self._queued
+        totals.inflight += self.inflight
+        totals.retained += len(self._ended) + len(self._rejected)
+        totals.namespaces += 1
+        totals.counters.add(self.counters)
+
     def stats(self) -> Stats:
         """The figures of this moment (scheduler-reference, Scheduler Stats)."""
         return Stats(
             queued=self._queued,
-            inflight=self._inflight,
-            retained=len(self._ended) + len(self._rejected),
+            inflight=self.inflight,
             limited_by=self.limited_by,
             counters=replace(self.counters),
             limits=self.limits,
@@ -270,7 +324,7 @@ class Scheduler:
         self._move(now, task, ASSIGNED)
         task.agent.queued -= 1
         self._queued -= 1
-        self._inflight += 1
+        self.inflight += 1
         task.deliveries += 1
         task.token += 1
         lease = task.lease = host.leases[task.id] = Lease(task, host, task.token, now, secs)
@@ -290,7 +344,7 @@ class Scheduler:
         task.lease = None
         del lease.host.leases[task.id]
         self._lease_ends.remove(lease.expires_at, lease)
-        self._inflight -= 1
+        self.inflight -= 1
         self._ready.landed(task.agent)
 
     def _requeue(self, now: float, task: Task) -> None:
@@ -327,6 +381,13 @@ class Scheduler:
             counters.evicted += 1
             self._evict(self._ended)
 
+    def _pause(self, now: float, task: Task) -> None:
+        """Interrupt a task in flight so that it can be resumed (queueing-and-execution, Cancellation semantics)."""
+        self._move(now, task, PAUSED)
+        self._end_lease(task)
+        self._deadlines.remove(task.deadline, task)
+        task.error = "Job was interrupted by user"
+
     def _expire(self, now: float, task: Task) -> None:
         """The deadline has passed (scheduler-architecture, Deadline Handling)."""
         if task.state is QUEUED:
@@ -350,7 +411,7 @@ class Scheduler:
         task = Task(task_id, seq, agent, asked, now, deadline, REJECTED)
         task.completed_at = now
         task.error = f"rejected: {which} queue full"
-        self._tasks.add(task)
+        self._keep(task)
         self._rejected.add(task)
         self.transitions.append((now, task, REJECTED))
         agent.rejected += 1
@@ -368,6 +429,12 @@ class Scheduler:
             task,
         )
 
+    def _keep(self, task: Task) -> None:
+        self._tasks.add(task)
+        task.agent.tasks += 1
+        if task.options.batch_id is not None:
+            self._batches.add(task.options.batch_id, task)
+
     def _evict_one(self, now: float) -> bool:
         oldest = now - self.limits.result_ttl_secs
         for kept in (self._ended, self._rejected):
@@ -382,6 +449,8 @@ class Scheduler:
             return
         task = kept.pop()
         self._tasks.remove(task)
+        if task.options.batch_id is not None:
+            self._batches.forget(task.options.batch_id, task)
         agent = task.agent
         agent.tasks -= 1
         if not agent.tasks:
@@ -397,9 +466,9 @@ class Scheduler:
 
     def _limit_in_force(self, profile: HostProfile) -> str | None:
         """The configuration key that keeps a host of this profile from more work, if tasks wait for nothing else."""
-        if not self._ready.has_work_for(profile):
+        if self._draining or not self._ready.has_work_for(profile):
             return None
-        return "maxInflight" if self._inflight >= self.limits.max_inflight else "maxPerAgentInflight"
+        return "maxInflight" if self.inflight >= self.limits.max_inflight else "maxPerAgentInflight"
 
     def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Lease:
         """The lease that a report is about; raises `NotFound`, or `LeaseLost` if it is not the task's present one."""

@@ -4,7 +4,7 @@ Counters follow scheduler-reference, Metrics Fields, and DESIGN, Figures: submit
 live, always; `expired` and `evicted` tasks are counted elsewhere too.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 from .limits import Limits
 
@@ -23,6 +23,22 @@ class Counters:
     dispatch_latency_secs: float = 0.0
     late_reports: int = 0
     evicted: int = 0
+
+    def add(self, other: "Counters") -> None:
+        """Add another scheduler's counts to these."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
+
+@dataclass(slots=True)
+class Totals:
+    """The figures of all namespaces together."""
+
+    queued: int = 0
+    inflight: int = 0
+    retained: int = 0
+    namespaces: int = 0
+    counters: Counters = field(default_factory=Counters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +60,6 @@ class Stats:
 
     queued: int
     inflight: int
-    retained: int
     limited_by: str | None
     counters: Counters
     limits: Limits

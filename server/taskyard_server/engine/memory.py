@@ -18,16 +18,18 @@ from typing import Final
 
 import structlog
 
-from taskyard_server.core.errors import NotFound, QueueFull, Refusal
+from taskyard_server.core.batches import Batch, BatchSubmission
+from taskyard_server.core.errors import NotFound, Refusal
+from taskyard_server.core.events import Transition
 from taskyard_server.core.hosts import Host, HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
-from taskyard_server.core.stats import Stats
-from taskyard_server.core.task import Submission, Task
+from taskyard_server.core.stats import Stats, Totals
+from taskyard_server.core.task import TERMINAL, Submission, Task
 
 from .clock import Clock, steady_clock
-from .port import Batch, Listener, TaskFilter, TaskPage
+from .port import Listener, TaskFilter, TaskPage
 
 log = structlog.get_logger(__name__)
 
@@ -47,11 +49,12 @@ class Waiter:
 
 @dataclass(slots=True, eq=False)
 class Yard:
-    """One namespace: its scheduler, the claims that wait in it, and when it next has something to do."""
+    """One namespace: its scheduler, the claims and the ends of tasks that are waited for, and when it is next due."""
 
     namespace: str
     scheduler: Scheduler
     waiters: deque[Waiter] = field(default_factory=deque)
+    ends: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     due: float | None = None
     limit_told: set[str] = field(default_factory=set)
 
@@ -68,6 +71,8 @@ class MemoryEngine:
         self._listeners: list[Listener] = []
         self._due: list[tuple[float, str]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._landed = asyncio.Event()
+        self._draining = False
         self._closed = False
 
     # Commands of agents
@@ -76,26 +81,39 @@ class MemoryEngine:
         yard = self._enter(namespace)
         return yard.scheduler.submit(self._clock(), asked)
 
-    async def submit_batch(self, namespace: str, asked: Sequence[Submission]) -> Batch:
+    async def submit_batch(self, namespace: str, asked: Sequence[Submission]) -> BatchSubmission:
         yard = self._enter(namespace)
-        now = self._clock()
-        for submission in asked:
-            yard.scheduler.check(now, submission)
-        batch_id = f"bat_{int(now * 1000) << 80 | self._random.getrandbits(80):032x}"
-        outcomes: list[Task | Refusal] = []
-        for submission in asked:
-            options = submission.options._replace(batch_id=batch_id)
-            try:
-                outcomes.append(yard.scheduler.submit(now, submission._replace(options=options)))
-            except QueueFull as refusal:
-                outcomes.append(refusal)
-        return Batch(batch_id, outcomes)
+        return yard.scheduler.submit_batch(self._clock(), asked)
+
+    async def get_batch(self, namespace: str, batch_id: str) -> Batch:
+        yard = self._yards.get(namespace)
+        if yard is None:
+            raise NotFound("batch not found")
+        return yard.scheduler.batch(batch_id)
+
+    async def cancel_batch(self, namespace: str, batch_id: str) -> int:
+        yard = self._enter(namespace)
+        return yard.scheduler.cancel_batch(self._clock(), batch_id)
 
     async def get(self, namespace: str, task_id: str) -> Task:
         yard = self._yards.get(namespace)
         if yard is None:
             raise NotFound("task not found")
         return yard.scheduler.get(task_id)
+
+    async def wait(self, namespace: str, task_id: str, secs: float) -> Task:
+        task = await self.get(namespace, task_id)
+        if task.state not in TERMINAL and secs > 0 and not self._closed:
+            ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waits = self._yards[namespace].ends.setdefault(task_id, set())
+            waits.add(ended)
+            try:
+                await asyncio.wait((ended,), timeout=secs)
+            finally:
+                waits.discard(ended)
+                if not waits and self._yards[namespace].ends.get(task_id) is waits:
+                    del self._yards[namespace].ends[task_id]
+        return task
 
     async def list_tasks(self, namespace: str, wanted: TaskFilter, after: int, limit: int) -> TaskPage:
         yard = self._yards.get(namespace)
@@ -177,6 +195,12 @@ class MemoryEngine:
         scheduler = yard.scheduler if yard else Scheduler(self._limits, lambda: 0)
         return scheduler.stats()
 
+    def totals(self) -> Totals:
+        totals = Totals()
+        for yard in self._yards.values():
+            yard.scheduler.add_to(totals)
+        return totals
+
     def now(self) -> float:
         return self._clock()
 
@@ -190,12 +214,35 @@ class MemoryEngine:
             yard.scheduler.reconfigure(limits)
             self._touch(yard)
 
+    def drain(self) -> None:
+        self._draining = True
+        for yard in self._yards.values():
+            yard.scheduler.drain()
+
+    async def drained(self, secs: float) -> bool:
+        deadline = self._clock() + secs
+        while any(yard.scheduler.inflight for yard in self._yards.values()):
+            left = deadline - self._clock()
+            if left <= 0:
+                return False
+            self._landed.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._landed.wait(), left)
+        return True
+
     async def close(self) -> None:
         self._closed = True
+        now = self._clock()
+        for yard in self._yards.values():
+            yard.scheduler.shut_down(now)
+            self._touch(yard)
         for yard in self._yards.values():
             for waiter in yard.waiters:
                 if not waiter.leases.done():
                     waiter.leases.set_result([])
+            for waits in yard.ends.values():
+                for ended in waits:
+                    ended.set_result(None)
         self._settle()
         if self._timer is not None:
             self._timer.cancel()
@@ -206,12 +253,12 @@ class MemoryEngine:
         """The namespace's yard, noted as touched in this turn."""
         yard = self._yards.get(namespace)
         if yard is None:
-            yard = self._yards[namespace] = Yard(namespace, self._new_scheduler())
+            scheduler = Scheduler(self._limits, lambda: self._random.getrandbits(40))
+            if self._draining:
+                scheduler.drain()
+            yard = self._yards[namespace] = Yard(namespace, scheduler)
         self._touch(yard)
         return yard
-
-    def _new_scheduler(self) -> Scheduler:
-        return Scheduler(self._limits, lambda: self._random.getrandbits(40))
 
     def _touch(self, yard: Yard) -> None:
         if not self._touched:
@@ -220,12 +267,16 @@ class MemoryEngine:
 
     def _settle(self) -> None:
         """Draw the consequences of everything that this turn's commands did."""
+        if self._draining:
+            self._landed.set()
         touched, self._touched = self._touched, {}
         for yard in touched:
             scheduler = yard.scheduler
             self._serve(yard)
             if scheduler.transitions:
                 happened, scheduler.transitions = scheduler.transitions, []
+                if yard.ends:
+                    self._tell_ends(yard, happened)
                 for listener in self._listeners:
                     listener(yard.namespace, happened)
             due = scheduler.next_due()
@@ -255,6 +306,13 @@ class MemoryEngine:
         if key is not None and key not in yard.limit_told:
             yard.limit_told.add(key)
             log.warning("limit_reached", namespace=yard.namespace, raise_key=f"scheduler.{key}")
+
+    def _tell_ends(self, yard: Yard, happened: Sequence[Transition]) -> None:
+        for _, task, state in happened:
+            if state in TERMINAL:
+                for ended in yard.ends.pop(task.id, ()):
+                    if not ended.done():
+                        ended.set_result(None)
 
     def _give_back(self, yard: Yard, waiter: Waiter) -> None:
         """The caller went away, perhaps in the very turn in which it was served."""

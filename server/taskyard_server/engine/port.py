@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from taskyard_server.core.errors import Refusal
+from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.events import Transition
 from taskyard_server.core.hosts import Host, HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.stats import Stats
+from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.core.task import Submission, Task, TaskState
 
 Listener: TypeAlias = Callable[[str, Sequence[Transition]], None]
@@ -45,25 +45,26 @@ class TaskPage:
     next_after: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What became of each task of a batch, in order: accepted, or why not."""
-
-    batch_id: str
-    outcomes: list[Task | Refusal]
-
-
 class Engine(Protocol):
     """The port. Times are seconds; a fencing token is the one of the lease that a call is about."""
 
     async def submit(self, namespace: str, asked: Submission) -> Task:
         """Accept one task, or raise `BadRequest`, `QueueFull` or `Unavailable`."""
 
-    async def submit_batch(self, namespace: str, asked: Sequence[Submission]) -> Batch:
+    async def submit_batch(self, namespace: str, asked: Sequence[Submission]) -> BatchSubmission:
         """Admit tasks one by one as one batch. Raises `BadRequest` for a bad one before any is admitted."""
+
+    async def get_batch(self, namespace: str, batch_id: str) -> Batch:
+        """The batch, or `NotFound`."""
+
+    async def cancel_batch(self, namespace: str, batch_id: str) -> int:
+        """Cancel what has not ended of a batch; how many tasks that were. Raises `NotFound`."""
 
     async def get(self, namespace: str, task_id: str) -> Task:
         """The task, or `NotFound`."""
+
+    async def wait(self, namespace: str, task_id: str, secs: float) -> Task:
+        """The task once it is terminal, or as it is after `secs`. Raises `NotFound`."""
 
     async def list_tasks(self, namespace: str, wanted: TaskFilter, after: int, limit: int) -> TaskPage:
         """Up to `limit` matching tasks submitted after the one numbered `after`, as they were when they were read."""
@@ -104,6 +105,9 @@ class Engine(Protocol):
     async def stats(self, namespace: str) -> Stats:
         """The figures of this moment."""
 
+    def totals(self) -> Totals:
+        """The figures of all namespaces together."""
+
     def now(self) -> float:
         """The engine's time, in seconds since the epoch."""
 
@@ -113,5 +117,11 @@ class Engine(Protocol):
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force for every namespace."""
 
+    def drain(self) -> None:
+        """From now on hand out nothing, and accept only what survives the end of the process."""
+
+    async def drained(self, secs: float) -> bool:
+        """Whether nothing is in flight any more, within `secs`."""
+
     async def close(self) -> None:
-        """Stop timers and let waiting claims go empty-handed."""
+        """Interrupt what is in flight, end what would be lost, and let all that wait go empty-handed."""

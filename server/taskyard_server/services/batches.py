@@ -9,17 +9,17 @@ import grpc
 from taskyard.v1 import batch_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceServicer
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
-from taskyard_server.core.task import Task
+from taskyard_server.core.task import Task, TaskState
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
-from .responses import STATES, error_message
+from .responses import STATES, error_message, page_of, task_message, timestamp
 from .rest_shape import ACCEPTED, send_shape
 
 
 class BatchService(BatchServiceServicer):
-    """Serves `taskyard.v1.BatchService`; what it does not define answers `unimplemented`."""
+    """Serves `taskyard.v1.BatchService`."""
 
     def __init__(self, engine: Engine, max_batch_size: int, max_payload_bytes: int) -> None:
         self._engine = engine
@@ -47,15 +47,46 @@ class BatchService(BatchServiceServicer):
             )
             for number, task in enumerate(request.tasks)
         ]
-        batch = await self._engine.submit_batch(call.namespace, asked)
+        submitted = await self._engine.submit_batch(call.namespace, asked)
         answer = pb.SubmitBatchResponse(
-            tasks=[_outcome(outcome) for outcome in batch.outcomes],
-            submitted=sum(isinstance(outcome, Task) for outcome in batch.outcomes),
-            batch_id=batch.batch_id,
+            tasks=[_outcome(outcome) for outcome in submitted.outcomes],
+            submitted=sum(isinstance(outcome, Task) for outcome in submitted.outcomes),
+            batch_id=submitted.batch.id,
         )
         if call.by_rest:
             await send_shape(context, ACCEPTED)
         return answer
+
+    async def GetBatch(  # noqa: N802
+        self, request: pb.GetBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.GetBatchResponse:
+        del context
+        filters = f"batch\0{request.batch_id}"
+        after = requests.page_start(request.page_token, filters)
+        most = requests.page_size(request.page_size)
+        batch = await self._engine.get_batch(current_call().namespace, request.batch_id)
+        tasks, next_after = page_of([task for task in batch.tasks.values() if task.seq > after], most)
+        answer = pb.GetBatchResponse(
+            batch_id=batch.id,
+            agent_id=batch.agent_id,
+            created_at=timestamp(batch.created_at),
+            states={state.value: count for state, count in batch.states().items()},
+            ended=batch.ended(),
+            tasks=[task_message(task) for task in tasks],
+            count=len(tasks),
+        )
+        if next_after is not None:
+            answer.next_page_token = requests.page_token(next_after, filters)
+        return answer
+
+    async def CancelBatch(  # noqa: N802
+        self, request: pb.CancelBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.CancelBatchResponse:
+        del context
+        cancelled = await self._engine.cancel_batch(current_call().namespace, request.batch_id)
+        return pb.CancelBatchResponse(
+            status=STATES[TaskState.CANCELLED], batch_id=request.batch_id, cancelled=cancelled
+        )
 
 
 def _outcome(outcome: Task | Refusal) -> pb.BatchOutcome:

@@ -9,6 +9,9 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.task import Task, TaskState
 
+MAX_PAGE_BYTES: Final = 3_000_000
+"""Clients take messages of up to 4 MiB by default."""
+
 STATES: Final = {state: pb.Task.State.Value(state.value) for state in TaskState}
 
 
@@ -45,6 +48,16 @@ def task_message(task: Task) -> pb.Task:
         message.requires.extend(sorted(options.requires))
         message.labels.update(options.labels)
     return message
+
+
+def page_of(tasks: list[Task], most: int, next_after: int | None = None) -> tuple[list[Task], int | None]:
+    """As many of the tasks as one answer may hold, at least one, and where the next page starts."""
+    size = 0
+    for count, task in enumerate(tasks):
+        size += 500 + len(task.params or b"") + len(task.result or b"")
+        if count == most or (count and size > MAX_PAGE_BYTES):
+            return tasks[:count], tasks[count - 1].seq
+    return tasks, next_after
 
 
 def accepted(task: Task) -> pb.SubmitTaskResponse:

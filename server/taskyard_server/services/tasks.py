@@ -1,4 +1,4 @@
-"""TaskService: submit, get, list, cancel."""
+"""TaskService: submit, get, list, cancel, wait."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import grpc
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
-from taskyard_server.core.task import Task
+from taskyard_server.core.task import TERMINAL
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
-from .responses import STATES, accepted, task_message
+from .responses import STATES, accepted, page_of, task_message
 from .rest_shape import ACCEPTED, send_shape
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-MAX_PAGE_BYTES: Final = 3_000_000
-"""Clients take messages of up to 4 MiB by default."""
+WAIT_SECS: Final = 30.0
+MAX_WAIT_SECS: Final = 300.0
 
 
 class TaskService(TaskServiceServicer):
@@ -51,13 +51,10 @@ class TaskService(TaskServiceServicer):
             states=requests.states(request.state),
             batch_id=request.batch_id or None,
         )
-        page = await self._engine.list_tasks(
-            call.namespace,
-            wanted,
-            requests.page_start(request.page_token, filters),
-            requests.page_size(request.page_size),
-        )
-        tasks, next_after = _within_message_size(page.tasks, page.next_after)
+        after = requests.page_start(request.page_token, filters)
+        most = requests.page_size(request.page_size)
+        page = await self._engine.list_tasks(call.namespace, wanted, after, most)
+        tasks, next_after = page_of(page.tasks, most, page.next_after)
         answer = pb.ListTasksResponse(tasks=[task_message(task) for task in tasks], count=len(tasks))
         if next_after is not None:
             answer.next_page_token = requests.page_token(next_after, filters)
@@ -70,12 +67,8 @@ class TaskService(TaskServiceServicer):
         task = await self._engine.cancel(current_call().namespace, request.task_id)
         return pb.CancelTaskResponse(status=STATES[task.state], task_id=task.id)
 
-
-def _within_message_size(tasks: list[Task], next_after: int | None) -> tuple[list[Task], int | None]:
-    """As many of the tasks as fit into one message, at least one, and where the next page starts."""
-    size = 0
-    for count, task in enumerate(tasks):
-        size += 500 + len(task.params or b"") + len(task.result or b"")
-        if size > MAX_PAGE_BYTES and count:
-            return tasks[:count], tasks[count - 1].seq
-    return tasks, next_after
+    async def WaitTask(self, request: pb.WaitTaskRequest, context: Context) -> pb.WaitTaskResponse:  # noqa: N802
+        del context
+        secs = request.timeout_ms / 1000 if request.HasField("timeout_ms") else WAIT_SECS
+        task = await self._engine.wait(current_call().namespace, request.task_id, min(secs, MAX_WAIT_SECS))
+        return pb.WaitTaskResponse(task=task_message(task), ended=task.state in TERMINAL)

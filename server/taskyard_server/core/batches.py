@@ -1,0 +1,66 @@
+"""Batches: which retained tasks came in one call (scheduler-reference, Batch Task Submission).
+
+A batch is known for as long as one of its tasks is retained.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from .errors import NotFound, Refusal
+from .task import TERMINAL, Task, TaskState
+
+
+@dataclass(slots=True)
+class Batch:
+    """One batch. `tasks` holds those that are retained, rejected ones included, in the order of the request."""
+
+    id: str
+    agent_id: str
+    created_at: float
+    tasks: dict[str, Task] = field(default_factory=dict)
+
+    def states(self) -> Counter[TaskState]:
+        """How many of its retained tasks are in each state."""
+        return Counter(task.state for task in self.tasks.values())
+
+    def ended(self) -> bool:
+        """Whether all of its tasks have ended; those that are not retained any more had."""
+        return all(task.state in TERMINAL for task in self.tasks.values())
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSubmission:
+    """A batch just after its admission: for each task, in order, the task or why it was refused."""
+
+    batch: Batch
+    outcomes: list[Task | Refusal]
+
+
+class Batches:
+    """The batches that are known."""
+
+    def __init__(self) -> None:
+        self._batches: dict[str, Batch] = {}
+
+    def open(self, batch_id: str, agent_id: str, now: float) -> Batch:
+        """Begin a batch, whose tasks follow by `add`."""
+        batch = self._batches[batch_id] = Batch(batch_id, agent_id, now)
+        return batch
+
+    def get(self, batch_id: str) -> Batch:
+        """The batch, or `NotFound`."""
+        batch = self._batches.get(batch_id)
+        if batch is None:
+            raise NotFound("batch not found")
+        return batch
+
+    def add(self, batch_id: str, task: Task) -> None:
+        """A task of the batch was accepted or rejected."""
+        self._batches[batch_id].tasks[task.id] = task
+
+    def forget(self, batch_id: str, task: Task) -> None:
+        """A task of the batch is no longer retained."""
+        batch = self._batches[batch_id]
+        del batch.tasks[task.id]
+        if not batch.tasks:
+            del self._batches[batch_id]

@@ -1,0 +1,130 @@
+"""Prometheus metrics over HTTP: the scheduler's figures, summed over namespaces.
+
+No label takes values that callers make up: neither agents nor namespaces appear. The server of prometheus-client runs
+in a thread; it asks the event loop for a snapshot at each scrape.
+"""
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from threading import Thread
+from typing import Final
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from .core.events import Transition
+from .core.stats import Totals
+from .core.task import TERMINAL, TaskState
+from .webhooks import WebhookCounts
+
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+
+class Histogram:
+    """Seconds, counted by bucket."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BUCKETS) + 1)
+        self._sum = 0.0
+
+    def observe(self, secs: float) -> None:
+        """Count one duration."""
+        self._counts[bisect_left(BUCKETS, secs)] += 1
+        self._sum += secs
+
+    def family(self, name: str, text: str) -> HistogramMetricFamily:
+        """As Prometheus wants it, cumulative."""
+        family = HistogramMetricFamily(name, text)
+        total = 0
+        rows: list[tuple[str, float]] = []
+        for bound, count in zip([*map(str, BUCKETS), "+Inf"], self._counts, strict=True):
+            total += count
+            rows.append((bound, total))
+        family.add_metric([], rows, self._sum)
+        return family
+
+
+class Metrics(Collector):
+    """An engine listener for the durations, and the collector of everything."""
+
+    def __init__(self, totals: Callable[[], Totals], webhooks: WebhookCounts) -> None:
+        self._totals = totals
+        self._webhooks = webhooks
+        self._queue_wait = Histogram()
+        self._run_time = Histogram()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: tuple[WSGIServer, Thread] | None = None
+
+    def __call__(self, namespace: str, happened: Sequence[Transition]) -> None:
+        """Measure waits and runs."""
+        del namespace
+        for at, task, state in happened:
+            if state is TaskState.ASSIGNED:
+                self._queue_wait.observe(at - task.queued_at)
+            elif state in TERMINAL and task.started_at is not None:
+                self._run_time.observe(at - task.started_at)
+
+    def serve(self, address: str) -> None:
+        """Answer scrapes at HOST:PORT until `stop`; raises `OSError` if it cannot listen there."""
+        self._loop = asyncio.get_running_loop()
+        registry = CollectorRegistry()
+        for collector in (self, PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
+            registry.register(collector)
+        host, _, port = address.rpartition(":")
+        self._server = start_http_server(int(port), host, registry)
+
+    def stop(self) -> None:
+        """Stop answering."""
+        if self._server is not None:
+            server, thread = self._server
+            server.shutdown()
+            server.server_close()
+            thread.join(timeout=2)
+
+    def describe(self) -> list[Metric]:
+        """Nothing ahead of the first scrape."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """One scrape."""
+        assert self._loop is not None
+        families = asyncio.run_coroutine_threadsafe(self._snapshot(), self._loop).result(timeout=10)
+        yield from families
+
+    async def _snapshot(self) -> list[Metric]:
+        totals = self._totals()
+        counters = totals.counters
+        gauges = {
+            "queued": ("Tasks that wait for a host.", totals.queued),
+            "inflight": ("Tasks that are assigned or running.", totals.inflight),
+            "retained": ("Ended tasks that can still be asked for.", totals.retained),
+        }
+        families: list[Metric] = [
+            GaugeMetricFamily(f"taskyard_tasks_{name}", text, value) for name, (text, value) in gauges.items()
+        ]
+        families.append(GaugeMetricFamily("taskyard_namespaces", "Namespaces in use.", totals.namespaces))
+        for name, text in (
+            ("submitted", "Tasks accepted."),
+            ("completed", "Tasks that finished successfully."),
+            ("failed", "Tasks that finished with an error."),
+            ("cancelled", "Tasks that were cancelled."),
+            ("rejected", "Tasks refused at admission."),
+            ("expired", "Queued tasks that exceeded their deadline."),
+            ("dispatched", "Hand-outs to hosts."),
+            ("evicted", "Ended tasks dropped before their time."),
+        ):
+            families.append(CounterMetricFamily(f"taskyard_tasks_{name}", text, getattr(counters, name)))
+        families.append(
+            CounterMetricFamily("taskyard_late_reports", "Reports whose lease was lost.", counters.late_reports)
+        )
+        webhooks = CounterMetricFamily("taskyard_webhooks", "Webhook deliveries.", labels=["outcome"])
+        for outcome, count in asdict(self._webhooks).items():
+            webhooks.add_metric([outcome], count)
+        families.append(webhooks)
+        families.append(self._queue_wait.family("taskyard_queue_wait_seconds", "From queue entry to hand-out."))
+        families.append(self._run_time.family("taskyard_run_time_seconds", "From the first start to the end."))
+        return families

@@ -1,0 +1,167 @@
+"""What the tests of the core share: a scheduler with its clock, and a picture of everything that it holds."""
+
+import gc
+from collections.abc import Callable, Iterator
+from enum import Enum
+from functools import partial
+from random import Random
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+import pytest
+
+from taskyard_server.core.hosts import Host, HostProfile
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.limits import Limits
+from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
+
+START = 1_700_000_000.0
+
+
+class Yard:
+    """One scheduler under test. Time stands still until a test lets it pass.
+
+    Limits are generous unless a test names them. A report is made by the holder of the lease that it is given.
+    """
+
+    def __init__(self, **limits: Any) -> None:
+        generous = {
+            "max_queue_size": 1_000_000,
+            "max_per_agent": 1_000_000,
+            "max_inflight": 1_000_000,
+            "max_per_agent_inflight": 1_000_000,
+        }
+        self.scheduler = Scheduler(Limits(**{**generous, **limits}), partial(Random(1).getrandbits, 40))
+        self.now = START
+
+    def submit(self, agent: str = "ann", action: str = "click", **wish: Any) -> Task:
+        """Submit a task; `wish` takes the fields of `Submission` and of `TaskOptions`."""
+        options = {field: wish.pop(field) for field in TaskOptions._fields if field in wish}
+        asked = Submission(agent, action, **wish, options=TaskOptions(**options))
+        return self.scheduler.submit(self.now, asked)
+
+    def register(self, host_id: str = "host", *capabilities: str, built_in: bool = False, **profile: Any) -> Host:
+        """Register a host that runs everything that asks for no more than these capabilities."""
+        able = HostProfile(frozenset(capabilities), **profile)
+        return self.scheduler.register(self.now, host_id, None, able, built_in=built_in)
+
+    def claim(self, host_id: str = "host", count: int = 1, lease_secs: float | None = None) -> list[Lease]:
+        return self.scheduler.claim(self.now, host_id, count, lease_secs)
+
+    def claim_one(self, host_id: str = "host", lease_secs: float | None = None) -> Lease:
+        """Claim the one task that is known to be there."""
+        (lease,) = self.claim(host_id, 1, lease_secs)
+        return lease
+
+    def start(self, lease: Lease) -> Task:
+        return self.scheduler.start(self.now, lease.host.id, lease.task.id, lease.token)
+
+    def renew(self, lease: Lease, lease_secs: float | None = None) -> Lease:
+        return self.scheduler.renew(self.now, lease.host.id, lease.task.id, lease.token, lease_secs)
+
+    def complete(self, lease: Lease, result: bytes | None = None) -> Task:
+        return self.scheduler.complete(self.now, lease.host.id, lease.task.id, lease.token, result)
+
+    def fail(self, lease: Lease, error: str = "broken") -> Task:
+        return self.scheduler.fail(self.now, lease.host.id, lease.task.id, lease.token, error)
+
+    def release(self, lease: Lease) -> Task:
+        return self.scheduler.release(self.now, lease.host.id, lease.task.id, lease.token)
+
+    def cancel(self, task: Task) -> Task:
+        return self.scheduler.cancel(self.now, task.id)
+
+    def deregister(self, host_id: str = "host") -> None:
+        self.scheduler.deregister(self.now, host_id)
+
+    def reconfigure(self, **limits: Any) -> None:
+        """Change the named limits and keep the others."""
+        kept = {name: getattr(self.scheduler.limits, name) for name in Limits.__slots__}
+        self.scheduler.reconfigure(Limits(**{**kept, **limits}))
+
+    def pass_time(self, secs: float) -> None:
+        """Let time pass, and let everything happen that has come due by then."""
+        self.now += secs
+        while self.scheduler.advance(self.now):
+            pass
+
+    def tasks(self, after: int = 0) -> list[Task]:
+        return list(self.scheduler.tasks_after(after))
+
+    def happened(self) -> list[tuple[str, TaskState]]:
+        """The transitions since the last call: which task, which state."""
+        seen = [(task.id, state) for _, task, state in self.scheduler.transitions]
+        self.scheduler.transitions.clear()
+        return seen
+
+
+@pytest.fixture
+def make_yard() -> type[Yard]:
+    """Makes a `Yard` with the limits that a test is about."""
+    return Yard
+
+
+@pytest.fixture
+def yard() -> Yard:
+    """A `Yard` with no limit near."""
+    return Yard()
+
+
+OPAQUE = (type, FunctionType, BuiltinFunctionType, MethodType, Enum)
+
+
+def _parts(thing: object) -> Iterator[tuple[str, object]]:
+    """What an object is made of, each part with its name."""
+    if isinstance(thing, dict):
+        for number, (key, value) in enumerate(thing.items()):
+            yield f"[key {number}]", key
+            yield f"[value {number}]", value
+    elif isinstance(thing, (frozenset, set)):
+        yield from (("{}", member) for member in sorted(thing, key=repr))
+    elif isinstance(thing, (list, tuple)) or hasattr(thing, "popleft"):
+        yield from ((f"[{number}]", member) for number, member in enumerate(thing))  # type: ignore[arg-type]
+    else:
+        names = [*getattr(type(thing), "__slots__", ()), *getattr(thing, "__dict__", ())]
+        yield from ((f".{name}", getattr(thing, name)) for name in names if hasattr(thing, name))
+
+
+def _picture(root: object) -> list[str]:
+    lines: list[str] = []
+    seen: dict[int, str] = {}
+    todo = [("it", root)]
+    while todo:
+        name, thing = todo.pop()
+        if thing is None or isinstance(thing, (str, bytes, int, float, *OPAQUE)):
+            lines.append(f"{name} = {thing!r}")
+        elif id(thing) in seen:
+            lines.append(f"{name} is {seen[id(thing)]}")
+        else:
+            seen[id(thing)] = name
+            parts = list(_parts(thing))
+            lines.append(f"{name}: {type(thing).__name__} of {len(parts)}")
+            todo += ((name + part, value) for part, value in reversed(parts))
+    return lines
+
+
+@pytest.fixture
+def picture() -> Callable[[object], list[str]]:
+    """Everything that an object holds, however deep, one line a value: two pictures are equal if nothing changed."""
+    return _picture
+
+
+@pytest.fixture
+def weight() -> Callable[[object], int]:
+    """How many objects an object keeps in memory, however deep."""
+
+    def count(root: object) -> int:
+        seen: set[int] = set()
+        todo = [root]
+        while todo:
+            thing = todo.pop()
+            if id(thing) not in seen and not isinstance(thing, OPAQUE):
+                seen.add(id(thing))
+                todo += gc.get_referents(thing)
+        return len(seen)
+
+    return count
