@@ -39,7 +39,7 @@ def standing(agents: int, queued: int) -> tuple[Scheduler, float]:
     for number in range(queued + IN_FLIGHT):
         now += 5e-6
         scheduler.submit(now, submission(number % agents))
-        scheduler.transitions.clear()
+        scheduler.take_transitions()
     return scheduler, now
 
 
@@ -62,7 +62,7 @@ def cycles(scheduler: Scheduler, now: float, agents: int, count: int) -> tuple[f
         lease = held[slot := number % IN_FLIGHT]
         held[slot] = held.pop()
         scheduler.complete(now, "host", lease.task.id, lease.token, b"result")
-        scheduler.transitions.clear()
+        scheduler.take_transitions()
         tick = time.perf_counter()
         if tick - last > worst:
             worst = tick - last

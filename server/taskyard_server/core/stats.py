@@ -6,6 +6,7 @@ live, always; `expired` and `evicted` tasks are counted elsewhere too.
 
 from dataclasses import dataclass, field, fields
 
+from .agents import Agent
 from .limits import Limits
 
 
@@ -52,6 +53,19 @@ class AgentStats:
     failed: int
     cancelled: int
     rejected: int
+
+    @classmethod
+    def of(cls, agent: Agent) -> "AgentStats":
+        """The agent's figures of this moment."""
+        return cls(
+            queued=agent.queued,
+            inflight=agent.inflight,
+            submitted=agent.submitted,
+            completed=agent.completed,
+            failed=agent.failed,
+            cancelled=agent.cancelled,
+            rejected=agent.rejected,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -273,8 +273,8 @@ class MemoryEngine:
         for yard in touched:
             scheduler = yard.scheduler
             self._serve(yard)
-            if scheduler.transitions:
-                happened, scheduler.transitions = scheduler.transitions, []
+            happened = scheduler.take_transitions()
+            if happened:
                 if yard.ends:
                     self._tell_ends(yard, happened)
                 for listener in self._listeners:
