@@ -5,11 +5,14 @@
 """
 
 import json
-from typing import NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.struct_pb2 import ListValue, Struct, Value
+
+MAX_DEPTH: Final = 30
+"""Levels of objects and lists. Protobuf readers stop at 100 messages, and a level of JSON takes up to three."""
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | bool | None
 
@@ -32,15 +35,40 @@ def result_to_json(result: bytes | None) -> Json:
 
 
 def result_from_body(body: bytes) -> bytes | None:
-    """An HTTP answer as a result: its JSON, its text where it is not JSON, None where it is empty."""
+    """An HTTP answer as a result: its JSON, its text where that is not possible, None where it is empty."""
     if not body.strip():
         return None
     value = Value()
     try:
         json_format.ParseDict(json.loads(body, parse_constant=_refuse), value)
+        packed = value.SerializeToString()
+        if not is_too_deep(value, packed):
+            return packed
     except (ValueError, RecursionError, json_format.ParseError):
-        value = Value(string_value=body.decode(errors="replace"))
-    return value.SerializeToString()
+        pass
+    return Value(string_value=body.decode(errors="replace")).SerializeToString()
+
+
+def is_too_deep(payload: Struct | Value, packed: bytes) -> bool:
+    """Whether a payload nests deeper than `MAX_DEPTH`, so that some reader could not read it back."""
+    # Each level begins with the tag of a struct or of a list, so few such bytes mean few levels.
+    if packed.count(b"\x2a") + packed.count(b"\x32") <= MAX_DEPTH:
+        return False
+    return _depth(payload) > MAX_DEPTH
+
+
+def _depth(payload: Struct | ListValue | Value) -> int:
+    if isinstance(payload, Struct):
+        return 1 + max((_depth(value) for value in payload.fields.values()), default=0)
+    if isinstance(payload, ListValue):
+        return 1 + max((_depth(value) for value in payload.values), default=0)
+    match payload.WhichOneof("kind"):
+        case "struct_value":
+            return _depth(payload.struct_value)
+        case "list_value":
+            return _depth(payload.list_value)
+        case _:
+            return 0
 
 
 def _refuse(name: str) -> NoReturn:

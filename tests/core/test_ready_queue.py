@@ -311,7 +311,7 @@ WORLDS = {
     "many kinds that come and go": World(actions=400, backlog=40),
     "tight limits that move": World(max_inflight=5, max_per_agent_inflight=2, limits=1),
     "most tasks are cancelled": World(agents=3, alike=True, backlog=200, submits=30, cancels=25, claims=3, reports=3),
-    "most agents come once": World(agents=2000, alike=True, backlog=30, submits=30, cancels=15),
+    "most agents come once": World(agents=2000, alike=True, backlog=12, submits=30, cancels=15),
     "agents are forgotten and come back": World(agents=40, backlog=20, ttl_secs=4, passes=3),
     "time passes unseen": World(stalls=2),
 }
@@ -467,5 +467,5 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 def test_no_history_that_hypothesis_finds_tells_core_and_brute_force_apart():
-    thorough = settings(max_examples=100, stateful_step_count=60, deadline=None, print_blob=True)
+    thorough = settings(max_examples=200, stateful_step_count=60, deadline=None, print_blob=True)
     run_state_machine_as_test(AnyHistory, settings=thorough)

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import grpc
 import structlog
+from google.protobuf.message import DecodeError
 
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.logs import Throttle
@@ -73,7 +74,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return wrapped
 
     def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
-        codecs = (handler.request_deserializer, handler.response_serializer)
+        codecs = (_tolerant(handler.request_deserializer), handler.response_serializer)
         if handler.response_streaming:
             serve: Any = handler.stream_stream or handler.unary_stream
             make: Any = (
@@ -95,6 +96,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             try:
                 call = _caller(context)
                 _current.set(call)
+                if request is None:
+                    raise BadRequest("request: is not a valid message, or nests too deep")
                 response = await serve(request, context)
             except Exception as error:
                 await self._refuse(method, call, begin, error, context)
@@ -111,6 +114,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             try:
                 call = _caller(context)
                 _current.set(call)
+                if request is None:
+                    raise BadRequest("request: is not a valid message, or nests too deep")
                 async for response in serve(request, context):
                     yield response
             except Exception as error:
@@ -140,6 +145,19 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 namespace=call.namespace,
                 rest=call.by_rest,
             )
+
+
+def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
+    """Answer None for bytes that are no message: grpc itself would call that an internal error."""
+    assert parse is not None
+
+    def parse_or_none(data: bytes) -> Any:
+        try:
+            return parse(data)
+        except DecodeError:
+            return None
+
+    return parse_or_none
 
 
 def _caller(context: Context) -> Call:

@@ -15,6 +15,8 @@ from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.core.errors import BadRequest, NotYetSupported, TooLarge
 from taskyard_server.core.task import NO_OPTIONS, Submission, TaskOptions, TaskState
+from taskyard_server.interceptors.calls import TRACEPARENT
+from taskyard_server.payload import MAX_DEPTH, is_too_deep
 
 MAX_NAME_CHARS: Final = 1_024
 MAX_ENTRIES: Final = 64
@@ -89,7 +91,7 @@ def _options(asked: SubmitTaskRequest | BatchTask, callback_url: str, traceparen
         project=_name(asked.project, f"{at}project"),
         requires=_names(asked.requires, f"{at}requires"),
         labels=_labels(asked.labels, f"{at}labels"),
-        traceparent=asked.traceparent or traceparent,
+        traceparent=_traceparent(asked.traceparent, f"{at}traceparent") or traceparent,
     )
     return NO_OPTIONS if options == NO_OPTIONS else options
 
@@ -126,6 +128,8 @@ def _params(params: Struct, field: str, most: int) -> bytes:
     packed = params.SerializeToString()
     if len(packed) > most:
         raise TooLarge(f"{field}: must be at most {most} bytes when encoded, is {len(packed)}")
+    if is_too_deep(params, packed):
+        raise BadRequest(f"{field}: must not nest deeper than {MAX_DEPTH} levels")
     return packed
 
 
@@ -146,6 +150,12 @@ def _http_url(url: str, field: str) -> str | None:
     if not usable:
         raise BadRequest(f"{field}: must be an http or https URL")
     return url
+
+
+def _traceparent(value: str, field: str) -> str | None:
+    if value and not TRACEPARENT.fullmatch(value):
+        raise BadRequest(f"{field}: must be a W3C trace context")
+    return value or None
 
 
 def _json_name(message: Message, field: str) -> str:

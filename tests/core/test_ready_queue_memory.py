@@ -1,0 +1,136 @@
+"""The ready queue with very many of everything: what is gone takes no memory, and the order stays exact."""
+
+import pytest
+
+
+def idle(yard, rounds, submit):
+    """Submit, and cancel before anyone claims: what callers can do without end."""
+    for number in range(rounds):
+        yard.cancel(submit(number))
+        yard.pass_time(0.125)
+        yard.scheduler.transitions.clear()
+
+
+def test_made_up_kinds_take_no_memory_for_longer_than_their_tasks(make_yard, weight):
+    yard = make_yard(result_ttl_secs=1)
+    yard.register()
+
+    def submit(number):
+        return yard.submit(action=f"action-{number}", project=f"project-{number}")
+
+    idle(yard, 500, submit)
+    before = weight(yard.scheduler)
+    idle(yard, 5_000, lambda number: submit(500 + number))
+    assert weight(yard.scheduler) < before * 1.5
+
+
+def test_made_up_kinds_do_not_make_claims_forget_what_waits(yard):
+    """Buckets are swept while others hold tasks."""
+    yard.register()
+    kept = [yard.submit(action=f"kept-{number}", deadline=yard.now + 1_000) for number in range(20)]
+    idle(yard, 1_000, lambda number: yard.submit("bob", action=f"action-{number}"))
+    assert [lease.task for lease in yard.claim(count=100)] == kept
+
+
+def test_agents_that_left_are_forgotten(make_yard, weight):
+    yard = make_yard(result_ttl_secs=1)
+    yard.register()
+    idle(yard, 500, lambda number: yard.submit(f"agent-{number}"))
+    before = weight(yard.scheduler)
+    idle(yard, 5_000, lambda number: yard.submit(f"new-{number}"))
+    assert weight(yard.scheduler) < before * 1.5
+    yard.pass_time(2)
+    assert yard.scheduler.stats().agents == {}
+
+
+def test_agents_whose_tasks_were_done_are_forgotten_too(make_yard, weight):
+    yard = make_yard(result_ttl_secs=1)
+    yard.register()
+
+    def work(first, count):
+        for number in range(first, first + count):
+            yard.submit(f"agent-{number}")
+            yard.complete(yard.claim_one())
+            yard.pass_time(0.125)
+            yard.scheduler.transitions.clear()
+
+    work(0, 500)
+    before = weight(yard.scheduler)
+    work(500, 5_000)
+    assert weight(yard.scheduler) < before * 1.5
+
+
+def test_an_agent_that_was_forgotten_comes_back_as_a_new_one(make_yard):
+    yard = make_yard(result_ttl_secs=1)
+    yard.register()
+    yard.submit("ann")
+    yard.submit("bob")
+    for lease in yard.claim(count=2):
+        yard.complete(lease)
+    yard.submit("ann")
+    yard.pass_time(2)
+    yard.submit("bob")
+    assert [lease.task.agent_id for lease in yard.claim(count=2)] == ["bob", "ann"]
+
+
+def test_a_lane_with_many_cancelled_tasks_is_compacted(make_yard, weight):
+    """One agent keeps 100 tasks waiting, of which a high priority one stays on top, and cancels all others."""
+    yard = make_yard(result_ttl_secs=1)
+    yard.register()
+    waiting = [yard.submit(priority=-1, deadline=yard.now + 100_000) for _ in range(100)]
+    idle(yard, 500, lambda _: yard.submit())
+    before = weight(yard.scheduler)
+    idle(yard, 5_000, lambda _: yard.submit())
+    assert weight(yard.scheduler) < before * 4
+    assert [lease.task for lease in yard.claim(count=200)] == waiting
+
+
+def test_a_compacted_lane_keeps_its_order(yard):
+    yard.register()
+    tasks = [yard.submit(priority=number * 7 % 10) for number in range(1_000)]
+    for task in tasks[::2] + tasks[1::4]:
+        yard.cancel(task)
+    left = sorted(tasks[3::4], key=lambda task: (task.priority, task.seq))
+    assert [lease.task for lease in yard.claim(count=1_000)] == left
+
+
+@pytest.mark.timeout(20)
+def test_ten_thousand_agents_are_served_in_turn(yard):
+    """Each agent once in the order in which they came, then each again in the order in which they were served."""
+    yard.register()
+    names = [f"agent-{number}" for number in range(10_000)]
+    for _ in range(3):
+        for name in names:
+            yard.submit(name)
+
+    leases = [yard.claim_one() for _ in names]
+    assert [lease.task.agent_id for lease in leases] == names
+    for lease in reversed(leases):
+        yard.complete(lease)
+
+    leases = [yard.claim_one() for _ in names]
+    assert [lease.task.agent_id for lease in leases] == names
+    landed = leases[3::10]
+    for lease in landed:
+        yard.complete(lease)
+
+    leases = [yard.claim_one() for _ in names]
+    early = names[3::10]
+    late = [name for number, name in enumerate(names) if number % 10 != 3]
+    assert [lease.task.agent_id for lease in leases] == early + late
+    assert yard.claim() == []
+
+
+@pytest.mark.timeout(20)
+def test_hosts_of_many_profiles_share_ten_thousand_agents_fairly(make_yard):
+    """No agent gets a second task of a kind while another has none of that kind."""
+    yard = make_yard(max_per_agent_inflight=100)
+    for action in ("click", "scroll"):
+        yard.register(action, actions=frozenset({action}))
+        for _ in range(2):
+            for number in range(5_000):
+                yard.submit(f"{action}-{number}", action)
+    for _ in range(5_000):
+        yard.claim_one("click")
+        yard.claim_one("scroll")
+    assert {agent.inflight for agent in yard.scheduler.stats().agents.values()} == {1}
