@@ -6,7 +6,7 @@ The registry is the minimum that leases need (runtime-host-model, RuntimeHost). 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import Enum, auto
+from enum import IntEnum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import NotFound
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .leases import Lease
 
 
-class Tabs(Enum):
+class Tabs(IntEnum):
     """Which tasks a host takes with regard to `tabId`."""
 
     ANY = auto()

@@ -71,6 +71,7 @@ class MemoryEngine:
         self._listeners: list[Listener] = []
         self._due: list[tuple[float, str]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._armed: float | None = None
         self._landed = asyncio.Event()
         self._draining = False
         self._closed = False
@@ -86,20 +87,14 @@ class MemoryEngine:
         return yard.scheduler.submit_batch(self._clock(), asked)
 
     async def get_batch(self, namespace: str, batch_id: str) -> Batch:
-        yard = self._yards.get(namespace)
-        if yard is None:
-            raise NotFound("batch not found")
-        return yard.scheduler.batch(batch_id)
+        return self._existing(namespace, "batch").scheduler.batch(batch_id)
 
     async def cancel_batch(self, namespace: str, batch_id: str) -> int:
-        yard = self._enter(namespace)
+        yard = self._existing(namespace, "batch")
         return yard.scheduler.cancel_batch(self._clock(), batch_id)
 
     async def get(self, namespace: str, task_id: str) -> Task:
-        yard = self._yards.get(namespace)
-        if yard is None:
-            raise NotFound("task not found")
-        return yard.scheduler.get(task_id)
+        return self._existing(namespace, "task").scheduler.get(task_id)
 
     async def wait(self, namespace: str, task_id: str, secs: float) -> Task:
         task = await self.get(namespace, task_id)
@@ -132,7 +127,7 @@ class MemoryEngine:
         return TaskPage(found, None)
 
     async def cancel(self, namespace: str, task_id: str) -> Task:
-        yard = self._enter(namespace)
+        yard = self._existing(namespace, "task")
         return yard.scheduler.cancel(self._clock(), task_id)
 
     # Commands of hosts
@@ -144,13 +139,13 @@ class MemoryEngine:
         return yard.scheduler.register(self._clock(), host_id, display_name, profile, built_in=built_in)
 
     async def deregister(self, namespace: str, host_id: str) -> None:
-        yard = self._enter(namespace)
+        yard = self._existing(namespace, "runtime host")
         yard.scheduler.deregister(self._clock(), host_id)
 
     async def claim(
         self, namespace: str, host_id: str, count: int = 1, lease_secs: float | None = None, wait_secs: float = 0
     ) -> list[Lease]:
-        yard = self._enter(namespace)
+        yard = self._existing(namespace, "runtime host")
         leases = yard.scheduler.claim(self._clock(), host_id, count, lease_secs)
         if leases or wait_secs <= 0 or self._closed:
             return leases
@@ -169,23 +164,23 @@ class MemoryEngine:
     async def renew(
         self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
     ) -> Lease:
-        yard = self._enter(namespace)
+        yard = self._existing(namespace, "runtime host")
         return yard.scheduler.renew(self._clock(), host_id, task_id, token, lease_secs)
 
     async def start(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
-        yard = self._enter(namespace)
+        yard = self._existing(namespace, "runtime host")
         return yard.scheduler.start(self._clock(), host_id, task_id, token)
 
     async def complete(self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:
-        yard = self._enter(namespace)
+        yard = self._existing(namespace, "runtime host")
         return yard.scheduler.complete(self._clock(), host_id, task_id, token, result)
 
     async def fail(self, namespace: str, host_id: str, task_id: str, token: int, error: str) -> Task:
-        yard = self._enter(namespace)
+        yard = self._existing(namespace, "runtime host")
         return yard.scheduler.fail(self._clock(), host_id, task_id, token, error)
 
     async def release(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
-        yard = self._enter(namespace)
+        yard = self._existing(namespace, "runtime host")
         return yard.scheduler.release(self._clock(), host_id, task_id, token)
 
     # Figures, listeners, limits, the end
@@ -244,8 +239,6 @@ class MemoryEngine:
                 for ended in waits:
                     ended.set_result(None)
         self._settle()
-        if self._timer is not None:
-            self._timer.cancel()
 
     # Once a turn of the loop
 
@@ -257,6 +250,14 @@ class MemoryEngine:
             if self._draining:
                 scheduler.drain()
             yard = self._yards[namespace] = Yard(namespace, scheduler)
+        self._touch(yard)
+        return yard
+
+    def _existing(self, namespace: str, sought: str) -> Yard:
+        """The yard where something is sought; one that nothing was ever put into is not made for that."""
+        yard = self._yards.get(namespace)
+        if yard is None:
+            raise NotFound(f"{sought} not found")
         self._touch(yard)
         return yard
 
@@ -327,18 +328,16 @@ class MemoryEngine:
         due = self._due
         while due and self._yards[due[0][1]].due != due[0][0]:
             heappop(due)
-        loop = asyncio.get_running_loop()
-        when = loop.time() + due[0][0] - self._clock() if due else None
-        if self._timer is not None:
-            if when is not None and abs(self._timer.when() - when) < 0.001 and not self._timer.cancelled():
-                return
-            self._timer.cancel()
-            self._timer = None
-        if when is not None and not self._closed:
-            self._timer = loop.call_at(when, self._advance)
+        first = due[0][0] if due and not self._closed else None
+        if first != self._armed:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._armed = first
+            if first is not None:
+                self._timer = asyncio.get_running_loop().call_later(max(0.0, first - self._clock()), self._advance)
 
     def _advance(self) -> None:
-        self._timer = None
+        self._armed = None
         now = self._clock()
         for yard in self._yards.values():
             if yard.due is not None and yard.due <= now:
