@@ -1,6 +1,7 @@
-"""What the tests of the core share: a scheduler with its clock, and a picture of everything that it holds."""
+"""What the tests of the core share: a scheduler with its clock, and ways to see everything that it holds."""
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
@@ -91,9 +92,7 @@ class Yard:
 
     def happened(self) -> list[tuple[str, TaskState]]:
         """The transitions since the last call: which task, which state."""
-        seen = [(task.id, state) for _, task, state in self.scheduler.transitions]
-        self.scheduler.transitions.clear()
-        return seen
+        return [(task.id, state) for _, task, state in self.scheduler.take_transitions()]
 
 
 @pytest.fixture
@@ -127,6 +126,7 @@ def _parts(thing: object) -> Iterator[tuple[str, object]]:
 
 
 def _picture(root: object) -> list[str]:
+    """Everything that an object holds, one line a value."""
     lines: list[str] = []
     seen: dict[int, str] = {}
     todo = [("it", root)]
@@ -145,9 +145,19 @@ def _picture(root: object) -> list[str]:
 
 
 @pytest.fixture
-def picture() -> Callable[[object], list[str]]:
-    """Everything that an object holds, however deep, one line a value: two pictures are equal if nothing changed."""
-    return _picture
+def watch() -> Callable[[object], Callable[[], list[str]]]:
+    """`changes = watch(thing)` remembers all that a thing holds, however deep; `changes()` is what differs since."""
+
+    def watch(thing: object) -> Callable[[], list[str]]:
+        before = Counter(_picture(thing))
+
+        def changes() -> list[str]:
+            after = Counter(_picture(thing))
+            return [*((after - before).elements()), *(f"was: {line}" for line in (before - after).elements())]
+
+        return changes
+
+    return watch
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ def idle(yard, rounds, submit):
     for number in range(rounds):
         yard.cancel(submit(number))
         yard.pass_time(0.125)
-        yard.scheduler.transitions.clear()
+        yard.happened()
 
 
 def test_made_up_kinds_take_no_memory_for_longer_than_their_tasks(make_yard, weight):
@@ -52,7 +52,7 @@ def test_agents_whose_tasks_were_done_are_forgotten_too(make_yard, weight):
             yard.submit(f"agent-{number}")
             yard.complete(yard.claim_one())
             yard.pass_time(0.125)
-            yard.scheduler.transitions.clear()
+            yard.happened()
 
     work(0, 500)
     before = weight(yard.scheduler)

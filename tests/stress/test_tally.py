@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import random
-import socket
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -15,6 +14,7 @@ import grpc
 import pytest
 
 from taskyard.v1 import batch_pb2, batch_pb2_grpc, stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
+from tests.ports import free_port
 
 AGENTS = 200
 TASKS_PER_AGENT = int(os.environ.get("TASKS", "20000")) // AGENTS
@@ -149,11 +149,3 @@ async def running(*args: str, until: str) -> AsyncIterator[None]:
     finally:
         process.terminate()
         await process.wait()
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -87,14 +87,14 @@ class MemoryEngine:
         return yard.scheduler.submit_batch(self._clock(), asked)
 
     async def get_batch(self, namespace: str, batch_id: str) -> Batch:
-        return self._existing(namespace, "batch").scheduler.batch(batch_id)
+        return self._look(namespace, "batch").scheduler.batch(batch_id)
 
     async def cancel_batch(self, namespace: str, batch_id: str) -> int:
         yard = self._existing(namespace, "batch")
         return yard.scheduler.cancel_batch(self._clock(), batch_id)
 
     async def get(self, namespace: str, task_id: str) -> Task:
-        return self._existing(namespace, "task").scheduler.get(task_id)
+        return self._look(namespace, "task").scheduler.get(task_id)
 
     async def wait(self, namespace: str, task_id: str, secs: float) -> Task:
         task = await self.get(namespace, task_id)
@@ -255,10 +255,15 @@ class MemoryEngine:
 
     def _existing(self, namespace: str, sought: str) -> Yard:
         """The yard where something is sought; one that nothing was ever put into is not made for that."""
+        yard = self._look(namespace, sought)
+        self._touch(yard)
+        return yard
+
+    def _look(self, namespace: str, sought: str) -> Yard:
+        """The same, to read only."""
         yard = self._yards.get(namespace)
         if yard is None:
             raise NotFound(f"{sought} not found")
-        self._touch(yard)
         return yard
 
     def _touch(self, yard: Yard) -> None:

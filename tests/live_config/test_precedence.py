@@ -1,0 +1,95 @@
+"""Flags come before the environment, the environment before the file, over all reloads (DESIGN, Configuration)."""
+
+import pytest
+
+from taskyard_server.config import ConfigError
+from taskyard_server.live_config import LiveConfig
+
+
+def test_the_environment_comes_before_the_file_also_after_a_reload(bench, monkeypatch):
+    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_INFLIGHT", "5")
+    live = bench.start({"scheduler": {"maxInflight": 1}})
+    assert live.settings.scheduler.max_inflight == 5
+    bench.write_scheduler(maxInflight=2)
+    reload = live.reload()
+    assert (reload.changed, reload.needs_restart) == ([], [])
+    assert live.settings.scheduler.max_inflight == 5
+
+
+def test_a_flag_comes_before_the_environment_and_the_file_also_after_a_reload(bench, monkeypatch):
+    monkeypatch.setenv("TASKYARD_GRPC", "127.0.0.1:2")
+    live = bench.start({"grpc": "127.0.0.1:1"}, grpc="127.0.0.1:3")
+    assert live.settings.grpc == "127.0.0.1:3"
+    bench.write({"grpc": "127.0.0.1:4"})
+    reload = live.reload()
+    assert (reload.changed, reload.needs_restart) == ([], [])
+    assert live.settings.grpc == "127.0.0.1:3"
+
+
+def test_the_file_sets_what_neither_environment_nor_flags_set(bench, monkeypatch):
+    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_INFLIGHT", "5")
+    live = bench.start({}, grpc="127.0.0.1:3")
+    bench.write_scheduler(maxInflight=2, maxQueueSize=9)
+    assert live.reload().changed == ["scheduler.maxQueueSize"]
+    assert (live.settings.scheduler.max_inflight, live.settings.scheduler.max_queue_size) == (5, 9)
+
+
+def test_other_keys_of_a_section_come_from_the_file_where_the_environment_sets_one(bench, monkeypatch):
+    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_INFLIGHT", "5")
+    live = bench.start({"scheduler": {"maxPerAgent": 3}})
+    assert (live.settings.scheduler.max_inflight, live.settings.scheduler.max_per_agent) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "expected"),
+    [
+        ("TASKYARD_SCHEDULER__MAX_QUEUE_SIZE", "5", "max_queue_size", 5),
+        ("TASKYARD_SCHEDULER__MAX_PER_AGENT", "5", "max_per_agent", 5),
+        ("TASKYARD_SCHEDULER__MAX_PER_AGENT_INFLIGHT", "5", "max_per_agent_inflight", 5),
+        ("TASKYARD_SCHEDULER__RESULT_TTL_SEC", "5.5", "result_ttl_sec", 5.5),
+        ("taskyard_scheduler__lease_secs", "5.5", "lease_secs", 5.5),
+    ],
+)
+def test_the_environment_writes_keys_with_underscores(monkeypatch, name, value, field, expected):
+    monkeypatch.setenv(name, value)
+    assert getattr(LiveConfig(None, {}).settings.scheduler, field) == expected
+
+
+def test_the_grace_period_has_the_name_of_the_spec_in_the_environment(monkeypatch):
+    monkeypatch.setenv("SHUTDOWN_GRACE_PERIOD_SECONDS", "7")
+    assert LiveConfig(None, {}).settings.shutdown_grace_period_seconds == 7
+
+
+def test_the_source_of_each_setting_is_told(bench, monkeypatch):
+    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_INFLIGHT", "5")
+    live = bench.start({"scheduler": {"maxInflight": 1, "maxQueueSize": 2}, "rest": "127.0.0.1:1"}, rest="127.0.0.1:2")
+    assert live.sources == {
+        "scheduler.maxInflight": "environment",
+        "scheduler.maxQueueSize": "file",
+        "rest": "flag",
+    }
+
+
+def test_a_key_that_a_reload_brings_comes_from_the_file(bench):
+    live = bench.start()
+    assert live.sources == {}
+    bench.write_scheduler(maxQueueSize=2)
+    live.reload()
+    assert live.sources == {"scheduler.maxQueueSize": "file"}
+
+
+def test_what_is_wrong_in_the_environment_names_its_key(monkeypatch):
+    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_INFLIGHT", "many")
+    with pytest.raises(ConfigError, match=r"^scheduler\.max_?[iI]nflight: .*'many'$"):
+        LiveConfig(None, {})
+
+
+def test_an_unknown_key_of_a_section_in_the_environment_is_named(monkeypatch):
+    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_QUEU_SIZE", "5")
+    with pytest.raises(ConfigError, match=r"^scheduler\.max_queu_size: unknown key$"):
+        LiveConfig(None, {})
+
+
+def test_what_is_wrong_in_a_flag_names_its_key():
+    with pytest.raises(ConfigError, match="^grpc: "):
+        LiveConfig(None, {"grpc": "50051"})

@@ -1,0 +1,238 @@
+"""What a reload changes, what it keeps, and what it says (scheduler-reference, Config Hot-Reload)."""
+
+import pytest
+
+from taskyard_server.config import by_key
+from taskyard_server.live_config import RELOADABLE, LiveConfig
+
+# Every key that can change while the server runs, with its default and another value.
+KEYS = {
+    "maxQueueSize": (1000, 5),
+    "maxPerAgent": (100, 6),
+    "maxInflight": (20, 7),
+    "maxPerAgentInflight": (10, 8),
+    "resultTTLSec": (300, 9.5),
+    "maxRetainedTasks": (200_000, 11),
+    "defaultDeadlineSec": (60, 12.5),
+    "leaseSecs": (60, 13.5),
+    "maxDeliveries": (5, 14),
+    "heartbeatTimeoutSecs": (60, 15.5),
+    "watcherIntervalSec": (30, 16.5),
+}
+# The limits of the core that a key is put into force by.
+LIMITS = {
+    "maxQueueSize": "max_queue_size",
+    "maxPerAgent": "max_per_agent",
+    "maxInflight": "max_inflight",
+    "maxPerAgentInflight": "max_per_agent_inflight",
+    "resultTTLSec": "result_ttl_secs",
+    "maxRetainedTasks": "max_retained_tasks",
+    "defaultDeadlineSec": "default_deadline_secs",
+    "leaseSecs": "lease_secs",
+    "maxDeliveries": "max_deliveries",
+    "heartbeatTimeoutSecs": "heartbeat_timeout_secs",
+}
+# Keys that hold only after a restart, with a value that is not their default.
+AFTER_RESTART = {
+    "scheduler.enabled": False,
+    "scheduler.workerCount": 9,
+    "scheduler.maxBatchSize": 7,
+    "scheduler.maxPayloadBytes": 1024,
+    "scheduler.reconnectGraceSecs": 2.5,
+    "scheduler.startTimeoutSecs": 3.5,
+    "webhooks.allowPrivate": True,
+    "webhooks.workers": 3,
+    "webhooks.maxPending": 4,
+    "webhooks.timeoutSecs": 1.5,
+    "grpc": "127.0.0.1:1",
+    "rest": "127.0.0.1:2",
+    "metrics": "127.0.0.1:3",
+    "gateway": False,
+    "executor": "http://127.0.0.1:4/",
+    "tabs": {"t1": "http://127.0.0.1:5/"},
+    "shutdownGracePeriodSeconds": 6.5,
+}
+
+
+def in_file(key, value):
+    """The content of a file that sets just this dotted key."""
+    section, _, name = key.rpartition(".")
+    return {section: {name: value}} if section else {name: value}
+
+
+def test_the_reloadable_keys_are_the_documented_ones_and_those_of_the_design():
+    assert {f"scheduler.{key}" for key in KEYS} == RELOADABLE
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_changed_key_is_applied(bench, key):
+    live = bench.start()
+    before, after = KEYS[key]
+    bench.write_scheduler(**{key: after})
+    reload = live.reload()
+    assert reload.changed == [f"scheduler.{key}"]
+    assert reload.needs_restart == []
+    (applied,) = bench.applied
+    assert applied is live.settings
+    assert by_key(applied)[f"scheduler.{key}"] == after
+    if key in LIMITS:
+        assert getattr(applied.scheduler.limits(), LIMITS[key]) == after != before
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_changed_key_changes_no_other(bench, key):
+    live = bench.start()
+    before = by_key(live.settings)
+    bench.write_scheduler(**{key: KEYS[key][1]})
+    live.reload()
+    assert {name for name, value in by_key(live.settings).items() if value != before[name]} == {f"scheduler.{key}"}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_change_is_logged_with_its_old_and_new_value(bench, logged, key):
+    before, after = KEYS[key]
+    live = bench.start()
+    bench.write_scheduler(**{key: after})
+    live.reload()
+    (line,) = logged
+    assert (line["event"], line["log_level"]) == ("config_reloaded", "info")
+    assert line["changed"] == {f"scheduler.{key}": {"old": before, "new": after}}
+    assert line["needs_restart"] == []
+
+
+def test_the_next_reload_is_logged_against_the_one_before(bench, logged):
+    live = bench.start({"scheduler": {"maxInflight": 1}})
+    for size in (2, 3):
+        bench.write_scheduler(maxInflight=size)
+        live.reload()
+    assert [line["changed"]["scheduler.maxInflight"] for line in logged] == [{"old": 1, "new": 2}, {"old": 2, "new": 3}]
+
+
+def test_several_changes_are_told_in_order_of_their_keys(bench):
+    live = bench.start()
+    bench.write_scheduler(maxQueueSize=5, leaseSecs=6, maxInflight=7)
+    assert live.reload().changed == ["scheduler.leaseSecs", "scheduler.maxInflight", "scheduler.maxQueueSize"]
+
+
+def test_the_name_of_the_stats_is_taken_for_the_limit_per_agent(bench):
+    live = bench.start()
+    bench.write_scheduler(maxPerAgentFlight=3)
+    assert live.reload().changed == ["scheduler.maxPerAgentInflight"]
+    assert bench.applied[0].scheduler.limits().max_per_agent_inflight == 3
+
+
+def test_a_reload_without_a_change_changes_and_logs_nothing(bench, events):
+    live = bench.start({"scheduler": {"maxQueueSize": 5}})
+    reload = live.reload()
+    assert (reload.changed, reload.needs_restart) == ([], [])
+    assert events() == []
+
+
+def test_a_reload_tells_when_the_file_was_last_read(bench, monkeypatch):
+    monkeypatch.setattr("taskyard_server.live_config.time.time", lambda: 1000.0)
+    live = bench.start()
+    assert live.loaded_at == 1000.0
+    monkeypatch.setattr("taskyard_server.live_config.time.time", lambda: 2000.0)
+    live.reload()
+    assert live.loaded_at == 2000.0
+
+
+# What is kept
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight", "maxPerAgentFlight", "resultTTLSec"],
+)
+@pytest.mark.parametrize("zero", [0, 0.0])
+def test_a_zero_keeps_what_is_set(bench, key, zero):
+    live = bench.start({"scheduler": {key: 42}})
+    before = live.settings
+    bench.write_scheduler(**{key: zero})
+    assert live.reload().changed == []
+    assert live.settings == before
+    assert 42 in by_key(live.settings).values()
+
+
+def test_a_zero_keeps_what_is_set_beside_a_key_that_changes(bench):
+    live = bench.start({"scheduler": {"maxQueueSize": 42, "maxPerAgent": 43}})
+    bench.write_scheduler(maxQueueSize=0, maxPerAgent=1)
+    assert live.reload().changed == ["scheduler.maxPerAgent"]
+    assert (live.settings.scheduler.max_queue_size, live.settings.scheduler.max_per_agent) == (42, 1)
+
+
+def test_a_zero_keeps_the_default_at_the_start(bench):
+    live = bench.start({"scheduler": {"maxQueueSize": 0, "resultTTLSec": 0}})
+    assert live.settings.scheduler.max_queue_size == 1000
+    assert live.settings.scheduler.result_ttl_sec == 300
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_that_is_gone_from_the_file_keeps_what_is_set(bench, key):
+    after = KEYS[key][1]
+    live = bench.start({"scheduler": {key: after}})
+    bench.write({})
+    assert live.reload().changed == []
+    assert by_key(live.settings)[f"scheduler.{key}"] == after
+
+
+def test_what_was_reloaded_is_kept_by_later_reloads(bench):
+    live = bench.start()
+    bench.write_scheduler(maxInflight=3)
+    live.reload()
+    bench.write_scheduler(maxQueueSize=4)
+    live.reload()
+    assert (live.settings.scheduler.max_inflight, live.settings.scheduler.max_queue_size) == (3, 4)
+
+
+# What needs a restart
+
+
+@pytest.mark.parametrize("key", AFTER_RESTART)
+def test_a_key_that_holds_only_after_a_restart_is_named(bench, logged, key):
+    live = bench.start()
+    bench.write(in_file(key, AFTER_RESTART[key]))
+    reload = live.reload()
+    assert (reload.changed, reload.needs_restart) == ([], [key])
+    assert [(line["event"], line["needs_restart"]) for line in logged] == [("config_reloaded", [key])]
+
+
+def test_every_key_either_reloads_or_needs_a_restart(bench):
+    known = set(by_key(bench.start().settings))
+    # One strategy is all there is, and a secret that is masked cannot be compared.
+    assert known - RELOADABLE - set(AFTER_RESTART) == {"scheduler.strategy", "webhooks.secret"}
+
+
+def test_a_key_that_needs_a_restart_is_named_until_it_is_as_at_the_start_again(bench):
+    live = bench.start({"scheduler": {"workerCount": 4}})
+    bench.write_scheduler(workerCount=9)
+    assert live.reload().needs_restart == ["scheduler.workerCount"]
+    assert live.reload().needs_restart == ["scheduler.workerCount"]
+    bench.write_scheduler(workerCount=4)
+    assert live.reload().needs_restart == []
+
+
+def test_a_key_that_needs_a_restart_does_not_stop_the_others(bench):
+    live = bench.start()
+    bench.write({"grpc": "127.0.0.1:1", "scheduler": {"maxInflight": 3}})
+    reload = live.reload()
+    assert (reload.changed, reload.needs_restart) == (["scheduler.maxInflight"], ["grpc"])
+    assert bench.applied[0].scheduler.max_inflight == 3
+
+
+def test_without_a_file_a_reload_changes_nothing():
+    live = LiveConfig(None, {"grpc": "127.0.0.1:1"})
+    before = live.settings
+    reload = live.reload()
+    assert (reload.changed, reload.needs_restart) == ([], [])
+    assert live.settings == before
+
+
+def test_a_toml_file_is_reloaded_too(tmp_path):
+    file = tmp_path / "taskyard.toml"
+    file.write_text("[scheduler]\nmaxInflight = 3\n")
+    live = LiveConfig(file, {})
+    file.write_text('grpc = "127.0.0.1:1"\n[scheduler]\nmaxInflight = 4\nmaxQueueSize = 0\n')
+    reload = live.reload()
+    assert (reload.changed, reload.needs_restart) == (["scheduler.maxInflight"], ["grpc"])
+    assert live.settings.scheduler.max_queue_size == 1000

@@ -1,0 +1,216 @@
+"""The scheduler's figures as Prometheus metrics: their names, their types, and that they are the engine's own."""
+
+import asyncio
+
+import pytest
+
+from taskyard_server.core.errors import LeaseLost, QueueFull
+
+TYPES = {
+    "taskyard_tasks_queued": "gauge",
+    "taskyard_tasks_inflight": "gauge",
+    "taskyard_tasks_retained": "gauge",
+    "taskyard_namespaces": "gauge",
+    "taskyard_tasks_submitted": "counter",
+    "taskyard_tasks_completed": "counter",
+    "taskyard_tasks_failed": "counter",
+    "taskyard_tasks_cancelled": "counter",
+    "taskyard_tasks_rejected": "counter",
+    "taskyard_tasks_expired": "counter",
+    "taskyard_tasks_dispatched": "counter",
+    "taskyard_tasks_evicted": "counter",
+    "taskyard_late_reports": "counter",
+    "taskyard_webhooks": "counter",
+    "taskyard_queue_wait_seconds": "histogram",
+    "taskyard_run_time_seconds": "histogram",
+}
+COUNTED = (
+    "submitted",
+    "completed",
+    "failed",
+    "cancelled",
+    "rejected",
+    "expired",
+    "dispatched",
+    "evicted",
+)
+PROCESS = (
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "process_virtual_memory_bytes",
+    "process_start_time_seconds",
+    "process_open_fds",
+    "process_max_fds",
+)
+
+
+async def live_through(yard, namespace, rounds):
+    """So many times all that is counted, and a rejection: one task fills the queue at the end, one is in flight."""
+    for _ in range(rounds):
+        await yard.submit(namespace)
+        lease = await yard.claim(namespace)
+        await yard.start(lease, namespace)
+        await yard.complete(lease, namespace)
+        with pytest.raises(LeaseLost):
+            await yard.complete(lease, namespace)
+        await yard.submit(namespace)
+        await yard.fail(await yard.claim(namespace), namespace)
+        task = await yard.submit(namespace)
+        await yard.engine.cancel(namespace, task.id)
+        await yard.submit(namespace, deadline=yard.now + 1)
+        yard.now += 2
+        assert await yard.engine.claim(namespace, "host") == []
+    await yard.submit(namespace)
+    await yard.claim(namespace)
+    await yard.submit(namespace)
+    with pytest.raises(QueueFull):
+        await yard.submit(namespace)
+
+
+async def test_each_metric_has_its_name_and_type(make_yard):
+    yard = make_yard(max_queue_size=1)
+    await live_through(yard, "default", 1)
+    families = (await yard.scrape()).families
+    ours = {name: family.type for name, family in families.items() if name.startswith("taskyard_")}
+    assert ours == TYPES
+
+
+async def test_each_metric_explains_itself(yard):
+    families = (await yard.scrape()).families
+    assert [name for name in TYPES if not families[name].documentation] == []
+
+
+async def test_all_metrics_are_there_before_anything_happened(yard):
+    scrape = await yard.scrape()
+    assert set(TYPES) <= set(scrape.families)
+    assert {name: scrape.value(f"taskyard_tasks_{name}_total") for name in COUNTED} == dict.fromkeys(COUNTED, 0)
+    assert scrape.value("taskyard_namespaces") == 0
+
+
+async def test_counters_end_in_total_and_durations_are_in_seconds(yard):
+    scrape = await yard.scrape()
+    for name, kind in TYPES.items():
+        samples = {sample.name for sample in scrape.families[name].samples}
+        expected = {
+            "gauge": {name},
+            "counter": {f"{name}_total"},
+            "histogram": {f"{name}_bucket", f"{name}_count", f"{name}_sum"},
+        }
+        assert samples == expected[kind]
+        assert name.endswith("_seconds") == (kind == "histogram")
+
+
+async def test_every_figure_counts_what_it_says(make_yard):
+    yard = make_yard(max_queue_size=1, max_inflight=1, max_retained_tasks=5)
+    await live_through(yard, "default", 2)
+    scrape = await yard.scrape()
+    assert {name: scrape.value(f"taskyard_tasks_{name}_total") for name in COUNTED} == {
+        "submitted": 2 * 4 + 2,
+        "completed": 2,
+        "failed": 2 * 2,
+        "cancelled": 2,
+        "rejected": 1,
+        "expired": 2,
+        "dispatched": 2 * 2 + 1,
+        "evicted": 2 * 4 - 5,
+    }
+    assert scrape.value("taskyard_tasks_queued") == 1
+    assert scrape.value("taskyard_tasks_inflight") == 1
+    assert scrape.value("taskyard_tasks_retained") == 5 + 1
+    assert scrape.value("taskyard_namespaces") == 1
+    assert scrape.value("taskyard_late_reports_total") == 2
+
+
+async def test_figures_are_those_of_the_engine_summed_over_namespaces(make_yard):
+    yard = make_yard(max_queue_size=1, max_inflight=1, max_retained_tasks=9)
+    namespaces = {"default": 1, "acme": 2, "umbrella": 4}
+    for namespace, rounds in namespaces.items():
+        await live_through(yard, namespace, rounds)
+    scrape = await yard.scrape()
+    stats = [await yard.engine.stats(namespace) for namespace in namespaces]
+    for name in COUNTED:
+        figure = scrape.value(f"taskyard_tasks_{name}_total")
+        assert figure == sum(getattr(each.counters, name) for each in stats) > 0, name
+    assert scrape.value("taskyard_late_reports_total") == sum(each.counters.late_reports for each in stats) == 7
+    assert scrape.value("taskyard_tasks_queued") == sum(each.queued for each in stats) == 3
+    assert scrape.value("taskyard_tasks_inflight") == sum(each.inflight for each in stats) == 3
+    assert scrape.value("taskyard_namespaces") == 3
+
+
+async def test_gauges_go_down_again_and_counters_do_not(yard):
+    await yard.submit()
+    before = await yard.scrape()
+    assert (before.value("taskyard_tasks_queued"), before.value("taskyard_tasks_inflight")) == (1, 0)
+    lease = await yard.claim()
+    leased = await yard.scrape()
+    assert (leased.value("taskyard_tasks_queued"), leased.value("taskyard_tasks_inflight")) == (0, 1)
+    await yard.complete(lease)
+    after = await yard.scrape()
+    assert (after.value("taskyard_tasks_queued"), after.value("taskyard_tasks_inflight")) == (0, 0)
+    assert after.value("taskyard_tasks_submitted_total") == 1
+
+
+async def test_webhooks_are_counted_by_outcome(yard):
+    yard.webhooks.delivered, yard.webhooks.failed, yard.webhooks.dropped = 5, 3, 2
+    scrape = await yard.scrape()
+    by_outcome = {sample.labels["outcome"]: sample.value for sample in scrape.families["taskyard_webhooks"].samples}
+    assert by_outcome == {"delivered": 5, "failed": 3, "dropped": 2}
+
+
+async def test_no_label_takes_a_value_that_callers_make_up(yard):
+    await yard.submit("namespace-of-theirs", "agent-of-theirs", tab_id="tab-of-theirs", project="project-of-theirs")
+    await yard.claim("namespace-of-theirs")
+    scrape = await yard.scrape()
+    assert scrape.value("taskyard_tasks_dispatched_total") == 1
+    assert "of-theirs" not in scrape.text
+    labels = {
+        label
+        for name, family in scrape.families.items()
+        if name.startswith("taskyard_")
+        for sample in family.samples
+        for label in sample.labels
+    }
+    assert labels == {"outcome", "le"}
+
+
+async def test_the_number_of_series_does_not_grow_with_agents_namespaces_and_tasks(make_yard):
+    yard = make_yard(max_queue_size=1)
+    await live_through(yard, "default", 1)
+    few = (await yard.scrape()).families
+    for number in range(20):
+        await yard.submit(f"namespace-{number}", f"agent-{number}")
+    many = (await yard.scrape()).families
+    assert {name: len(family.samples) for name, family in many.items()} == {
+        name: len(family.samples) for name, family in few.items()
+    }
+
+
+async def test_the_usual_process_metrics_are_there(yard):
+    scrape = await yard.scrape()
+    assert {name: scrape.value(name) > 0 for name in PROCESS} == dict.fromkeys(PROCESS, True)
+    assert "python_info" in scrape.families
+    assert "python_gc_collections" in scrape.families
+
+
+async def test_the_answer_is_in_the_text_format_of_prometheus(yard):
+    assert (await yard.scrape()).content_type.startswith("text/plain; version=")
+
+
+async def test_scrapes_are_answered_while_the_loop_works(yard):
+    async def work():
+        while True:
+            await yard.complete(await claimed())
+
+    async def claimed():
+        await yard.submit()
+        await asyncio.sleep(0)
+        return await yard.claim()
+
+    working = asyncio.create_task(work())
+    scrapes = await asyncio.gather(*[yard.scrape() for _ in range(5)])
+    working.cancel()
+    for scrape in scrapes:
+        submitted, completed = (scrape.value(f"taskyard_tasks_{name}_total") for name in ("submitted", "completed"))
+        waiting = scrape.value("taskyard_tasks_queued") + scrape.value("taskyard_tasks_inflight")
+        assert submitted == completed + waiting
+    assert max(scrape.value("taskyard_tasks_submitted_total") for scrape in scrapes) > 0

@@ -1,0 +1,215 @@
+"""What the tests of the services share: a server on a free port, a channel to it, and a host for its tasks."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import pytest
+import structlog
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+
+from taskyard.v1 import batch_pb2, batch_pb2_grpc, stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
+from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.limits import Limits
+from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.services.batches import BatchService
+from taskyard_server.services.stats import StatsService
+from taskyard_server.services.tasks import TaskService
+
+BY_REST = (("x-taskyard-rest", "1"),)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A call that ended with an error: all that the caller is told."""
+
+    status: grpc.StatusCode
+    message: str
+    trailers: dict[str, str | bytes]
+
+    @property
+    def details(self) -> status_pb2.Status:
+        """The rich status that goes with the error."""
+        return status_pb2.Status.FromString(self.trailers["grpc-status-details-bin"])
+
+    @property
+    def info(self) -> error_details_pb2.ErrorInfo:
+        """The `google.rpc.ErrorInfo` that every error carries as its first detail."""
+        info = error_details_pb2.ErrorInfo()
+        assert self.details.details[0].Unpack(info)
+        return info
+
+    @property
+    def code(self) -> str:
+        """The code word, as REST spells it."""
+        return self.info.reason.lower()
+
+    @property
+    def retry_after_secs(self) -> float | None:
+        """When `google.rpc.RetryInfo` says to try again; None without one."""
+        retry = error_details_pb2.RetryInfo()
+        if any(detail.Unpack(retry) for detail in self.details.details):
+            return retry.retry_delay.ToTimedelta().total_seconds()
+        return None
+
+    @property
+    def rest_body(self) -> dict[str, Any]:
+        """The body that the gateway gives to a REST caller."""
+        return json.loads(self.trailers["x-error-json"])
+
+
+async def _refused(call: Awaitable[Any]) -> Refused:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call
+    error = raised.value
+    return Refused(error.code(), error.details() or "", dict(tuple(error.trailing_metadata())))
+
+
+class Door:
+    """A server under test, as its callers see it. `engine` is what stands behind it."""
+
+    def __init__(self, engine: MemoryEngine, channel: grpc.aio.Channel) -> None:
+        self.engine = engine
+        self.channel = channel
+        self.tasks = task_pb2_grpc.TaskServiceStub(channel)
+        self.batches = batch_pb2_grpc.BatchServiceStub(channel)
+        self.figures = stats_pb2_grpc.StatsServiceStub(channel)
+
+    # As a caller
+
+    def submit(self, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        """SubmitTask, with an agent and an action unless a test names them."""
+        request = task_pb2.SubmitTaskRequest(**{"agent_id": "ann", "action": "click", **fields})
+        return self.tasks.SubmitTask(request, metadata=metadata)
+
+    def get(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.GetTask(task_pb2.GetTaskRequest(task_id=task_id), metadata=metadata)
+
+    def list_tasks(self, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.ListTasks(task_pb2.ListTasksRequest(**fields), metadata=metadata)
+
+    def cancel(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.CancelTask(task_pb2.CancelTaskRequest(task_id=task_id), metadata=metadata)
+
+    def wait(self, task_id: str, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.WaitTask(task_pb2.WaitTaskRequest(task_id=task_id, **fields))
+
+    def submit_batch(self, *tasks: batch_pb2.BatchTask, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        """SubmitBatch of an agent, unless a test names another."""
+        request = batch_pb2.SubmitBatchRequest(**{"agent_id": "ann", "tasks": tasks, **fields})
+        return self.batches.SubmitBatch(request, metadata=metadata)
+
+    def stats(self, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
+        return self.figures.GetStats(stats_pb2.GetStatsRequest(), metadata=metadata)
+
+    # As a host
+
+    async def claim(self, count: int = 1) -> list[Lease]:
+        """Hand out up to so many tasks to a host that runs everything."""
+        await self.engine.register("default", "host", None, HostProfile())
+        return await self.engine.claim("default", "host", count)
+
+    async def start(self, lease: Lease) -> None:
+        await self.engine.start("default", "host", lease.task.id, lease.token)
+
+    async def complete(self, lease: Lease, result: Message | None = None) -> None:
+        packed = None if result is None else result.SerializeToString()
+        await self.engine.complete("default", "host", lease.task.id, lease.token, packed)
+
+    async def fail(self, lease: Lease, error: str = "broken") -> None:
+        await self.engine.fail("default", "host", lease.task.id, lease.token, error)
+
+
+class Clock:
+    """An engine's clock that stands still until a test moves it. Begins at the present, as deadlines are real."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
+    """Starts a server, in front of the given engine or of one of its own with these limits and this clock."""
+    async with AsyncExitStack() as ends:
+
+        async def start(
+            engine: Any = None, clock: Clock | None = None, max_payload_bytes: int = 262_144, **limits: Any
+        ) -> Door:
+            if engine is None:
+                engine = MemoryEngine(Limits(**limits), clock)
+                ends.push_async_callback(engine.close)
+            server = grpc.aio.server(interceptors=(CallInterceptor(),))
+            task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, max_payload_bytes), server)
+            batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchService(engine, 50, max_payload_bytes), server)
+            stats_pb2_grpc.add_StatsServiceServicer_to_server(StatsService(engine, "fair-fifo", 4), server)
+            port = server.add_insecure_port("127.0.0.1:0")
+            await server.start()
+            ends.push_async_callback(server.stop, None)
+            channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
+            return Door(engine, channel)
+
+        yield start
+
+
+@pytest.fixture
+async def door(open_door: Callable[..., Awaitable[Door]]) -> Door:
+    """A server with the documented limits."""
+    return await open_door()
+
+
+@pytest.fixture
+def refused() -> Callable[[Awaitable[Any]], Awaitable[Refused]]:
+    """Awaits a call that must end with an error, and answers what the caller is told."""
+    return _refused
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], Awaitable[Any]], Callable[[Any], bool]], Awaitable[Any]]:
+    """Calls again until the answer is as it must become, for what happens by time and tells nobody."""
+
+    async def look(call: Callable[[], Awaitable[Any]], is_so: Callable[[Any], bool]) -> Any:
+        async with asyncio.timeout(10):
+            while not is_so(answer := await call()):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        return answer
+
+    return look
+
+
+@pytest.fixture
+def headers() -> Callable[[grpc.aio.Call], Awaitable[dict[str, Any]]]:
+    """What the server sends ahead of an answer, its initial metadata."""
+
+    async def read(call: grpc.aio.Call) -> dict[str, Any]:
+        return dict(tuple(await call.initial_metadata()))
+
+    return read
+
+
+@pytest.fixture
+def log_lines() -> Iterator[list[Any]]:
+    """What is logged during the test, one dict a line."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines
+
+
+@pytest.fixture
+def by_rest() -> tuple[tuple[str, str], ...]:
+    """The metadata by which the gateway marks the calls of REST callers."""
+    return BY_REST

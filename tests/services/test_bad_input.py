@@ -1,0 +1,336 @@
+"""Bad input at the gRPC door: a clear refusal that names the field, and the server unmoved."""
+
+import grpc
+import pytest
+from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskyard.v1.batch_pb2 import BatchTask
+
+TOO_LONG = "x" * 1025
+
+
+@pytest.fixture
+async def door(door):
+    """The door, with a task behind it. Whatever a test here does must leave the figures as they were."""
+    await door.submit(agent_id="before")
+    before = await door.stats()
+    yield door
+    assert await door.stats() == before
+    assert (await door.list_tasks()).count == 1
+
+
+def nested(levels):
+    """An object in an object in an object, so many in all."""
+    outer = inner = Struct()
+    for _ in range(levels - 1):
+        inner = inner.fields["x"].struct_value
+    inner.SetInParent()
+    return outer
+
+
+# Names
+
+REQUIRED = ("agent_id", "action")
+NAMES = {"agent_id": "agentId", "action": "action", "tab_id": "tabId", "ref": "ref", "project": "project"}
+
+
+@pytest.mark.parametrize("field", REQUIRED)
+async def test_a_required_name_must_not_be_empty(door, refused, field):
+    refusal = await refused(door.submit(**{field: ""}))
+    assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal.code == "bad_request"
+    assert refusal.message == f"{NAMES[field]}: is required"
+
+
+@pytest.mark.parametrize("field", NAMES)
+async def test_a_name_must_not_be_longer_than_1024_characters(door, refused, field):
+    refusal = await refused(door.submit(**{field: TOO_LONG}))
+    assert refusal.code == "bad_request"
+    assert refusal.message == f"{NAMES[field]}: must be at most 1024 characters"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"requires": [""]}, "requires: is required"),
+        ({"requires": [TOO_LONG]}, "requires: must be at most 1024 characters"),
+        ({"requires": [str(n) for n in range(65)]}, "requires: must have at most 64 entries"),
+        ({"labels": {"": "x"}}, "labels: is required"),
+        ({"labels": {TOO_LONG: "x"}}, "labels: must be at most 1024 characters"),
+        ({"labels": {"x": TOO_LONG}}, "labels: must be at most 1024 characters"),
+        ({"labels": {str(n): "x" for n in range(65)}}, "labels: must have at most 64 entries"),
+        ({"traceparent": "nonsense"}, "traceparent: must be a W3C trace context"),
+        ({"traceparent": "x" * 10_000}, "traceparent: must be a W3C trace context"),
+    ],
+)
+async def test_lists_labels_and_traces_are_bounded_too(door, refused, fields, message):
+    refusal = await refused(door.submit(**fields))
+    assert refusal.code == "bad_request"
+    assert refusal.message == message
+
+
+# Deadlines
+
+YEAR_0, YEAR_10000 = -62_167_219_200, 253_402_300_800
+
+
+@pytest.mark.parametrize("seconds", [YEAR_0, -1, 0, 1_700_000_000, -(2**63)])
+async def test_a_deadline_in_the_past_is_refused(door, refused, seconds):
+    refusal = await refused(door.submit(deadline=Timestamp(seconds=seconds)))
+    assert refusal.code == "bad_request"
+    assert refusal.message == "deadline: must be in the future"
+
+
+async def test_a_deadline_of_this_very_moment_has_passed(door, refused):
+    now = Timestamp()
+    now.FromNanoseconds(int(door.engine.now() * 1e9))
+    assert (await refused(door.submit(deadline=now))).message == "deadline: must be in the future"
+
+
+@pytest.mark.parametrize(
+    "deadline",
+    [
+        Timestamp(seconds=YEAR_10000),
+        Timestamp(seconds=3_093_527_980_800),
+        Timestamp(seconds=2**63 - 1),
+        Timestamp(seconds=4_000_000_000, nanos=-1),
+        Timestamp(seconds=4_000_000_000, nanos=1_000_000_000),
+    ],
+    ids=["year 10000", "year 99999", "the last there is", "negative nanos", "nanos of a second"],
+)
+async def test_a_deadline_that_is_no_time_is_refused(door, refused, deadline):
+    refusal = await refused(door.submit(deadline=deadline))
+    assert refusal.code == "bad_request"
+    assert refusal.message == "deadline: must be a time before the year 10000"
+
+
+# Params
+
+
+async def test_params_over_the_limit_are_too_large(open_door, refused):
+    params = Struct()
+    params["text"] = "x" * 1000
+    size = params.ByteSize()
+    door = await open_door(max_payload_bytes=size - 1)
+    refusal = await refused(door.submit(params=params))
+    assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal.code == "too_large"
+    assert refusal.message == f"params: must be at most {size - 1} bytes when encoded, is {size}"
+    assert (await door.stats()).metrics.tasks_submitted == 0
+
+
+async def test_the_documented_limit_of_params_is_256_kib(door, refused):
+    params = Struct()
+    params["text"] = "x" * 262_144
+    assert (await refused(door.submit(params=params))).code == "too_large"
+
+
+async def test_params_that_nest_too_deep_are_refused(door, refused):
+    refusal = await refused(door.submit(params=nested(32)))
+    assert refusal.code == "bad_request"
+    assert refusal.message == "params: must not nest deeper than 30 levels"
+
+
+async def test_lists_count_as_levels_too(door, refused):
+    deep = Value()
+    inner = deep
+    for _ in range(32):
+        inner = inner.list_value.values.add()
+    inner.null_value = 0
+    refusal = await refused(door.submit(params=Struct(fields={"x": deep})))
+    assert refusal.message == "params: must not nest deeper than 30 levels"
+
+
+async def test_params_that_no_reader_can_parse_are_refused(door, refused):
+    refusal = await refused(raw_submit(door, params_nested_in_bytes(200)))
+    assert refusal.code == "bad_request"
+    assert refusal.message == "request: is not a valid message, or nests too deep"
+
+
+async def test_the_deepest_params_that_are_taken_come_back_in_every_answer(open_door):
+    door = await open_door()
+    deepest = nested(30)
+    task_id = (await door.submit(params=deepest)).task_id
+    assert (await door.get(task_id)).params == deepest
+    assert (await door.list_tasks()).tasks[0].params == deepest
+    assert (await door.wait(task_id, timeout_ms=0)).task.params == deepest
+
+
+# Callback URLs
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://example.com/",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "example.com/hook",
+        "//example.com/hook",
+        "/hook",
+        "http://",
+        "http:///hook",
+        "http://:80/",
+        "http://user@/",
+        "https:example.com",
+        "http://[::1",
+        "http://[nonsense]/",
+        "nonsense",
+        " ",
+    ],
+)
+async def test_a_callback_must_be_an_http_or_https_url_with_a_host(door, refused, url):
+    for call in (door.submit(callback_url=url), door.submit_batch(BatchTask(action="click"), callback_url=url)):
+        refusal = await refused(call)
+        assert refusal.code == "bad_request"
+        assert refusal.message == "callbackUrl: must be an http or https URL"
+
+
+async def test_a_callback_must_not_be_longer_than_a_name(door, refused):
+    refusal = await refused(door.submit(callback_url="http://example.com/" + "x" * 1024))
+    assert refusal.message == "callbackUrl: must be at most 1024 characters"
+
+
+# Fields whose behaviour comes later
+
+NOT_YET = {
+    "target": "crawl",
+    "hold": True,
+    "not_before": Timestamp(seconds=4_000_000_000),
+    "token_limit": 1,
+    "retry_policy": {"max_attempts": 2},
+    "idempotency_key": "once",
+}
+JSON_NAMES = {
+    "target": "target",
+    "hold": "hold",
+    "not_before": "notBefore",
+    "token_limit": "tokenLimit",
+    "retry_policy": "retryPolicy",
+    "idempotency_key": "idempotencyKey",
+}
+
+
+@pytest.mark.parametrize("field", NOT_YET)
+async def test_a_field_that_is_not_yet_supported_is_refused_by_name(door, refused, field):
+    refusal = await refused(door.submit(**{field: NOT_YET[field]}))
+    assert refusal.status is grpc.StatusCode.UNIMPLEMENTED
+    assert refusal.message == f"{JSON_NAMES[field]}: is not supported yet"
+
+
+@pytest.mark.parametrize("field", NOT_YET)
+async def test_in_a_batch_the_refusal_also_says_in_which_task(door, refused, field):
+    refusal = await refused(door.submit_batch(BatchTask(action="a"), BatchTask(action="b", **{field: NOT_YET[field]})))
+    assert refusal.status is grpc.StatusCode.UNIMPLEMENTED
+    assert refusal.message == f"tasks[1].{JSON_NAMES[field]}: is not supported yet"
+
+
+# Tasks and lists
+
+
+@pytest.mark.parametrize("task_id", ["", "tsk_a1b2c3d4", "tsk_" + "f" * 32, "nonsense", "../..", "x" * 100_000, "a\0b"])
+@pytest.mark.parametrize("method", ["get", "cancel", "wait"])
+async def test_an_unknown_task_is_not_found(door, refused, method, task_id):
+    refusal = await refused(getattr(door, method)(task_id))
+    assert refusal.status is grpc.StatusCode.NOT_FOUND
+    assert refusal.code == "not_found"
+    assert refusal.message == "task not found"
+
+
+@pytest.mark.parametrize("state", ["nonsense", "DONE", "done,nonsense", "done;failed", "unspecified", "d\0ne"])
+async def test_an_unknown_state_is_refused_with_the_known_ones(door, refused, state):
+    refusal = await refused(door.list_tasks(state=state))
+    assert refusal.code == "bad_request"
+    assert refusal.message.startswith("state: unknown state ")
+    assert refusal.message.endswith(
+        "must be among pending, queued, assigned, running, paused, done, failed, cancelled, rejected"
+    )
+
+
+async def test_an_endless_state_is_not_repeated_in_full(door, refused):
+    assert len((await refused(door.list_tasks(state="x" * 100_000))).message) < 300
+
+
+@pytest.mark.parametrize(
+    "token", ["nonsense", "=", "é", "MQ", "MTox", "LTE6MA", "\0", "x" * 100_000, "OTk5OTk5OTk5OTk5OTk5OTk5OTk6MA"]
+)
+async def test_a_forged_page_token_is_refused(door, refused, token):
+    refusal = await refused(door.list_tasks(page_token=token))
+    assert refusal.code == "bad_request"
+    assert refusal.message == "pageToken: is not a token of this listing"
+
+
+async def test_a_page_of_more_than_1000_tasks_is_refused(door, refused):
+    for size in (1001, 2**32 - 1):
+        refusal = await refused(door.list_tasks(page_size=size))
+        assert refusal.code == "bad_request"
+        assert refusal.message == "pageSize: must be at most 1000"
+
+
+# Whole messages
+
+SUBMIT = "/taskyard.v1.TaskService/SubmitTask"
+
+
+def raw_submit(door, message):
+    """SubmitTask with these bytes as its message."""
+    return door.channel.unary_unary(SUBMIT)(message)
+
+
+def length_prefixed(number, content):
+    """A field of this number on the wire."""
+    length, prefix = len(content), bytearray([number << 3 | 2])
+    while length > 127:
+        prefix.append(length & 127 | 128)
+        length >>= 7
+    return bytes(prefix) + bytes([length]) + content
+
+
+def params_nested_in_bytes(levels):
+    """A SubmitTaskRequest whose params nest deeper than Python's protobuf can make."""
+    struct = b""
+    for _ in range(levels):
+        struct = length_prefixed(1, length_prefixed(1, b"x") + length_prefixed(2, length_prefixed(5, struct)))
+    return length_prefixed(5, struct)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"\xff\xff\xff", b"\x0a\xff", b'{"agentId":"ann"}', length_prefixed(1, b"\xff\xfe"), b"\x00" * 1000],
+    ids=["garbage", "cut short", "JSON", "a name that is not UTF-8", "zeros"],
+)
+async def test_bytes_that_are_no_message_are_the_callers_error(door, refused, message):
+    refusal = await refused(raw_submit(door, message))
+    assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal.message == "request: is not a valid message, or nests too deep"
+
+
+async def test_a_message_without_any_field_is_refused_by_the_first_that_is_required(door, refused):
+    assert (await refused(raw_submit(door, b""))).message == "agentId: is required"
+
+
+async def test_an_unknown_field_is_ignored(open_door):
+    door = await open_door()
+    await raw_submit(door, length_prefixed(1, b"ann") + length_prefixed(2, b"click") + b"\xf8\x7f\x01")
+    assert (await door.list_tasks()).tasks[0].agent_id == "ann"
+
+
+async def test_an_unknown_method_is_unimplemented(door):
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await door.channel.unary_unary("/taskyard.v1.TaskService/Nonsense")(b"")
+    assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+# Who calls
+
+
+@pytest.mark.parametrize(
+    "namespace", ["", " ", "a b", "a/b", "../x", "-x", ".x", "_x", "x" * 64, '"', "a:b", "default,other"]
+)
+async def test_a_namespace_that_is_no_name_is_refused(door, refused, namespace):
+    metadata = (("taskyard-namespace", namespace),)
+    for call in (door.submit(metadata=metadata), door.list_tasks(metadata=metadata), door.stats(metadata=metadata)):
+        refusal = await refused(call)
+        assert refusal.code == "bad_request"
+        assert refusal.message == "taskyard-namespace: must be 1 to 63 letters, digits, dots, dashes or underscores"

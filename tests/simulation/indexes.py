@@ -1,0 +1,186 @@
+"""Everything that the core derives from its tasks, recounted from the tasks alone.
+
+`recount` looks into the private structures of a `Scheduler` and compares each with what a walk over all tasks finds:
+the table, agents, ready queue, timers, leases of hosts, retention, batches, and the counts. It knows how the core
+stores things, and takes no figure of the core's for granted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from math import floor
+
+from taskyard_server.core.ready_queue import FEW, Lane
+from taskyard_server.core.retention import Retention
+from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.task import Task
+from taskyard_server.core.timers import Timers
+
+ENDED = {"done", "failed", "cancelled", "rejected"}
+FLYING = {"assigned", "running"}
+TICKING = {"queued", "assigned", "running"}
+
+
+def same(what: str, found: object, expected: object) -> None:
+    """Fail, naming what differs."""
+    if found != expected:
+        raise AssertionError(f"{what}: the core has {found!r}, a recount finds {expected!r}")
+
+
+def recount(core: Scheduler) -> None:
+    """Raise AssertionError, naming the structure, if any index or count of the core is not what its tasks say."""
+    tasks = list(core.tasks_after(0))
+    _table(core, tasks)
+    _agents(core, tasks)
+    _ready(core, tasks)
+    _timers(core, tasks)
+    _leases(core, tasks)
+    _kept("ended", core._life.ended, [task for task in tasks if task.state in ENDED and task.state != "rejected"])
+    _kept("rejected", core._life.rejected, [task for task in tasks if task.state == "rejected"])
+    _batches(core, tasks)
+    same("count of queued", core._life.queued, sum(task.state == "queued" for task in tasks))
+    same("count in flight", core._life.inflight, sum(task.state in FLYING for task in tasks))
+
+
+def _ids(tasks: Iterable[Task]) -> list[str]:
+    return [task.id for task in tasks]
+
+
+def _once(what: str, things: Iterable[Hashable]) -> None:
+    """Fail if anything stands there twice."""
+    same(f"{what} twice", [thing for thing, count in Counter(things).items() if count > 1], [])
+
+
+def _table(core: Scheduler, tasks: list[Task]) -> None:
+    orders = [task.seq for task in tasks]
+    same("order of the table", orders, sorted(set(orders)))
+    for name, page in core._life.tasks._pages.items():
+        same(f"page {name}", {task.id[16:23] for task in page.values()}, {name})
+        same(f"keys of page {name}", list(page), _ids(page.values()))
+    for task in tasks:
+        if core.get(task.id) is not task:
+            raise AssertionError(f"the table leads from {task.id} to another task")
+
+
+def _agents(core: Scheduler, tasks: list[Task]) -> None:
+    owned: dict[str, list[Task]] = {}
+    for task in tasks:
+        owned.setdefault(task.agent.id, []).append(task)
+    same("agents", set(core._life.agents), set(owned))
+    for name, agent in core._life.agents.items():
+        its = owned[name]
+        same(f"tasks of another {name}", [task.id for task in its if task.agent is not agent], [])
+        states = Counter(str(task.state) for task in its)
+        same(f"tasks of {name}", agent.tasks, len(its))
+        same(f"queued of {name}", agent.queued, states["queued"])
+        same(f"in flight of {name}", agent.inflight, states["assigned"] + states["running"])
+        same(f"in flight in the rank of {name}", agent.rank >> 48, agent.inflight)
+    _once("ranks", (agent.rank for agent in core._life.agents.values()))
+
+
+def _ready(core: Scheduler, tasks: list[Task]) -> None:
+    ready = core._life.ready
+    found: list[Task] = []
+    for kind, bucket in ready._buckets.items():
+        same("kind of a bucket", bucket.kind, kind)
+        entries: dict[Lane, list[int]] = {}
+        for rank, lane in bucket.heap:
+            entries.setdefault(lane, []).append(rank)
+        _is_heap("lanes of a bucket", [rank for rank, _ in bucket.heap])
+        same("lanes of a bucket", bucket.lanes, len(entries))
+        same("waiting lanes of a bucket", bucket.waiting, sum(lane.size > 0 for lane in entries))
+        for lane, ranks in entries.items():
+            same("entries of a lane", lane.entries, sorted(ranks, reverse=True))
+            _once("entries of a lane for one number in flight", (rank >> 48 for rank in ranks))
+            same("bucket of a lane", (lane.bucket is bucket, lane.agent.lanes.get(bucket) is lane), (True, True))
+            found += _lane(core, lane)
+    for agent in core._life.agents.values():
+        for bucket, lane in agent.lanes.items():
+            listed = ready._buckets.get(bucket.kind) is bucket and any(lane is other for _, other in bucket.heap)
+            same(f"lane of {agent.id} stands in its bucket", listed, True)
+    queued = [task for task in tasks if task.state == "queued"]
+    same("ready queue", sorted(_ids(found)), sorted(_ids(queued)))
+    same("tasks with a lane", _ids(task for task in tasks if task.lane is not None), _ids(queued))
+    for profile, buckets in ready._eligible.items():
+        fit = [bucket for bucket in ready._buckets.values() if profile.may_run(*bucket.kind)]
+        same("buckets of a profile", sorted(map(id, buckets)), sorted(map(id, fit)))
+
+
+def _lane(core: Scheduler, lane: Lane) -> list[Task]:
+    """The ready tasks of a lane."""
+    live = [entry for entry in lane.heap if entry[2].lane is lane]
+    tasks = [task for _, _, task in live]
+    _once("tasks of a lane", _ids(tasks))
+    same("size of a lane", lane.size, len(live))
+    same("dead entries of a lane are few", len(lane.heap) - len(live) <= len(live) + FEW, True)
+    _is_heap("tasks of a lane", [entry[:2] for entry in lane.heap])
+    for priority, seq, task in live:
+        same("place in a lane", (priority, seq), (task.priority, task.seq))
+        same("owner of a lane", task.agent is lane.agent, True)
+        kind = (task.options.project, task.action, task.options.requires, task.tab_id is not None)
+        same("kind of a task", kind, lane.bucket.kind)
+    if live:
+        same("head of a lane is live", lane.head().lane is lane, True)
+        same("agent of a lane is known", core._life.agents.get(lane.agent.id) is lane.agent, True)
+        if not lane.entries or lane.entries[-1] > lane.agent.rank:
+            raise AssertionError(f"lane of {lane.agent.id} waits behind its rank")
+    return tasks
+
+
+def _is_heap(what: str, heap: list[object]) -> None:
+    bad = [at for at in range(1, len(heap)) if heap[at] < heap[(at - 1) // 2]]
+    same(f"places in the heap of {what} that are out of order", bad, [])
+
+
+def _timers(core: Scheduler, tasks: list[Task]) -> None:
+    deadlines = {task: task.deadline for task in tasks if task.state in TICKING}
+    leases = {task.lease: task.lease.expires_at for task in tasks if task.lease is not None}
+    _timer("deadlines", core._life.deadlines, deadlines)
+    _timer("ends of leases", core._life.lease_ends, leases)
+
+
+def _timer(what: str, timers: Timers, due: dict[Hashable, float]) -> None:
+    entries = [(item, tick) for tick, items in timers._due.items() for item in items]
+    same(f"number of {what}", len(entries), len(due))
+    same(f"items of {what}", {item for item, _ in entries} == due.keys(), True)
+    same(f"ticks of {what}", [tick for _, tick in entries], [floor(8 * due[item]) + 1 for item, _ in entries])
+    same(f"empty ticks of {what}", [tick for tick, items in timers._due.items() if not items], [])
+    _is_heap(what, timers._ticks)
+    same(f"ticks of {what} without a place in the heap", set(timers._due) - set(timers._ticks), set())
+
+
+def _leases(core: Scheduler, tasks: list[Task]) -> None:
+    flying = [task for task in tasks if task.state in FLYING]
+    same("tasks with a lease", _ids(task for task in tasks if task.lease is not None), _ids(flying))
+    held = [(task_id, lease) for host in core.hosts for task_id, lease in host.leases.items()]
+    same("leases of hosts", sorted(task_id for task_id, _ in held), sorted(_ids(flying)))
+    for task_id, lease in held:
+        same(f"lease of {task_id}", (lease.task.id, lease.task.lease is lease), (task_id, True))
+        same(f"token of {task_id}", lease.token, lease.task.token)
+        same(f"holder of {task_id}", core.hosts.get(lease.host.id) is lease.host, True)
+        same(f"place of the lease of {task_id}", lease.host.leases.get(task_id) is lease, True)
+
+
+def _kept(what: str, kept: Retention, tasks: list[Task]) -> None:
+    entries = list(kept._ended)
+    same(f"retention of {what}", sorted(task.id for _, task in entries), sorted(_ids(tasks)))
+    times = [at for at, _ in entries]
+    same(f"times in the retention of {what}", times, [task.completed_at for _, task in entries])
+    same(f"order of the retention of {what}", times, sorted(times))
+    same(f"length of the retention of {what}", len(kept), len(tasks))
+
+
+def _batches(core: Scheduler, tasks: list[Task]) -> None:
+    batches: dict[str, list[Task]] = {}
+    for task in tasks:
+        if task.options.batch_id is not None:
+            batches.setdefault(task.options.batch_id, []).append(task)
+    same("batches", set(core._life.batches._batches), set(batches))
+    for batch_id, its in batches.items():
+        batch = core.batch(batch_id)
+        same("id of a batch", batch.id, batch_id)
+        same(f"tasks of {batch_id}", list(batch.tasks), _ids(its))
+        same(f"states of {batch_id}", batch.states(), Counter(task.state for task in its))
+        same(f"end of {batch_id}", batch.ended(), all(task.state in ENDED for task in its))
+        same(f"owner of {batch_id}", {task.agent.id for task in its}, {batch.agent_id})

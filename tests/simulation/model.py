@@ -1,0 +1,485 @@
+"""A naive scheduler of one namespace, written from DESIGN and the documented specs alone.
+
+It shares no code with the core and knows none of its ideas: no queue, lanes, ranks, timers or counts of what waits.
+Everything is found by looking at every task. Each method is one command; it answers in plain values, or raises
+`Refused` with the word of DESIGN's error table. Times are seconds on the caller's clock.
+
+Where DESIGN leaves an order open, the model does not choose: see `advance`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import floor
+from typing import Final, NoReturn
+
+INTERRUPTED: Final = "Job was interrupted by user"
+
+# DESIGN, Task states: where a task may go from each state; from None, how it enters.
+ARROWS: Final[dict[str | None, set[str]]] = {
+    None: {"pending", "queued", "rejected"},
+    "pending": {"queued", "failed", "cancelled"},
+    "queued": {"assigned", "failed", "cancelled"},
+    "assigned": {"running", "queued", "pending", "paused", "done", "failed", "cancelled"},
+    "running": {"queued", "pending", "paused", "done", "failed", "cancelled"},
+    "paused": {"queued", "done", "cancelled"},
+    "failed": {"queued", "done", "cancelled"},
+    "done": set(),
+    "cancelled": set(),
+    "rejected": set(),
+}
+ENDED: Final = {"done", "failed", "cancelled", "rejected"}
+FLYING: Final = {"assigned", "running"}
+TICKING: Final = {"queued", "assigned", "running"}
+"""The states in which a deadline counts."""
+
+COUNTED: Final = {"done": "completed", "failed": "failed", "cancelled": "cancelled"}
+
+
+class Refused(Exception):
+    """A command that was refused. `message` is None where no spec words it."""
+
+    def __init__(self, code: str, message: str | None = None, details: dict[str, object] | None = None) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What an agent asks for. `deadline` is absolute; None takes the default."""
+
+    agent: str
+    action: str
+    tab: str | None = None
+    priority: int = 0
+    deadline: float | None = None
+    project: str | None = None
+    requires: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a host may run; `tabs` is `any`, `only` or `or plain`. The built-in one is the tab executor."""
+
+    capabilities: frozenset[str] = frozenset()
+    project: str | None = None
+    actions: frozenset[str] | None = None
+    tabs: str = "any"
+    built_in: bool = False
+
+
+@dataclass(slots=True)
+class Job:
+    """One task. `order` is the order of submission, `host` is the holder of its lease."""
+
+    id: str
+    order: int
+    wish: Wish
+    state: str
+    created_at: float
+    deadline: float
+    batch: str | None
+    position: int | None = None
+    token: int = 0
+    deliveries: int = 0
+    host: str | None = None
+    claimed_at: float = 0.0
+    lease_secs: float = 0.0
+    lease_until: float = 0.0
+    queued_at: float = 0.0
+    started_at: float | None = None
+    completed_at: float | None = None
+    result: bytes | None = None
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Agent:
+    """When an agent came and when it was last served, as numbers that grow; and its share of the counters."""
+
+    came: int
+    served: int | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Host:
+    """A registered host."""
+
+    id: str
+    machine: Machine
+    display_name: str
+    registered_at: float
+    heard_at: float
+
+
+def tick_of(at: float) -> int:
+    """The eighth of a second at which something that lasts until `at` is over: never early, at most 1/8 s late."""
+    return floor(8 * at) + 1
+
+
+def first_tick(jobs: Sequence[Job], end: Callable[[Job], float]) -> int | None:
+    """The earliest tick at which one of these jobs meets its end."""
+    return min((tick_of(end(job)) for job in jobs), default=None)
+
+
+def _lease_length(asked: float | None, otherwise: float) -> float:
+    if asked is not None and not 1 <= asked <= 3600:
+        raise Refused("bad_request")
+    return otherwise if asked is None else asked
+
+
+class Model:
+    """All tasks of one namespace. `limits` are the core's `Limits` by name; the simulator puts in new ones."""
+
+    def __init__(self, limits: dict[str, float]) -> None:
+        self.limits = limits
+        self.tasks: dict[str, Job] = {}
+        self.agents: dict[str, Agent] = {}
+        self.hosts: dict[str, Host] = {}
+        self.ended: list[str] = []
+        self.rejected: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.latency = 0.0
+        self.limited_by: str | None = None
+        self.draining = False
+        self.happened: list[tuple[float, str, str]] = []
+        self._numbers = 0
+
+    # What agents ask for
+
+    def submit(self, now: float, wish: Wish, task_id: str, batch: str | None = None) -> Job:
+        """Admission; a refused task is kept under the same id."""
+        self._check(now, wish)
+        agent = self.agents.setdefault(wish.agent, Agent(self._number()))
+        deadline = now + self.limits["default_deadline_secs"] if wish.deadline is None else wish.deadline
+        job = Job(task_id, self._number(), wish, "queued", now, deadline, batch, queued_at=now)
+        queued = self.queued()
+        full = queued >= self.limits["max_queue_size"]
+        self.tasks[task_id] = job
+        if full or self.queued(wish.agent) - 1 >= self.limits["max_per_agent"]:
+            self._reject(now, job, agent, queued, "global" if full else "agent")
+        self._enter(now, job, "queued")
+        self.counts["submitted"] += 1
+        agent.counts["submitted"] += 1
+        job.position = self.queued()
+        return job
+
+    def submit_batch(self, now: float, wishes: Sequence[Wish], ids: Sequence[str], batch: str) -> list[Job | Refused]:
+        """One by one; nothing at all where one of them could never be accepted."""
+        for wish in wishes:
+            self._check(now, wish)
+        outcomes: list[Job | Refused] = []
+        for wish, task_id in zip(wishes, ids, strict=True):
+            try:
+                outcomes.append(self.submit(now, wish, task_id, batch))
+            except Refused as refused:
+                outcomes.append(refused)
+        return outcomes
+
+    def batch(self, batch: str) -> list[Job]:
+        """The retained tasks of a batch, in the order of the request."""
+        jobs = [job for job in self.tasks.values() if job.batch == batch]
+        if not jobs:
+            raise Refused("not_found", "batch not found")
+        return jobs
+
+    def cancel_batch(self, now: float, batch: str) -> int:
+        live = [job for job in self.batch(batch) if job.state not in ENDED]
+        for job in live:
+            self._end(now, job, "cancelled")
+        return len(live)
+
+    def cancel(self, now: float, task_id: str) -> Job:
+        job = self.get(task_id)
+        if job.state in ENDED:
+            raise Refused("conflict")
+        self._end(now, job, "cancelled")
+        return job
+
+    def get(self, task_id: str) -> Job:
+        if task_id not in self.tasks:
+            raise Refused("not_found", "task not found")
+        return self.tasks[task_id]
+
+    # What hosts ask for
+
+    def register(self, now: float, host_id: str, display_name: str | None, machine: Machine) -> Host:
+        """An upsert: `registered_at` and the leases stay."""
+        known = self.hosts.get(host_id)
+        registered_at = known.registered_at if known else now
+        host = self.hosts[host_id] = Host(host_id, machine, display_name or host_id, registered_at, now)
+        return host
+
+    def heartbeat(self, now: float, host_id: str) -> Host:
+        if host_id not in self.hosts:
+            raise Refused("not_found", "runtime host not found")
+        host = self.hosts[host_id]
+        host.heard_at = now
+        return host
+
+    def deregister(self, now: float, host_id: str) -> None:
+        if host_id not in self.hosts:
+            raise Refused("not_found", "runtime host not found")
+        for job in self.flying():
+            if job.host == host_id:
+                self._requeue(now, job)
+        del self.hosts[host_id]
+
+    def claim(self, now: float, host_id: str, count: int, lease_secs: float | None) -> list[tuple[str, int, float]]:
+        """For each task that the host gets: its id, the fencing token, and when the lease ends."""
+        machine = self.heartbeat(now, host_id).machine
+        secs = _lease_length(lease_secs, self.limits["lease_secs"])
+        got: list[tuple[str, int, float]] = []
+        while len(got) < count and not self.draining and len(self.flying()) < self.limits["max_inflight"]:
+            job = self._next_for(now, machine)
+            if job is None:
+                break
+            if job.deadline <= now:
+                self._expire(now, job)
+                continue
+            self._enter(now, job, "assigned")
+            self.agents[job.wish.agent].served = self._number()
+            job.token += 1
+            job.deliveries += 1
+            job.host, job.claimed_at = host_id, now
+            job.lease_secs, job.lease_until = secs, now + secs
+            self.counts["dispatched"] += 1
+            self.latency += now - job.queued_at
+            got.append((job.id, job.token, job.lease_until))
+        if len(got) < count:
+            self.limited_by = self._limit_that_binds(now, machine)
+        return got
+
+    def start(self, now: float, host_id: str, task_id: str, token: int) -> Job:
+        job = self._leased(now, host_id, task_id, token)
+        if job.state != "assigned":
+            raise Refused("conflict")
+        self._begin(now, job)
+        return job
+
+    def renew(
+        self, now: float, host_id: str, task_id: str, token: int, lease_secs: float | None
+    ) -> tuple[str, int, float]:
+        """By its own length unless another is asked for, never to less than it had."""
+        job = self._leased(now, host_id, task_id, token)
+        secs = _lease_length(lease_secs, job.lease_secs)
+        job.lease_until = max(job.lease_until, now + secs)
+        return (job.id, job.token, job.lease_until)
+
+    def complete(self, now: float, host_id: str, task_id: str, token: int, result: bytes | None) -> Job:
+        job = self._leased(now, host_id, task_id, token)
+        if job.state == "assigned":
+            self._begin(now, job)
+        self._end(now, job, "done", result=result)
+        return job
+
+    def fail(self, now: float, host_id: str, task_id: str, token: int, error: str) -> Job:
+        job = self._leased(now, host_id, task_id, token)
+        if job.state == "assigned":
+            self._begin(now, job)
+        self._end(now, job, "failed", error)
+        return job
+
+    def release(self, now: float, host_id: str, task_id: str, token: int) -> Job:
+        """Back to its place; this hand-out does not count."""
+        job = self._leased(now, host_id, task_id, token)
+        self._requeue(now, job)
+        job.deliveries -= 1
+        return job
+
+    # Time and the operator
+
+    def advance(self, now: float, most: int, chosen: Sequence[str]) -> int:
+        """Do up to `most` things that are due, earliest tick first, at the same tick deadlines before leases.
+
+        DESIGN leaves open which of two deadlines (or leases) of the same tick goes first. That order shows in results
+        where two tasks end in one tick: they are retained in the order in which they ended, and `max_retained_tasks`
+        drops the first; and where `most` cuts between the two. So the model follows the order that the core took,
+        `chosen`, and insists that each choice is one of the things that were due at the earliest tick. Returns how many
+        were done.
+        """
+        turns = iter(chosen)
+        for done in range(most):
+            ticking = [job for job in self.tasks.values() if job.state in TICKING]
+            flying = self.flying()
+            deadline = first_tick(ticking, lambda job: job.deadline)
+            lease_end = first_tick(flying, lambda job: job.lease_until)
+            if deadline is not None and deadline <= floor(8 * now) and (lease_end is None or deadline <= lease_end):
+                due = {job.id: job for job in ticking if tick_of(job.deadline) == deadline}
+                self._expire(now, self._one_of(due, turns, "deadline"))
+            elif lease_end is not None and lease_end <= floor(8 * now):
+                due = {job.id: job for job in flying if tick_of(job.lease_until) == lease_end}
+                self._lose(now, self._one_of(due, turns, "end of lease"))
+            elif not self._forget_one(now):
+                return done
+        return most
+
+    def next_due(self) -> float | None:
+        """The time of the first thing that `advance` would do."""
+        times = [tick_of(job.deadline) / 8 for job in self.tasks.values() if job.state in TICKING]
+        times += [tick_of(job.lease_until) / 8 for job in self.flying()]
+        times += [
+            job.completed_at + self.limits["result_ttl_secs"] for job in self.tasks.values() if job.state in ENDED
+        ]
+        return min(times, default=None)
+
+    def drain(self) -> None:
+        self.draining = True
+
+    def shut_down(self, now: float) -> None:
+        for job in list(self.tasks.values()):
+            if job.state in FLYING:
+                self._enter(now, job, "paused")
+                job.host = None
+                job.error = INTERRUPTED
+            elif job.state == "queued":
+                self._end(now, job, "cancelled", "scheduler shutdown")
+
+    # What can be counted
+
+    def flying(self, agent: str | None = None) -> list[Job]:
+        return [job for job in self.tasks.values() if job.state in FLYING and agent in (None, job.wish.agent)]
+
+    def queued(self, agent: str | None = None) -> int:
+        return sum(job.state == "queued" and agent in (None, job.wish.agent) for job in self.tasks.values())
+
+    def any_online(self, now: float) -> bool:
+        """Whether a runtime host is online; the built-in executor is none."""
+        timeout = self.limits["heartbeat_timeout_secs"]
+        return any(now - host.heard_at <= timeout for host in self.hosts.values() if not host.machine.built_in)
+
+    # The rules
+
+    def _check(self, now: float, wish: Wish) -> None:
+        if self.draining:
+            raise Refused("unavailable")
+        if wish.deadline is not None and wish.deadline <= now:
+            raise Refused("bad_request")
+
+    def _reject(self, now: float, job: Job, agent: Agent, queued: int, which: str) -> NoReturn:
+        self._enter(now, job, "rejected")
+        job.completed_at = now
+        job.error = f"rejected: {which} queue full"
+        self.counts["rejected"] += 1
+        agent.counts["rejected"] += 1
+        self.rejected.append(job.id)
+        if len(self.rejected) > self.limits["max_queue_size"]:
+            self._forget(self.rejected[0])
+        details = {
+            "agentId": job.wish.agent,
+            "queued": queued,
+            "maxQueue": self.limits["max_queue_size"],
+            "maxPerAgent": self.limits["max_per_agent"],
+        }
+        raise Refused("queue_full", job.error, details)
+
+    def _may_run(self, now: float, machine: Machine, wish: Wish) -> bool:
+        tabs = machine.tabs
+        if machine.built_in:
+            tabs = "only" if self.any_online(now) else "or plain"
+        return (
+            wish.requires <= machine.capabilities
+            and machine.project in (None, wish.project)
+            and (machine.actions is None or wish.action in machine.actions)
+            and (tabs == "any" or wish.tab is not None or (tabs == "or plain" and not wish.requires))
+        )
+
+    def _waiting_for(self, now: float, machine: Machine) -> list[Job]:
+        return [job for job in self.tasks.values() if job.state == "queued" and self._may_run(now, machine, job.wish)]
+
+    def _next_for(self, now: float, machine: Machine) -> Job | None:
+        """DESIGN, Claim order. One past its deadline takes its turn like any other, and is then expired."""
+        waiting = self._waiting_for(now, machine)
+        load = Counter(job.wish.agent for job in self.flying())
+
+        def turn(name: str) -> tuple[int, bool, int]:
+            agent = self.agents[name]
+            return (load[name], agent.served is not None, agent.came if agent.served is None else agent.served)
+
+        names = {job.wish.agent for job in waiting if load[job.wish.agent] < self.limits["max_per_agent_inflight"]}
+        if not names:
+            return None
+        best = min(names, key=turn)
+        return min((job for job in waiting if job.wish.agent == best), key=lambda job: (job.wish.priority, job.order))
+
+    def _limit_that_binds(self, now: float, machine: Machine) -> str | None:
+        if self.draining or not self._waiting_for(now, machine):
+            return None
+        return "maxInflight" if len(self.flying()) >= self.limits["max_inflight"] else "maxPerAgentInflight"
+
+    def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Job:
+        self.heartbeat(now, host_id)
+        job = self.get(task_id)
+        if job.state not in FLYING or job.host != host_id or job.token != token:
+            self.counts["late_reports"] += 1
+            raise Refused("lease_lost")
+        return job
+
+    def _enter(self, now: float, job: Job, state: str) -> None:
+        job.state = state
+        self.happened.append((now, job.id, state))
+
+    def _begin(self, now: float, job: Job) -> None:
+        self._enter(now, job, "running")
+        if job.started_at is None:
+            job.started_at = now
+
+    def _requeue(self, now: float, job: Job) -> None:
+        self._enter(now, job, "queued")
+        job.host = None
+        job.queued_at = now
+
+    def _end(self, now: float, job: Job, state: str, error: str | None = None, result: bytes | None = None) -> None:
+        self._enter(now, job, state)
+        job.host = None
+        job.completed_at = now
+        job.error = error
+        job.result = result
+        self.counts[COUNTED[state]] += 1
+        self.agents[job.wish.agent].counts[COUNTED[state]] += 1
+        self.ended.append(job.id)
+        if len(self.ended) > self.limits["max_retained_tasks"]:
+            self.counts["evicted"] += 1
+            self._forget(self.ended[0])
+
+    def _expire(self, now: float, job: Job) -> None:
+        if job.state == "queued":
+            self.counts["expired"] += 1
+            self._end(now, job, "failed", "deadline exceeded while queued")
+        else:
+            self._end(now, job, "failed", "deadline exceeded")
+
+    def _lose(self, now: float, job: Job) -> None:
+        if job.deliveries < self.limits["max_deliveries"]:
+            self._requeue(now, job)
+        else:
+            self._end(now, job, "failed", "lease expired")
+
+    def _forget_one(self, now: float) -> bool:
+        """Forget the first task whose time is over; accepted ones go before rejected ones, where `most` cuts."""
+        for kept in (self.ended, self.rejected):
+            if kept and self.tasks[kept[0]].completed_at + self.limits["result_ttl_secs"] <= now:
+                self._forget(kept[0])
+                return True
+        return False
+
+    def _forget(self, task_id: str) -> None:
+        job = self.tasks.pop(task_id)
+        (self.rejected if job.state == "rejected" else self.ended).remove(task_id)
+        if all(other.wish.agent != job.wish.agent for other in self.tasks.values()):
+            del self.agents[job.wish.agent]
+
+    def _one_of(self, due: dict[str, Job], turns: object, what: str) -> Job:
+        task_id = next(turns, None)
+        if task_id not in due:
+            raise AssertionError(f"the {what} of one of {sorted(due)} is due, but the core took {task_id}")
+        return due[task_id]
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers

@@ -1,0 +1,116 @@
+"""What the core and the model hand out, as plain values that can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+
+from taskyard_server.core.batches import BatchSubmission
+from taskyard_server.core.errors import Refusal
+from taskyard_server.core.hosts import Host as CoreHost
+from taskyard_server.core.hosts import HostProfile, Tabs
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.stats import Counters
+from taskyard_server.core.task import Submission, Task, TaskOptions
+
+from .model import FLYING, Host, Job, Machine, Refused, Wish
+
+TABS: Final = {"any": Tabs.ANY, "only": Tabs.ONLY, "or plain": Tabs.OR_PLAIN}
+COUNTERS: Final = tuple(each.name for each in fields(Counters) if each.name != "dispatch_latency_secs")
+
+FIELDS: Final = (
+    "id",
+    "state",
+    "error",
+    "result",
+    "token",
+    "host",
+    "claimed_at",
+    "lease length",
+    "expires_at",
+    "deliveries",
+    "created_at",
+    "queued_at",
+    "started_at",
+    "completed_at",
+    "deadline",
+    "position",
+)
+
+
+def of_task(task: Task) -> tuple[object, ...]:
+    """All that the core knows of a task, as `FIELDS`."""
+    lease = task.lease
+    return (
+        task.id,
+        task.state,
+        task.error,
+        task.result,
+        task.token,
+        *((None,) * 4 if lease is None else (lease.host.id, lease.claimed_at, lease.secs, lease.expires_at)),
+        task.deliveries,
+        task.created_at,
+        task.queued_at,
+        task.started_at,
+        task.completed_at,
+        task.deadline,
+        task.position,
+    )
+
+
+def of_job(job: Job) -> tuple[object, ...]:
+    """All that the model knows of a task, as `FIELDS`."""
+    held = job.state in FLYING
+    return (
+        job.id,
+        job.state,
+        job.error,
+        job.result,
+        job.token,
+        *((job.host, job.claimed_at, job.lease_secs, job.lease_until) if held else (None,) * 4),
+        job.deliveries,
+        job.created_at,
+        job.queued_at,
+        job.started_at,
+        job.completed_at,
+        job.deadline,
+        job.position,
+    )
+
+
+def plain(answer: Any) -> Any:
+    """An answer of the core or of the model, so that equal answers are equal values."""
+    match answer:
+        case list():
+            return [*map(plain, answer)]
+        case Task():
+            return of_task(answer)
+        case Job():
+            return of_job(answer)
+        case Lease():
+            return (answer.task.id, answer.token, answer.expires_at)
+        case BatchSubmission():
+            return plain(answer.outcomes)
+        case Refusal() | Refused():
+            return (answer.code, answer.message, answer.details)
+        case CoreHost():
+            heard_at = answer.last_heartbeat_at
+            return (answer.id, answer.display_name, answer.registered_at, heard_at, answer.built_in, answer.profile)
+        case Host():
+            machine = answer.machine
+            name, registered_at = answer.display_name, answer.registered_at
+            return (answer.id, name, registered_at, answer.heard_at, machine.built_in, to_profile(machine))
+    return answer
+
+
+def to_profile(machine: Machine) -> HostProfile:
+    """The core's word for what a host may run."""
+    return HostProfile(machine.capabilities, machine.project, machine.actions, TABS[machine.tabs])
+
+
+def to_submission(wish: Wish) -> Submission:
+    """The core's word for what an agent asks for."""
+    options = TaskOptions(project=wish.project, requires=wish.requires)
+    return Submission(
+        wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options
+    )
