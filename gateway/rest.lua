@@ -89,10 +89,11 @@ local function envoys_words(status, text)
     if text:find("Root element must be a message", 1, true) then
       return "the body must be a JSON object"
     end
-    -- A parse error: a sentence, the place, and a caret below it.
-    local what, near = text:match("^([^\n]+)\n(.*)\n *^$")
+    -- A parse error: a sentence, an extract, and a caret below the place.
+    local what, near, indent = text:match("^([^\n]+)\n(.*)\n( *)^$")
     if what then
-      return "invalid JSON: " .. what .. (near ~= "" and " Near: " .. near:sub(1, QUOTED_BYTES) or "")
+      near = near:sub(#indent + 1, #indent + QUOTED_BYTES)
+      return "invalid JSON: " .. what .. (near ~= "" and " At: " .. near or "")
     end
     text = text:gsub("^: ", ""):sub(1, QUOTED_BYTES)
     return text ~= "" and text ~= "Bad Request" and text or nil

@@ -113,7 +113,7 @@ class Gateway:
         """Start Envoy and return once it serves; `GatewayError` if it cannot."""
         self._rest = await _resolve(self._rest_asked)
         self._grpc = _reachable(await _resolve(self._grpc_asked))
-        self._folder = Path(tempfile.mkdtemp(prefix="taskyard-gateway-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="taskyard-"))
         try:
             await self._launch()
         except BaseException:
@@ -273,8 +273,10 @@ async def _resolve(address: str) -> Address:
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:
+        if not 0 <= int(port) <= 65535:
+            raise ValueError
         found = await asyncio.get_running_loop().getaddrinfo(host or None, int(port), type=socket.SOCK_STREAM)
-    except (OSError, OverflowError, ValueError):
+    except (OSError, ValueError):
         raise GatewayError(f"not an address: {address!r}; host:port is needed") from None
     return Address(str(found[0][4][0]), int(found[0][4][1]))
 

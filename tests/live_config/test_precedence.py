@@ -91,5 +91,5 @@ def test_an_unknown_key_of_a_section_in_the_environment_is_named(monkeypatch):
 
 
 def test_what_is_wrong_in_a_flag_names_its_key():
-    with pytest.raises(ConfigError, match="^grpc: "):
+    with pytest.raises(ConfigError, match=r"^grpc: "):
         LiveConfig(None, {"grpc": "50051"})

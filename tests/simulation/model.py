@@ -96,6 +96,12 @@ class Job:
     result: bytes | None = None
     error: str | None = None
 
+    def latency_ms(self) -> int | None:
+        """From the first start to the end."""
+        if self.started_at is None or self.completed_at is None:
+            return None
+        return round((self.completed_at - self.started_at) * 1000)
+
 
 @dataclass(slots=True)
 class Agent:

@@ -17,6 +17,7 @@ from .model import FLYING, Host, Job, Machine, Refused, Wish
 
 TABS: Final = {"any": Tabs.ANY, "only": Tabs.ONLY, "or plain": Tabs.OR_PLAIN}
 COUNTERS: Final = tuple(each.name for each in fields(Counters) if each.name != "dispatch_latency_secs")
+AGENT_COUNTERS: Final = ("submitted", "completed", "failed", "cancelled", "rejected")
 
 FIELDS: Final = (
     "id",
@@ -33,6 +34,7 @@ FIELDS: Final = (
     "queued_at",
     "started_at",
     "completed_at",
+    "latency_ms",
     "deadline",
     "position",
 )
@@ -53,6 +55,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.queued_at,
         task.started_at,
         task.completed_at,
+        task.latency_ms,
         task.deadline,
         task.position,
     )
@@ -73,6 +76,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.queued_at,
         job.started_at,
         job.completed_at,
+        job.latency_ms(),
         job.deadline,
         job.position,
     )

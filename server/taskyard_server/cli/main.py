@@ -3,7 +3,11 @@
 Every error is one clear line on standard error and exit code 1.
 """
 
+import os
 import sys
+
+# What grpc writes to standard error by itself would stand beside our one line.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import typer
 

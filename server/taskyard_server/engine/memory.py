@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 
 from taskyard_server.core.batches import Batch, BatchSubmission
-from taskyard_server.core.errors import NotFound, Refusal
+from taskyard_server.core.errors import NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Transition
 from taskyard_server.core.hosts import Host, HostProfile
 from taskyard_server.core.leases import Lease
@@ -145,9 +145,11 @@ class MemoryEngine:
     async def claim(
         self, namespace: str, host_id: str, count: int = 1, lease_secs: float | None = None, wait_secs: float = 0
     ) -> list[Lease]:
+        if self._closed:
+            raise Unavailable("the engine is closed")
         yard = self._existing(namespace, "runtime host")
         leases = yard.scheduler.claim(self._clock(), host_id, count, lease_secs)
-        if leases or wait_secs <= 0 or self._closed:
+        if leases or wait_secs <= 0:
             return leases
         waiter = Waiter(host_id, count, lease_secs, asyncio.get_running_loop().create_future())
         yard.waiters.append(waiter)

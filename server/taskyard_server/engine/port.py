@@ -83,7 +83,10 @@ class Engine(Protocol):
     async def claim(
         self, namespace: str, host_id: str, count: int = 1, lease_secs: float | None = None, wait_secs: float = 0
     ) -> list[Lease]:
-        """Lease up to `count` tasks to a host; with `wait_secs`, wait that long for the first of them."""
+        """Lease up to `count` tasks to a host; with `wait_secs`, wait that long for the first of them.
+
+        Raises `Unavailable` once the engine is closed.
+        """
 
     async def renew(
         self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import httpx
 import structlog
 
-from taskyard_server.core.errors import LeaseLost, NotFound, Refusal
+from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Transition
 from taskyard_server.core.hosts import TAB_EXECUTOR
 from taskyard_server.core.leases import Lease
@@ -70,7 +70,7 @@ class TabExecutor:
         self._http = httpx.AsyncClient(limits=limits, trust_env=False)
 
     async def run(self) -> None:
-        """Claim and execute until cancelled; then give back what runs."""
+        """Claim and execute until cancelled or the engine is closed; then give back what runs."""
         unsubscribe = self._engine.subscribe(self._on_transitions)
         await self._engine.register(self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True)
         renewing = asyncio.create_task(self._renew())
@@ -82,6 +82,8 @@ class TabExecutor:
                 else:
                     self._slot_freed.clear()
                     await self._slot_freed.wait()
+        except Unavailable:
+            log.debug("executor_ends")
         finally:
             unsubscribe()
             renewing.cancel()

@@ -1,0 +1,262 @@
+"""AdminService over a real channel: the settings in force and their sources, the reload, the drain."""
+
+import json
+import time
+
+import grpc
+import pytest
+from google.protobuf import json_format
+from google.rpc import error_details_pb2, status_pb2
+
+from taskyard.v1 import admin_pb2, admin_pb2_grpc
+from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.limits import Limits
+from taskyard_server.core.task import Submission
+from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.live_config import LiveConfig
+from taskyard_server.services.admin import AdminService
+
+SECRET = "whsec_c2VjcmV0IG9mIHR3ZW50eS1mb3Vy"
+
+
+class Office:
+    """An AdminService behind a channel. `drains` are the grace periods that it was asked to drain with."""
+
+    def __init__(self, file, flags):
+        self.file = file
+        self.live = LiveConfig(file, flags)
+        self.engine = MemoryEngine(Limits())
+        self.live.apply = lambda settings: self.engine.reconfigure(settings.scheduler.limits())
+        self.drains = []
+        self.drain_end = time.time() + 300
+        self.server = grpc.aio.server(interceptors=(CallInterceptor(),))
+
+    async def open(self):
+        service = AdminService(self.engine, self.live, self._drain)
+        admin_pb2_grpc.add_AdminServiceServicer_to_server(service, self.server)
+        port = self.server.add_insecure_port("127.0.0.1:0")
+        await self.server.start()
+        self.channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}")
+        self.stub = admin_pb2_grpc.AdminServiceStub(self.channel)
+
+    def _drain(self, grace_secs):
+        self.drains.append(grace_secs)
+        return self.drain_end
+
+    def write(self, content):
+        self.file.write_text(content if isinstance(content, str) else json.dumps(content))
+
+    async def config(self):
+        return await self.stub.GetConfig(admin_pb2.GetConfigRequest())
+
+    async def reload(self):
+        return await self.stub.ReloadConfig(admin_pb2.ReloadConfigRequest())
+
+    async def drain(self, **request):
+        return await self.stub.DrainServer(admin_pb2.DrainServerRequest(**request))
+
+    async def close(self):
+        await self.channel.close()
+        await self.server.stop(None)
+        await self.engine.close()
+
+
+@pytest.fixture
+async def make_office(tmp_path, monkeypatch):
+    """Opens an `Office` with this content of its file, None for no file, and these flags."""
+    for name in ("TASKYARD_GRPC", "SHUTDOWN_GRACE_PERIOD_SECONDS"):
+        monkeypatch.delenv(name, raising=False)
+    made = []
+
+    async def make(content=None, **flags):
+        file = tmp_path / "taskyard.json" if content is not None else None
+        if file is not None:
+            file.write_text(json.dumps(content))
+        office = Office(file, flags)
+        made.append(office)
+        await office.open()
+        return office
+
+    yield make
+    for office in made:
+        await office.close()
+
+
+async def refusal_of(call):
+    """The status, the code word, and the message of a call that is refused."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await call
+    trailers = dict(tuple(refused.value.trailing_metadata()))
+    info = error_details_pb2.ErrorInfo()
+    assert status_pb2.Status.FromString(trailers["grpc-status-details-bin"]).details[0].Unpack(info)
+    return refused.value.code(), info.reason, refused.value.details()
+
+
+# GetConfig
+
+
+async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_office):
+    office = await make_office({"scheduler": {"maxInflight": 7, "resultTTLSec": 1.5}}, executor="http://127.0.0.1:9222")
+    config = json_format.MessageToDict((await office.config()).config)
+    assert config["scheduler"] == {
+        "enabled": True,
+        "strategy": "fair-fifo",
+        "maxQueueSize": 1000,
+        "maxPerAgent": 100,
+        "maxInflight": 7,
+        "maxPerAgentInflight": 10,
+        "resultTTLSec": 1.5,
+        "workerCount": 4,
+        "defaultDeadlineSec": 60,
+        "maxBatchSize": 50,
+        "watcherIntervalSec": 30,
+        "heartbeatTimeoutSecs": 60,
+        "leaseSecs": 60,
+        "reconnectGraceSecs": 5,
+        "startTimeoutSecs": 10,
+        "maxDeliveries": 5,
+        "maxRetainedTasks": 200_000,
+        "maxPayloadBytes": 262_144,
+    }
+    assert (config["grpc"], config["rest"], config["metrics"]) == (
+        "127.0.0.1:50051",
+        "127.0.0.1:9867",
+        "127.0.0.1:9464",
+    )
+    assert (config["executor"], config["shutdownGracePeriodSeconds"]) == ("http://127.0.0.1:9222/", 300)
+
+
+async def test_the_answer_could_be_loaded_as_a_file(make_office, tmp_path):
+    office = await make_office({"scheduler": {"maxInflight": 7}, "tabs": {"t1": "http://127.0.0.1:9222"}})
+    config = json_format.MessageToDict((await office.config()).config)
+    again = tmp_path / "again.json"
+    again.write_text(json.dumps(config))
+    assert LiveConfig(again, {}).settings == office.live.settings
+
+
+async def test_each_setting_tells_where_it_comes_from(make_office, monkeypatch):
+    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_PER_AGENT", "5")
+    office = await make_office({"scheduler": {"maxInflight": 7, "maxPerAgent": 6}}, rest="127.0.0.1:1")
+    answer = await office.config()
+    named = {key: source for key, source in answer.sources.items() if source != "default"}
+    assert named == {"scheduler.maxInflight": "file", "scheduler.maxPerAgent": "environment", "rest": "flag"}
+    assert answer.sources["scheduler.maxQueueSize"] == "default"
+
+
+async def test_every_setting_has_a_source(make_office):
+    office = await make_office({})
+    answer = await office.config()
+    config = json_format.MessageToDict(answer.config)
+    sections = ("scheduler", "webhooks")
+    keys = {f"{section}.{key}" for section in sections for key in config[section]}
+    assert set(answer.sources) == keys | (set(config) - set(sections))
+
+
+async def test_a_secret_is_masked(make_office):
+    office = await make_office({"webhooks": {"secret": SECRET}})
+    answer = await office.config()
+    assert answer.sources["webhooks.secret"] == "file"
+    assert answer.config["webhooks"]["secret"] == "**********"
+    assert SECRET.removeprefix("whsec_") not in str(answer)
+
+
+async def test_the_time_of_the_last_reading_is_told_where_there_is_a_file(make_office):
+    before = time.time()
+    answer = await (await make_office({})).config()
+    assert before - 1 < answer.loaded_at.ToNanoseconds() / 1e9 < time.time() + 1
+
+
+async def test_without_a_file_there_is_no_time_of_reading_it(make_office):
+    answer = await (await make_office()).config()
+    assert not answer.HasField("loaded_at")
+    assert not answer.HasField("error")
+
+
+async def test_a_failed_reading_is_shown_until_one_works(make_office):
+    office = await make_office({"scheduler": {"maxInflight": 7}})
+    assert not (await office.config()).HasField("error")
+    office.write({"scheduler": {"maxInflight": -7}})
+    office.live.try_reload()
+    answer = await office.config()
+    assert answer.error.startswith("scheduler.maxInflight: ")
+    assert answer.config["scheduler"]["maxInflight"] == 7
+    office.write({"scheduler": {"maxInflight": 8}})
+    office.live.try_reload()
+    answer = await office.config()
+    assert not answer.HasField("error")
+    assert answer.config["scheduler"]["maxInflight"] == 8
+
+
+# ReloadConfig
+
+
+async def test_a_reload_tells_what_changed_and_what_needs_a_restart(make_office):
+    office = await make_office({})
+    office.write({"scheduler": {"maxQueueSize": 7, "maxInflight": 8, "workerCount": 9}, "grpc": "127.0.0.1:1"})
+    answer = await office.reload()
+    assert list(answer.changed) == ["scheduler.maxInflight", "scheduler.maxQueueSize"]
+    assert list(answer.needs_restart) == ["grpc", "scheduler.workerCount"]
+
+
+async def test_a_reload_is_in_force_when_it_is_answered(make_office):
+    office = await make_office({})
+    office.write({"scheduler": {"maxQueueSize": 7}})
+    await office.reload()
+    assert (await office.engine.stats("default")).limits.max_queue_size == 7
+
+
+async def test_a_repeated_reload_changes_nothing(make_office):
+    office = await make_office({})
+    office.write({"scheduler": {"maxQueueSize": 7}})
+    await office.reload()
+    assert list((await office.reload()).changed) == []
+
+
+async def test_a_reload_of_a_broken_file_is_a_conflict_that_names_the_key(make_office):
+    office = await make_office({"scheduler": {"maxInflight": 7}})
+    office.write({"scheduler": {"maxInflight": 8, "maxQueuSize": 9}})
+    status, reason, message = await refusal_of(office.reload())
+    assert (status, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "CONFLICT")
+    assert message == "scheduler.maxQueuSize: unknown key"
+    assert (await office.config()).config["scheduler"]["maxInflight"] == 7
+
+
+async def test_a_reload_without_a_file_is_a_conflict(make_office):
+    office = await make_office()
+    status, reason, message = await refusal_of(office.reload())
+    assert (status, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "CONFLICT")
+    assert message == "the server was started without a configuration file"
+
+
+# DrainServer
+
+
+async def test_a_drain_passes_its_grace_period_on_and_answers_its_end(make_office):
+    office = await make_office()
+    answer = await office.drain(grace_period_secs=7)
+    assert office.drains == [7]
+    assert answer.draining
+    assert answer.deadline.ToNanoseconds() / 1e9 == pytest.approx(office.drain_end, abs=0.001)
+
+
+async def test_a_drain_without_a_grace_period_leaves_it_to_the_settings(make_office):
+    office = await make_office()
+    await office.drain()
+    assert office.drains == [None]
+
+
+async def test_a_drain_with_no_grace_is_not_one_without_a_grace_period(make_office):
+    office = await make_office()
+    await office.drain(grace_period_secs=0)
+    assert office.drains == [0]
+
+
+async def test_a_drain_counts_what_is_in_flight_in_all_namespaces(make_office):
+    office = await make_office()
+    for namespace in ("default", "acme"):
+        await office.engine.register(namespace, "host", None, HostProfile())
+        for _ in range(3):
+            await office.engine.submit(namespace, Submission("ann", "click"))
+        assert len(await office.engine.claim(namespace, "host", 2)) == 2
+    assert (await office.drain()).inflight == 4

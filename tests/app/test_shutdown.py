@@ -1,0 +1,172 @@
+"""Drain and shutdown of the real process (DESIGN, Drain; queueing-and-execution, Graceful shutdown)."""
+
+import asyncio
+import json
+import signal
+import time
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2, status_pb2
+
+from taskyard.v1 import admin_pb2, stats_pb2, task_pb2
+
+STOPS = [signal.SIGTERM, signal.SIGINT]
+FOR_EVER_MS = 600_000
+ALLOW_PRIVATE = {"webhooks": {"allowPrivate": True}}
+STOPPED_SECS = 8
+"""Long for a stop that waits for nothing, short beside any grace period."""
+
+
+@pytest.mark.parametrize("number", STOPS)
+async def test_a_signal_lets_a_running_task_finish_and_ends_the_process_with_0(up, number):
+    server = await up()
+    await server.submit_running(400)
+    server.signal(number)
+    (draining,) = await server.logged("draining")
+    assert draining["inflight"] == 1
+    assert await server.exited() == 0
+    assert server.events("draining", "task_done", "task_paused", "stopped") == ["draining", "task_done", "stopped"]
+
+
+async def test_a_signal_while_nothing_runs_ends_the_process_at_once_with_0(up):
+    server = await up()
+    server.signal(signal.SIGTERM)
+    assert await server.exited(STOPPED_SECS) == 0
+    assert server.events("draining", "stopped") == ["draining", "stopped"]
+    assert server.noise == []
+
+
+async def test_while_it_drains_health_is_not_serving_and_reads_still_work(up):
+    server = await up()
+    assert await server.health() == "SERVING"
+    task_id = await server.submit_running(FOR_EVER_MS)
+    server.signal(signal.SIGTERM)
+    await server.logged("draining")
+    services = ("", "taskyard.v1.TaskService", "taskyard.v1.AdminService")
+    assert [await server.health(service) for service in services] == ["NOT_SERVING"] * 3
+    assert (await server.get(task_id)).state == task_pb2.Task.running
+    assert (await server.stats.GetStats(stats_pb2.GetStatsRequest())).queue.total_inflight == 1
+    assert "taskyard_tasks_inflight 1.0" in await server.metrics()
+
+
+async def test_while_it_drains_new_submits_are_refused_as_unavailable(up):
+    server = await up()
+    await server.submit_running(FOR_EVER_MS)
+    server.signal(signal.SIGTERM)
+    await server.logged("draining")
+    request = task_pb2.SubmitTaskRequest(agent_id="ann", action="click", tab_id="t1")
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await server.tasks.SubmitTask(request, metadata=(("x-taskyard-rest", "1"),))
+    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    trailers = dict(tuple(refused.value.trailing_metadata()))
+    assert trailers["x-http-status"] == "503"
+    body = json.loads(trailers["x-error-json"])
+    assert (body["code"], body["retryable"]) == ("unavailable", True)
+    info, retry = status_pb2.Status.FromString(trailers["grpc-status-details-bin"]).details
+    reason = error_details_pb2.ErrorInfo()
+    assert info.Unpack(reason)
+    assert reason.reason == "UNAVAILABLE"
+    assert retry.Is(error_details_pb2.RetryInfo.DESCRIPTOR)
+
+
+async def test_what_is_queued_is_not_started_any_more_and_ends_as_cancelled(up):
+    server = await up({"scheduler": {"workerCount": 1}})
+    running = await server.submit_running(400)
+    queued = [await server.submit() for _ in range(2)]
+    server.signal(signal.SIGTERM)
+    assert await server.exited() == 0
+    cancelled = await server.logged("task_cancelled", 2)
+    assert [(line["task_id"], line["error"]) for line in cancelled] == [
+        (task_id, "scheduler shutdown") for task_id in queued
+    ]
+    assert [line["task_id"] for line in await server.logged("task_assigned")] == [running]
+
+
+async def test_what_still_runs_after_the_grace_period_is_paused(up):
+    server = await up(SHUTDOWN_GRACE_PERIOD_SECONDS="1")
+    task_id = await server.submit_running(FOR_EVER_MS)
+    server.signal(signal.SIGTERM)
+    (draining,) = await server.logged("draining")
+    began = time.monotonic()
+    assert draining["grace_secs"] == 1.0
+    (paused,) = await server.logged("task_paused")
+    assert 0.8 < time.monotonic() - began < STOPPED_SECS
+    assert (paused["task_id"], paused["error"]) == (task_id, "Job was interrupted by user")
+    assert await server.exited(STOPPED_SECS) == 0
+    assert server.events("task_paused", "task_done", "task_failed", "stopped") == ["task_paused", "stopped"]
+
+
+async def test_a_paused_task_is_not_posted(up, hook):
+    server = await up({**ALLOW_PRIVATE, "shutdownGracePeriodSeconds": 0})
+    await server.submit_running(FOR_EVER_MS, callback_url=hook.url)
+    server.signal(signal.SIGTERM)
+    assert await server.exited(STOPPED_SECS) == 0
+    assert len(await server.logged("task_paused")) == 1
+    assert hook.posts == []
+
+
+@pytest.mark.parametrize("number", STOPS)
+async def test_a_second_signal_ends_it_at_once(up, number):
+    server = await up()
+    await server.submit_running(FOR_EVER_MS)
+    server.signal(signal.SIGTERM)
+    (draining,) = await server.logged("draining")
+    assert draining["grace_secs"] == 300.0
+    server.signal(number)
+    await server.exited(STOPPED_SECS)
+    assert len(await server.logged("task_paused")) == 1
+
+
+async def test_a_caller_that_waits_for_a_task_gets_its_answer_when_the_server_stops(up):
+    server = await up({"scheduler": {"workerCount": 1}})
+    await server.submit_running(500)
+    queued = await server.submit()
+    waiting = asyncio.ensure_future(server.tasks.WaitTask(task_pb2.WaitTaskRequest(task_id=queued, timeout_ms=60_000)))
+    await server.get(queued)
+    server.signal(signal.SIGTERM)
+    answer = await asyncio.wait_for(waiting, STOPPED_SECS)
+    assert answer.ended
+    assert (answer.task.state, answer.task.error) == (task_pb2.Task.cancelled, "scheduler shutdown")
+    assert await server.exited(STOPPED_SECS) == 0
+
+
+# The same by call
+
+
+async def test_a_drain_call_answers_at_once_and_ends_the_process_when_what_runs_has_ended(up):
+    server = await up()
+    await server.submit_running(400)
+    before = time.time()
+    answer = await server.admin.DrainServer(admin_pb2.DrainServerRequest(grace_period_secs=60))
+    assert (answer.draining, answer.inflight) == (True, 1)
+    assert before + 59 < answer.deadline.ToNanoseconds() / 1e9 < time.time() + 61
+    assert server.events("task_done") == []
+    assert await server.exited() == 0
+    assert server.events("draining", "task_done", "stopped") == ["draining", "task_done", "stopped"]
+
+
+async def test_a_drain_call_without_a_grace_period_takes_the_configured_one(up):
+    server = await up({"shutdownGracePeriodSeconds": 120})
+    await server.submit_running(FOR_EVER_MS)
+    before = time.time()
+    answer = await server.admin.DrainServer(admin_pb2.DrainServerRequest())
+    assert before + 119 < answer.deadline.ToNanoseconds() / 1e9 < time.time() + 121
+
+
+async def test_a_drain_call_with_no_grace_pauses_what_runs(up):
+    server = await up()
+    task_id = await server.submit_running(FOR_EVER_MS)
+    await server.admin.DrainServer(admin_pb2.DrainServerRequest(grace_period_secs=0))
+    assert await server.exited(STOPPED_SECS) == 0
+    (paused,) = await server.logged("task_paused")
+    assert (paused["task_id"], paused["error"]) == (task_id, "Job was interrupted by user")
+
+
+async def test_a_repeated_drain_call_can_lengthen_the_grace_period(up):
+    server = await up()
+    await server.submit_running(1_500)
+    await server.admin.DrainServer(admin_pb2.DrainServerRequest(grace_period_secs=1))
+    await server.admin.DrainServer(admin_pb2.DrainServerRequest(grace_period_secs=60))
+    assert await server.exited() == 0
+    assert server.events("task_done", "task_paused") == ["task_done"]

@@ -1,0 +1,373 @@
+"""The contract of the port, command by command. Waiting, time, listings and listeners have files of their own."""
+
+import re
+
+import pytest
+
+from taskyard_server.core.errors import BadRequest, Conflict, LeaseLost, NotFound, QueueFull
+from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.limits import Limits
+from taskyard_server.engine.port import TaskFilter
+
+NS = "default"
+
+
+async def lease_of(engine, host, lease_secs=None):
+    """The lease of the one task that waits."""
+    (lease,) = await engine.claim(NS, host, 1, lease_secs)
+    return lease
+
+
+# Commands of agents
+
+
+async def test_a_submitted_task_is_queued_and_can_be_got(engine, clock, asked):
+    task = await engine.submit(NS, asked(params=b"{}", priority=3))
+    assert (task.state, task.agent_id, task.action, task.params, task.priority) == ("queued", "ann", "click", b"{}", 3)
+    assert (task.created_at, task.deadline, task.position) == (clock.now, clock.now + 60, 1)
+    got = await engine.get(NS, task.id)
+    assert (got.id, got.state) == (task.id, "queued")
+
+
+async def test_a_past_deadline_is_a_bad_request_and_leaves_no_task(engine, clock, asked):
+    with pytest.raises(BadRequest, match="deadline"):
+        await engine.submit(NS, asked(deadline=clock.now))
+    assert (await engine.stats(NS)).counters.submitted == 0
+
+
+async def test_a_full_queue_refuses_and_keeps_the_task_as_rejected(make_engine, asked):
+    engine = make_engine(max_queue_size=1)
+    await engine.submit(NS, asked())
+    with pytest.raises(QueueFull, match="rejected: global queue full") as full:
+        await engine.submit(NS, asked())
+    assert full.value.details == {"agentId": "ann", "queued": 1, "maxQueue": 1, "maxPerAgent": 100}
+    assert (await engine.get(NS, full.value.task.id)).state == "rejected"
+
+
+async def test_a_task_that_never_was_is_not_found(engine, asked):
+    await engine.submit(NS, asked())
+    for task_id in ("", "tsk_1", "tsk_" + "0" * 32):
+        with pytest.raises(NotFound, match="task not found"):
+            await engine.get(NS, task_id)
+        with pytest.raises(NotFound, match="task not found"):
+            await engine.cancel(NS, task_id)
+
+
+async def test_a_cancelled_task_is_cancelled_once(engine, asked):
+    task = await engine.submit(NS, asked())
+    assert (await engine.cancel(NS, task.id)).state == "cancelled"
+    with pytest.raises(Conflict, match="task is already cancelled"):
+        await engine.cancel(NS, task.id)
+
+
+# Batches
+
+
+async def test_a_batch_admits_its_tasks_one_by_one(make_engine, asked):
+    engine = make_engine(max_per_agent=2)
+    admitted = await engine.submit_batch(NS, [asked(action=action) for action in ("one", "two", "three")])
+    first, second, third = admitted.outcomes
+    assert [(task.action, task.state, task.position) for task in (first, second)] == [
+        ("one", "queued", 1),
+        ("two", "queued", 2),
+    ]
+    assert isinstance(third, QueueFull)
+    assert third.task.state == "rejected"
+    assert {task.options.batch_id for task in (first, second, third.task)} == {admitted.batch.id}
+    assert list((await engine.get_batch(NS, admitted.batch.id)).tasks) == [first.id, second.id, third.task.id]
+
+
+async def test_a_bad_task_anywhere_in_a_batch_admits_none(engine, clock, asked):
+    with pytest.raises(BadRequest):
+        await engine.submit_batch(NS, [asked(), asked(deadline=clock.now - 1)])
+    assert (await engine.stats(NS)).counters.submitted == 0
+
+
+async def test_batch_and_task_ids_are_of_the_documented_shape(engine, asked):
+    admitted = await engine.submit_batch(NS, [asked()])
+    assert re.fullmatch(r"bat_[0-9a-f]{32}", admitted.batch.id)
+    assert re.fullmatch(r"tsk_[0-9a-f]{32}", admitted.outcomes[0].id)
+
+
+async def test_cancelling_a_batch_cancels_what_has_not_ended(engine, host, asked):
+    admitted = await engine.submit_batch(NS, [asked() for _ in range(3)])
+    lease = await lease_of(engine, host)
+    await engine.complete(NS, host, lease.task.id, lease.token, None)
+    assert await engine.cancel_batch(NS, admitted.batch.id) == 2
+    assert [task.state.value for task in admitted.outcomes] == ["done", "cancelled", "cancelled"]
+
+
+async def test_a_batch_that_never_was_is_not_found(engine, asked):
+    await engine.submit(NS, asked())
+    with pytest.raises(NotFound, match="batch not found"):
+        await engine.get_batch(NS, "bat_1")
+    with pytest.raises(NotFound, match="batch not found"):
+        await engine.cancel_batch(NS, "bat_1")
+
+
+# Commands of hosts
+
+
+async def test_a_host_is_registered_and_replaced_under_its_id(engine, clock):
+    host = await engine.register(NS, "h1", "One", HostProfile(frozenset({"gpu"})))
+    assert (host.id, host.display_name, host.registered_at) == ("h1", "One", clock.now)
+    clock.now += 10
+    again = await engine.register(NS, "h1", None, HostProfile())
+    assert (again.display_name, again.profile, again.registered_at) == ("h1", HostProfile(), clock.now - 10)
+
+
+async def test_a_task_goes_from_claim_to_start_to_done(engine, host, clock, asked):
+    task = await engine.submit(NS, asked())
+    lease = await lease_of(engine, host)
+    assert (lease.task.id, lease.token, lease.expires_at) == (task.id, 1, clock.now + 60)
+    assert (await engine.get(NS, task.id)).state == "assigned"
+    clock.now += 1
+    assert (await engine.start(NS, host, task.id, lease.token)).state == "running"
+    clock.now += 1
+    done = await engine.complete(NS, host, task.id, lease.token, b"result")
+    assert (done.state, done.result, done.latency_ms) == ("done", b"result", 1000)
+
+
+async def test_a_task_may_be_completed_without_a_start(engine, host, asked):
+    await engine.submit(NS, asked())
+    lease = await lease_of(engine, host)
+    done = await engine.complete(NS, host, lease.task.id, lease.token, None)
+    assert (done.state, done.started_at) == ("done", done.completed_at)
+
+
+async def test_a_task_may_fail(engine, host, asked):
+    await engine.submit(NS, asked())
+    lease = await lease_of(engine, host)
+    failed = await engine.fail(NS, host, lease.task.id, lease.token, "no such element")
+    assert (failed.state, failed.error) == ("failed", "no such element")
+
+
+async def test_a_released_task_can_be_claimed_again_under_a_new_token(engine, host, asked):
+    await engine.submit(NS, asked())
+    lease = await lease_of(engine, host)
+    assert (await engine.release(NS, host, lease.task.id, lease.token)).state == "queued"
+    assert (await lease_of(engine, host)).token == lease.token + 1
+
+
+async def test_a_renewed_lease_ends_later(engine, host, clock, asked):
+    await engine.submit(NS, asked())
+    lease = await lease_of(engine, host, 10)
+    clock.now += 5
+    assert (await engine.renew(NS, host, lease.task.id, lease.token)).expires_at == clock.now + 10
+    assert (await engine.renew(NS, host, lease.task.id, lease.token, 30)).expires_at == clock.now + 30
+
+
+async def test_a_claim_takes_as_many_as_it_asks_for_in_claim_order(engine, host, asked):
+    for agent, priority in [("ann", 1), ("ann", 0), ("bob", 0)]:
+        await engine.submit(NS, asked(agent, priority=priority))
+    leases = await engine.claim(NS, host, 2)
+    assert [(lease.task.agent_id, lease.task.priority) for lease in leases] == [("ann", 0), ("bob", 0)]
+    assert len(await engine.claim(NS, host, 5)) == 1
+
+
+@pytest.mark.parametrize("secs", [0, 0.5, 3601])
+async def test_a_lease_outside_of_one_second_to_an_hour_is_a_bad_request(engine, host, asked, secs):
+    await engine.submit(NS, asked())
+    with pytest.raises(BadRequest, match="lease_secs"):
+        await engine.claim(NS, host, 1, secs)
+    with pytest.raises(BadRequest, match="lease_secs"):
+        await engine.claim(NS, host, 1, secs, wait_secs=10)
+
+
+REPORTS = {
+    "start": lambda engine, host, task_id, token: engine.start(NS, host, task_id, token),
+    "renew": lambda engine, host, task_id, token: engine.renew(NS, host, task_id, token),
+    "complete": lambda engine, host, task_id, token: engine.complete(NS, host, task_id, token, b"late"),
+    "fail": lambda engine, host, task_id, token: engine.fail(NS, host, task_id, token, "late"),
+    "release": lambda engine, host, task_id, token: engine.release(NS, host, task_id, token),
+}
+
+
+@pytest.mark.parametrize("report", REPORTS)
+async def test_a_stale_report_is_lease_lost_and_changes_nothing(engine, host, clock, asked, report):
+    task = await engine.submit(NS, asked())
+    stale = await lease_of(engine, host)
+    await engine.release(NS, host, task.id, stale.token)
+    lease = await lease_of(engine, host)
+    await clock.settle()
+    heard = []
+    engine.subscribe(lambda _, happened: heard.extend(happened))
+    with pytest.raises(LeaseLost):
+        await REPORTS[report](engine, host, task.id, stale.token)
+    await clock.settle()
+    assert heard == []
+    got = await engine.get(NS, task.id)
+    assert (got.state, got.token, got.result, got.error) == ("assigned", lease.token, None, None)
+    assert (await engine.stats(NS)).counters.late_reports == 1
+
+
+@pytest.mark.parametrize("report", REPORTS)
+async def test_a_report_of_a_host_that_is_not_registered_is_not_found(engine, host, asked, report):
+    await engine.submit(NS, asked())
+    lease = await lease_of(engine, host)
+    with pytest.raises(NotFound, match="runtime host not found"):
+        await REPORTS[report](engine, "stranger", lease.task.id, lease.token)
+
+
+async def test_claims_and_deregistering_of_a_host_that_is_not_registered_are_not_found(engine, asked):
+    await engine.submit(NS, asked())
+    with pytest.raises(NotFound, match="runtime host not found"):
+        await engine.claim(NS, "stranger", wait_secs=10)
+    with pytest.raises(NotFound, match="runtime host not found"):
+        await engine.deregister(NS, "stranger")
+
+
+async def test_with_a_host_its_leases_go(engine, host, asked):
+    task = await engine.submit(NS, asked())
+    await lease_of(engine, host)
+    await engine.deregister(NS, host)
+    assert (await engine.get(NS, task.id)).state == "queued"
+
+
+async def test_the_tab_executor_takes_plain_tasks_only_while_no_runtime_host_is_there(engine, asked):
+    await engine.register(NS, "tabs", None, HostProfile(), built_in=True)
+    await engine.submit(NS, asked())
+    (lease,) = await engine.claim(NS, "tabs")
+    await engine.release(NS, "tabs", lease.task.id, lease.token)
+    await engine.register(NS, "host", None, HostProfile(project="red"))
+    assert await engine.claim(NS, "tabs") == []
+
+
+# Figures and limits
+
+
+async def test_the_figures_are_those_of_the_moment(engine, host, asked):
+    for agent in ("ann", "ann", "bob"):
+        await engine.submit(NS, asked(agent))
+    await lease_of(engine, host)
+    stats = await engine.stats(NS)
+    assert (stats.queued, stats.inflight, stats.counters.submitted, stats.counters.dispatched) == (2, 1, 3, 1)
+    assert {agent: (its.queued, its.inflight) for agent, its in stats.agents.items()} == {"ann": (1, 1), "bob": (1, 0)}
+    assert stats.limits == Limits()
+
+
+async def test_new_limits_hold_at_once_in_every_namespace_also_in_later_ones(make_engine, asked):
+    engine = make_engine(max_queue_size=1)
+    await engine.submit(NS, asked())
+    engine.reconfigure(Limits(max_queue_size=2))
+    await engine.submit(NS, asked())
+    for _ in range(2):
+        await engine.submit("later", asked())
+    for namespace in (NS, "later"):
+        with pytest.raises(QueueFull):
+            await engine.submit(namespace, asked())
+        assert (await engine.stats(namespace)).limits.max_queue_size == 2
+
+
+async def test_the_time_of_the_engine_is_its_clocks(engine, clock):
+    clock.now += 5
+    assert engine.now() == clock.now
+
+
+# Ids
+
+
+async def ids(engine, asked):
+    tasks = [await engine.submit(NS, asked()) for _ in range(5)]
+    batch = await engine.submit_batch(NS, [asked(), asked()])
+    return [task.id for task in tasks] + [batch.batch.id] + [task.id for task in batch.outcomes]
+
+
+async def test_ids_are_repeatable_with_a_seed(make_engine, asked):
+    assert await ids(make_engine(seed=7), asked) == await ids(make_engine(seed=7), asked)
+
+
+async def test_ids_differ_with_another_seed_and_without_one(make_engine, asked):
+    made = [await ids(make_engine(seed=seed), asked) for seed in (7, 8, None, None)]
+    assert len({task_id for some in made for task_id in some}) == 4 * 8
+
+
+# Namespaces
+
+
+async def test_namespaces_never_mix(make_engine, asked):
+    engine = make_engine(max_queue_size=2, max_inflight=1)
+    for namespace in ("red", "blue"):
+        await engine.register(namespace, "host", None, HostProfile())
+    red = [await engine.submit("red", asked()) for _ in range(2)]
+    batch = await engine.submit_batch("blue", [asked()])
+    (blue,) = batch.outcomes
+
+    with pytest.raises(QueueFull):
+        await engine.submit("red", asked())
+    with pytest.raises(NotFound):
+        await engine.get("blue", red[0].id)
+    with pytest.raises(NotFound):
+        await engine.cancel("red", blue.id)
+    with pytest.raises(NotFound):
+        await engine.get_batch("red", batch.batch.id)
+    with pytest.raises(NotFound):
+        await engine.cancel_batch("red", batch.batch.id)
+
+    (red_lease,) = await engine.claim("red", "host", 5)
+    (blue_lease,) = await engine.claim("blue", "host", 5)
+    assert (red_lease.task.id, blue_lease.task.id) == (red[0].id, blue.id)
+    with pytest.raises(NotFound):
+        await engine.complete("blue", "host", red[0].id, red_lease.token, None)
+    await engine.deregister("red", "host")
+    with pytest.raises(NotFound):
+        await engine.claim("red", "host")
+    assert (await engine.complete("blue", "host", blue.id, blue_lease.token, None)).state == "done"
+
+    red_stats, blue_stats = await engine.stats("red"), await engine.stats("blue")
+    assert (red_stats.counters.submitted, red_stats.queued, red_stats.counters.rejected) == (2, 2, 1)
+    assert (blue_stats.counters.submitted, blue_stats.queued, blue_stats.counters.completed) == (1, 0, 1)
+    totals = engine.totals()
+    assert (totals.namespaces, totals.queued, totals.counters.submitted) == (2, 2, 3)
+
+
+async def read(engine, namespace):
+    """Everything that only looks."""
+    stats = await engine.stats(namespace)
+    assert (stats.queued, stats.counters.submitted, stats.agents) == (0, 0, {})
+    page = await engine.list_tasks(namespace, TaskFilter(), 0, 10)
+    assert (page.tasks, page.next_after) == ([], None)
+    for look in (engine.get, engine.get_batch):
+        with pytest.raises(NotFound):
+            await look(namespace, "anything")
+    with pytest.raises(NotFound, match="task not found"):
+        await engine.wait(namespace, "anything", 10)
+
+
+async def test_reads_of_a_namespace_that_is_not_known_create_nothing(engine):
+    await read(engine, "made up")
+    assert engine.totals().namespaces == 0
+
+
+async def test_commands_about_what_is_not_there_create_no_namespace(engine):
+    """Names of namespaces are made up by callers; only submits and registrations make one."""
+    calls = [
+        engine.cancel("made up", "tsk_1"),
+        engine.cancel_batch("made up", "bat_1"),
+        engine.deregister("made up", "host"),
+        engine.claim("made up", "host", wait_secs=10),
+        *(report(engine, "host", "tsk_1", 1) for report in REPORTS.values()),
+    ]
+    for call in calls:
+        with pytest.raises(NotFound):
+            await call
+    assert engine.totals().namespaces == 0
+
+
+# Draining
+
+
+async def test_a_draining_engine_hands_out_nothing(engine, host, asked):
+    await engine.submit(NS, asked())
+    engine.drain()
+    assert await engine.claim(NS, host) == []
+
+
+async def test_what_is_in_flight_may_finish_while_the_engine_drains(engine, host, clock, asked):
+    await engine.submit(NS, asked())
+    lease = await lease_of(engine, host)
+    engine.drain()
+    await engine.start(NS, host, lease.task.id, lease.token)
+    clock.now += 30
+    await engine.renew(NS, host, lease.task.id, lease.token)
+    assert (await engine.complete(NS, host, lease.task.id, lease.token, None)).state == "done"
