@@ -211,9 +211,6 @@ def limited_by(yard):
     return yard.scheduler.stats().limited_by
 
 
-known_bug = pytest.mark.xfail(reason="bug: Scheduler.limited_by is what the last short claim saw, not what holds now")
-
-
 def test_while_tasks_wait_for_the_global_limit_alone_it_is_named(make_yard):
     yard = make_yard(max_inflight=1)
     yard.register()
@@ -270,7 +267,6 @@ def test_a_limit_is_no_longer_named_once_a_host_finds_nothing_more(make_yard):
     assert limited_by(yard) is None
 
 
-@known_bug
 def test_a_limit_is_no_longer_named_once_a_host_gets_all_it_asks_for(make_yard):
     yard = make_yard(max_inflight=1)
     yard.register()
@@ -282,7 +278,6 @@ def test_a_limit_is_no_longer_named_once_a_host_gets_all_it_asks_for(make_yard):
     assert limited_by(yard) is None
 
 
-@known_bug
 def test_a_limit_is_no_longer_named_once_nothing_waits(make_yard):
     yard = make_yard(max_inflight=1)
     yard.register()
@@ -293,7 +288,6 @@ def test_a_limit_is_no_longer_named_once_nothing_waits(make_yard):
     assert limited_by(yard) is None
 
 
-@known_bug
 def test_a_limit_that_holds_up_one_host_is_named_whatever_another_finds(make_yard):
     yard = make_yard(max_inflight=1)
     yard.register()

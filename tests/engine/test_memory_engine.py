@@ -89,7 +89,6 @@ async def test_no_limit_is_logged_while_none_holds_work_up(make_memory, clock, a
     assert logs == []
 
 
-@pytest.mark.xfail(reason="bug: of all claims that wait, only what the last one found is told and logged")
 async def test_a_limit_that_holds_work_up_is_logged_whatever_other_hosts_wait_for(make_memory, clock, asked):
     """The tab executor's claim always waits; so does that of any other idle host."""
     engine = make_memory(max_inflight=1)
@@ -110,7 +109,6 @@ async def test_a_limit_that_holds_work_up_is_logged_whatever_other_hosts_wait_fo
 # Memory
 
 
-@pytest.mark.xfail(reason="bug: MemoryEngine._due keeps an entry for each time that the next due time came back")
 async def test_alarms_that_come_and_go_take_no_memory(make_memory, clock, asked):
     """One task is claimed and given back again and again: nothing more is there than before."""
     engine = make_memory()

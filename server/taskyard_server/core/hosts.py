@@ -63,11 +63,13 @@ class Host:
 
 
 class Hosts:
-    """The registry. `heard_at` is when any runtime host, not a built-in one, was last heard of."""
+    """The registry, and the silence of all runtime hosts, for which a built-in host may wait."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, Host] = {}
-        self._heard_at = float("-inf")
+        self._built_in: set[str] = set()
+        self._heard_at: float | None = None
+        self._silence_noted = False
 
     def register(
         self, now: float, host_id: str, display_name: str | None, profile: HostProfile, built_in: bool
@@ -79,6 +81,8 @@ class Hosts:
         host.display_name = display_name or host_id
         host.profile = profile
         host.built_in = built_in
+        if built_in:
+            self._built_in.add(host_id)
         self.heard(now, host)
         return host
 
@@ -94,18 +98,30 @@ class Hosts:
         host.last_heartbeat_at = now
         if not host.built_in:
             self._heard_at = now
+            self._silence_noted = False
 
     def remove(self, host: Host) -> None:
         """Forget a host whose leases were ended."""
         del self._hosts[host.id]
-        self._heard_at = max(
-            (other.last_heartbeat_at for other in self._hosts.values() if not other.built_in),
-            default=float("-inf"),
-        )
+        self._built_in.discard(host.id)
+        others = (other.last_heartbeat_at for other in self._hosts.values() if not other.built_in)
+        self._heard_at = max(others, default=None)
 
     def any_online(self, now: float, timeout_secs: float) -> bool:
         """Whether at least one runtime host is online."""
-        return now - self._heard_at <= timeout_secs
+        return self._heard_at is not None and now - self._heard_at <= timeout_secs
+
+    def silent_from(self, timeout_secs: float) -> float | None:
+        """When the last runtime host will be offline unless one is heard of; None if no built-in host cares."""
+        if self._heard_at is None or self._silence_noted or not self._built_in:
+            return None
+        return float(int(self._heard_at + timeout_secs) + 1)
+
+    def note_silence(self, now: float, timeout_secs: float) -> None:
+        """Time has come to `now`."""
+        silent_from = self.silent_from(timeout_secs)
+        if silent_from is not None and now >= silent_from:
+            self._silence_noted = True
 
     def __iter__(self) -> Iterator[Host]:
         return iter(self._hosts.values())

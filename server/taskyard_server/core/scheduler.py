@@ -26,7 +26,7 @@ class Scheduler:
 
     def __init__(self, limits: Limits, entropy: Callable[[], int]) -> None:
         self.hosts = Hosts()
-        self.limited_by: str | None = None
+        self._held_up: dict[str, HostProfile] = {}
         self._life = Lifecycle(limits, entropy)
         self._entropy = entropy
         self._draining = False
@@ -122,6 +122,7 @@ class Scheduler:
         for lease in list(host.leases.values()):
             self._life.requeue(now, lease.task)
         self.hosts.remove(host)
+        self._held_up.pop(host_id, None)
 
     def claim(self, now: float, host_id: str, count: int = 1, lease_secs: float | None = None) -> list[Lease]:
         """Lease up to `count` tasks to a host, in claim order, none if none may be claimed.
@@ -143,8 +144,10 @@ class Scheduler:
                 life.expire(now, lane.head())
                 continue
             leases.append(life.grant(now, life.ready.take(lane), host, secs))
-        if len(leases) < count:
-            self.limited_by = self._limit_in_force(profile)
+        if len(leases) < count and self._limit_in_force(profile) is not None:
+            self._held_up[host.id] = profile
+        else:
+            self._held_up.pop(host.id, None)
         return leases
 
     def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:
@@ -182,13 +185,17 @@ class Scheduler:
 
     def next_due(self) -> float | None:
         """When `advance` has something to do, in seconds on the caller's clock; None while nothing can come due."""
-        return self._life.next_due()
+        # The tab executor may take more when the last runtime host has fallen silent.
+        silent_from = self.hosts.silent_from(self.limits.heartbeat_timeout_secs)
+        due = self._life.next_due()
+        return silent_from if due is None else due if silent_from is None else min(due, silent_from)
 
     def advance(self, now: float, most: int = 1000) -> bool:
         """Do what has come due, in order of time, a deadline before a lease that ends with it.
 
         Stops after `most` items and returns True if more may be due, so that the caller can let others run between.
         """
+        self.hosts.note_silence(now, self.limits.heartbeat_timeout_secs)
         return self._life.advance(now, most)
 
     def reconfigure(self, limits: Limits) -> None:
@@ -229,6 +236,12 @@ class Scheduler:
         """The limits in force."""
         return self._life.limits
 
+    @property
+    def limited_by(self) -> str | None:
+        """The configuration key that keeps a host, which asked for more than it got, from tasks that wait."""
+        keys = (self._limit_in_force(profile) for profile in self._held_up.values())
+        return next((key for key in keys if key is not None), None)
+
     def stats(self) -> Stats:
         """The figures of this moment (scheduler-reference, Scheduler Stats)."""
         life = self._life
@@ -266,11 +279,13 @@ class Scheduler:
         return TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
 
     def _limit_in_force(self, profile: HostProfile) -> str | None:
-        """The configuration key that keeps a host of this profile from more work, if tasks wait for nothing else."""
+        """The configuration key that keeps such a host from more work, if tasks wait for nothing else."""
         life = self._life
         if self._draining or not life.ready.has_work_for(profile):
             return None
-        return "maxInflight" if life.inflight >= life.limits.max_inflight else "maxPerAgentInflight"
+        if life.inflight >= life.limits.max_inflight:
+            return "maxInflight"
+        return "maxPerAgentInflight" if life.ready.first(profile, life.limits.max_per_agent_inflight) is None else None
 
     def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Lease:
         """The lease that a report is about; raises `NotFound`, or `LeaseLost` if it is not the task's present one."""

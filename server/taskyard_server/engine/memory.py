@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Final
 
@@ -32,6 +32,9 @@ from .clock import Clock, steady_clock
 from .port import Listener, TaskFilter, TaskPage
 
 log = structlog.get_logger(__name__)
+
+ALL_LIMITS: Final = 2
+"""`maxInflight` and `maxPerAgentInflight`: each is told once."""
 
 SCAN: Final = 2_000
 """So many tasks a listing walks before others get their turn."""
@@ -56,7 +59,7 @@ class Yard:
     waiters: deque[Waiter] = field(default_factory=deque)
     ends: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     due: float | None = None
-    limit_told: set[str] = field(default_factory=set)
+    limits_told: set[str] = field(default_factory=set)
 
 
 class MemoryEngine:
@@ -239,7 +242,8 @@ class MemoryEngine:
                     waiter.leases.set_result([])
             for waits in yard.ends.values():
                 for ended in waits:
-                    ended.set_result(None)
+                    if not ended.done():
+                        ended.set_result(None)
         self._settle()
 
     # Once a turn of the loop
@@ -292,6 +296,9 @@ class MemoryEngine:
                 yard.due = due
                 if due is not None:
                     heappush(self._due, (due, yard.namespace))
+        if len(self._due) > 2 * len(self._yards) + 64:
+            self._due = [(yard.due, yard.namespace) for yard in self._yards.values() if yard.due is not None]
+            heapify(self._due)
         self._arm()
 
     def _serve(self, yard: Yard) -> None:
@@ -310,10 +317,11 @@ class MemoryEngine:
                 waiter.leases.set_result(leases)
             else:
                 waiters.append(waiter)
-        key = yard.scheduler.limited_by
-        if key is not None and key not in yard.limit_told:
-            yard.limit_told.add(key)
-            log.warning("limit_reached", namespace=yard.namespace, raise_key=f"scheduler.{key}")
+        if waiters and len(yard.limits_told) < ALL_LIMITS:
+            key = yard.scheduler.limited_by
+            if key is not None and key not in yard.limits_told:
+                yard.limits_told.add(key)
+                log.warning("limit_reached", namespace=yard.namespace, raise_key=f"scheduler.{key}")
 
     def _tell_ends(self, yard: Yard, happened: Sequence[Transition]) -> None:
         for _, task, state in happened:
