@@ -83,6 +83,8 @@ class TransitionLog:
         for _, task, state in happened:
             if self._throttle.admits(state.value):
                 fields = {"error": task.error} if task.error and task.state is state else {}
+                if task.options.traceparent:
+                    fields["trace_id"] = task.options.traceparent.split("-")[1]
                 log.info(
                     f"task_{state.value}",
                     task_id=task.id,

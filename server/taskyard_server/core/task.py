@@ -74,6 +74,7 @@ class TaskOptions(NamedTuple):
     requires: frozenset[str] = frozenset()
     labels: tuple[tuple[str, str], ...] = ()
     batch_id: str | None = None
+    target: str | None = None
     traceparent: str | None = None
 
 

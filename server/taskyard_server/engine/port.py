@@ -27,6 +27,7 @@ class TaskFilter:
     agent_id: str | None = None
     states: frozenset[TaskState] | None = None
     batch_id: str | None = None
+    target: str | None = None
 
     def wants(self, task: Task) -> bool:
         """Whether the task matches every criterion."""
@@ -34,6 +35,7 @@ class TaskFilter:
             (self.agent_id is None or task.agent_id == self.agent_id)
             and (self.states is None or task.state in self.states)
             and (self.batch_id is None or task.options.batch_id == self.batch_id)
+            and (self.target is None or task.options.target == self.target)
         )
 
 

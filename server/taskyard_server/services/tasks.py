@@ -50,6 +50,7 @@ class TaskService(TaskServiceServicer):
             agent_id=request.agent_id or None,
             states=requests.states(request.state),
             batch_id=request.batch_id or None,
+            target=request.target or None,
         )
         after = requests.page_start(request.page_token, filters)
         most = requests.page_size(request.page_size)
