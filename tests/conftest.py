@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+def pytest_runtest_makereport(item: pytest.Item):
     """A skip is a failure in CI."""
     outcome = yield
     report = outcome.get_result()

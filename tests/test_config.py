@@ -190,7 +190,7 @@ def test_the_variables_of_the_command_line_are_no_settings(monkeypatch):
         ({"scheduler": {"workerCount": 0}}, "scheduler.workerCount: input should be greater than 0"),
         ({"scheduler": {"strategy": "lifo"}}, "scheduler.strategy: input should be 'fair-fifo', got 'lifo'"),
         ({"scheduler": {"enabled": "perhaps"}}, "scheduler.enabled: input should be a valid boolean"),
-        ({"executor": "127.0.0.1:9222"}, "executor: URL scheme should be 'http' or 'https'"),
+        ({"executor": "127.0.0.1:9222"}, "executor: input should be a valid URL"),
         ({"executor": "ftp://127.0.0.1"}, "executor: URL scheme should be 'http' or 'https'"),
         ({"tabs": {"mine": "nonsense"}}, "tabs.mine: input should be a valid URL"),
     ],

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 import structlog
 
+from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory import MemoryEngine
@@ -139,15 +140,9 @@ async def engine():
 async def claimed(engine):
     """A task of the namespace `red` that was handed to a host."""
     await engine.submit("red", Submission("ann", "click"))
-    await engine.register("red", "host", None, profile=_any())
+    await engine.register("red", "host", None, HostProfile())
     (lease,) = await engine.claim("red", "host")
     return lease
-
-
-def _any():
-    from taskyard_server.core.hosts import HostProfile
-
-    return HostProfile()
 
 
 async def told(lines):

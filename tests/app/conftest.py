@@ -226,6 +226,7 @@ class Hook:
     """A real HTTP server that takes webhooks. Each answer waits for `opened`."""
 
     posts: list[dict[str, Any]] = field(default_factory=list)
+    came: asyncio.Event = field(default_factory=asyncio.Event)
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     url: str = ""
 
@@ -234,6 +235,7 @@ class Hook:
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
             length = next(line for line in head.split("\r\n") if line.startswith("content-length:"))
             self.posts.append(json.loads(await reader.readexactly(int(length.partition(":")[2]))))
+            self.came.set()
             await self.opened.wait()
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
             await writer.drain()

@@ -97,6 +97,43 @@ async def test_what_still_runs_after_the_grace_period_is_paused(up):
     assert server.events("task_paused", "task_done", "task_failed", "stopped") == ["task_paused", "stopped"]
 
 
+async def test_a_task_that_ends_while_it_drains_is_still_posted(up, hook):
+    server = await up(ALLOW_PRIVATE)
+    task_id = await server.submit_running(400, callback_url=hook.url)
+    server.signal(signal.SIGTERM)
+    assert await server.exited() == 0
+    assert server.events("draining", "task_done", "stopped") == ["draining", "task_done", "stopped"]
+    assert [(post["taskId"], post["state"], post["result"]["success"]) for post in hook.posts] == [
+        (task_id, "done", True)
+    ]
+
+
+async def test_tasks_that_end_with_the_server_are_posted_before_it_stops(up, hook):
+    server = await up({"scheduler": {"workerCount": 1}, **ALLOW_PRIVATE})
+    await server.submit_running(400)
+    queued = [await server.submit(callback_url=hook.url) for _ in range(2)]
+    server.signal(signal.SIGTERM)
+    assert await server.exited() == 0
+    assert {post["taskId"]: (post["state"], post["error"]) for post in hook.posts} == dict.fromkeys(
+        queued, ("cancelled", "scheduler shutdown")
+    )
+    assert len(await server.logged("webhook_delivered", 2)) == 2
+
+
+async def test_a_webhook_that_is_under_way_at_the_stop_is_finished(up, hook):
+    server = await up(ALLOW_PRIVATE)
+    hook.opened.clear()
+    task_id = await server.submit_running(300, callback_url=hook.url)
+    server.signal(signal.SIGTERM)
+    await server.logged("task_done")
+    await hook.came.wait()
+    hook.opened.set()
+    assert await server.exited() == 0
+    (delivered,) = await server.logged("webhook_delivered")
+    assert delivered["task_id"] == task_id
+    assert server.events("webhook_delivered", "stopped") == ["webhook_delivered", "stopped"]
+
+
 async def test_a_paused_task_is_not_posted(up, hook):
     server = await up({**ALLOW_PRIVATE, "shutdownGracePeriodSeconds": 0})
     await server.submit_running(FOR_EVER_MS, callback_url=hook.url)

@@ -21,7 +21,7 @@ def taken():
 
 
 def test_a_taken_grpc_port_is_said_in_one_line_and_ends_with_1(refused, taken):
-    refusal = refused(None, "--grpc", f"127.0.0.1:{taken}", GRPC_VERBOSITY="NONE")
+    refusal = refused(None, "--grpc", f"127.0.0.1:{taken}")
     assert refusal.exit_code == 1
     assert refusal.errors == [f"cannot listen on 127.0.0.1:{taken}: the port is taken or the address is not ours"]
     assert refusal.others == []

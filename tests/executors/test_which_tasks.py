@@ -3,7 +3,9 @@
 import pytest
 
 from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
+from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.executors.tab_resolver import TabMap, TabNotFound
 
 # Beside runtime hosts
@@ -29,6 +31,18 @@ async def test_when_the_last_runtime_host_goes_tasks_without_a_tab_are_taken_aga
     assert plain.state == "queued"
     await yard.engine.deregister("default", "host")
     assert (await yard.ended(plain)).error == "tabId is required for task execution"
+
+
+async def test_when_the_last_runtime_host_falls_silent_tasks_without_a_tab_are_taken_again(start_yard, instance):
+    engine = MemoryEngine(Limits(heartbeat_timeout_secs=0.2))
+    yard = await start_yard(instance, engine)
+    await engine.register("default", "host", None, HostProfile())
+    plain = await yard.submit(tab_id=None)
+    await yard.run()
+    assert plain.state == "queued"
+    assert (await yard.ended(plain)).error == "tabId is required for task execution"
+    await yard.stop()
+    await engine.close()
 
 
 @pytest.mark.parametrize("online", [False, True])

@@ -187,6 +187,19 @@ async def test_every_rpc_turns_errors_the_same_way(open_door, refused, call, kin
     assert seen.code == code
 
 
+async def test_a_server_that_drains_takes_nothing_in_and_says_to_come_again(door, refused, by_rest):
+    task_id = (await door.submit()).task_id
+    door.engine.drain()
+    for call in (door.submit(metadata=by_rest), door.submit_batch({"action": "click"}, metadata=by_rest)):
+        seen = await refused(call)
+        assert (seen.code, seen.status) == ("unavailable", grpc.StatusCode.UNAVAILABLE)
+        assert seen.retry_after_secs == 1
+        assert seen.trailers["x-http-status"] == "503"
+        assert seen.rest_body["retryable"] is True
+    assert (await door.get(task_id)).task_id == task_id
+    assert (await door.list_tasks()).count == 1
+
+
 async def test_a_server_that_had_an_internal_error_goes_on_serving(door, refused, monkeypatch):
     async def broken(*_args):
         raise RuntimeError(SECRET)

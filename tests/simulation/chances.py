@@ -151,9 +151,9 @@ class Chances:
         return [wish for wish in wishes if wish.deadline is None or wish.deadline > now] or [Wish(agent, "action-0")]
 
     def flood(self, now: float) -> list[Wish]:
-        """Many tasks of one kind, of one agent or each of another."""
-        agents = self.one_of([1, FLOOD])
+        """Many tasks of one kind, all of one agent or of many in no order."""
+        agents = self.one_of([1, FLOOD // 2, FLOOD])
+        numbers = [number % agents for number in self.some_of(range(FLOOD), FLOOD)]
         return [
-            Wish(f"agent-{number % agents}", "flood", priority=number % 3, deadline=now + self.secs(60))
-            for number in range(FLOOD)
+            Wish(f"agent-{number}", "flood", priority=number % 3, deadline=now + self.secs(60)) for number in numbers
         ]

@@ -7,6 +7,7 @@ stores things, and takes no figure of the core's for granted.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable
 from math import floor
@@ -17,6 +18,7 @@ from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
 from taskyard_server.core.timers import Timers
 
+FORM_OF_AN_ID = re.compile("tsk_[0-9a-f]{32}")
 ENDED = {"done", "failed", "cancelled", "rejected"}
 FLYING = {"assigned", "running"}
 TICKING = {"queued", "assigned", "running"}
@@ -56,6 +58,8 @@ def _once(what: str, things: Collection[Hashable]) -> None:
 def _table(core: Scheduler, tasks: list[Task]) -> None:
     orders = [task.seq for task in tasks]
     same("order of the table", orders, sorted(set(orders)))
+    same("order of the ids", _ids(tasks), sorted(_ids(tasks)))
+    same("ids of another form", [task.id for task in tasks if not FORM_OF_AN_ID.fullmatch(task.id)], [])
     for name, page in core._life.tasks._pages.items():
         same(f"page {name}", {task.id[16:23] for task in page.values()}, {name})
         same(f"keys of page {name}", list(page), _ids(page.values()))

@@ -139,6 +139,15 @@ def _lease_length(asked: float | None, otherwise: float) -> float:
     return otherwise if asked is None else asked
 
 
+def _may_run(machine: Machine, wish: Wish) -> bool:
+    return (
+        wish.requires <= machine.capabilities
+        and machine.project in (None, wish.project)
+        and (machine.actions is None or wish.action in machine.actions)
+        and (machine.tabs == "any" or wish.tab is not None or (machine.tabs == "or plain" and not wish.requires))
+    )
+
+
 class Model:
     """All tasks of one namespace. `limits` are the core's `Limits` by name; the simulator puts in new ones."""
 
@@ -151,7 +160,7 @@ class Model:
         self.rejected: list[str] = []
         self.counts: Counter[str] = Counter()
         self.latency = 0.0
-        self.limited_by: str | None = None
+        self.held_up: dict[str, Machine] = {}
         self.draining = False
         self.happened: list[tuple[float, str, str]] = []
         self._numbers = 0
@@ -235,14 +244,15 @@ class Model:
             if job.host == host_id:
                 self._requeue(now, job)
         del self.hosts[host_id]
+        self.held_up.pop(host_id, None)
 
     def claim(self, now: float, host_id: str, count: int, lease_secs: float | None) -> list[tuple[str, int, float]]:
         """For each task that the host gets: its id, the fencing token, and when the lease ends."""
-        machine = self.heartbeat(now, host_id).machine
+        machine = self._as_it_is(now, self.heartbeat(now, host_id).machine)
         secs = _lease_length(lease_secs, self.limits["lease_secs"])
         got: list[tuple[str, int, float]] = []
         while len(got) < count and not self.draining and len(self.flying()) < self.limits["max_inflight"]:
-            job = self._next_for(now, machine)
+            job = self._next_for(machine)
             if job is None:
                 break
             if job.deadline <= now:
@@ -257,8 +267,9 @@ class Model:
             self.counts["dispatched"] += 1
             self.latency += now - job.queued_at
             got.append((job.id, job.token, job.lease_until))
-        if len(got) < count:
-            self.limited_by = self._limit_that_binds(now, machine)
+        self.held_up.pop(host_id, None)
+        if len(got) < count and self._limit_that_binds(machine):
+            self.held_up[host_id] = machine
         return got
 
     def start(self, now: float, host_id: str, task_id: str, token: int) -> Job:
@@ -326,7 +337,7 @@ class Model:
         return most
 
     def next_due(self) -> float | None:
-        """The time of the first thing that `advance` would do."""
+        """The time of the first thing that happens to a task if only time passes."""
         times = [tick_of(job.deadline) / 8 for job in self.tasks.values() if job.state in TICKING]
         times += [tick_of(job.lease_until) / 8 for job in self.flying()]
         times += [
@@ -353,6 +364,16 @@ class Model:
 
     def queued(self, agent: str | None = None) -> int:
         return sum(job.state == "queued" and agent in (None, job.wish.agent) for job in self.tasks.values())
+
+    def limited_by(self) -> str | None:
+        """The limit that keeps a host from tasks that wait, if it got less than it asked for when it last claimed."""
+        keys = [self._limit_that_binds(machine) for machine in self.held_up.values()]
+        return next((key for key in keys if key), None)
+
+    def silent_from(self) -> float | None:
+        """Until when a runtime host counts as online if none is heard of again."""
+        heard = [host.heard_at for host in self.hosts.values() if not host.machine.built_in]
+        return max(heard) + self.limits["heartbeat_timeout_secs"] if heard else None
 
     def any_online(self, now: float) -> bool:
         """Whether a runtime host is online; the built-in executor is none."""
@@ -384,23 +405,18 @@ class Model:
         }
         raise Refused("queue_full", job.error, details)
 
-    def _may_run(self, now: float, machine: Machine, wish: Wish) -> bool:
-        tabs = machine.tabs
-        if machine.built_in:
-            tabs = "only" if self.any_online(now) else "or plain"
-        return (
-            wish.requires <= machine.capabilities
-            and machine.project in (None, wish.project)
-            and (machine.actions is None or wish.action in machine.actions)
-            and (tabs == "any" or wish.tab is not None or (tabs == "or plain" and not wish.requires))
-        )
+    def _as_it_is(self, now: float, machine: Machine) -> Machine:
+        """What the tab executor may run depends on whether runtime hosts are online."""
+        if not machine.built_in:
+            return machine
+        return Machine(tabs="only" if self.any_online(now) else "or plain")
 
-    def _waiting_for(self, now: float, machine: Machine) -> list[Job]:
-        return [job for job in self.tasks.values() if job.state == "queued" and self._may_run(now, machine, job.wish)]
+    def _waiting_for(self, machine: Machine) -> list[Job]:
+        return [job for job in self.tasks.values() if job.state == "queued" and _may_run(machine, job.wish)]
 
-    def _next_for(self, now: float, machine: Machine) -> Job | None:
+    def _next_for(self, machine: Machine) -> Job | None:
         """DESIGN, Claim order. One past its deadline takes its turn like any other, and is then expired."""
-        waiting = self._waiting_for(now, machine)
+        waiting = self._waiting_for(machine)
         load = Counter(job.wish.agent for job in self.flying())
 
         def turn(name: str) -> tuple[int, bool, int]:
@@ -413,10 +429,12 @@ class Model:
         best = min(names, key=turn)
         return min((job for job in waiting if job.wish.agent == best), key=lambda job: (job.wish.priority, job.order))
 
-    def _limit_that_binds(self, now: float, machine: Machine) -> str | None:
-        if self.draining or not self._waiting_for(now, machine):
+    def _limit_that_binds(self, machine: Machine) -> str | None:
+        if self.draining or not self._waiting_for(machine):
             return None
-        return "maxInflight" if len(self.flying()) >= self.limits["max_inflight"] else "maxPerAgentInflight"
+        if len(self.flying()) >= self.limits["max_inflight"]:
+            return "maxInflight"
+        return None if self._next_for(machine) else "maxPerAgentInflight"
 
     def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Job:
         self.heartbeat(now, host_id)

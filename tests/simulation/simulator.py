@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from math import inf, nextafter
 from random import Random
@@ -21,7 +22,7 @@ from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
 
 from .agreement import agree, figures_agree, within_limits_for_one_more, within_limits_in_flight
-from .chances import ABLE, BUILT_IN, FLOOD, MACHINES, WEIGHTS, Chances
+from .chances import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
 from .indexes import recount, same
 from .model import FLYING, Machine, Model, Refused, Wish
 from .plain import plain, to_profile, to_submission
@@ -115,9 +116,10 @@ class Simulation:
         self._batch_ids: deque[str] = deque(["bat_nope"], maxlen=12)
         self._task_ids: deque[str] = deque(NOBODY, maxlen=120)
         self._places: deque[tuple[int, int]] = deque([(0, 0)], maxlen=40)
-        self._drain_at = self.steps + 200 + chances.below(700)
-        self._shut_down_at = self._drain_at + chances.one_of([0, 20, 60])
-        self._over_at = self._shut_down_at + chances.one_of([1, 15, 60])
+        self._drain_at = self.steps + chances.one_of([1, 30, 200, 400, 600, 900]) + chances.below(30)
+        shut_down_at = self._drain_at + chances.one_of([0, 20, 60])
+        self._over_at = shut_down_at + chances.one_of([1, 15, 60])
+        self._shut_down_at = [shut_down_at, self._over_at]
         self._last.append((self.steps, self.now, "begin", tuple(self._limits.items()), "ok"))
         self._register_one(EXECUTOR, None, BUILT_IN)
         for number, machine in enumerate([ABLE, *chances.some_of(MACHINES, chances.below(5))]):
@@ -126,11 +128,11 @@ class Simulation:
     def _take_a_step(self) -> None:
         if self.steps > self._over_at:
             self._begin_life()
-        elif self.steps == self._shut_down_at:
+        elif self.steps in self._shut_down_at:
             self._both("shut down", (), lambda: self.core.shut_down(self.now), lambda _: self.model.shut_down(self.now))
         elif self.steps == self._drain_at:
             self._both("drain", (), self.core.drain, lambda _: self.model.drain())
-        elif self.steps > self._shut_down_at and self._chances.under(0.3):
+        elif self.steps > self._shut_down_at[0] and self._chances.under(0.3):
             self._cancel()
         else:
             self._commands[self._chances.command()]()
@@ -208,12 +210,17 @@ class Simulation:
                 self.given["task of a batch", "queue_full" if isinstance(outcome, Refusal) else "ok"] += 1
 
     def _flood(self) -> None:
-        """Many tasks of one kind, of which most are cancelled again in the same step."""
-        for wish in self._chances.flood(self.now):
+        """Many tasks of one kind; some are handed out, most are cancelled, and a few more come: all in one step."""
+        chances = self._chances
+        wishes = chances.flood(self.now)
+        for wish in wishes:
             self._submit_one(wish)
-        latest = list(self._task_ids)[-FLOOD:]
-        for task_id in self._chances.some_of(latest, max(0, len(latest) - self._chances.one_of([2, 2, 40]))):
+        latest = list(self._task_ids)[-len(wishes) :]
+        self._claim_some(self._some_host_id(), chances.below(20), 30)
+        for task_id in chances.some_of(latest, max(0, len(latest) - chances.one_of([2, 15, 25, 40]))):
             self._cancel_one(task_id)
+        for wish in wishes[:3]:
+            self._submit_one(replace(wish, agent=f"late {wish.agent}"))
 
     def _named(self, outcome: Any) -> str:
         """The id that the core gave to a task that it accepted or kept as rejected."""
@@ -318,8 +325,9 @@ class Simulation:
         return self._chances.one_of(list(self.model.hosts))
 
     def _claim(self) -> None:
-        host_id, count = self._some_host_id(), self._chances.one_of([1, 1, 1, 2, 6])
-        secs = self._chances.lease_secs()
+        self._claim_some(self._some_host_id(), self._chances.one_of([1, 1, 1, 2, 6]), self._chances.lease_secs())
+
+    def _claim_some(self, host_id: str, count: int, secs: float | None) -> None:
         leases = self._both(
             "claim",
             (host_id, count, secs),
@@ -425,9 +433,9 @@ class Simulation:
             )
             if more and turns:
                 self._check()
-        due = self.model.next_due()
-        if not more and due is not None and due <= self.now:
-            raise AssertionError(f"advance says that nothing is due, but something was at {due - START}")
+        for due in (self.model.next_due(), self.core.next_due()):
+            if not more and due is not None and due <= self.now:
+                raise AssertionError(f"advance says that nothing is due, but something was at {due - START}")
 
     # What must hold after every step
 
@@ -437,7 +445,7 @@ class Simulation:
         agree(self.core, self.model, self.now, moved, tasks)
         self.model.happened.clear()
         self.watch.see(self.now, moved)
-        self.watch.compare(self.core.stats().counters, tasks)
+        self.watch.compare(self.core._life.counters, tasks)
         for _, task, state in moved:
             if state in {"failed", "cancelled", "rejected", "paused"}:
                 self.given["ended", task.error or "no error"] += 1
