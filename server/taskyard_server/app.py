@@ -33,6 +33,8 @@ from .logs import TransitionLog
 from .metrics import Metrics
 from .services.admin import AdminService
 from .services.batches import BatchService
+from .services.hosts import RuntimeHostService
+from .services.leases import LeaseService
 from .services.stats import StatsService
 from .services.tasks import TaskService
 from .webhooks import Webhooks
@@ -202,8 +204,8 @@ class App:
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
         else:
             names = [name for name in names if name not in SCHEDULER_SERVICES]
-        hosts = runtime_host_pb2_grpc.RuntimeHostServiceServicer()  # type: ignore[abstract]
-        leases = lease_pb2_grpc.LeaseServiceServicer()  # type: ignore[abstract]
+        hosts = RuntimeHostService(engine, scheduler.max_payload_bytes)  # type: ignore[abstract]
+        leases = LeaseService(engine, scheduler.max_payload_bytes)
         targets = target_pb2_grpc.TargetServiceServicer()  # type: ignore[abstract]
         schedules = schedule_pb2_grpc.ScheduleServiceServicer()  # type: ignore[abstract]
         admin = AdminService(engine, self._config, self.drain)

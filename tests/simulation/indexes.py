@@ -45,6 +45,18 @@ def recount(core: Scheduler) -> None:
     same("count in flight", core._life.inflight, sum(task.state in FLYING for task in tasks))
 
 
+def bounded(core: Scheduler, task: Task, kinds_before: Collection[Hashable], *, new_agent: bool) -> None:
+    """Check what a task that was just accepted leaves behind: callers make up kinds and agents, so both are swept."""
+    buckets = core._life.ready._buckets
+    assert task.lane is not None
+    bucket = task.lane.bucket
+    if bucket.kind not in kinds_before:
+        waiting = sum(other.waiting > 0 for other in buckets.values() if other is not bucket)
+        same(f"{len(buckets)} buckets, {waiting} in use", len(buckets) <= 2 * waiting + FEW + 1, True)
+    if new_agent:
+        same(f"{bucket.lanes} lanes, {bucket.waiting} in use", bucket.lanes <= 2 * bucket.waiting + FEW, True)
+
+
 def _ids(tasks: Iterable[Task]) -> list[str]:
     return [task.id for task in tasks]
 

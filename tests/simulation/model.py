@@ -371,9 +371,11 @@ class Model:
         return next((key for key in keys if key), None)
 
     def silent_from(self) -> float | None:
-        """Until when a runtime host counts as online if none is heard of again."""
+        """Until when a runtime host is online if none is heard of again; None where no tab executor waits for that."""
         heard = [host.heard_at for host in self.hosts.values() if not host.machine.built_in]
-        return max(heard) + self.limits["heartbeat_timeout_secs"] if heard else None
+        if not heard or len(heard) == len(self.hosts):
+            return None
+        return max(heard) + self.limits["heartbeat_timeout_secs"]
 
     def any_online(self, now: float) -> bool:
         """Whether a runtime host is online; the built-in executor is none."""

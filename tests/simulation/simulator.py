@@ -23,7 +23,7 @@ from taskyard_server.core.task import Task
 
 from .agreement import agree, figures_agree, within_limits_for_one_more, within_limits_in_flight
 from .chances import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
-from .indexes import recount, same
+from .indexes import bounded, recount, same
 from .model import FLYING, Machine, Model, Refused, Wish
 from .plain import plain, to_profile, to_submission
 from .watch import Watch
@@ -180,6 +180,7 @@ class Simulation:
 
     def _submit_one(self, wish: Wish) -> None:
         before = [(task.state, task.agent.id) for task in self.core.tasks_after(0)]
+        kinds, new_agent = list(self.core._life.ready._buckets), wish.agent not in self.model.agents
         task = self._both(
             "submit",
             (wish,),
@@ -188,6 +189,7 @@ class Simulation:
         )
         if task is not None:
             within_limits_for_one_more(self.core.limits, before, wish.agent)
+            bounded(self.core, task, kinds, new_agent=new_agent)
             self._places.append((task.seq, self.model.tasks[task.id].order))
 
     def _submit_batch(self) -> None:

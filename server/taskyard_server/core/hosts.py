@@ -6,7 +6,7 @@ The registry is the minimum that leases need (runtime-host-model, RuntimeHost). 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import IntEnum, auto
+from enum import IntEnum, StrEnum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import NotFound
@@ -42,24 +42,74 @@ class HostProfile(NamedTuple):
         )
 
 
+RESERVED_HOST_PREFIX: Final = "taskyard:"
+"""Ids of built-in hosts begin with this, and no other host's id does."""
+
 TAB_EXECUTOR: Final = HostProfile(tabs=Tabs.ONLY)
 TAB_EXECUTOR_ALONE: Final = HostProfile(tabs=Tabs.OR_PLAIN)
 """The built-in executor, while runtime hosts are online and while there are none (DESIGN, The tab executor)."""
 
 
+class HostStatus(StrEnum):
+    """Whether a host lives and has room (scheduler-daemon, Heartbeat Collection)."""
+
+    ALIVE = "alive"
+    IDLE = "idle"
+    BUSY = "busy"
+    DEAD = "dead"
+
+
 class Host:
-    """One registered host and the leases that it holds, by task id."""
+    """One registered host and the leases that it holds, by task id.
 
-    __slots__ = ("built_in", "display_name", "id", "last_heartbeat_at", "leases", "profile", "registered_at")
+    `number` counts registrations; `machine` are bytes that the core keeps and never opens; `slots` is how many tasks
+    the host says it runs at once, None if it did not say.
+    """
 
-    def __init__(self, host_id: str, now: float) -> None:
+    __slots__ = (
+        "built_in",
+        "display_name",
+        "draining",
+        "id",
+        "labels",
+        "last_heartbeat_at",
+        "leases",
+        "machine",
+        "number",
+        "own_word",
+        "profile",
+        "registered_at",
+        "slots",
+    )
+
+    def __init__(self, host_id: str, number: int, now: float) -> None:
         self.id = host_id
+        self.number = number
         self.display_name = host_id
         self.profile = HostProfile()
         self.built_in = False
+        self.slots: int | None = None
+        self.labels: tuple[tuple[str, str], ...] = ()
+        self.draining = False
+        self.own_word: HostStatus | None = None
+        self.machine: bytes | None = None
         self.registered_at = now
         self.last_heartbeat_at = now
         self.leases: dict[str, Lease] = {}
+
+    def online(self, now: float, timeout_secs: float) -> bool:
+        """Whether it was heard of in time (runtime-host-model, API Response Shape)."""
+        return now - self.last_heartbeat_at <= timeout_secs
+
+    def status(self, now: float, timeout_secs: float, dead_after: int) -> HostStatus:
+        """Its own word, unless it is dead: silent for over `dead_after` time-outs."""
+        if now - self.last_heartbeat_at > timeout_secs * dead_after:
+            return HostStatus.DEAD
+        if self.own_word is not None:
+            return self.own_word
+        if not self.leases:
+            return HostStatus.IDLE
+        return HostStatus.BUSY if self.slots is not None and len(self.leases) >= self.slots else HostStatus.ALIVE
 
 
 class Hosts:
@@ -68,19 +118,33 @@ class Hosts:
     def __init__(self) -> None:
         self._hosts: dict[str, Host] = {}
         self._built_in: set[str] = set()
+        self._last_number = 0
         self._heard_at: float | None = None
         self._silence_noted = False
 
     def register(
-        self, now: float, host_id: str, display_name: str | None, profile: HostProfile, built_in: bool
+        self,
+        now: float,
+        host_id: str,
+        display_name: str | None,
+        profile: HostProfile,
+        *,
+        slots: int | None = None,
+        labels: tuple[tuple[str, str], ...] = (),
+        built_in: bool = False,
     ) -> Host:
         """Make or replace a host; `registered_at` and its leases stay (runtime-host-model, Behavior Rules 1)."""
         host = self._hosts.get(host_id)
         if host is None:
-            host = self._hosts[host_id] = Host(host_id, now)
+            self._last_number += 1
+            host = self._hosts[host_id] = Host(host_id, self._last_number, now)
         host.display_name = display_name or host_id
         host.profile = profile
+        host.slots = slots
+        host.labels = labels
         host.built_in = built_in
+        host.draining = False
+        host.own_word = None
         if built_in:
             self._built_in.add(host_id)
         self.heard(now, host)

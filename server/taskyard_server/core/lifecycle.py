@@ -86,10 +86,11 @@ class Lifecycle:
         self.inflight += 1
         task.deliveries += 1
         task.token += 1
-        lease = task.lease = host.leases[task.id] = Lease(task, host, task.token, now, secs)
+        counters = self.counters
+        counters.dispatched += 1
+        counters.dispatch_latency_secs += now - task.queued_at
+        lease = task.lease = host.leases[task.id] = Lease(task, host, task.token, now, secs, counters.dispatched)
         self.lease_ends.add(lease.expires_at, lease)
-        self.counters.dispatched += 1
-        self.counters.dispatch_latency_secs += now - task.queued_at
         return lease
 
     def begin(self, now: float, task: Task) -> None:

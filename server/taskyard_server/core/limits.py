@@ -17,6 +17,7 @@ class Limits:
     lease_secs: float = 60.0
     max_deliveries: int = 5
     heartbeat_timeout_secs: float = 60.0
+    dead_heartbeat_threshold: int = 2
 
 
 MAX_LEASE_SECS = 3600.0

@@ -13,7 +13,7 @@ from dataclasses import replace
 from .batches import Batch, BatchSubmission
 from .errors import BadRequest, Conflict, LeaseLost, NotFound, QueueFull, Refusal, Unavailable
 from .events import Transition
-from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts
+from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts, HostStatus
 from .leases import Lease
 from .lifecycle import Lifecycle
 from .limits import MAX_LEASE_SECS, Limits
@@ -105,15 +105,36 @@ class Scheduler:
     # Commands of hosts
 
     def register(
-        self, now: float, host_id: str, display_name: str | None, profile: HostProfile, *, built_in: bool = False
+        self,
+        now: float,
+        host_id: str,
+        display_name: str | None,
+        profile: HostProfile,
+        *,
+        slots: int | None = None,
+        labels: tuple[tuple[str, str], ...] = (),
+        built_in: bool = False,
     ) -> Host:
-        """Make or replace a host (runtime-host-model, Behavior Rules 1)."""
-        return self.hosts.register(now, host_id, display_name, profile, built_in)
+        """Make or replace a host, which ends its drain (runtime-host-model, Behavior Rules 1)."""
+        return self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
 
-    def heartbeat(self, now: float, host_id: str) -> Host:
-        """A sign of life; renews no lease. Raises `NotFound`."""
+    def heartbeat(
+        self, now: float, host_id: str, own_word: HostStatus | None = None, machine: bytes | None = None
+    ) -> Host:
+        """A sign of life, perhaps with the host's own word and figures of its machine; renews no lease.
+
+        Raises `NotFound` (runtime-host-model, Behavior Rules 2).
+        """
         host = self.hosts.get(host_id)
         self.hosts.heard(now, host)
+        host.own_word = own_word
+        host.machine = host.machine if machine is None else machine
+        return host
+
+    def drain_host(self, host_id: str) -> Host:
+        """Give a host nothing new; what it holds it may finish. Raises `NotFound`."""
+        host = self.hosts.get(host_id)
+        host.draining = True
         return host
 
     def deregister(self, now: float, host_id: str) -> None:
@@ -124,10 +145,13 @@ class Scheduler:
         self.hosts.remove(host)
         self._held_up.pop(host_id, None)
 
-    def claim(self, now: float, host_id: str, count: int = 1, lease_secs: float | None = None) -> list[Lease]:
+    def claim(
+        self, now: float, host_id: str, count: int = 1, lease_secs: float | None = None, project: str | None = None
+    ) -> list[Lease]:
         """Lease up to `count` tasks to a host, in claim order, none if none may be claimed.
 
-        Raises `NotFound` for an unknown host and `BadRequest` for a lease outside of 1 to 3600 s.
+        Raises `NotFound` for an unknown host, and `BadRequest` for a lease outside of 1 to 3600 s or a `project` that
+        is not the host's own, where it has one.
         """
         life = self._life
         host = self.hosts.get(host_id)
@@ -135,8 +159,15 @@ class Scheduler:
         limits = life.limits
         secs = _lease_length(lease_secs, limits.lease_secs)
         profile = self._profile(now, host)
+        if project is not None:
+            if profile.project not in (None, project):
+                raise BadRequest("project: must be the host's own")
+            profile = profile._replace(project=project)
         leases: list[Lease] = []
-        while len(leases) < count and life.inflight < limits.max_inflight and not self._draining:
+        if self._draining or host.draining:
+            self._held_up.pop(host.id, None)
+            return leases
+        while len(leases) < count and life.inflight < limits.max_inflight:
             lane = life.ready.first(profile, limits.max_per_agent_inflight)
             if lane is None:
                 break
@@ -157,6 +188,20 @@ class Scheduler:
             raise Conflict(f"task is already {task.state.value}")
         self._life.begin(now, task)
         return task
+
+    def progress(self, now: float, host_id: str, task_id: str, token: int, progress: bytes) -> Task:
+        """How far the host is, in bytes that the core keeps and never opens; counts as a start, too."""
+        task = self._leased(now, host_id, task_id, token).task
+        if task.state is TaskState.ASSIGNED:
+            self._life.begin(now, task)
+        task.progress = progress
+        return task
+
+    def leases_after(self, number: int, host_id: str | None = None) -> list[Lease]:
+        """The live leases granted after the one of this number, in order; those of one host, or of all."""
+        hosts = self.hosts if host_id is None else [self.hosts.get(host_id)]
+        leases = [lease for host in hosts for lease in host.leases.values() if lease.number > number]
+        return sorted(leases, key=lambda lease: lease.number)
 
     def renew(self, now: float, host_id: str, task_id: str, token: int, lease_secs: float | None = None) -> Lease:
         """Let a lease live for its own length, or `lease_secs`, from now; never for less than it had."""

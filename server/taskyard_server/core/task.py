@@ -116,6 +116,7 @@ class Task:
         "params",
         "position",
         "priority",
+        "progress",
         "queued_at",
         "ref",
         "result",
@@ -148,6 +149,7 @@ class Task:
         self.result: bytes | None = None
         self.error: str | None = None
         self.position: int | None = None
+        self.progress: bytes | None = None
         self.lease: Lease | None = None
         self.lane: Lane | None = None
         self.token = 0

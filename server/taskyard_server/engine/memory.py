@@ -21,7 +21,7 @@ import structlog
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Transition
-from taskyard_server.core.hosts import Host, HostProfile
+from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
@@ -47,6 +47,7 @@ class Waiter:
     host_id: str
     count: int
     lease_secs: float | None
+    project: str | None
     leases: asyncio.Future[list[Lease]]
 
 
@@ -136,25 +137,58 @@ class MemoryEngine:
     # Commands of hosts
 
     async def register(
-        self, namespace: str, host_id: str, display_name: str | None, profile: HostProfile, *, built_in: bool = False
+        self,
+        namespace: str,
+        host_id: str,
+        display_name: str | None,
+        profile: HostProfile,
+        *,
+        slots: int | None = None,
+        labels: tuple[tuple[str, str], ...] = (),
+        built_in: bool = False,
     ) -> Host:
         yard = self._enter(namespace)
-        return yard.scheduler.register(self._clock(), host_id, display_name, profile, built_in=built_in)
+        return yard.scheduler.register(
+            self._clock(), host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in
+        )
+
+    async def heartbeat(
+        self, namespace: str, host_id: str, own_word: HostStatus | None = None, machine: bytes | None = None
+    ) -> Host:
+        yard = self._existing(namespace, "runtime host")
+        return yard.scheduler.heartbeat(self._clock(), host_id, own_word, machine)
+
+    async def drain_host(self, namespace: str, host_id: str) -> Host:
+        return self._existing(namespace, "runtime host").scheduler.drain_host(host_id)
+
+    async def list_hosts(self, namespace: str, after: int) -> list[Host]:
+        yard = self._yards.get(namespace)
+        return [host for host in yard.scheduler.hosts if host.number > after] if yard else []
+
+    async def list_leases(self, namespace: str, after: int, host_id: str | None = None) -> list[Lease]:
+        yard = self._yards.get(namespace)
+        return yard.scheduler.leases_after(after, host_id) if yard else []
 
     async def deregister(self, namespace: str, host_id: str) -> None:
         yard = self._existing(namespace, "runtime host")
         yard.scheduler.deregister(self._clock(), host_id)
 
     async def claim(
-        self, namespace: str, host_id: str, count: int = 1, lease_secs: float | None = None, wait_secs: float = 0
+        self,
+        namespace: str,
+        host_id: str,
+        count: int = 1,
+        lease_secs: float | None = None,
+        wait_secs: float = 0,
+        project: str | None = None,
     ) -> list[Lease]:
         if self._closed:
             raise Unavailable("the engine is closed")
         yard = self._existing(namespace, "runtime host")
-        leases = yard.scheduler.claim(self._clock(), host_id, count, lease_secs)
+        leases = yard.scheduler.claim(self._clock(), host_id, count, lease_secs, project)
         if leases or wait_secs <= 0:
             return leases
-        waiter = Waiter(host_id, count, lease_secs, asyncio.get_running_loop().create_future())
+        waiter = Waiter(host_id, count, lease_secs, project, asyncio.get_running_loop().create_future())
         yard.waiters.append(waiter)
         try:
             await asyncio.wait((waiter.leases,), timeout=wait_secs)
@@ -175,6 +209,10 @@ class MemoryEngine:
     async def start(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
         yard = self._existing(namespace, "runtime host")
         return yard.scheduler.start(self._clock(), host_id, task_id, token)
+
+    async def progress(self, namespace: str, host_id: str, task_id: str, token: int, progress: bytes) -> Task:
+        yard = self._existing(namespace, "runtime host")
+        return yard.scheduler.progress(self._clock(), host_id, task_id, token, progress)
 
     async def complete(self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:
         yard = self._existing(namespace, "runtime host")
@@ -200,6 +238,10 @@ class MemoryEngine:
         for yard in self._yards.values():
             yard.scheduler.add_to(totals)
         return totals
+
+    @property
+    def limits(self) -> Limits:
+        return self._limits
 
     def now(self) -> float:
         return self._clock()
@@ -309,7 +351,9 @@ class MemoryEngine:
             if waiter.leases.done():
                 continue
             try:
-                leases = yard.scheduler.claim(self._clock(), waiter.host_id, waiter.count, waiter.lease_secs)
+                leases = yard.scheduler.claim(
+                    self._clock(), waiter.host_id, waiter.count, waiter.lease_secs, waiter.project
+                )
             except Refusal as refusal:
                 waiter.leases.set_exception(refusal)
                 continue

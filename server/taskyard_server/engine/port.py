@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.events import Transition
-from taskyard_server.core.hosts import Host, HostProfile
+from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.stats import Stats, Totals
@@ -75,15 +75,43 @@ class Engine(Protocol):
         """End a task, or raise `NotFound` or `Conflict`."""
 
     async def register(
-        self, namespace: str, host_id: str, display_name: str | None, profile: HostProfile, *, built_in: bool = False
+        self,
+        namespace: str,
+        host_id: str,
+        display_name: str | None,
+        profile: HostProfile,
+        *,
+        slots: int | None = None,
+        labels: tuple[tuple[str, str], ...] = (),
+        built_in: bool = False,
     ) -> Host:
         """Make or replace a host."""
+
+    async def heartbeat(
+        self, namespace: str, host_id: str, own_word: HostStatus | None = None, machine: bytes | None = None
+    ) -> Host:
+        """A sign of life, or `NotFound`."""
+
+    async def drain_host(self, namespace: str, host_id: str) -> Host:
+        """Give a host nothing new, or raise `NotFound`."""
 
     async def deregister(self, namespace: str, host_id: str) -> None:
         """Forget a host and requeue its tasks, or raise `NotFound`."""
 
+    async def list_hosts(self, namespace: str, after: int) -> list[Host]:
+        """The hosts registered after the one of this number, in order."""
+
+    async def list_leases(self, namespace: str, after: int, host_id: str | None = None) -> list[Lease]:
+        """The live leases granted after the one of this number, in order; raises `NotFound` for an unknown host."""
+
     async def claim(
-        self, namespace: str, host_id: str, count: int = 1, lease_secs: float | None = None, wait_secs: float = 0
+        self,
+        namespace: str,
+        host_id: str,
+        count: int = 1,
+        lease_secs: float | None = None,
+        wait_secs: float = 0,
+        project: str | None = None,
     ) -> list[Lease]:
         """Lease up to `count` tasks to a host; with `wait_secs`, wait that long for the first of them.
 
@@ -97,6 +125,9 @@ class Engine(Protocol):
 
     async def start(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
         """Report that the task is being executed."""
+
+    async def progress(self, namespace: str, host_id: str, task_id: str, token: int, progress: bytes) -> Task:
+        """Report how far the host is."""
 
     async def complete(self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:
         """Report success."""
@@ -112,6 +143,10 @@ class Engine(Protocol):
 
     def totals(self) -> Totals:
         """The figures of all namespaces together."""
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force."""
 
     def now(self) -> float:
         """The engine's time, in seconds since the epoch."""

@@ -19,7 +19,7 @@ import structlog
 
 from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Transition
-from taskyard_server.core.hosts import TAB_EXECUTOR
+from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, TAB_EXECUTOR
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
@@ -29,7 +29,7 @@ from .tab_resolver import TabNotFound, TabResolver
 
 log = structlog.get_logger(__name__)
 
-HOST_ID: Final = "tab-executor"
+HOST_ID: Final = f"{RESERVED_HOST_PREFIX}tab-executor"
 LEASE_SECS: Final = 60.0
 CLAIM_WAIT_SECS: Final = 30.0
 ERROR_CHARS: Final = 1_000

@@ -8,12 +8,13 @@ from urllib.parse import urlsplit
 from zlib import crc32
 
 from google.protobuf.message import Message
-from google.protobuf.struct_pb2 import Struct
+from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.core.errors import BadRequest, NotYetSupported, TooLarge
+from taskyard_server.core.hosts import RESERVED_HOST_PREFIX
 from taskyard_server.core.task import NO_OPTIONS, Submission, TaskOptions, TaskState
 from taskyard_server.interceptors.calls import TRACEPARENT
 from taskyard_server.payload import MAX_DEPTH, is_too_deep
@@ -42,9 +43,9 @@ def submission(
     return Submission(
         agent_id=_required(agent_id, "agentId"),
         action=_required(asked.action, f"{at}action"),
-        tab_id=_name(asked.tab_id, f"{at}tabId"),
-        ref=_name(asked.ref, f"{at}ref"),
-        params=_params(asked.params, f"{at}params", max_payload_bytes) if asked.HasField("params") else None,
+        tab_id=name(asked.tab_id, f"{at}tabId"),
+        ref=name(asked.ref, f"{at}ref"),
+        params=payload(asked.params, f"{at}params", max_payload_bytes) if asked.HasField("params") else None,
         priority=asked.priority,
         deadline=_seconds(asked.deadline, f"{at}deadline") if asked.HasField("deadline") else None,
         options=_options(asked, callback_url, traceparent, at),
@@ -88,9 +89,9 @@ def page_start(token: str, filters: str) -> int:
 def _options(asked: SubmitTaskRequest | BatchTask, callback_url: str, traceparent: str | None, at: str) -> TaskOptions:
     options = TaskOptions(
         callback_url=_http_url(callback_url, "callbackUrl"),
-        project=_name(asked.project, f"{at}project"),
-        requires=_names(asked.requires, f"{at}requires"),
-        labels=_labels(asked.labels, f"{at}labels"),
+        project=name(asked.project, f"{at}project"),
+        requires=names(asked.requires, f"{at}requires"),
+        labels=labels(asked.labels, f"{at}labels"),
         traceparent=_traceparent(asked.traceparent, f"{at}traceparent") or traceparent,
     )
     return NO_OPTIONS if options == NO_OPTIONS else options
@@ -102,7 +103,8 @@ def _required(value: str, field: str) -> str:
     return _bounded(value, field)
 
 
-def _name(value: str, field: str) -> str | None:
+def name(value: str, field: str) -> str | None:
+    """A name that may be left out."""
     return _bounded(value, field) if value else None
 
 
@@ -112,25 +114,35 @@ def _bounded(value: str, field: str) -> str:
     return value
 
 
-def _names(values: Sequence[str], field: str) -> frozenset[str]:
+def names(values: Sequence[str], field: str) -> frozenset[str]:
+    """A set of names."""
     if len(values) > MAX_ENTRIES:
         raise BadRequest(f"{field}: must have at most {MAX_ENTRIES} entries")
     return frozenset(_required(value, field) for value in values)
 
 
-def _labels(values: Mapping[str, str], field: str) -> tuple[tuple[str, str], ...]:
+def labels(values: Mapping[str, str], field: str) -> tuple[tuple[str, str], ...]:
+    """The caller's own marks, in order of their keys."""
     if len(values) > MAX_ENTRIES:
         raise BadRequest(f"{field}: must have at most {MAX_ENTRIES} entries")
     return tuple(sorted((_required(key, field), _bounded(value, field)) for key, value in values.items()))
 
 
-def _params(params: Struct, field: str, most: int) -> bytes:
-    packed = params.SerializeToString()
+def payload(given: Struct | Value, field: str, most: int, whole: Message | None = None) -> bytes:
+    """A JSON payload, or the message that it is part of, as bytes; refused where it is too large or nests too deep."""
+    packed = (given if whole is None else whole).SerializeToString()
     if len(packed) > most:
         raise TooLarge(f"{field}: must be at most {most} bytes when encoded, is {len(packed)}")
-    if is_too_deep(params, packed):
+    if is_too_deep(given, packed):
         raise BadRequest(f"{field}: must not nest deeper than {MAX_DEPTH} levels")
     return packed
+
+
+def host_id(value: str) -> str:
+    """The id of a host that is not part of the server."""
+    if value.startswith(RESERVED_HOST_PREFIX):
+        raise BadRequest(f"host_id: must not begin with {RESERVED_HOST_PREFIX}")
+    return _required(value, "host_id")
 
 
 def _seconds(at: Timestamp, field: str) -> float:

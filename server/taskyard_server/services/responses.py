@@ -39,6 +39,8 @@ def task_message(task: Task) -> pb.Task:
         message.params.MergeFromString(task.params)
     if task.result is not None:
         message.result.MergeFromString(task.result)
+    if task.progress is not None:
+        message.progress.MergeFromString(task.progress)
     options = task.options
     if options:
         _set(message, "callback_url", options.callback_url)
@@ -50,11 +52,16 @@ def task_message(task: Task) -> pb.Task:
     return message
 
 
+def task_size(task: Task) -> int:
+    """About how many bytes a task takes in a message."""
+    return 500 + len(task.params or b"") + len(task.result or b"") + len(task.progress or b"")
+
+
 def page_of(tasks: list[Task], most: int, next_after: int | None = None) -> tuple[list[Task], int | None]:
     """As many of the tasks as one answer may hold, at least one, and where the next page starts."""
     size = 0
     for count, task in enumerate(tasks):
-        size += 500 + len(task.params or b"") + len(task.result or b"")
+        size += task_size(task)
         if count == most or (count and size > MAX_PAGE_BYTES):
             return tasks[:count], tasks[count - 1].seq
     return tasks, next_after

@@ -1,0 +1,120 @@
+"""RuntimeHostService: the registry of hosts (runtime-host-model)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import grpc
+
+from taskyard.v1 import runtime_host_pb2 as pb
+from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer
+from taskyard_server.core.errors import NotYetSupported
+from taskyard_server.core.hosts import Host, HostProfile, HostStatus
+from taskyard_server.engine.port import Engine
+from taskyard_server.interceptors.calls import current_call
+
+from . import requests
+from .responses import timestamp
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+STATUSES: Final = {status: pb.RuntimeHost.Status.Value(status.value) for status in HostStatus}
+WORDS: Final = {value: status for status, value in STATUSES.items()}
+LISTING: Final = "hosts"
+
+
+class RuntimeHostService(RuntimeHostServiceServicer):
+    """Serves `taskyard.v1.RuntimeHostService`; what it does not define answers `unimplemented`."""
+
+    def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
+        self._engine = engine
+        self._max_payload_bytes = max_payload_bytes
+
+    async def RegisterHost(  # noqa: N802
+        self, request: pb.RegisterHostRequest, context: Context
+    ) -> pb.RegisterHostResponse:
+        del context
+        namespace = current_call().namespace
+        host_id = requests.host_id(request.host_id)
+        profile = HostProfile(
+            capabilities=requests.names(request.capabilities, "capabilities"),
+            project=requests.name(request.project, "project"),
+            actions=requests.names(request.actions, "actions") or None,
+        )
+        machine = self._machine(request)
+        host = await self._engine.register(
+            namespace,
+            host_id,
+            requests.name(request.display_name, "display_name"),
+            profile,
+            slots=request.slots if request.HasField("slots") else None,
+            labels=requests.labels(request.labels, "labels"),
+        )
+        if machine is not None:
+            host = await self._engine.heartbeat(namespace, host_id, None, machine)
+        return pb.RegisterHostResponse(host=self._message(host))
+
+    async def HeartbeatHost(  # noqa: N802
+        self, request: pb.HeartbeatHostRequest, context: Context
+    ) -> pb.HeartbeatHostResponse:
+        del context
+        host = await self._engine.heartbeat(
+            current_call().namespace,
+            requests.host_id(request.host_id),
+            WORDS.get(request.status),
+            self._machine(request),
+        )
+        return pb.HeartbeatHostResponse(host=self._message(host))
+
+    async def DeregisterHost(  # noqa: N802
+        self, request: pb.DeregisterHostRequest, context: Context
+    ) -> pb.DeregisterHostResponse:
+        del context
+        await self._engine.deregister(current_call().namespace, requests.host_id(request.host_id))
+        return pb.DeregisterHostResponse(deregistered=True)
+
+    async def DrainHost(self, request: pb.DrainHostRequest, context: Context) -> pb.DrainHostResponse:  # noqa: N802
+        del context
+        if request.HasField("grace_period_secs"):
+            raise NotYetSupported("grace_period_secs: is not supported yet")
+        host = await self._engine.drain_host(current_call().namespace, requests.host_id(request.host_id))
+        return pb.DrainHostResponse(host=self._message(host))
+
+    async def ListHosts(self, request: pb.ListHostsRequest, context: Context) -> pb.ListHostsResponse:  # noqa: N802
+        del context
+        after = requests.page_start(request.page_token, LISTING)
+        most = requests.page_size(request.page_size)
+        found = await self._engine.list_hosts(current_call().namespace, after)
+        hosts = [host for host in found if not host.built_in]
+        answer = pb.ListHostsResponse(hosts=[self._message(host) for host in hosts[:most]])
+        if len(hosts) > most:
+            answer.next_page_token = requests.page_token(hosts[most - 1].number, LISTING)
+        return answer
+
+    def _machine(self, request: pb.RegisterHostRequest | pb.HeartbeatHostRequest) -> bytes | None:
+        if not request.HasField("machine"):
+            return None
+        return requests.payload(request.machine.context, "machine", self._max_payload_bytes, request.machine)
+
+    def _message(self, host: Host) -> pb.RuntimeHost:
+        """The host as it stands now (runtime-host-model, API Response Shape)."""
+        now, limits = self._engine.now(), self._engine.limits
+        status = host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
+        message = pb.RuntimeHost(
+            id=host.id,
+            display_name=host.display_name,
+            capabilities=sorted(host.profile.capabilities),
+            registered_at=timestamp(host.registered_at),
+            last_heartbeat_at=timestamp(host.last_heartbeat_at),
+            online=host.online(now, limits.heartbeat_timeout_secs),
+            status=STATUSES[status],
+            slots=host.slots,
+            leases=len(host.leases),
+            project=host.profile.project,
+            actions=sorted(host.profile.actions or ()),
+            labels=dict(host.labels),
+            draining=host.draining or None,
+        )
+        if host.machine is not None:
+            message.machine.MergeFromString(host.machine)
+        return message

@@ -1,0 +1,112 @@
+"""What the tests of the command line share: a control plane that was started by `taskyard up`, and the commands."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import ThreadingHTTPServer
+from itertools import count
+from typing import Any
+
+import grpc
+import pytest
+
+from examples.tab_executor import TabActions
+from taskyard_server.cli.main import main
+from tests.ports import free_port
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command printed, and how it ended."""
+
+    out: str
+    err: str
+    code: int
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture(scope="session")
+def instance() -> Iterator[str]:
+    """The URL of an instance that runs every tab action at once."""
+
+    class Silent(TabActions):
+        def log_message(self, *_: Any) -> None:
+            """Nobody reads along."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def address(instance: str) -> Iterator[str]:
+    """Where a control plane serves gRPC; it forwards the tab actions of the namespace `default`."""
+    grpc_at, metrics_at = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--log-level", "error"]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
+    server = subprocess.Popen(
+        [*command, "--grpc", grpc_at, "--metrics", metrics_at, "--executor", instance],
+        env=clean,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        with grpc.insecure_channel(grpc_at) as channel:
+            grpc.channel_ready_future(channel).result(timeout=30)
+        yield grpc_at
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+namespaces = count()
+
+
+@pytest.fixture
+def namespace() -> str:
+    """A namespace of the test's own, in which nobody runs anything."""
+    return f"test-{next(namespaces)}"
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def anywhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs a command as the shell would; it must say itself which server and namespace it means."""
+
+    def run(*words: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["taskyard", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return Outcome(printed.out, printed.err, ended.value.code or 0)
+
+    return run
+
+
+@pytest.fixture
+def taskyard(anywhere: Command, address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs a command against the control plane, in the test's own namespace unless it names another."""
+    monkeypatch.setenv("TASKYARD_SERVER", address)
+    monkeypatch.setenv("TASKYARD_NAMESPACE", namespace)
+    return anywhere
+
+
+@pytest.fixture
+def submit(taskyard: Command) -> Callable[..., str]:
+    """Submits a task; its id."""
+
+    def run(*words: str) -> str:
+        task_id: str = taskyard("submit", "--agent", "ann", "--action", "click", "--json", *words).json["taskId"]
+        return task_id
+
+    return run

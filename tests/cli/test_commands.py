@@ -1,0 +1,210 @@
+"""`taskyard submit | get | list | cancel | stats` against a running control plane."""
+
+import json
+
+import grpc
+import pytest
+
+from taskyard.v1 import task_pb2, task_pb2_grpc
+
+
+def wait_for(address, task_id):
+    """Return when the task has ended, in the namespace `default`."""
+    with grpc.insecure_channel(address) as channel:
+        answer = task_pb2_grpc.TaskServiceStub(channel).WaitTask(task_pb2.WaitTaskRequest(task_id=task_id))
+    assert answer.ended
+
+
+# Submit
+
+
+def test_submit_tells_the_id_the_state_and_the_position(taskyard):
+    done = taskyard("submit", "--agent", "ann", "--action", "click")
+    assert (done.code, done.err) == (0, "")
+    task_id = done.out.split()[0]
+    assert done.out == f"{task_id} is queued at position 1\n"
+    assert taskyard("get", task_id).code == 0
+
+
+def test_submit_as_json_is_the_documented_answer(taskyard):
+    shown = taskyard("submit", "--agent", "ann", "--action", "click", "--json").json
+    assert list(shown) == ["taskId", "state", "position", "createdAt"]
+    assert (shown["state"], shown["position"]) == ("queued", 1)
+    assert shown["createdAt"].endswith("Z")
+
+
+def test_every_option_of_submit_reaches_the_task(taskyard, submit):
+    params = {"text": "Größe 工 🙂", "n": 400, "deep": [{"x": None}]}
+    task_id = submit(
+        *("--tab", "t1", "--ref", "e14", "--priority", "-5", "--params", json.dumps(params)),
+        *("--deadline", "2126-03-08T12:05:00Z", "--callback", "http://127.0.0.1:1/hook"),
+    )
+    task = taskyard("get", task_id, "--json").json
+    assert task["createdAt"]
+    assert task["state"] == "queued"
+    del task["createdAt"], task["state"]
+    assert task == {
+        "taskId": task_id,
+        "agentId": "ann",
+        "action": "click",
+        "tabId": "t1",
+        "ref": "e14",
+        "params": params,
+        "priority": -5,
+        "deadline": "2126-03-08T12:05:00Z",
+        "position": 1,
+        "callbackUrl": "http://127.0.0.1:1/hook",
+    }
+
+
+# Get
+
+
+def test_get_as_json_is_the_documented_task(taskyard, address):
+    words = ("--tab", "t1", "--ref", "e14", "--params", '{"scrollY": 400}', "--namespace", "default")
+    task_id = taskyard("submit", "--agent", "ann", "--action", "scroll", *words, "--json").json["taskId"]
+    wait_for(address, task_id)
+    done = taskyard("get", task_id, "--namespace", "default", "--json")
+    shown = done.json
+    assert (shown["state"], shown["priority"]) == ("done", 0)
+    assert isinstance(shown["latencyMs"], int)
+    assert shown["createdAt"] <= shown["startedAt"] <= shown["completedAt"]
+    action = {"kind": "scroll", "ref": "e14", "scrollY": 400}
+    assert shown["result"] == {"success": True, "tab": "t1", "action": action}
+    assert '"scrollY": 400\n' in done.out, "whole numbers are shown as such"
+
+
+def test_get_shows_every_field_with_its_value(taskyard, submit):
+    task_id = submit("--tab", "t1", "--params", '{"x": 1}')
+    shown = taskyard("get", task_id)
+    assert shown.code == 0
+    fields = {line.split()[0]: line.split(maxsplit=1)[1].strip() for line in shown.out.splitlines()}
+    assert fields["taskId"] == task_id
+    assert fields["state"] == "queued"
+    assert fields["params"] == '{"x": 1}'
+    assert set(fields) == set(taskyard("get", task_id, "--json").json)
+
+
+# List
+
+
+def test_list_as_json_is_the_documented_answer(taskyard, submit):
+    ids = [submit("--priority", priority) for priority in ("9", "1")]
+    shown = taskyard("list", "--json").json
+    assert [task["taskId"] for task in shown["tasks"]] == ids
+    assert shown["count"] == 2
+    assert shown["tasks"][0] == taskyard("get", ids[0], "--json").json
+
+
+def test_list_shows_a_line_a_task(taskyard, submit):
+    ids = [submit() for _ in range(3)]
+    lines = taskyard("list").out.splitlines()
+    assert lines[0].split() == ["task", "agent", "action", "state", "ms", "error"]
+    assert [line.split() for line in lines[1:]] == [[task_id, "ann", "click", "queued"] for task_id in ids]
+
+
+def test_list_filters_by_agent_and_state(taskyard, submit):
+    mine = submit()
+    taskyard("submit", "--agent", "bob", "--action", "click")
+    cancelled = submit()
+    taskyard("cancel", cancelled)
+
+    def ids(*words):
+        return [task["taskId"] for task in taskyard("list", "--json", *words).json.get("tasks", [])]
+
+    assert ids("--agent", "ann") == [mine, cancelled]
+    assert ids("--agent", "ann", "--state", "cancelled,done") == [cancelled]
+    assert ids("--agent", "nobody") == []
+
+
+def test_a_list_that_is_cut_says_that_there_is_more(taskyard, submit):
+    first, _ = submit(), submit()
+    cut = taskyard("list", "--limit", "1")
+    assert first in cut.out
+    assert "the first 1; there are more" in cut.out
+    assert "there are more" not in taskyard("list", "--limit", "2").out
+    assert taskyard("list", "--limit", "1", "--json").json["nextPageToken"]
+
+
+def test_an_empty_list_is_no_error(taskyard):
+    assert taskyard("list").code == 0
+    assert taskyard("list", "--json").json["count"] == 0
+
+
+# Cancel
+
+
+def test_cancel_tells_what_it_did(taskyard, submit):
+    task_id = submit()
+    assert taskyard("cancel", task_id).out == f"{task_id} is cancelled\n"
+
+
+def test_cancel_as_json_is_the_documented_answer(taskyard, submit):
+    task_id = submit()
+    assert taskyard("cancel", task_id, "--json").json == {"status": "cancelled", "taskId": task_id}
+
+
+# Stats
+
+
+def test_stats_as_json_are_the_documented_answer(taskyard, submit):
+    submit()
+    taskyard("cancel", submit())
+    assert taskyard("stats", "--json").json == {
+        "queue": {"totalQueued": 1, "totalInflight": 0, "agentCounts": {"ann": 1}},
+        "metrics": {
+            "tasksSubmitted": 2,
+            "tasksCompleted": 0,
+            "tasksFailed": 0,
+            "tasksCancelled": 1,
+            "tasksRejected": 0,
+            "tasksExpired": 0,
+            "dispatchCount": 0,
+            "avgDispatchLatencyMs": 0,
+            "agents": {"ann": {"submitted": 2, "completed": 0, "failed": 0, "cancelled": 1, "rejected": 0}},
+        },
+        "config": {
+            "strategy": "fair-fifo",
+            "maxQueueSize": 1000,
+            "maxPerAgent": 100,
+            "maxInflight": 20,
+            "maxPerAgentFlight": 10,
+            "workerCount": 4,
+            "resultTTL": "5m0s",
+        },
+    }
+
+
+def test_stats_show_a_line_an_agent_and_the_sum(taskyard, submit):
+    submit()
+    taskyard("cancel", submit())
+    taskyard("submit", "--agent", "bob", "--action", "click")
+    lines = [line.split() for line in taskyard("stats").out.splitlines()]
+    assert lines[0] == ["agent", "queued", "submitted", "completed", "failed", "cancelled", "rejected"]
+    assert ["ann", "1", "2", "0", "0", "1", "0"] in lines
+    assert ["bob", "1", "1", "0", "0", "0", "0"] in lines
+    assert ["all", "2", "3", "0", "0", "1", "0"] in lines
+
+
+# Where
+
+
+def test_namespaces_do_not_mix(taskyard, submit):
+    submit()
+    assert taskyard("list", "--namespace", "somewhere-else", "--json").json["count"] == 0
+    assert taskyard("list", "--json").json["count"] == 1
+
+
+def test_an_option_comes_before_the_environment(taskyard, address, monkeypatch, submit):
+    submit()
+    monkeypatch.setenv("TASKYARD_SERVER", "127.0.0.1:1")
+    assert taskyard("list").code == 1
+    assert taskyard("list", "--server", address, "--json").json["count"] == 1
+
+
+@pytest.mark.parametrize("command", ["up", "submit", "get", "list", "cancel", "stats"])
+def test_every_command_is_listed_and_explains_itself(anywhere, command):
+    assert f" {command} " in anywhere("--help").out
+    explained = anywhere(command, "--help")
+    assert explained.code == 0
+    assert f"{command} [OPTIONS]" in explained.out
