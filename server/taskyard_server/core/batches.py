@@ -58,9 +58,14 @@ class Batches:
         """A task of the batch was accepted or rejected."""
         self._batches[batch_id].tasks[task.id] = task
 
+    def close(self, batch: Batch) -> None:
+        """All tasks of a batch were added; one that holds none, because all were repeats, is not kept."""
+        if not batch.tasks:
+            self._batches.pop(batch.id, None)
+
     def forget(self, batch_id: str, task: Task) -> None:
         """A task of the batch is no longer retained."""
-        batch = self._batches[batch_id]
-        del batch.tasks[task.id]
-        if not batch.tasks:
-            del self._batches[batch_id]
+        batch = self._batches.get(batch_id)
+        if batch is not None:
+            del batch.tasks[task.id]
+            self.close(batch)

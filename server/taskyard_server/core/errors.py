@@ -61,6 +61,12 @@ class LeaseLost(Refusal):
     code = "lease_lost"
 
 
+class AlreadyExists(Refusal):
+    """The name or key belongs to something else."""
+
+    code = "already_exists"
+
+
 class QueueFull(Refusal):
     """Admission refused the task, which is kept as `rejected` (scheduler-reference, Queue Full Response)."""
 

@@ -36,6 +36,7 @@ class Lifecycle:
         self.tasks = TaskTable(entropy)
         self.batches = Batches()
         self.agents: dict[str, Agent] = {}
+        self.keys: dict[tuple[str, str], Task] = {}
         self.ready = ReadyQueue()
         self.queued = 0
         self.inflight = 0
@@ -49,6 +50,8 @@ class Lifecycle:
     def accept(self, now: float, agent: Agent, asked: Submission, deadline: float) -> Task:
         """A new task, queued."""
         task = self._new(now, agent, asked, deadline, QUEUED)
+        if asked.options.key is not None:
+            self.keys[agent.id, asked.options.key.key] = task
         self.deadlines.add(deadline, task)
         agent.submitted += 1
         self.counters.submitted += 1
@@ -235,7 +238,9 @@ class Lifecycle:
         self.tasks.remove(task)
         if task.options.batch_id is not None:
             self.batches.forget(task.options.batch_id, task)
-        agent = task.agent
+        agent, key = task.agent, task.options.key
+        if key is not None and self.keys.get((agent.id, key.key)) is task:
+            del self.keys[agent.id, key.key]
         agent.tasks -= 1
         if not agent.tasks:
             del self.agents[agent.id]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from .batches import Batch, BatchSubmission
-from .errors import BadRequest, Conflict, LeaseLost, NotFound, QueueFull, Refusal, Unavailable
+from .errors import AlreadyExists, BadRequest, Conflict, LeaseLost, NotFound, QueueFull, Refusal, Unavailable
 from .events import Transition
 from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts, HostStatus
 from .leases import Lease
@@ -34,12 +34,15 @@ class Scheduler:
     # Commands of agents
 
     def submit(self, now: float, asked: Submission) -> Task:
-        """Accept a task into the queue.
+        """Accept a task into the queue, or answer with the retained one that the agent submitted under the same key.
 
-        Raises `BadRequest` for a deadline that is not in the future, `Unavailable` while it drains, and `QueueFull`
-        where a limit refuses it; the refused task is then kept as `rejected` (scheduler-architecture, Admission And
-        Limits).
+        Raises `BadRequest` for a deadline that is not in the future, `AlreadyExists` for a key of another task,
+        `Unavailable` while it drains, and `QueueFull` where a limit refuses it; the refused task is then kept as
+        `rejected` and consumes no key (scheduler-architecture, Admission And Limits; DESIGN, Idempotent submit).
         """
+        first = self._first_under(asked)
+        if first is not None:
+            return first
         self._check(now, asked)
         life = self._life
         limits = life.limits
@@ -54,10 +57,11 @@ class Scheduler:
     def submit_batch(self, now: float, asked: Sequence[Submission]) -> BatchSubmission:
         """Admit the tasks of one agent one by one, as one batch (scheduler-architecture, Batch Submission).
 
-        Raises what `submit` raises, but `QueueFull`, before any task is admitted.
+        Raises `BadRequest` or `Unavailable` before any task is admitted; other refusals are outcomes.
         """
         for submission in asked:
-            self._check(now, submission)
+            if not self._is_repeat(submission):
+                self._check(now, submission)
         batch_id = f"bat_{int(now * 1000) << 80 | self._entropy() << 40 | self._entropy():032x}"
         batch = self._life.batches.open(batch_id, asked[0].agent_id, now)
         outcomes: list[Task | Refusal] = []
@@ -65,8 +69,9 @@ class Scheduler:
             try:
                 options = submission.options._replace(batch_id=batch_id)
                 outcomes.append(self.submit(now, submission._replace(options=options)))
-            except QueueFull as refusal:
+            except (AlreadyExists, QueueFull) as refusal:
                 outcomes.append(refusal)
+        self._life.batches.close(batch)
         return BatchSubmission(batch, outcomes)
 
     def cancel(self, now: float, task_id: str) -> Task:
@@ -309,6 +314,17 @@ class Scheduler:
         totals.counters.add(life.counters)
 
     # What the commands share
+
+    def _is_repeat(self, asked: Submission) -> bool:
+        key = asked.options.key
+        return key is not None and (asked.agent_id, key.key) in self._life.keys
+
+    def _first_under(self, asked: Submission) -> Task | None:
+        key = asked.options.key
+        first = None if key is None else self._life.keys.get((asked.agent_id, key.key))
+        if first is not None and first.options.key != key:
+            raise AlreadyExists("idempotencyKey: is that of another task")
+        return first
 
     def _check(self, now: float, asked: Submission) -> None:
         """Raise for what no admission could accept."""

@@ -66,6 +66,13 @@ LEGAL: Final[dict[TaskState, frozenset[TaskState]]] = {
 }
 
 
+class IdempotencyKey(NamedTuple):
+    """Makes a submission safe to repeat. Equal bodies have equal fingerprints, in whatever order they were written."""
+
+    key: str
+    fingerprint: bytes
+
+
 class TaskOptions(NamedTuple):
     """What few submitters set. One shared default instance costs the other tasks nothing."""
 
@@ -76,6 +83,7 @@ class TaskOptions(NamedTuple):
     batch_id: str | None = None
     target: str | None = None
     traceparent: str | None = None
+    key: IdempotencyKey | None = None
 
 
 NO_OPTIONS: Final = TaskOptions()

@@ -27,6 +27,7 @@ log = structlog.get_logger(__name__)
 NAMESPACE_KEY: Final = "taskyard-namespace"
 REST_KEY: Final = "x-taskyard-rest"
 TRACE_KEY: Final = "traceparent"
+MALFORMED: Final = "request: is not a valid message, or nests too deep"
 DEFAULT_NAMESPACE: Final = "default"
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -97,7 +98,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 call = _caller(context)
                 _current.set(call)
                 if request is None:
-                    raise BadRequest("request: is not a valid message, or nests too deep")
+                    raise BadRequest(MALFORMED)
                 response = await serve(request, context)
             except Exception as error:
                 await self._refuse(method, call, begin, error, context)
@@ -115,7 +116,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 call = _caller(context)
                 _current.set(call)
                 if request is None:
-                    raise BadRequest("request: is not a valid message, or nests too deep")
+                    raise BadRequest(MALFORMED)
                 async for response in serve(request, context):
                     yield response
             except Exception as error:

@@ -3,6 +3,7 @@
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Final
 from urllib.parse import urlsplit
 from zlib import crc32
@@ -15,7 +16,7 @@ from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.core.errors import BadRequest, NotYetSupported, TooLarge
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX
-from taskyard_server.core.task import NO_OPTIONS, Submission, TaskOptions, TaskState
+from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, TaskOptions, TaskState
 from taskyard_server.interceptors.calls import TRACEPARENT
 from taskyard_server.payload import MAX_DEPTH, is_too_deep
 
@@ -25,7 +26,7 @@ MAX_PAGE: Final = 1_000
 END_OF_TIME: Final = 253_402_300_800
 STATES: Final = {state.value: state for state in TaskState}
 
-NOT_YET: Final = ("target", "hold", "not_before", "token_limit", "retry_policy", "idempotency_key")
+NOT_YET: Final = ("target", "hold", "not_before", "token_limit", "retry_policy")
 
 
 def submission(
@@ -48,7 +49,7 @@ def submission(
         params=payload(asked.params, f"{at}params", max_payload_bytes) if asked.HasField("params") else None,
         priority=asked.priority,
         deadline=_seconds(asked.deadline, f"{at}deadline") if asked.HasField("deadline") else None,
-        options=_options(asked, callback_url, traceparent, at),
+        options=_options(asked, agent_id, callback_url, traceparent, at),
     )
 
 
@@ -86,13 +87,16 @@ def page_start(token: str, filters: str) -> int:
     raise BadRequest("pageToken: is not a token of this listing")
 
 
-def _options(asked: SubmitTaskRequest | BatchTask, callback_url: str, traceparent: str | None, at: str) -> TaskOptions:
+def _options(
+    asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str, traceparent: str | None, at: str
+) -> TaskOptions:
     options = TaskOptions(
         callback_url=_http_url(callback_url, "callbackUrl"),
         project=name(asked.project, f"{at}project"),
         requires=names(asked.requires, f"{at}requires"),
         labels=labels(asked.labels, f"{at}labels"),
         traceparent=_traceparent(asked.traceparent, f"{at}traceparent") or traceparent,
+        key=_key(asked, agent_id, callback_url, f"{at}idempotencyKey") if asked.idempotency_key else None,
     )
     return NO_OPTIONS if options == NO_OPTIONS else options
 
@@ -162,6 +166,14 @@ def _http_url(url: str, field: str) -> str | None:
     if not usable:
         raise BadRequest(f"{field}: must be an http or https URL")
     return url
+
+
+def _key(asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str, field: str) -> IdempotencyKey:
+    """The key, with the fingerprint of the whole submission: the same through every door."""
+    whole = SubmitTaskRequest.FromString(asked.SerializeToString())
+    whole.agent_id, whole.callback_url = agent_id, callback_url
+    body = whole.SerializeToString(deterministic=True)
+    return IdempotencyKey(_bounded(asked.idempotency_key, field), sha256(body).digest()[:16])
 
 
 def _traceparent(value: str, field: str) -> str | None:

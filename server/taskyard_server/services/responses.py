@@ -47,6 +47,8 @@ def task_message(task: Task) -> pb.Task:
         _set(message, "project", options.project)
         _set(message, "batch_id", options.batch_id)
         _set(message, "traceparent", options.traceparent)
+        if options.key is not None:
+            message.idempotency_key = options.key.key
         message.requires.extend(sorted(options.requires))
         message.labels.update(options.labels)
     return message

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, Final, TypeAlias
 
 import grpc
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
+from taskyard_server.core.errors import BadRequest, QueueFull, Refusal
 from taskyard_server.core.task import TERMINAL
 from taskyard_server.engine.port import Engine, TaskFilter
-from taskyard_server.interceptors.calls import current_call
+from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 
 from . import requests
-from .responses import STATES, accepted, page_of, task_message
+from .responses import STATES, accepted, error_message, page_of, task_message
 from .rest_shape import ACCEPTED, send_shape
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -38,6 +40,28 @@ class TaskService(TaskServiceServicer):
         if call.by_rest:
             await send_shape(context, ACCEPTED)
         return answer
+
+    async def SubmitTasks(  # noqa: N802
+        self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | None], context: Context
+    ) -> AsyncIterator[pb.SubmitTasksResponse]:
+        del context
+        call = current_call()
+        async for request in request_iterator:
+            if request is None:
+                raise BadRequest(MALFORMED)
+            yield pb.SubmitTasksResponse(outcomes=[await self._outcome(call, asked) for asked in request.tasks])
+
+    async def _outcome(self, call: Call, request: pb.SubmitTaskRequest) -> pb.SubmitOutcome:
+        """One task of a stream; a refusal touches neither the stream nor its neighbours."""
+        try:
+            asked = requests.submission(
+                request, request.agent_id, request.callback_url, call.traceparent, self._max_payload_bytes
+            )
+            return pb.SubmitOutcome(accepted=accepted(await self._engine.submit(call.namespace, asked)))
+        except QueueFull as refusal:
+            return pb.SubmitOutcome(error=error_message(refusal), rejected_task_id=refusal.task.id)
+        except Refusal as refusal:
+            return pb.SubmitOutcome(error=error_message(refusal))
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:  # noqa: N802
         del context
