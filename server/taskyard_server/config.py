@@ -111,6 +111,7 @@ class Settings(BaseModel):
     grpc: Address = "127.0.0.1:50051"
     rest: Address = "127.0.0.1:9867"
     metrics: Address = "127.0.0.1:9464"
+    store: Literal["memory://"] = "memory://"
     gateway: bool = True
     executor: HttpUrl | None = None
     tabs: dict[str, HttpUrl] = {}

@@ -36,6 +36,7 @@ RestOption = Annotated[str | None, typer.Option(help="Where to serve REST, HOST:
 MetricsOption = Annotated[
     str | None, typer.Option(help="Where Prometheus scrapes, HOST:PORT. [default: 127.0.0.1:9464]")
 ]
+StoreOption = Annotated[str | None, typer.Option(help="Where tasks are kept: memory://, for as long as it runs.")]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]
 GatewayOption = Annotated[bool | None, typer.Option("--gateway/--no-gateway", help="Run the Envoy gateway.")]
 LogLevelOption = Annotated[LogLevel, typer.Option(help="The least that is logged.")]
@@ -46,12 +47,20 @@ def up(
     grpc: GrpcOption = None,
     rest: RestOption = None,
     metrics: MetricsOption = None,
+    store: StoreOption = None,
     executor: ExecutorOption = None,
     gateway: GatewayOption = None,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Run the control plane: the gRPC server, the REST gateway, and the tab executor."""
-    given = {"grpc": grpc, "rest": rest, "metrics": metrics, "executor": executor, "gateway": gateway}
+    given = {
+        "grpc": grpc,
+        "rest": rest,
+        "metrics": metrics,
+        "store": store,
+        "executor": executor,
+        "gateway": gateway,
+    }
     flags: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     logs.configure(log_level.value)
     try:
