@@ -5,10 +5,12 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from functools import partial
 
 import pytest
 import structlog
 
+from taskyard_server import logs
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
@@ -186,10 +188,9 @@ async def test_a_rejection_and_a_cancellation_are_told_too(lines):
 
 
 async def test_above_a_hundred_transitions_a_second_one_counted_line_stands_for_the_rest(lines, monkeypatch):
-    monkeypatch.setattr("time.monotonic", Clock())
-    log = TransitionLog()
-    engine = MemoryEngine(Limits(max_per_agent=1000), clock=Clock())
-    engine.subscribe(log)
+    monkeypatch.setattr(logs, "Throttle", partial(Throttle, clock=Clock()))
+    engine = MemoryEngine(Limits(max_per_agent=1000))
+    engine.subscribe(TransitionLog())
     for _ in range(400):
         await engine.submit("red", Submission("ann", "click"))
     await told(lines)

@@ -1,11 +1,14 @@
 """Deadlines, cancellation, slots and late results (scheduler-architecture, Cancellation Model, Deadline Handling)."""
 
 import asyncio
+import time
 from functools import partial
 
 import pytest
 
 from taskyard_server.core.errors import LeaseLost
+from taskyard_server.core.limits import Limits
+from taskyard_server.engine.memory import MemoryEngine
 
 
 @pytest.fixture
@@ -22,13 +25,27 @@ async def test_a_slow_answer_fails_the_task_at_its_deadline(yard, instance):
     task = await yard.run(deadline_in=0.1)
     assert task.state == "failed"
     assert task.error == "deadline exceeded"
-    assert task.completed_at == pytest.approx(task.deadline, abs=0.2)
+    assert task.deadline <= task.completed_at < task.deadline + 1
+
+
+async def test_the_request_has_the_deadline_as_its_own_time_out(start_yard, instance):
+    """Also where the engine sees no time pass, and would never end the lease by itself."""
+    begin = time.time()
+    engine = MemoryEngine(Limits(), clock=lambda: begin)
+    yard = await start_yard(instance, engine)
+    instance.hold()
+    task = await yard.run(deadline_in=0.05)
+    assert task.error == "deadline exceeded"
+    await yard.stop()
+    await engine.close()
 
 
 async def test_at_the_deadline_the_connection_is_torn_down(yard, instance, soon):
     instance.hold()
-    await yard.run(deadline_in=0.05)
-    await soon(instance.requests[0].gone.wait())
+    task = await yard.submit(deadline_in=1)
+    request = await soon(instance.arrived.get())
+    await soon(request.gone.wait())
+    assert (await yard.ended(task)).error == "deadline exceeded"
 
 
 async def test_an_answer_that_trickles_in_does_not_outlive_the_deadline(yard, instance):
@@ -223,7 +240,7 @@ async def test_what_runs_when_the_executor_stops_goes_back_to_the_queue(yard, in
 
 
 async def test_leases_are_renewed_while_their_requests_run(start_yard, instance, soon, monkeypatch):
-    monkeypatch.setattr("taskyard_server.executors.tab_actions.LEASE_SECS", 1.0)
+    monkeypatch.setattr("taskyard_server.executors.tab_actions.LEASE_SECS", 3.0)
     yard = await start_yard(instance)
     instance.hold()
     task = await yard.submit()

@@ -34,7 +34,7 @@ async def test_when_the_last_runtime_host_goes_tasks_without_a_tab_are_taken_aga
 
 
 async def test_when_the_last_runtime_host_falls_silent_tasks_without_a_tab_are_taken_again(start_yard, instance):
-    engine = MemoryEngine(Limits(heartbeat_timeout_secs=0.2))
+    engine = MemoryEngine(Limits(heartbeat_timeout_secs=1))
     yard = await start_yard(instance, engine)
     await engine.register("default", "host", None, HostProfile())
     plain = await yard.submit(tab_id=None)

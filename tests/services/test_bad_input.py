@@ -200,7 +200,6 @@ NOT_YET = {
     "not_before": Timestamp(seconds=4_000_000_000),
     "token_limit": 1,
     "retry_policy": {"max_attempts": 2},
-    "idempotency_key": "once",
 }
 JSON_NAMES = {
     "target": "target",
@@ -208,7 +207,6 @@ JSON_NAMES = {
     "not_before": "notBefore",
     "token_limit": "tokenLimit",
     "retry_policy": "retryPolicy",
-    "idempotency_key": "idempotencyKey",
 }
 
 

@@ -159,7 +159,7 @@ async def test_not_found_over_rest_is_the_documented_body(door, refused, by_rest
 
 async def test_a_task_queued_past_its_deadline_fails_with_the_documented_words(door):
     soon = Timestamp()
-    soon.FromNanoseconds(int((door.engine.now() + 0.05) * 1e9))
+    soon.FromNanoseconds(int((door.engine.now() + 0.3) * 1e9))
     answer = await door.submit(deadline=soon)
     waited = await door.wait(answer.task_id, timeout_ms=5000)
     assert word(waited.task) == "failed"
@@ -169,7 +169,7 @@ async def test_a_task_queued_past_its_deadline_fails_with_the_documented_words(d
 
 async def test_a_task_running_past_its_deadline_fails(door):
     soon = Timestamp()
-    soon.FromNanoseconds(int((door.engine.now() + 0.05) * 1e9))
+    soon.FromNanoseconds(int((door.engine.now() + 0.3) * 1e9))
     answer = await door.submit(deadline=soon)
     (lease,) = await door.claim()
     await door.start(lease)

@@ -20,9 +20,21 @@ import taskyard.v1
 from tests.ports import free_port
 
 SERVED = {
-    "taskyard.v1.TaskService": {"SubmitTask", "GetTask", "ListTasks", "CancelTask", "WaitTask"},
+    "taskyard.v1.TaskService": {"SubmitTask", "SubmitTasks", "GetTask", "ListTasks", "CancelTask", "WaitTask"},
     "taskyard.v1.BatchService": {"SubmitBatch", "GetBatch", "CancelBatch"},
     "taskyard.v1.StatsService": {"GetStats"},
+    "taskyard.v1.RuntimeHostService": {"RegisterHost", "HeartbeatHost", "DeregisterHost", "DrainHost", "ListHosts"},
+    "taskyard.v1.LeaseService": {
+        "ClaimTask",
+        "ClaimTasks",
+        "RenewLease",
+        "StartTask",
+        "ReportProgress",
+        "CompleteTask",
+        "FailTask",
+        "ReleaseTask",
+        "ListLeases",
+    },
     "taskyard.v1.AdminService": {"GetConfig", "ReloadConfig", "DrainServer"},
 }
 """What has behaviour. Everything else of the protos comes later; move it here when it comes, with tests of its own."""

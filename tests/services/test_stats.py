@@ -84,7 +84,7 @@ async def cancelled_while_running(door):
 
 async def expired(door):
     soon = Timestamp()
-    soon.FromNanoseconds(int((door.engine.now() + 0.01) * 1e9))
+    soon.FromNanoseconds(int((door.engine.now() + 0.3) * 1e9))
     await door.wait((await door.submit(deadline=soon)).task_id)
 
 

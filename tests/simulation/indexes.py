@@ -164,6 +164,7 @@ def _timer(what: str, timers: Timers, due: dict[Hashable, float]) -> None:
     same(f"ticks of {what}", [tick for _, tick in entries], [floor(8 * due[item]) + 1 for item, _ in entries])
     same(f"empty ticks of {what}", [tick for tick, items in timers._due.items() if not items], [])
     _is_heap(what, timers._ticks)
+    same(f"stale ticks of {what} are few", len(timers._ticks) <= 2 * len(timers._due) + 64, True)
     same(f"ticks of {what} without a place in the heap", set(timers._due) - set(timers._ticks), set())
 
 

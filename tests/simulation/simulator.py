@@ -122,8 +122,9 @@ class Simulation:
         self._shut_down_at = [shut_down_at, self._over_at]
         self._last.append((self.steps, self.now, "begin", tuple(self._limits.items()), "ok"))
         self._register_one(EXECUTOR, None, BUILT_IN)
-        for number, machine in enumerate([ABLE, *chances.some_of(MACHINES, chances.below(5))]):
-            self._register_one(f"host-{number}", None, machine)
+        if chances.under(0.9):
+            for number, machine in enumerate([ABLE, *chances.some_of(MACHINES, chances.below(5))]):
+                self._register_one(f"host-{number}", None, machine)
 
     def _take_a_step(self) -> None:
         if self.steps > self._over_at:
