@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from typing import Final
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
 
 import grpc
 import structlog
@@ -61,6 +62,9 @@ SERVER_OPTIONS: Final = (
 )
 
 
+T = TypeVar("T")
+
+
 class StartError(Exception):
     """The control plane cannot start; the text is one line for the operator."""
 
@@ -81,11 +85,17 @@ class App:
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
         self._drain_until = 0.0
+        self._drain_changed = asyncio.Event()
+        self._signalled = False
         self._hurry = asyncio.Event()
 
     async def start(self) -> None:
         """Serve; raises `StartError` or `GatewayError`, with nothing left running."""
         settings = self._settings
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._on_signal)
+        loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
         for listener in (TransitionLog(), self._metrics, self._webhooks):
             self._engine.subscribe(listener)
         self._config.apply = self._apply
@@ -103,7 +113,8 @@ class App:
         if settings.executor is not None or settings.tabs:
             parts.append(self._tab_executor().run())
         self._background = [asyncio.create_task(part) for part in parts]
-        for name in ("", *SERVICES):
+        served = SERVICES if settings.scheduler.enabled else SERVICES[len(SCHEDULER_SERVICES) :]
+        for name in ("", *served):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         garbage.tame()
         log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
@@ -113,10 +124,6 @@ class App:
 
         A second signal ends it at once (queueing-and-execution, Graceful shutdown).
         """
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._on_signal)
-        loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
         draining = asyncio.create_task(self._draining.wait())
         await asyncio.wait([draining, *self._background], return_when=asyncio.FIRST_COMPLETED)
         try:
@@ -134,32 +141,39 @@ class App:
         self._drain_until = self._engine.now() + grace
         self._engine.drain()
         self._draining.set()
+        self._drain_changed.set()
         return self._drain_until
 
     def _on_signal(self) -> None:
-        if self._draining.is_set():
+        if self._signalled:
             self._hurry.set()
-        else:
+        elif not self._draining.is_set():
             self.drain()
+        self._signalled = True
 
     async def _drain(self) -> None:
         await self._health.enter_graceful_shutdown()
         inflight = self._engine.totals().inflight
         log.info("draining", inflight=inflight, grace_secs=round(self._drain_until - self._engine.now(), 1))
-        hurry = asyncio.create_task(self._hurry.wait())
-        # A repeated drain call can move the end of the grace period, so look again when it is over.
+        # A repeated drain call moves the end of the grace period.
         while not self._hurry.is_set() and (left := self._drain_until - self._engine.now()) > 0:
-            drained = asyncio.create_task(self._engine.drained(left))
-            await asyncio.wait((drained, hurry), return_when=asyncio.FIRST_COMPLETED)
-            if drained.done() and drained.result():
+            self._drain_changed.clear()
+            if await self._unless(self._engine.drained(left), self._hurry, self._drain_changed):
                 break
-            drained.cancel()
-        hurry.cancel()
+
+    async def _unless(self, work: Coroutine[Any, Any, T], *events: asyncio.Event) -> T | None:
+        """The result of `work`, or None if one of the events comes first."""
+        task = asyncio.create_task(work)
+        waits = [asyncio.create_task(event.wait()) for event in events]
+        await asyncio.wait((task, *waits), return_when=asyncio.FIRST_COMPLETED)
+        for other in waits if task.done() else (task, *waits):
+            other.cancel()
+        return task.result() if task.done() else None
 
     async def _stop(self) -> None:
         await self._engine.close()
         if not self._hurry.is_set():
-            await self._webhooks.finish(WEBHOOK_GRACE_SECS)
+            await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
         for part in self._background:
             part.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

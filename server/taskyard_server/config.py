@@ -5,30 +5,47 @@ example is a valid file. The environment writes them as `TASKYARD_SCHEDULER__MAX
 """
 
 import json
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
     HttpUrl,
-    NonNegativeFloat,
     PositiveInt,
     SecretStr,
     ValidationError,
+    field_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from .core.limits import MAX_LEASE_SECS, Limits
 
+MAX_PORT: Final = 65_535
+
+
+WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
+    "(whsec_)?([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?|[A-Za-z0-9+/]{4})"
+)
+
+
+def _with_a_port(address: str) -> str:
+    if int(address.rpartition(":")[2]) > MAX_PORT:
+        raise ValueError(f"the port must be at most {MAX_PORT}")
+    return address
+
+
 Count = Annotated[int, Field(gt=0, lt=2**32)]
-PositiveSeconds = Annotated[float, Field(gt=0)]
-Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$")]
+PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_with_a_port)]
 
 KEEPS_WHAT_IS_SET: Final = frozenset(
     {"maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight", "maxPerAgentFlight", "resultTTLSec"}
@@ -68,7 +85,7 @@ class SchedulerSettings(Section):
     watcher_interval_sec: PositiveSeconds = 30
     heartbeat_timeout_secs: PositiveSeconds = 60
     lease_secs: Annotated[float, Field(ge=1, le=MAX_LEASE_SECS)] = 60
-    reconnect_grace_secs: NonNegativeFloat = 5
+    reconnect_grace_secs: Seconds = 5
     start_timeout_secs: PositiveSeconds = 10
     max_deliveries: PositiveInt = 5
     max_retained_tasks: PositiveInt = 200_000
@@ -96,6 +113,14 @@ class WebhookSettings(Section):
     allow_private: bool = False
     secret: SecretStr | None = None
     """Signs deliveries as Standard Webhooks do; `whsec_` and base64."""
+
+    @field_validator("secret")
+    @classmethod
+    def _decodes(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is not None and not WEBHOOK_SECRET.fullmatch(secret.get_secret_value()):
+            raise ValueError("must be whsec_ and base64")
+        return secret
+
     workers: PositiveInt = 16
     max_pending: PositiveInt = 10_000
     timeout_secs: PositiveSeconds = 10
@@ -116,7 +141,7 @@ class Settings(BaseModel):
     executor: HttpUrl | None = None
     tabs: dict[str, HttpUrl] = {}
     """Instances by tab, for tabs that do not live at `executor`."""
-    shutdown_grace_period_seconds: NonNegativeFloat = Field(
+    shutdown_grace_period_seconds: Seconds = Field(
         default=300,
         validation_alias=AliasChoices("shutdownGracePeriodSeconds", "SHUTDOWN_GRACE_PERIOD_SECONDS"),
         serialization_alias="shutdownGracePeriodSeconds",
@@ -156,14 +181,16 @@ def load(file: Path | None, flags: dict[str, Any], before: Settings | None = Non
                 merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
             sources.update(dict.fromkeys(by_key(part, only_set=True), source))
         return Loaded(Settings.model_validate(merged), sources)
+    except SettingsError as error:
+        raise ConfigError(f"environment: {error}") from None
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(mistake) for mistake in error.errors())) from None
 
 
-def by_key(settings: Settings, only_set: bool = False) -> dict[str, Any]:
-    """The settings by dotted key, as JSON; secrets are masked. `only_set` leaves out what is at its default."""
+def by_key(settings: Settings, only_set: bool = False, mode: Literal["json", "python"] = "json") -> dict[str, Any]:
+    """The settings by dotted key; secrets are masked in JSON. `only_set` leaves out what is at its default."""
     flat: dict[str, Any] = {}
-    for name, value in settings.model_dump(mode="json", by_alias=True, exclude_unset=only_set).items():
+    for name, value in settings.model_dump(mode=mode, by_alias=True, exclude_unset=only_set).items():
         if isinstance(value, dict) and name != "tabs":
             flat.update({f"{name}.{key}": item for key, item in value.items()})
         else:
@@ -177,7 +204,7 @@ def _read(file: Path) -> dict[str, Any]:
         content = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
     except OSError as error:
         raise ConfigError(f"{file}: {(error.strerror or 'cannot be read').lower()}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{file}: {error}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{file}: must hold an object")
@@ -196,6 +223,9 @@ def _explain(mistake: Any) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] == "extra_forbidden":
         return f"{key}: unknown key"
+    if mistake["loc"][0] == "webhooks":
+        # What was given may be the secret.
+        return f"{key}: {mistake['msg'].replace('Input', 'input', 1)}"
     message = mistake["msg"]
     return (
         f"{key}: {message[0].lower() if message[1:2].islower() else message[0]}{message[1:]}, got {mistake['input']!r}"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
+from pydantic.alias_generators import to_camel
 
-from .config import ConfigError, Loaded, Settings, by_key, load
+from .config import ConfigError, Loaded, SchedulerSettings, Settings, by_key, load
 
 log = structlog.get_logger(__name__)
 
@@ -50,7 +51,6 @@ class LiveConfig:
         self.file = file
         self._flags = flags
         self._loaded: Loaded = load(file, flags)
-        self._at_start = self._loaded.settings
         self._last_content = self._content()
         self.apply: Callable[[Settings], None] = lambda _: None
         self.loaded_at = time.time() if file else None
@@ -69,7 +69,6 @@ class LiveConfig:
     def reload(self) -> Reload:
         """Read the file again; raises `ConfigError` and changes nothing if it is wrong."""
         self._last_content = self._content()
-        before = by_key(self.settings)
         try:
             loaded = load(self.file, self._flags, self.settings)
         except ConfigError as error:
@@ -77,21 +76,28 @@ class LiveConfig:
             log.error("config_reload_failed", error=str(error))
             raise
         self.error = None
-        self.loaded_at = time.time()
-        self._loaded = loaded
-        after, at_start = by_key(loaded.settings), by_key(self._at_start)
-        changed = {
-            key: (before[key], value) for key, value in after.items() if key in RELOADABLE and before[key] != value
-        }
-        needs_restart = sorted(key for key, value in after.items() if key not in RELOADABLE and at_start[key] != value)
-        self.apply(loaded.settings)
+        self.loaded_at = time.time() if self.file else None
+        before, wanted = by_key(self.settings, mode="python"), by_key(loaded.settings, mode="python")
+        changed = sorted(key for key in RELOADABLE if before[key] != wanted[key])
+        needs_restart = sorted(key for key in wanted if key not in RELOADABLE and before[key] != wanted[key])
+        self._put_in_force(loaded)
         if changed or needs_restart:
-            log.info(
-                "config_reloaded",
-                changed={key: {"old": old, "new": new} for key, (old, new) in changed.items()},
-                needs_restart=needs_restart,
-            )
-        return Reload(sorted(changed), needs_restart)
+            values = {key: {"old": before[key], "new": wanted[key]} for key in changed}
+            log.info("config_reloaded", changed=values, needs_restart=needs_restart)
+        return Reload(changed, needs_restart)
+
+    def _put_in_force(self, loaded: Loaded) -> None:
+        """Take over what can change while the server runs; the rest stays as it was at the start."""
+        current, wanted = self.settings.scheduler, loaded.settings.scheduler
+        fixed = {
+            name: getattr(current, name)
+            for name, info in SchedulerSettings.model_fields.items()
+            if f"scheduler.{info.serialization_alias or to_camel(name)}" not in RELOADABLE
+        }
+        settings = self.settings.model_copy(update={"scheduler": wanted.model_copy(update=fixed)})
+        taken = {key: source for key, source in loaded.sources.items() if key in RELOADABLE}
+        self._loaded = Loaded(settings, {**self.sources, **taken})
+        self.apply(settings)
 
     async def watch(self) -> None:
         """Reload whenever the file has changed, looking every `watcherIntervalSec`."""

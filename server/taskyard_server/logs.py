@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import structlog
@@ -61,9 +62,14 @@ class Throttle:
         if self._seen <= MOST_A_SECOND:
             return True
         if not self._counts:
-            asyncio.get_running_loop().call_later(1, self.flush)
+            asyncio.get_running_loop().call_later(1, partial(self._flush_if_still, second))
         self._counts[kind] += 1
         return False
+
+    def _flush_if_still(self, second: int) -> None:
+        """Nothing came after that second which would have told its counts."""
+        if self._second == second:
+            self.flush()
 
     def flush(self) -> None:
         """Log what was counted."""
@@ -81,12 +87,12 @@ class TransitionLog:
     def __call__(self, namespace: str, happened: Sequence[Transition]) -> None:
         """Log what happened in one turn."""
         for _, task, state in happened:
-            if self._throttle.admits(state.value):
+            if self._throttle.admits(state):
                 fields = {"error": task.error} if task.error and task.state is state else {}
                 if task.options.traceparent:
                     fields["trace_id"] = task.options.traceparent.split("-")[1]
                 log.info(
-                    f"task_{state.value}",
+                    f"task_{state}",
                     task_id=task.id,
                     agent_id=task.agent_id,
                     action=task.action,

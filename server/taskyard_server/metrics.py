@@ -21,6 +21,7 @@ from .core.stats import Totals
 from .core.task import TERMINAL, TaskState
 from .webhooks import WebhookCounts
 
+ASSIGNED: Final = TaskState.ASSIGNED
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
@@ -63,8 +64,9 @@ class Metrics(Collector):
         """Measure waits and runs."""
         del namespace
         for at, task, state in happened:
-            if state is TaskState.ASSIGNED:
-                self._queue_wait.observe(at - task.queued_at)
+            if state is ASSIGNED:
+                # A task that was given back in the very turn in which it was handed out has waited anew.
+                self._queue_wait.observe(max(0.0, at - task.queued_at))
             elif state in TERMINAL and task.started_at is not None:
                 self._run_time.observe(at - task.started_at)
 

@@ -5,6 +5,7 @@
 """
 
 import json
+from math import isfinite
 from typing import Final, NoReturn, TypeAlias
 
 from google.protobuf import json_format
@@ -42,9 +43,9 @@ def result_from_body(body: bytes) -> bytes | None:
     try:
         json_format.ParseDict(json.loads(body, parse_constant=_refuse), value)
         packed = value.SerializeToString()
-        if not is_too_deep(value, packed):
+        if not is_too_deep(value, packed) and is_json(value, packed):
             return packed
-    except (ValueError, RecursionError, json_format.ParseError):
+    except (ValueError, OverflowError, RecursionError, json_format.ParseError):
         pass
     return Value(string_value=body.decode(errors="replace")).SerializeToString()
 
@@ -52,9 +53,31 @@ def result_from_body(body: bytes) -> bytes | None:
 def is_too_deep(payload: Struct | Value, packed: bytes) -> bool:
     """Whether a payload nests deeper than `MAX_DEPTH`, so that some reader could not read it back."""
     # Each level begins with the tag of a struct or of a list, so few such bytes mean few levels.
-    if packed.count(b"\x2a") + packed.count(b"\x32") <= MAX_DEPTH:
+    if packed.count(b"\x2a") + packed.count(b"\x32") < MAX_DEPTH:
         return False
     return _depth(payload) > MAX_DEPTH
+
+
+def is_json(payload: Struct | Value, packed: bytes) -> bool:
+    """Whether every number of a payload is finite: JSON knows no others."""
+    # The last byte of an infinity or NaN is one of these two, and they are rare elsewhere.
+    return (b"\x7f" not in packed and b"\xff" not in packed) or _all_finite(payload)
+
+
+def _all_finite(payload: Struct | ListValue | Value) -> bool:
+    if isinstance(payload, Struct):
+        return all(_all_finite(value) for value in payload.fields.values())
+    if isinstance(payload, ListValue):
+        return all(_all_finite(value) for value in payload.values)
+    match payload.WhichOneof("kind"):
+        case "number_value":
+            return isfinite(payload.number_value)
+        case "struct_value":
+            return _all_finite(payload.struct_value)
+        case "list_value":
+            return _all_finite(payload.list_value)
+        case _:
+            return True
 
 
 def _depth(payload: Struct | ListValue | Value) -> int:

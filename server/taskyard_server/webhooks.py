@@ -5,6 +5,7 @@ is checked after it was resolved and that very address is dialled, so that no na
 """
 
 import asyncio
+import contextlib
 import ipaddress
 import json
 import socket
@@ -28,6 +29,7 @@ log = structlog.get_logger(__name__)
 TOLD: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED})
 TRIES: Final = 3
 BACKOFF_SECS: Final = (0.5, 2.0)
+GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
 NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
@@ -64,6 +66,7 @@ class Webhooks:
         secret = settings.secret.get_secret_value() if settings.secret else None
         self._signer = Webhook(secret) if secret else None
         self._pending: asyncio.Queue[Delivery] = asyncio.Queue(settings.max_pending)
+        self._under_way = 0
         self._http = httpcore.AsyncConnectionPool(
             network_backend=GuardedBackend(settings.allow_private), max_connections=settings.workers
         )
@@ -92,19 +95,21 @@ class Webhooks:
             async with asyncio.timeout(secs):
                 await self._pending.join()
         except TimeoutError:
-            left = self._pending.qsize()
+            left = self._pending.qsize() + self._under_way
             self.counts.dropped += left
             log.warning("webhooks_undelivered", pending=left)
 
     async def _work(self) -> None:
         while True:
             delivery = await self._pending.get()
+            self._under_way += 1
             try:
                 await self._deliver(delivery)
             except Exception:
                 self.counts.failed += 1
                 log.exception("webhook_error", task_id=delivery.task_id)
             finally:
+                self._under_way -= 1
                 self._pending.task_done()
 
     async def _deliver(self, delivery: Delivery) -> None:
@@ -173,7 +178,10 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         usable = [address for address in addresses if self._allow_private or is_public(address)]
         if not usable:
             raise AddressRefused(f"{host} is not a public address")
-        return await self._backend.connect_tcp(usable[0], port, timeout, local_address, socket_options)
+        for address in usable[:-1]:
+            with contextlib.suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
+                return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)
+        return await self._backend.connect_tcp(usable[-1], port, timeout, local_address, socket_options)
 
     async def sleep(self, seconds: float) -> None:
         """Part of httpcore's interface."""
@@ -189,4 +197,6 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None:
             return inner.is_global and not inner.is_multicast
+        if ip not in GLOBAL_UNICAST:
+            return False
     return ip.is_global and not ip.is_multicast

@@ -20,7 +20,7 @@ STOPPED_SECS = 8
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_lets_a_running_task_finish_and_ends_the_process_with_0(up, number):
     server = await up()
-    await server.submit_running(400)
+    await server.submit_running(600)
     server.signal(number)
     (draining,) = await server.logged("draining")
     assert draining["inflight"] == 1
@@ -71,7 +71,7 @@ async def test_while_it_drains_new_submits_are_refused_as_unavailable(up):
 
 async def test_what_is_queued_is_not_started_any_more_and_ends_as_cancelled(up):
     server = await up({"scheduler": {"workerCount": 1}})
-    running = await server.submit_running(400)
+    running = await server.submit_running(600)
     queued = [await server.submit() for _ in range(2)]
     server.signal(signal.SIGTERM)
     assert await server.exited() == 0
@@ -98,7 +98,7 @@ async def test_what_still_runs_after_the_grace_period_is_paused(up):
 
 async def test_a_task_that_ends_while_it_drains_is_still_posted(up, hook):
     server = await up(ALLOW_PRIVATE)
-    task_id = await server.submit_running(400, callback_url=hook.url)
+    task_id = await server.submit_running(600, callback_url=hook.url)
     server.signal(signal.SIGTERM)
     assert await server.exited() == 0
     assert server.events("draining", "task_done", "stopped") == ["draining", "task_done", "stopped"]
@@ -109,7 +109,7 @@ async def test_a_task_that_ends_while_it_drains_is_still_posted(up, hook):
 
 async def test_tasks_that_end_with_the_server_are_posted_before_it_stops(up, hook):
     server = await up({"scheduler": {"workerCount": 1}, **ALLOW_PRIVATE})
-    await server.submit_running(400)
+    await server.submit_running(600)
     queued = [await server.submit(callback_url=hook.url) for _ in range(2)]
     server.signal(signal.SIGTERM)
     assert await server.exited() == 0
@@ -171,7 +171,7 @@ async def test_a_caller_that_waits_for_a_task_gets_its_answer_when_the_server_st
 
 async def test_a_drain_call_answers_at_once_and_ends_the_process_when_what_runs_has_ended(up):
     server = await up()
-    await server.submit_running(400)
+    await server.submit_running(600)
     before = time.time()
     answer = await server.admin.DrainServer(admin_pb2.DrainServerRequest(grace_period_secs=60))
     assert (answer.draining, answer.inflight) == (True, 1)

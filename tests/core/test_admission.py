@@ -223,6 +223,17 @@ def test_of_refused_tasks_the_newest_max_queue_size_are_kept(make_yard):
     assert sorted(yard.scheduler.stats().agents) == ["agent-7", "agent-8", "agent-9", "ann"]
 
 
+@pytest.mark.xfail(reason="bug: Lifecycle.reject pushes out one refused task at a time, also where many are too many")
+def test_of_refused_tasks_the_newest_max_queue_size_are_kept_also_after_that_was_lowered(make_yard):
+    yard = make_yard(max_queue_size=10)
+    for _ in range(10):
+        yard.submit()
+    rejected = [refused(yard).task for _ in range(10)]
+    yard.reconfigure(max_queue_size=3)
+    rejected.append(refused(yard).task)
+    assert yard.tasks()[10:] == rejected[-3:]
+
+
 def test_refused_tasks_push_out_no_results(make_yard):
     yard = make_yard(max_queue_size=1)
     yard.register()
@@ -260,6 +271,15 @@ def test_the_tasks_of_a_batch_are_admitted_one_by_one_in_order(make_yard):
     tasks = [first, second, third.task, fourth.task]
     assert list(admitted.batch.tasks.values()) == tasks == yard.tasks()[1:]
     assert {task.options.batch_id for task in tasks} == {admitted.batch.id}
+
+
+def test_the_tasks_of_a_batch_are_what_was_asked_for(yard):
+    options = TaskOptions("https://example.com/hook", "red", frozenset({"gpu"}), (("team", "a"),), traceparent="00-1")
+    admitted = batch(yard, "ann", tab_id="tab", ref="e14", params=b"{}", priority=-3, options=options)
+    (task,) = admitted.outcomes
+    assert (task.agent_id, task.tab_id, task.ref, task.params, task.priority) == ("ann", "tab", "e14", b"{}", -3)
+    assert task.options == options._replace(batch_id=admitted.batch.id)
+    assert (admitted.batch.agent_id, admitted.batch.created_at) == ("ann", yard.now)
 
 
 def test_a_batch_with_one_bad_deadline_admits_nothing(yard, watch):
@@ -356,6 +376,27 @@ def test_shut_down_cancels_what_waits_and_pauses_what_runs(yard):
     with pytest.raises(Conflict):
         yard.cancel(waiting)
     assert yard.cancel(running).state == "cancelled"
+
+
+def test_a_second_shut_down_changes_nothing(yard, watch):
+    yard.register()
+    for _ in range(2):
+        yard.submit()
+    yard.claim_one()
+    yard.scheduler.shut_down(yard.now)
+    changes = watch(yard.scheduler)
+    yard.scheduler.shut_down(yard.now + 1)
+    assert changes() == []
+
+
+def test_a_paused_task_outlives_its_deadline_and_can_be_cancelled(yard):
+    yard.register()
+    task = yard.submit(deadline=yard.now + 10)
+    yard.claim_one()
+    yard.scheduler.shut_down(yard.now)
+    yard.pass_time(1_000)
+    assert task.state == "paused"
+    assert (yard.cancel(task).state, task.error) == ("cancelled", None)
 
 
 # Lowered and raised limits

@@ -3,7 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import LeaseLost, NotFound
-from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.hosts import HostProfile, HostStatus
 
 
 def test_a_host_is_what_it_was_registered_as(yard):
@@ -111,6 +111,119 @@ def test_a_late_report_counts_as_a_sign_of_life(yard):
     with pytest.raises(LeaseLost):
         yard.complete(lease)
     assert host.last_heartbeat_at == yard.now
+
+
+# What a host says of itself
+
+
+def status(yard, host):
+    limits = yard.scheduler.limits
+    return host.status(yard.now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
+
+
+def online(yard, host):
+    return host.online(yard.now, yard.scheduler.limits.heartbeat_timeout_secs)
+
+
+def test_a_host_is_online_until_the_time_out_after_its_last_sign_of_life(make_yard):
+    yard = make_yard(heartbeat_timeout_secs=60)
+    host = yard.register()
+    yard.now += 60
+    assert online(yard, host)
+    yard.now += 0.001
+    assert not online(yard, host)
+    yard.scheduler.heartbeat(yard.now, "host")
+    assert online(yard, host)
+
+
+def test_a_host_is_dead_once_it_is_silent_for_over_twice_the_time_out(make_yard):
+    yard = make_yard(heartbeat_timeout_secs=60)
+    host = yard.register()
+    yard.now += 120
+    assert status(yard, host) != "dead"
+    yard.now += 0.001
+    assert status(yard, host) == "dead"
+    yard.scheduler.heartbeat(yard.now, "host")
+    assert status(yard, host) != "dead"
+
+
+def test_a_host_without_leases_is_idle_and_one_whose_slots_are_all_taken_is_busy(yard):
+    host = yard.scheduler.register(yard.now, "host", None, HostProfile(), slots=2)
+    for _ in range(2):
+        yard.submit()
+    statuses = [status(yard, host)]
+    for _ in range(2):
+        yard.claim_one()
+        statuses.append(status(yard, host))
+    assert statuses == ["idle", "alive", "busy"]
+
+
+def test_a_host_that_did_not_say_how_many_slots_it_has_is_never_busy_by_itself(yard):
+    host = yard.register()
+    for _ in range(50):
+        yard.submit()
+    yard.claim(count=50)
+    assert (host.slots, status(yard, host)) == (None, "alive")
+
+
+def test_a_host_is_what_it_says_of_itself_unless_it_is_dead(make_yard):
+    yard = make_yard(heartbeat_timeout_secs=60)
+    host = yard.register()
+    yard.scheduler.heartbeat(yard.now, "host", HostStatus.BUSY)
+    assert status(yard, host) == "busy"
+    yard.now += 121
+    assert status(yard, host) == "dead"
+    yard.scheduler.heartbeat(yard.now, "host")
+    assert status(yard, host) == "idle"
+
+
+def test_the_last_figures_of_a_hosts_machine_are_kept_and_never_opened(yard):
+    host = yard.register()
+    yard.scheduler.heartbeat(yard.now, "host", machine=b"\xffcpu")
+    yard.scheduler.heartbeat(yard.now, "host")
+    assert host.machine == b"\xffcpu"
+
+
+# Drain of one host
+
+
+def test_a_draining_host_gets_nothing_new_and_may_finish_what_it_holds(yard):
+    yard.register()
+    yard.register("other")
+    for _ in range(2):
+        yard.submit()
+    lease = yard.claim_one()
+    assert yard.scheduler.drain_host("host").draining
+    assert yard.claim() == []
+    yard.start(lease)
+    yard.renew(lease)
+    assert yard.complete(lease).state == "done"
+    assert len(yard.claim("other")) == 1
+
+
+def test_a_draining_host_that_registers_again_gets_tasks_again(yard):
+    yard.register()
+    yard.submit()
+    yard.scheduler.drain_host("host")
+    assert not yard.register().draining
+    assert len(yard.claim()) == 1
+
+
+def test_draining_a_host_that_is_not_registered_is_not_found(yard):
+    with pytest.raises(NotFound, match="runtime host not found"):
+        yard.scheduler.drain_host("stranger")
+
+
+def test_no_limit_is_said_to_hold_up_a_draining_host(make_yard):
+    yard = make_yard(max_inflight=1)
+    yard.register()
+    for _ in range(2):
+        yard.submit()
+    yard.claim(count=2)
+    assert yard.scheduler.stats().limited_by == "maxInflight"
+    yard.scheduler.drain_host("host")
+    yard.claim(count=2)
+    assert yard.scheduler.stats().limited_by is None
 
 
 # The tab executor, a host in the server's process

@@ -14,13 +14,14 @@ def reports(yard):
     return {
         "start": lambda host, task, token: scheduler.start(yard.now, host, task, token),
         "renew": lambda host, task, token: scheduler.renew(yard.now, host, task, token),
+        "progress": lambda host, task, token: scheduler.progress(yard.now, host, task, token, b"late"),
         "complete": lambda host, task, token: scheduler.complete(yard.now, host, task, token, b"late"),
         "fail": lambda host, task, token: scheduler.fail(yard.now, host, task, token, "late"),
         "release": lambda host, task, token: scheduler.release(yard.now, host, task, token),
     }
 
 
-EVERY_REPORT = pytest.mark.parametrize("report", ["start", "renew", "complete", "fail", "release"])
+EVERY_REPORT = pytest.mark.parametrize("report", ["start", "renew", "progress", "complete", "fail", "release"])
 
 
 def leased(yard, lease_secs=None):
@@ -180,6 +181,16 @@ def test_an_end_of_a_task_ends_its_lease(yard):
     assert task.state == "done"
 
 
+def test_progress_is_kept_as_it_came_and_counts_as_a_start(yard):
+    lease = leased(yard)
+    yard.now += 2
+    task = yard.scheduler.progress(yard.now, "host", lease.task.id, lease.token, b"\xffhalf")
+    assert (task.state, task.started_at, task.progress) == ("running", yard.now, b"\xffhalf")
+    yard.now += 2
+    yard.scheduler.progress(yard.now, "host", lease.task.id, lease.token, b"done")
+    assert (task.state, task.started_at, task.progress) == ("running", yard.now - 2, b"done")
+
+
 # Fencing
 
 
@@ -275,7 +286,7 @@ def test_every_late_report_is_counted(yard):
     for report in reports(yard).values():
         with pytest.raises(LeaseLost):
             report("host", lease.task.id, lease.token)
-    assert yard.scheduler.stats().counters.late_reports == 5
+    assert yard.scheduler.stats().counters.late_reports == 6
 
 
 @EVERY_REPORT
@@ -441,3 +452,59 @@ def test_a_renewal_is_no_start(yard):
     yard.renew(lease)
     assert lease.task.state == "assigned"
     assert yard.happened() == []
+
+
+# A claim for one project
+
+
+def test_a_claim_may_ask_for_one_project(yard):
+    yard.register()
+    yard.submit()
+    yard.submit(project="blue")
+    red = yard.submit(project="red")
+    (lease,) = yard.scheduler.claim(yard.now, "host", 5, project="red")
+    assert lease.task is red
+    assert len(yard.claim(count=5)) == 2
+
+
+def test_a_host_of_a_project_may_ask_for_its_own_and_no_other(yard, watch):
+    yard.register(project="red")
+    yard.submit(project="red")
+    yard.submit(project="blue")
+    changes = watch(yard.scheduler)
+    with pytest.raises(BadRequest, match="project"):
+        yard.scheduler.claim(yard.now, "host", project="blue")
+    assert changes() == []
+    assert len(yard.scheduler.claim(yard.now, "host", 5, project="red")) == 1
+
+
+# The list of leases
+
+
+def test_live_leases_are_listed_in_the_order_in_which_they_were_granted(yard):
+    yard.register("one")
+    yard.register("two")
+    for _ in range(6):
+        yard.submit()
+    leases = [yard.claim_one(("one", "two")[number % 2]) for number in range(6)]
+    listed = yard.scheduler.leases_after(0)
+    assert listed == leases
+    assert yard.scheduler.leases_after(0, "two") == leases[1::2]
+    assert yard.scheduler.leases_after(listed[2].number) == leases[3:]
+    assert yard.scheduler.leases_after(listed[2].number, "one") == leases[4:5]
+
+
+def test_a_lease_that_has_ended_is_not_listed_and_a_new_one_of_its_task_is_the_last(yard):
+    yard.register()
+    for _ in range(3):
+        yard.submit()
+    first, second, third = yard.claim(count=3)
+    yard.complete(second)
+    yard.release(first)
+    again = yard.claim_one()
+    assert yard.scheduler.leases_after(0) == [third, again]
+
+
+def test_the_leases_of_a_host_that_is_not_registered_are_not_found(yard):
+    with pytest.raises(NotFound, match="runtime host not found"):
+        yard.scheduler.leases_after(0, "stranger")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from taskyard_server.core.errors import BadRequest, Conflict, LeaseLost, NotFound, QueueFull
-from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.hosts import HostProfile, HostStatus
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.port import TaskFilter
 
@@ -177,6 +177,7 @@ async def test_a_lease_outside_of_one_second_to_an_hour_is_a_bad_request(engine,
 REPORTS = {
     "start": lambda engine, host, task_id, token: engine.start(NS, host, task_id, token),
     "renew": lambda engine, host, task_id, token: engine.renew(NS, host, task_id, token),
+    "progress": lambda engine, host, task_id, token: engine.progress(NS, host, task_id, token, b"late"),
     "complete": lambda engine, host, task_id, token: engine.complete(NS, host, task_id, token, b"late"),
     "fail": lambda engine, host, task_id, token: engine.fail(NS, host, task_id, token, "late"),
     "release": lambda engine, host, task_id, token: engine.release(NS, host, task_id, token),
@@ -207,6 +208,60 @@ async def test_a_report_of_a_host_that_is_not_registered_is_not_found(engine, ho
     lease = await lease_of(engine, host)
     with pytest.raises(NotFound, match="runtime host not found"):
         await REPORTS[report](engine, "stranger", lease.task.id, lease.token)
+
+
+async def test_progress_is_kept_and_counts_as_a_start(engine, host, asked):
+    await engine.submit(NS, asked())
+    lease = await lease_of(engine, host)
+    task = await engine.progress(NS, host, lease.task.id, lease.token, b"half")
+    assert (task.state, task.progress) == ("running", b"half")
+
+
+async def test_a_heartbeat_is_a_sign_of_life_with_what_the_host_says_of_itself(engine, host, clock):
+    clock.now += 10
+    beating = await engine.heartbeat(NS, host, HostStatus.BUSY, b"cpu")
+    assert (beating.last_heartbeat_at, beating.own_word, beating.machine) == (clock.now, "busy", b"cpu")
+
+
+async def test_a_draining_host_gets_nothing_new(engine, host, asked):
+    await engine.submit(NS, asked())
+    assert (await engine.drain_host(NS, host)).draining
+    assert await engine.claim(NS, host) == []
+
+
+async def test_heartbeats_and_drains_of_a_host_that_is_not_registered_are_not_found(engine, asked):
+    await engine.submit(NS, asked())
+    for call in (engine.heartbeat, engine.drain_host):
+        with pytest.raises(NotFound, match="runtime host not found"):
+            await call(NS, "stranger")
+
+
+async def test_a_claim_may_ask_for_one_project(engine, host, asked):
+    for project in (None, "blue", "red"):
+        await engine.submit(NS, asked(project=project))
+    (lease,) = await engine.claim(NS, host, 5, project="red")
+    assert lease.task.options.project == "red"
+
+
+async def test_hosts_are_listed_in_the_order_in_which_they_first_registered(engine):
+    for name in ("one", "two", "three", "one"):
+        await engine.register(NS, name, None, HostProfile())
+    await engine.register("other", "four", None, HostProfile())
+    hosts = await engine.list_hosts(NS, 0)
+    assert [host.id for host in hosts] == ["one", "two", "three"]
+    assert [host.id for host in await engine.list_hosts(NS, hosts[0].number)] == ["two", "three"]
+
+
+async def test_live_leases_are_listed_in_the_order_in_which_they_were_granted(engine, host, asked):
+    await engine.register(NS, "other", None, HostProfile())
+    for _ in range(3):
+        await engine.submit(NS, asked())
+    leases = [await lease_of(engine, name) for name in (host, "other", host)]
+    assert await engine.list_leases(NS, 0) == leases
+    assert await engine.list_leases(NS, leases[0].number) == leases[1:]
+    assert await engine.list_leases(NS, 0, "other") == leases[1:2]
+    with pytest.raises(NotFound, match="runtime host not found"):
+        await engine.list_leases(NS, 0, "stranger")
 
 
 async def test_claims_and_deregistering_of_a_host_that_is_not_registered_are_not_found(engine, asked):
@@ -327,6 +382,7 @@ async def read(engine, namespace):
     assert (stats.queued, stats.counters.submitted, stats.agents) == (0, 0, {})
     page = await engine.list_tasks(namespace, TaskFilter(), 0, 10)
     assert (page.tasks, page.next_after) == ([], None)
+    assert await engine.list_hosts(namespace, 0) == await engine.list_leases(namespace, 0) == []
     for look in (engine.get, engine.get_batch):
         with pytest.raises(NotFound):
             await look(namespace, "anything")
@@ -345,6 +401,8 @@ async def test_commands_about_what_is_not_there_create_no_namespace(engine):
         engine.cancel("made up", "tsk_1"),
         engine.cancel_batch("made up", "bat_1"),
         engine.deregister("made up", "host"),
+        engine.heartbeat("made up", "host"),
+        engine.drain_host("made up", "host"),
         engine.claim("made up", "host", wait_secs=10),
         *(report(engine, "host", "tsk_1", 1) for report in REPORTS.values()),
     ]

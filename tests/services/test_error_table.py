@@ -7,7 +7,7 @@ import pytest
 from google.rpc import code_pb2
 
 from taskyard_server.core import errors
-from taskyard_server.core.errors import BadRequest, NotFound, Refusal, Unavailable
+from taskyard_server.core.errors import BadRequest, NotFound, QueueFull, Refusal, Unavailable
 
 ERROR_TABLE = [
     ("bad_request", grpc.StatusCode.INVALID_ARGUMENT, 400),
@@ -120,9 +120,21 @@ async def test_a_message_over_2_kib_is_cut(told, by_rest):
     assert seen.rest_body["error"].endswith("x ...")
 
 
-async def test_a_message_just_within_2_kib_is_kept(told, by_rest):
-    message = "x" * (2048 - len('{"code":"bad_request","error":""}'))
-    assert (await told(BadRequest(message), by_rest)).rest_body["error"] == message
+async def test_a_message_of_640_bytes_is_kept(told, by_rest):
+    seen = await told(BadRequest("x" * 640), by_rest)
+    assert seen.rest_body["error"] == seen.message == "x" * 640
+
+
+async def test_a_longer_message_is_cut_for_grpc_too(told):
+    seen = await told(BadRequest("x" * 20_000))
+    assert seen.status is grpc.StatusCode.INVALID_ARGUMENT
+    assert seen.message == "x" * 640 + " ..."
+
+
+async def test_what_is_cut_keeps_whether_and_when_to_retry(told, by_rest):
+    refusal = QueueFull("rejected: global queue full", {"agentId": "é" * 1024, "queued": 7}, None)
+    body = (await told(refusal, by_rest)).rest_body
+    assert (body["code"], body["retryable"], body["details"]["queued"]) == ("queue_full", True, 7)
 
 
 async def test_what_is_not_ascii_is_escaped(told, by_rest):

@@ -64,6 +64,11 @@ def figures_agree(core: Scheduler, model: Model) -> None:
         same(f"load of {name}", (its.queued, its.inflight), (model.queued(name), len(model.flying(name))))
     dispatched = model.counts["dispatched"]
     same("average latency", stats.avg_dispatch_latency_ms, model.latency / dispatched * 1000 if dispatched else 0.0)
+    same("leases", [lease.task.id for lease in core.leases_after(0)], [job.id for job in model.leases()])
+    for host_id in model.hosts:
+        its = model.leases(host_id)
+        found = [lease.number for lease in core.leases_after(its[0].grant if its else 0, host_id)]
+        same(f"later leases of {host_id}", found, [job.grant for job in its[1:]])
     same("order of the ended", [task.id for _, task in core._life.ended._ended], model.ended)
     same("order of the rejected", [task.id for _, task in core._life.rejected._ended], model.rejected)
     totals = Totals()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final, TypeVar
 
@@ -12,7 +13,8 @@ WEIGHTS: Final = {
     "submit": 22,
     "submit batch": 4,
     "claim": 22,
-    "start": 6,
+    "start": 5,
+    "progress": 2,
     "complete": 5,
     "fail": 1.5,
     "release": 1.5,
@@ -24,6 +26,7 @@ WEIGHTS: Final = {
     "batch": 1,
     "register": 2,
     "heartbeat": 2,
+    "drain host": 0.5,
     "deregister": 0.6,
     "reconfigure": 1.5,
     "advance": 3,
@@ -41,8 +44,8 @@ LIMITS: Final = {
     "max_per_agent_inflight": [1, 2, 4, 4, 10, 10],
     "result_ttl_secs": [0.5, 4.0, 15.0, 60.0],
     "max_retained_tasks": [1, 10, 25, 25, 50],
-    "default_deadline_secs": [0.75, 6.0, 20.0, 60.0, 60.0],
-    "lease_secs": [1.0, 3.5, 12.0, 60.0],
+    "default_deadline_secs": [1.0, 6.0, 20.0, 60.0, 60.0],
+    "lease_secs": [1.0, 6.0, 20.0, 60.0],
     "max_deliveries": [1, 2, 3, 5],
     "heartbeat_timeout_secs": [0.5, 4.0, 60.0],
 }
@@ -78,6 +81,7 @@ class Chances:
         self._agents = self.one_of([1, 2, 4, 8, 8, 150])
         self._actions = self.one_of([1, 2, 2, 150])
         self._whole = self.under(0.7)
+        self._keyed: list[Wish] = []
         weights = {name: weight * self.one_of([0.4, 1, 1, 2]) for name, weight in WEIGHTS.items()}
         weights["flood"] = float(self.floods)
         self._weights = list(weights.values())
@@ -124,7 +128,11 @@ class Chances:
         return f"agent-{self.below(self._agents)}"
 
     def wish(self, now: float, agent: str | None = None) -> Wish:
-        """A task; about one in twenty has a deadline that is not in the future."""
+        """A task; some have a deadline that is not in the future, some repeat the key of an earlier one."""
+        if self._keyed and self.under(0.06):
+            wish = self.one_of(self._keyed[-20:])
+            wish = wish if self.under(0.7) else replace(wish, priority=wish.priority + 1)
+            return wish if agent is None else replace(wish, agent=agent)
         chance, deadline = self.part(), None
         if chance < 0.05:
             deadline = now - self.one_of([0.0, 0.125, 5.0])
@@ -132,7 +140,7 @@ class Chances:
             deadline = now + self.secs(self.one_of([0.5, 3.0, 10.0]))
         elif chance < 0.47:
             deadline = now + 3600
-        return Wish(
+        wish = Wish(
             agent or self.agent(),
             f"action-{self.below(self._actions)}",
             tab=self.one_of([None, "tab"]),
@@ -140,7 +148,11 @@ class Chances:
             deadline=deadline,
             project=self.one_of([None, None, None, "red", "blue"]),
             requires=self.one_of(REQUIRED),
+            key=self.one_of([None, None, None, f"key-{self.below(50)}"]),
         )
+        if wish.key is not None:
+            self._keyed.append(wish)
+        return wish
 
     def wishes(self, now: float) -> list[Wish]:
         """The tasks of one batch; in most batches none has a deadline that is not in the future."""

@@ -41,6 +41,8 @@ def recount(core: Scheduler) -> None:
     _kept("ended", core._life.ended, [task for task in tasks if task.state in ENDED and task.state != "rejected"])
     _kept("rejected", core._life.rejected, [task for task in tasks if task.state == "rejected"])
     _batches(core, tasks)
+    keyed = [((task.agent.id, task.options.key.key), task.id) for task in tasks if _has_key(task)]
+    same("keys", sorted((key, task.id) for key, task in core._life.keys.items()), sorted(keyed))
     same("count of queued", core._life.queued, sum(task.state == "queued" for task in tasks))
     same("count in flight", core._life.inflight, sum(task.state in FLYING for task in tasks))
 
@@ -55,6 +57,10 @@ def bounded(core: Scheduler, task: Task, kinds_before: Collection[Hashable], *, 
         same(f"{len(buckets)} buckets, {waiting} in use", len(buckets) <= 2 * waiting + FEW + 1, True)
     if new_agent:
         same(f"{bucket.lanes} lanes, {bucket.waiting} in use", bucket.lanes <= 2 * bucket.waiting + FEW, True)
+
+
+def _has_key(task: Task) -> bool:
+    return task.options.key is not None and task.state != "rejected"
 
 
 def _ids(tasks: Iterable[Task]) -> list[str]:

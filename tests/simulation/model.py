@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import floor
 from typing import Final, NoReturn
 
@@ -59,6 +59,7 @@ class Wish:
     deadline: float | None = None
     project: str | None = None
     requires: frozenset[str] = frozenset()
+    key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Machine:
 
 @dataclass(slots=True)
 class Job:
-    """One task. `order` is the order of submission, `host` is the holder of its lease."""
+    """One task. `order` is the order of submission, `host` holds its lease, which is the `grant`-th of all."""
 
     id: str
     order: int
@@ -87,6 +88,7 @@ class Job:
     token: int = 0
     deliveries: int = 0
     host: str | None = None
+    grant: int = 0
     claimed_at: float = 0.0
     lease_secs: float = 0.0
     lease_until: float = 0.0
@@ -94,6 +96,7 @@ class Job:
     started_at: float | None = None
     completed_at: float | None = None
     result: bytes | None = None
+    progress: bytes | None = None
     error: str | None = None
 
     def latency_ms(self) -> int | None:
@@ -121,6 +124,7 @@ class Host:
     display_name: str
     registered_at: float
     heard_at: float
+    draining: bool = False
 
 
 def tick_of(at: float) -> int:
@@ -168,7 +172,12 @@ class Model:
     # What agents ask for
 
     def submit(self, now: float, wish: Wish, task_id: str, batch: str | None = None) -> Job:
-        """Admission; a refused task is kept under the same id."""
+        """Admission; a refused task is kept under the same id. A repeat is answered with the first task."""
+        first = self._first_under(wish)
+        if first is not None:
+            if first.wish != wish:
+                raise Refused("already_exists")
+            return first
         self._check(now, wish)
         agent = self.agents.setdefault(wish.agent, Agent(self._number()))
         deadline = now + self.limits["default_deadline_secs"] if wish.deadline is None else wish.deadline
@@ -187,7 +196,8 @@ class Model:
     def submit_batch(self, now: float, wishes: Sequence[Wish], ids: Sequence[str], batch: str) -> list[Job | Refused]:
         """One by one; nothing at all where one of them could never be accepted."""
         for wish in wishes:
-            self._check(now, wish)
+            if self._first_under(wish) is None:
+                self._check(now, wish)
         outcomes: list[Job | Refused] = []
         for wish, task_id in zip(wishes, ids, strict=True):
             try:
@@ -246,11 +256,27 @@ class Model:
         del self.hosts[host_id]
         self.held_up.pop(host_id, None)
 
-    def claim(self, now: float, host_id: str, count: int, lease_secs: float | None) -> list[tuple[str, int, float]]:
+    def drain_host(self, host_id: str) -> Host:
+        """It gets nothing new, until it registers again."""
+        if host_id not in self.hosts:
+            raise Refused("not_found", "runtime host not found")
+        self.hosts[host_id].draining = True
+        return self.hosts[host_id]
+
+    def claim(
+        self, now: float, host_id: str, count: int, lease_secs: float | None, project: str | None
+    ) -> list[tuple[str, int, float]]:
         """For each task that the host gets: its id, the fencing token, and when the lease ends."""
-        machine = self._as_it_is(now, self.heartbeat(now, host_id).machine)
+        host = self.heartbeat(now, host_id)
+        machine = self._as_it_is(now, host.machine)
         secs = _lease_length(lease_secs, self.limits["lease_secs"])
+        if project is not None:
+            if machine.project not in (None, project):
+                raise Refused("bad_request")
+            machine = replace(machine, project=project)
         got: list[tuple[str, int, float]] = []
+        if host.draining:
+            count = 0
         while len(got) < count and not self.draining and len(self.flying()) < self.limits["max_inflight"]:
             job = self._next_for(machine)
             if job is None:
@@ -265,6 +291,7 @@ class Model:
             job.host, job.claimed_at = host_id, now
             job.lease_secs, job.lease_until = secs, now + secs
             self.counts["dispatched"] += 1
+            job.grant = self.counts["dispatched"]
             self.latency += now - job.queued_at
             got.append((job.id, job.token, job.lease_until))
         self.held_up.pop(host_id, None)
@@ -287,6 +314,13 @@ class Model:
         secs = _lease_length(lease_secs, job.lease_secs)
         job.lease_until = max(job.lease_until, now + secs)
         return (job.id, job.token, job.lease_until)
+
+    def progress(self, now: float, host_id: str, task_id: str, token: int, progress: bytes) -> Job:
+        job = self._leased(now, host_id, task_id, token)
+        if job.state == "assigned":
+            self._begin(now, job)
+        job.progress = progress
+        return job
 
     def complete(self, now: float, host_id: str, task_id: str, token: int, result: bytes | None) -> Job:
         job = self._leased(now, host_id, task_id, token)
@@ -365,6 +399,10 @@ class Model:
     def queued(self, agent: str | None = None) -> int:
         return sum(job.state == "queued" and agent in (None, job.wish.agent) for job in self.tasks.values())
 
+    def leases(self, host_id: str | None = None) -> list[Job]:
+        """The tasks under a lease, in the order of the grants."""
+        return sorted((job for job in self.flying() if host_id in (None, job.host)), key=lambda job: job.grant)
+
     def limited_by(self) -> str | None:
         """The limit that keeps a host from tasks that wait, if it got less than it asked for when it last claimed."""
         keys = [self._limit_that_binds(machine) for machine in self.held_up.values()]
@@ -383,6 +421,15 @@ class Model:
         return any(now - host.heard_at <= timeout for host in self.hosts.values() if not host.machine.built_in)
 
     # The rules
+
+    def _first_under(self, wish: Wish) -> Job | None:
+        """The retained task that the agent submitted under this key; a rejection consumed none."""
+        if wish.key is None:
+            return None
+        for job in self.tasks.values():
+            if job.state != "rejected" and (job.wish.agent, job.wish.key) == (wish.agent, wish.key):
+                return job
+        return None
 
     def _check(self, now: float, wish: Wish) -> None:
         if self.draining:

@@ -11,7 +11,7 @@ from taskyard_server.core.hosts import Host as CoreHost
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.stats import Counters
-from taskyard_server.core.task import Submission, Task, TaskOptions
+from taskyard_server.core.task import IdempotencyKey, Submission, Task, TaskOptions
 
 from .model import FLYING, Host, Job, Machine, Refused, Wish
 
@@ -24,8 +24,10 @@ FIELDS: Final = (
     "state",
     "error",
     "result",
+    "progress",
     "token",
     "host",
+    "grant",
     "claimed_at",
     "lease length",
     "expires_at",
@@ -39,6 +41,8 @@ FIELDS: Final = (
     "position",
 )
 
+NO_LEASE: Final = (None,) * 5
+
 
 def of_task(task: Task) -> tuple[object, ...]:
     """All that the core knows of a task, as `FIELDS`."""
@@ -48,8 +52,9 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.state,
         task.error,
         task.result,
+        task.progress,
         task.token,
-        *((None,) * 4 if lease is None else (lease.host.id, lease.claimed_at, lease.secs, lease.expires_at)),
+        *(NO_LEASE if lease is None else (lease.host.id, lease.number, lease.claimed_at, lease.secs, lease.expires_at)),
         task.deliveries,
         task.created_at,
         task.queued_at,
@@ -69,8 +74,9 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.state,
         job.error,
         job.result,
+        job.progress,
         job.token,
-        *((job.host, job.claimed_at, job.lease_secs, job.lease_until) if held else (None,) * 4),
+        *((job.host, job.grant, job.claimed_at, job.lease_secs, job.lease_until) if held else NO_LEASE),
         job.deliveries,
         job.created_at,
         job.queued_at,
@@ -96,14 +102,13 @@ def plain(answer: Any) -> Any:
         case BatchSubmission():
             return plain(answer.outcomes)
         case Refusal() | Refused():
-            return (answer.code, answer.message, answer.details)
+            return (answer.code, answer.message, answer.details) if answer.code == "queue_full" else answer.code
         case CoreHost():
-            heard_at = answer.last_heartbeat_at
-            return (answer.id, answer.display_name, answer.registered_at, heard_at, answer.built_in, answer.profile)
+            heard_at, flags = answer.last_heartbeat_at, (answer.built_in, answer.draining)
+            return (answer.id, answer.display_name, answer.registered_at, heard_at, flags, answer.profile)
         case Host():
-            machine = answer.machine
-            name, registered_at = answer.display_name, answer.registered_at
-            return (answer.id, name, registered_at, answer.heard_at, machine.built_in, to_profile(machine))
+            profile, flags = to_profile(answer.machine), (answer.machine.built_in, answer.draining)
+            return (answer.id, answer.display_name, answer.registered_at, answer.heard_at, flags, profile)
     return answer
 
 
@@ -114,7 +119,8 @@ def to_profile(machine: Machine) -> HostProfile:
 
 def to_submission(wish: Wish) -> Submission:
     """The core's word for what an agent asks for."""
-    options = TaskOptions(project=wish.project, requires=wish.requires)
+    key = None if wish.key is None else IdempotencyKey(wish.key, repr(wish).encode())
+    options = TaskOptions(project=wish.project, requires=wish.requires, key=key)
     return Submission(
         wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options
     )

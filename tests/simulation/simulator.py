@@ -180,6 +180,7 @@ class Simulation:
         self._submit_one(self._chances.wish(self.now))
 
     def _submit_one(self, wish: Wish) -> None:
+        known = set(self.model.tasks)
         before = [(task.state, task.agent.id) for task in self.core.tasks_after(0)]
         kinds, new_agent = list(self.core._life.ready._buckets), wish.agent not in self.model.agents
         task = self._both(
@@ -188,7 +189,9 @@ class Simulation:
             lambda: self.core.submit(self.now, to_submission(wish)),
             lambda told: self.model.submit(self.now, wish, self._named(told.refusal or told.answer)),
         )
-        if task is not None:
+        if task is not None and task.id in known:
+            self.given["submit", "repeat"] += 1
+        elif task is not None:
             within_limits_for_one_more(self.core.limits, before, wish.agent)
             bounded(self.core, task, kinds, new_agent=new_agent)
             self._places.append((task.seq, self.model.tasks[task.id].order))
@@ -210,7 +213,7 @@ class Simulation:
         if submission is not None:
             self._batch_ids.append(submission.batch.id)
             for outcome in submission.outcomes:
-                self.given["task of a batch", "queue_full" if isinstance(outcome, Refusal) else "ok"] += 1
+                self.given["task of a batch", outcome.code if isinstance(outcome, Refusal) else "ok"] += 1
 
     def _flood(self) -> None:
         """Many tasks of one kind; some are handed out, most are cancelled, and a few more come: all in one step."""
@@ -219,7 +222,7 @@ class Simulation:
         for wish in wishes:
             self._submit_one(wish)
         latest = list(self._task_ids)[-len(wishes) :]
-        self._claim_some(self._some_host_id(), chances.below(20), 30)
+        self._claim_some(self._some_host_id(), chances.below(20), 30, None)
         for task_id in chances.some_of(latest, max(0, len(latest) - chances.one_of([2, 15, 25, 40]))):
             self._cancel_one(task_id)
         for wish in wishes[:3]:
@@ -313,6 +316,15 @@ class Simulation:
             lambda _: self.model.heartbeat(self.now, host_id),
         )
 
+    def _drain_host(self) -> None:
+        host_id = self._some_host_id()
+        self._both(
+            "drain host",
+            (host_id,),
+            lambda: self.core.drain_host(host_id),
+            lambda _: self.model.drain_host(host_id),
+        )
+
     def _deregister(self) -> None:
         host_id = self._some_host_id()
         self._both(
@@ -328,14 +340,16 @@ class Simulation:
         return self._chances.one_of(list(self.model.hosts))
 
     def _claim(self) -> None:
-        self._claim_some(self._some_host_id(), self._chances.one_of([1, 1, 1, 2, 6]), self._chances.lease_secs())
+        chances = self._chances
+        count, project = chances.one_of([1, 1, 1, 2, 6]), "red" if chances.under(0.1) else None
+        self._claim_some(self._some_host_id(), count, chances.lease_secs(), project)
 
-    def _claim_some(self, host_id: str, count: int, secs: float | None) -> None:
+    def _claim_some(self, host_id: str, count: int, secs: float | None, project: str | None) -> None:
         leases = self._both(
             "claim",
-            (host_id, count, secs),
-            lambda: self.core.claim(self.now, host_id, count, secs),
-            lambda _: self.model.claim(self.now, host_id, count, secs),
+            (host_id, count, secs, project),
+            lambda: self.core.claim(self.now, host_id, count, secs, project),
+            lambda _: self.model.claim(self.now, host_id, count, secs, project),
         )
         if leases is not None and len(leases) < count:
             self.given["bound by", self.core.limited_by or "no limit"] += 1
@@ -370,6 +384,9 @@ class Simulation:
 
     def _start(self) -> None:
         self._report("start")
+
+    def _progress(self) -> None:
+        self._report("progress", self._chances.one_of([b"a half", b"all"]))
 
     def _complete(self) -> None:
         self._report("complete", self._chances.one_of([None, b"1", b"{}"]))

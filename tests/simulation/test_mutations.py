@@ -20,7 +20,9 @@ from taskyard_server.core.scheduler import Scheduler
 
 from .simulator import Mismatch, Simulation
 
-SEEDS, STEPS = range(1000, 1010), 500
+SEEDS, STEPS = range(1000, 1020), 500
+"""A breach must be seen within 10,000 steps."""
+
 NEVER = sys.maxsize
 
 Edit = tuple[type, str, str, str]
@@ -109,14 +111,17 @@ def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
 
 
 def test_a_breach_is_reported_with_seed_step_and_the_last_commands(monkeypatch):
+    first, second = (Simulation(1000, recount_every=NEVER) for _ in range(2))
+    first.run(100)
+    second.run(100)
     mutate(monkeypatch, *MUTATIONS["a report needs no valid token"][0])
     with pytest.raises(Mismatch) as caught:
-        run()
+        first.run(5000)
     lines = str(caught.value).splitlines()
-    assert lines[0] == f"seed {caught.value.seed}, step {caught.value.step}: {caught.value.why}"
+    assert lines[0] == f"seed 1000, step {first.steps}: {caught.value.why}"
     assert lines[1] == "last commands:"
-    assert len(lines) == 2 + 20 + 1
-    assert lines[21].startswith(f"  {caught.value.step} at ")
-    again = Simulation(caught.value.seed, recount_every=NEVER)
-    with pytest.raises(Mismatch, match=f"step {caught.value.step}: "):
-        again.run(caught.value.step)
+    assert lines[21].startswith(f"  {first.steps} at ")
+    assert lines[22:] == [f"to see it again: SEED=1000 STEPS={first.steps} pytest tests/simulation/test_simulation.py"]
+    with pytest.raises(Mismatch) as again:
+        second.run(5000)
+    assert str(again.value) == str(caught.value)

@@ -23,30 +23,36 @@ CHUNKS = [[int(SEED)]] if SEED else [list(range(first, first + 8)) for first in 
 SECONDS = 0 if SEED or "STEPS" in os.environ else 120
 """The time limit of a test; 0 is none."""
 
+REPORTS = ("start", "progress", "complete", "fail", "release", "renew")
+
 # Every command, with every way in which it may end, at least so often in one chunk of the default run.
 OFTEN = {
     ("submit", "ok"): 1000,
     ("submit", "queue_full"): 500,
     ("submit", "bad_request"): 50,
     ("submit", "unavailable"): 50,
+    ("submit", "repeat"): 20,
+    ("submit", "already_exists"): 10,
     ("submit batch", "ok"): 300,
     ("submit batch", "bad_request"): 5,
     ("submit batch", "unavailable"): 10,
     ("task of a batch", "ok"): 300,
     ("task of a batch", "queue_full"): 300,
+    ("task of a batch", "already_exists"): 5,
     ("claim", "handed out"): 500,
     ("claim", "ok"): 1000,
     ("claim", "not_found"): 50,
     ("claim", "bad_request"): 50,
-    ("start", "ok"): 200,
+    ("start", "ok"): 150,
     ("start", "conflict"): 50,
+    ("progress", "ok"): 50,
     ("complete", "ok"): 200,
     ("fail", "ok"): 50,
     ("release", "ok"): 50,
     ("renew", "ok"): 100,
     ("renew", "bad_request"): 5,
-    **{(report, "lease_lost"): 20 for report in ("start", "complete", "fail", "release", "renew")},
-    **{(report, "not_found"): 20 for report in ("start", "complete", "fail", "release", "renew")},
+    **{(report, "lease_lost"): 20 for report in REPORTS},
+    **{(report, "not_found"): 20 for report in REPORTS},
     ("cancel", "ok"): 100,
     ("cancel", "conflict"): 100,
     ("cancel", "not_found"): 30,
@@ -63,6 +69,7 @@ OFTEN = {
     ("register", "ok"): 100,
     ("heartbeat", "ok"): 100,
     ("heartbeat", "not_found"): 5,
+    ("drain host", "ok"): 20,
     ("deregister", "ok"): 20,
     ("deregister", "not_found"): 2,
     ("reconfigure", "ok"): 100,

@@ -64,6 +64,7 @@ async def test_the_body_is_the_rest_snapshot_of_the_ended_task(yard, receiver):
         "project": "atlas",
         "requires": ["browser", "gpu"],
         "labels": {"team": "crawl"},
+        "hostId": "host",
         "traceparent": TRACEPARENT,
     }
 
@@ -95,6 +96,7 @@ async def test_what_a_task_does_not_have_is_left_out(yard, receiver):
         "completedAt",
         "createdAt",
         "deadline",
+        "hostId",
         "latencyMs",
         "position",
         "priority",

@@ -32,10 +32,20 @@ app.command()(tasks.stats)
 def main() -> None:
     """The entry point of the `taskyard` script."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except typer.Exit as end:
+        sys.exit(end.exit_code)
     except Failure as error:
-        print(f"taskyard: {error}", file=sys.stderr)
-        sys.exit(1)
+        problem = str(error)
+    except typer.Abort:
+        problem = "aborted"
+    except Exception as error:
+        # A usage error; what else may come is a bug, and its traceback is wanted.
+        if not hasattr(error, "format_message"):
+            raise
+        problem = error.format_message()
+    print(f"taskyard: {problem}", file=sys.stderr)
+    sys.exit(1)
 
 
 if __name__ == "__main__":

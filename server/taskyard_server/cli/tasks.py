@@ -11,6 +11,7 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 from taskyard.v1 import stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard_server.payload import message_to_json
@@ -55,7 +56,7 @@ def submit(
     request = task_pb2.SubmitTaskRequest()
     try:
         json_format.ParseDict({key: value for key, value in fields.items() if value is not None}, request)
-    except json_format.ParseError as error:
+    except (json_format.ParseError, OverflowError, ValueError) as error:
         raise Failure(str(error)) from None
     with _connected(server) as channel:
         answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **_call(namespace))
@@ -74,7 +75,7 @@ def get(
         task = task_pb2_grpc.TaskServiceStub(channel).GetTask(request, **_call(namespace))
     table = Table(show_header=False, box=None)
     for field, value in _as_dict(task).items():
-        table.add_row(f"[bold]{field}[/bold]", value if isinstance(value, str) else json.dumps(value))
+        table.add_row(Text(field, "bold"), _shown(value if isinstance(value, str) else json.dumps(value)))
     _show(task, as_json, table)
 
 
@@ -93,7 +94,8 @@ def list_tasks(
     table = Table(Column("task", no_wrap=True), "agent", "action", "state", "ms", "error", box=None)
     for task in answer.tasks:
         latency = str(task.latency_ms) if task.HasField("latency_ms") else ""
-        table.add_row(task.task_id, task.agent_id, task.action, _word(task.state), latency, task.error)
+        texts = (task.task_id, task.agent_id, task.action, _word(task.state), latency, task.error)
+        table.add_row(*map(_shown, texts))
     if answer.next_page_token:
         table.caption = f"the first {answer.count}; there are more"
     _show(answer, as_json, table)
@@ -125,7 +127,7 @@ def stats(
     metrics, queue = answer.metrics, answer.queue
     for name, agent in sorted(metrics.agents.items()):
         counts = (agent.submitted, agent.completed, agent.failed, agent.cancelled, agent.rejected)
-        table.add_row(name, f"{queue.agent_counts.get(name, 0):.0f}", *(f"{count:.0f}" for count in counts))
+        table.add_row(_shown(name), f"{queue.agent_counts.get(name, 0):.0f}", *(f"{count:.0f}" for count in counts))
     totals = (
         metrics.tasks_submitted,
         metrics.tasks_completed,
@@ -134,7 +136,7 @@ def stats(
         metrics.tasks_rejected,
     )
     table.add_section()
-    table.add_row("[bold]all[/bold]", f"{queue.total_queued:.0f}", *(f"{count:.0f}" for count in totals))
+    table.add_row(Text("all", "bold"), f"{queue.total_queued:.0f}", *(f"{count:.0f}" for count in totals))
     table.caption = f"{queue.total_inflight:.0f} in flight, {metrics.avg_dispatch_latency_ms:.1f} ms to hand-out"
     if queue.limited_by:
         table.caption += f", tasks wait: raise scheduler.{queue.limited_by}"
@@ -156,6 +158,8 @@ def _connected(server: str) -> Iterator[grpc.Channel]:
 
 
 def _call(namespace: str) -> dict[str, Any]:
+    if not (namespace.isascii() and namespace.isprintable()):
+        raise Failure("--namespace: must be letters, digits, dots, dashes or underscores")
     return {"timeout": TIMEOUT_SECS, "metadata": (("taskyard-namespace", namespace),)}
 
 
@@ -167,7 +171,13 @@ def _show(answer: Message, as_json: bool, otherwise: str | Table) -> None:
 
 
 def _as_dict(message: Message) -> dict[str, Any]:
-    return message_to_json(message, zeros=isinstance(message, stats_pb2.GetStatsResponse))
+    shown = message_to_json(message, zeros=isinstance(message, stats_pb2.GetStatsResponse))
+    return {"tasks": [], **shown} if isinstance(message, task_pb2.ListTasksResponse) else shown
+
+
+def _shown(text: str) -> Text:
+    """A text of somebody else: no markup, and nothing that a terminal would obey."""
+    return Text("".join(char if char.isprintable() else "\ufffd" for char in text))
 
 
 def _word(state: int) -> str:
@@ -177,7 +187,7 @@ def _word(state: int) -> str:
 def _object(text: str | None, option: str) -> dict[str, Any] | None:
     try:
         value = json.loads(text) if text is not None else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Failure(f"{option}: {error}") from None
     if value is not None and not isinstance(value, dict):
         raise Failure(f"{option}: must be a JSON object")

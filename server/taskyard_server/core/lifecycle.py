@@ -89,6 +89,7 @@ class Lifecycle:
         self.inflight += 1
         task.deliveries += 1
         task.token += 1
+        task.host_id = None if host.built_in else host.id
         counters = self.counters
         counters.dispatched += 1
         counters.dispatch_latency_secs += now - task.queued_at

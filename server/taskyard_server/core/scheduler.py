@@ -20,6 +20,9 @@ from .limits import MAX_LEASE_SECS, Limits
 from .stats import AgentStats, Stats, Totals
 from .task import IN_FLIGHT, TERMINAL, Submission, Task, TaskState
 
+ASSIGNED, PAUSED = TaskState.ASSIGNED, TaskState.PAUSED
+DONE, FAILED, CANCELLED = TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED
+
 
 class Scheduler:
     """All tasks of one namespace. `entropy` returns 40 random bits for each new id."""
@@ -82,14 +85,14 @@ class Scheduler:
         task = self.get(task_id)
         if task.state in TERMINAL:
             raise Conflict(f"task is already {task.state.value}")
-        self._life.finish(now, task, TaskState.CANCELLED, None, None)
+        self._life.finish(now, task, CANCELLED, None, None)
         return task
 
     def cancel_batch(self, now: float, batch_id: str) -> int:
         """Cancel every task of a batch that has not ended; how many that were. Raises `NotFound`."""
         live = [task for task in self.batch(batch_id).tasks.values() if task.state not in TERMINAL]
         for task in live:
-            self._life.finish(now, task, TaskState.CANCELLED, None, None)
+            self._life.finish(now, task, CANCELLED, None, None)
         return len(live)
 
     def get(self, task_id: str) -> Task:
@@ -189,7 +192,7 @@ class Scheduler:
     def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         """The host has begun. Raises `NotFound`, `LeaseLost`, or `Conflict` if it said so before."""
         task = self._leased(now, host_id, task_id, token).task
-        if task.state is not TaskState.ASSIGNED:
+        if task.state is not ASSIGNED:
             raise Conflict(f"task is already {task.state.value}")
         self._life.begin(now, task)
         return task
@@ -197,7 +200,7 @@ class Scheduler:
     def progress(self, now: float, host_id: str, task_id: str, token: int, progress: bytes) -> Task:
         """How far the host is, in bytes that the core keeps and never opens; counts as a start, too."""
         task = self._leased(now, host_id, task_id, token).task
-        if task.state is TaskState.ASSIGNED:
+        if task.state is ASSIGNED:
             self._life.begin(now, task)
         task.progress = progress
         return task
@@ -218,11 +221,11 @@ class Scheduler:
 
     def complete(self, now: float, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:
         """The task is done. One that was not reported as started counts as started now."""
-        return self._end(now, host_id, task_id, token, TaskState.DONE, result, None)
+        return self._end(now, host_id, task_id, token, DONE, result, None)
 
     def fail(self, now: float, host_id: str, task_id: str, token: int, error: str) -> Task:
         """The task has failed, for the reason that the host gives."""
-        return self._end(now, host_id, task_id, token, TaskState.FAILED, None, error)
+        return self._end(now, host_id, task_id, token, FAILED, None, error)
 
     def release(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         """The host gives the task back unexecuted: it is queued again, and this hand-out does not count."""
@@ -261,8 +264,8 @@ class Scheduler:
         for task in [task for task in self.tasks_after(0) if task.state not in TERMINAL]:
             if task.state in IN_FLIGHT:
                 self._life.pause(now, task)
-            elif task.state is not TaskState.PAUSED:
-                self._life.finish(now, task, TaskState.CANCELLED, None, "scheduler shutdown")
+            elif task.state is not PAUSED:
+                self._life.finish(now, task, CANCELLED, None, "scheduler shutdown")
 
     # Figures
 
@@ -370,7 +373,7 @@ class Scheduler:
         error: str | None,
     ) -> Task:
         task = self._leased(now, host_id, task_id, token).task
-        if task.state is TaskState.ASSIGNED:
+        if task.state is ASSIGNED:
             self._life.begin(now, task)
         self._life.finish(now, task, state, result, error)
         return task

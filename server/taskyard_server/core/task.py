@@ -117,6 +117,7 @@ class Task:
         "deadline",
         "deliveries",
         "error",
+        "host_id",
         "id",
         "lane",
         "lease",
@@ -158,6 +159,7 @@ class Task:
         self.error: str | None = None
         self.position: int | None = None
         self.progress: bytes | None = None
+        self.host_id: str | None = None
         self.lease: Lease | None = None
         self.lane: Lane | None = None
         self.token = 0

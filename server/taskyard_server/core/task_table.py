@@ -23,11 +23,17 @@ class TaskTable:
         self._pages: dict[str, dict[str, Task]] = {}
         self._entropy = entropy
         self._last_seq = 0
+        self._ms = -1
+        self._head = self._tail = ""
 
     def next_id(self, now: float) -> tuple[str, int]:
         """An id that no other task has, and its order of submission."""
+        ms = int(now * 1000)
+        if ms != self._ms:
+            # Within a millisecond the order tells ids apart, so entropy is drawn once for each.
+            self._ms, self._head, self._tail = ms, f"tsk_{ms:012x}", f"{self._entropy():010x}"
         self._last_seq = seq = self._last_seq + 1
-        return f"tsk_{int(now * 1000) << 80 | seq << 40 | self._entropy():032x}", seq
+        return f"{self._head}{seq:010x}{self._tail}", seq
 
     def add(self, task: Task) -> None:
         """Keep a task under an id from `next_id`."""

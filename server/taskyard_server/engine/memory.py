@@ -332,7 +332,11 @@ class MemoryEngine:
                 if yard.ends:
                     self._tell_ends(yard, happened)
                 for listener in self._listeners:
-                    listener(yard.namespace, happened)
+                    try:
+                        listener(yard.namespace, happened)
+                    except Exception:
+                        # A listener's fault must not stop what is due for all the others.
+                        log.exception("listener_failed", namespace=yard.namespace)
             due = scheduler.next_due()
             if due != yard.due:
                 yard.due = due

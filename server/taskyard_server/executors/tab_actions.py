@@ -66,6 +66,7 @@ class TabExecutor:
         self._workers = workers
         self._slot_freed = asyncio.Event()
         self._runs: dict[str, Run] = {}
+        self._works: set[asyncio.Task[None]] = set()
         limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
         self._http = httpx.AsyncClient(limits=limits, trust_env=False)
 
@@ -76,7 +77,7 @@ class TabExecutor:
         renewing = asyncio.create_task(self._renew())
         try:
             while True:
-                free = self._workers - len(self._runs)
+                free = self._workers - len(self._works)
                 if free:
                     await self._claim(free)
                 else:
@@ -87,10 +88,9 @@ class TabExecutor:
         finally:
             unsubscribe()
             renewing.cancel()
-            works = [run.work for run in self._runs.values()]
-            for work in works:
+            for work in self._works:
                 work.cancel()
-            await asyncio.gather(renewing, *works, return_exceptions=True)
+            await asyncio.gather(renewing, *self._works, return_exceptions=True)
             with contextlib.suppress(NotFound):
                 await self._engine.deregister(self._namespace, HOST_ID)
             await self._http.aclose()
@@ -99,12 +99,16 @@ class TabExecutor:
         leases = await self._engine.claim(self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS)
         for lease in leases:
             work = asyncio.create_task(self._execute(lease))
+            self._works.add(work)
             self._runs[lease.task.id] = Run(lease, work)
             work.add_done_callback(partial(self._free, lease.task.id))
 
     def _free(self, task_id: str, work: asyncio.Task[None]) -> None:
-        del work
-        del self._runs[task_id]
+        self._works.discard(work)
+        run = self._runs.get(task_id)
+        # The task may be ours again already, in another run.
+        if run is not None and run.work is work:
+            del self._runs[task_id]
         self._slot_freed.set()
 
     async def _renew(self) -> None:

@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.logs import Throttle
 
-from .errors import MAPPINGS, refusal_of, trailing_metadata
+from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
 
 log = structlog.get_logger(__name__)
 
@@ -134,7 +134,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             log.error("internal_error", method=method, exc_info=error)
         self._log(method, call, begin, refusal.code)
         status = MAPPINGS[refusal.code].grpc
-        await context.abort(status, refusal.message, trailing_metadata(refusal, call.by_rest))
+        await context.abort(status, message_of(refusal), trailing_metadata(refusal, call.by_rest))
 
     def _log(self, method: str, call: Call, begin: float, outcome: str) -> None:
         if self._throttle.admits(f"{method.rpartition('/')[2]} {outcome}"):

@@ -16,6 +16,8 @@ from taskyard_server.core.errors import NotYetSupported, Refusal
 
 DOMAIN: Final = "taskyard"
 MAX_BODY_BYTES: Final = 2048
+MAX_TEXT_BYTES: Final = 640
+"""All metadata of a call together may be 8 KiB, and a text is in there up to three times, each time escaped."""
 RETRY_AFTER_SECS: Final = 1
 
 HTTP_STATUS_KEY: Final = "x-http-status"
@@ -80,15 +82,15 @@ def trailing_metadata(refusal: Refusal, by_rest: bool) -> tuple[tuple[str, str |
 
 def rest_body(refusal: Refusal) -> str:
     """The documented JSON in ASCII, cut to what fits into the metadata of a call."""
-    body: dict[str, object] = {"code": refusal.code, "error": refusal.message}
-    if refusal.retryable:
-        body["retryable"] = True
-    if refusal.details:
-        body["details"] = dict(refusal.details)
-    text = json.dumps(body, separators=(",", ":"))
-    if len(text) > MAX_BODY_BYTES:
-        message = refusal.message.encode("ascii", "replace").decode()[: MAX_BODY_BYTES // 4]
-        text = json.dumps({"code": refusal.code, "error": f"{message} ..."}, separators=(",", ":"))
+    for most in (MAX_TEXT_BYTES, MAX_TEXT_BYTES // 8):
+        body: dict[str, object] = {"code": refusal.code, "error": _cut(refusal.message, most)}
+        if refusal.retryable:
+            body["retryable"] = True
+        if refusal.details:
+            body["details"] = {key: _cut(value, most) for key, value in refusal.details.items()}
+        text = json.dumps(body, separators=(",", ":"))
+        if len(text) <= MAX_BODY_BYTES:
+            break
     return text
 
 
@@ -96,14 +98,25 @@ def _status(refusal: Refusal) -> status_pb2.Status:
     info = error_details_pb2.ErrorInfo(
         reason=refusal.code.upper(),
         domain=DOMAIN,
-        metadata={key: str(value) for key, value in refusal.details.items()},
+        metadata={key: str(_cut(value, MAX_TEXT_BYTES)) for key, value in refusal.details.items()},
     )
-    status = status_pb2.Status(code=MAPPINGS[refusal.code].grpc.value[0], message=refusal.message)
+    status = status_pb2.Status(code=MAPPINGS[refusal.code].grpc.value[0], message=message_of(refusal))
     status.details.append(_packed(info))
     if refusal.retryable:
         delay = duration_pb2.Duration(seconds=RETRY_AFTER_SECS)
         status.details.append(_packed(error_details_pb2.RetryInfo(retry_delay=delay)))
     return status
+
+
+def message_of(refusal: Refusal) -> str:
+    """The message, cut to what fits into the metadata of a call."""
+    return str(_cut(refusal.message, MAX_TEXT_BYTES))
+
+
+def _cut(value: str | float, most: int) -> str | float:
+    if not isinstance(value, str) or len(value.encode(errors="replace")) <= most:
+        return value
+    return value.encode(errors="replace")[:most].decode(errors="ignore") + " ..."
 
 
 def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.RetryInfo) -> any_pb2.Any:

@@ -14,7 +14,7 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
-from .responses import STATES, error_message, page_of, task_message, timestamp
+from .responses import STATES, error_message, task_page, timestamp
 from .rest_shape import ACCEPTED, send_shape
 
 
@@ -65,14 +65,14 @@ class BatchService(BatchServiceServicer):
         after = requests.page_start(request.page_token, filters)
         most = requests.page_size(request.page_size)
         batch = await self._engine.get_batch(current_call().namespace, request.batch_id)
-        tasks, next_after = page_of([task for task in batch.tasks.values() if task.seq > after], most)
+        tasks, next_after = task_page([task for task in batch.tasks.values() if task.seq > after], most)
         answer = pb.GetBatchResponse(
             batch_id=batch.id,
             agent_id=batch.agent_id,
             created_at=timestamp(batch.created_at),
             states={state.value: count for state, count in batch.states().items()},
             ended=batch.ended(),
-            tasks=[task_message(task) for task in tasks],
+            tasks=tasks,
             count=len(tasks),
         )
         if next_after is not None:

@@ -14,7 +14,7 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
-from .responses import MAX_PAGE_BYTES, STATES, task_message, task_size, timestamp
+from .responses import MAX_PAGE_BYTES, STATES, task_message, timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -50,12 +50,13 @@ class LeaseService(LeaseServiceServicer):
             raise BadRequest(f"max_tasks: must be from 1 to {MAX_CLAIM}")
         answer, size = pb.ClaimTasksResponse(), 0
         for lease in await self._claim(request, request.max_tasks):
-            size += task_size(lease.task)
+            task = task_message(lease.task)
+            size += task.ByteSize()
             if size > MAX_PAGE_BYTES and answer.assignments:
                 # What does not fit into the message goes back to its place.
                 await self._engine.release(current_call().namespace, lease.host.id, lease.task.id, lease.token)
             else:
-                answer.assignments.add(lease=lease_message(lease), task=task_message(lease.task))
+                answer.assignments.add(lease=lease_message(lease), task=task)
         return answer
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.RenewLeaseResponse:  # noqa: N802

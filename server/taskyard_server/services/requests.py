@@ -1,6 +1,7 @@
 """Requests into the core's terms. Whatever is wrong raises a refusal that names the field as JSON spells it."""
 
 import binascii
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -18,12 +19,13 @@ from taskyard_server.core.errors import BadRequest, NotYetSupported, TooLarge
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX
 from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, TaskOptions, TaskState
 from taskyard_server.interceptors.calls import TRACEPARENT
-from taskyard_server.payload import MAX_DEPTH, is_too_deep
+from taskyard_server.payload import MAX_DEPTH, is_json, is_too_deep
 
 MAX_NAME_CHARS: Final = 1_024
 MAX_ENTRIES: Final = 64
 MAX_PAGE: Final = 1_000
 END_OF_TIME: Final = 253_402_300_800
+CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 STATES: Final = {state.value: state for state in TaskState}
 
 NOT_YET: Final = ("target", "hold", "not_before", "token_limit", "retry_policy")
@@ -115,6 +117,8 @@ def name(value: str, field: str) -> str | None:
 def _bounded(value: str, field: str) -> str:
     if len(value) > MAX_NAME_CHARS:
         raise BadRequest(f"{field}: must be at most {MAX_NAME_CHARS} characters")
+    if CONTROL.search(value):
+        raise BadRequest(f"{field}: must not hold control characters")
     return value
 
 
@@ -139,6 +143,8 @@ def payload(given: Struct | Value, field: str, most: int, whole: Message | None 
         raise TooLarge(f"{field}: must be at most {most} bytes when encoded, is {len(packed)}")
     if is_too_deep(given, packed):
         raise BadRequest(f"{field}: must not nest deeper than {MAX_DEPTH} levels")
+    if not is_json(given, packed):
+        raise BadRequest(f"{field}: must not hold a number that JSON has not, such as NaN")
     return packed
 
 
@@ -160,7 +166,10 @@ def _http_url(url: str, field: str) -> str | None:
         return None
     try:
         parts = urlsplit(_bounded(url, field))
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and " " not in url
+        usable = usable and url.isascii()
+        # Reading the port checks it.
+        usable = usable and parts.port != 0
     except ValueError:
         usable = False
     if not usable:

@@ -32,7 +32,7 @@ def task_message(task: Task) -> pb.Task:
         latency_ms=task.latency_ms,
         error=task.error,
         position=task.position,
-        host_id=None if task.lease is None else task.lease.host.id,
+        host_id=task.host_id,
     )
     if task.params is not None:
         message.params.SetInParent()
@@ -54,19 +54,17 @@ def task_message(task: Task) -> pb.Task:
     return message
 
 
-def task_size(task: Task) -> int:
-    """About how many bytes a task takes in a message."""
-    return 500 + len(task.params or b"") + len(task.result or b"") + len(task.progress or b"")
-
-
-def page_of(tasks: list[Task], most: int, next_after: int | None = None) -> tuple[list[Task], int | None]:
+def task_page(tasks: list[Task], most: int, next_after: int | None = None) -> tuple[list[pb.Task], int | None]:
     """As many of the tasks as one answer may hold, at least one, and where the next page starts."""
+    messages: list[pb.Task] = []
     size = 0
     for count, task in enumerate(tasks):
-        size += task_size(task)
+        message = task_message(task)
+        size += message.ByteSize()
         if count == most or (count and size > MAX_PAGE_BYTES):
-            return tasks[:count], tasks[count - 1].seq
-    return tasks, next_after
+            return messages, tasks[count - 1].seq
+        messages.append(message)
+    return messages, next_after
 
 
 def accepted(task: Task) -> pb.SubmitTaskResponse:

@@ -15,7 +15,7 @@ from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 
 from . import requests
-from .responses import STATES, accepted, error_message, page_of, task_message
+from .responses import STATES, accepted, error_message, task_message, task_page
 from .rest_shape import ACCEPTED, send_shape
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -79,8 +79,8 @@ class TaskService(TaskServiceServicer):
         after = requests.page_start(request.page_token, filters)
         most = requests.page_size(request.page_size)
         page = await self._engine.list_tasks(call.namespace, wanted, after, most)
-        tasks, next_after = page_of(page.tasks, most, page.next_after)
-        answer = pb.ListTasksResponse(tasks=[task_message(task) for task in tasks], count=len(tasks))
+        tasks, next_after = task_page(page.tasks, most, page.next_after)
+        answer = pb.ListTasksResponse(tasks=tasks, count=len(tasks))
         if next_after is not None:
             answer.next_page_token = requests.page_token(next_after, filters)
         if call.by_rest and not tasks:
