@@ -32,8 +32,6 @@ MAX_PORT: Final = 65_535
 
 
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
-    "(whsec_)?([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?|[A-Za-z0-9+/]{4})"
-)
 
 
 def _with_a_port(address: str) -> str:
