@@ -22,7 +22,7 @@ class TabActions(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         """Run one action."""
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         path = ACTION.fullmatch(self.path)

@@ -223,7 +223,6 @@ def test_of_refused_tasks_the_newest_max_queue_size_are_kept(make_yard):
     assert sorted(yard.scheduler.stats().agents) == ["agent-7", "agent-8", "agent-9", "ann"]
 
 
-@pytest.mark.xfail(reason="bug: Lifecycle.reject pushes out one refused task at a time, also where many are too many")
 def test_of_refused_tasks_the_newest_max_queue_size_are_kept_also_after_that_was_lowered(make_yard):
     yard = make_yard(max_queue_size=10)
     for _ in range(10):

@@ -89,7 +89,6 @@ def test_no_more_than_max_retained_tasks_are_kept_the_oldest_go_first_and_are_co
     assert yard.scheduler.stats().counters.evicted == 2
 
 
-@pytest.mark.xfail(reason="bug: Lifecycle.finish pushes out one retained task at a time, also where many are too many")
 def test_no_more_than_max_retained_tasks_are_kept_also_after_that_was_lowered(make_yard):
     yard = make_yard(max_retained_tasks=10)
     tasks = [ended(yard, "cancelled") for _ in range(10)]

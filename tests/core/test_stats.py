@@ -297,3 +297,16 @@ def test_a_limit_that_holds_up_one_host_is_named_whatever_another_finds(make_yar
     yard.claim(count=2)
     yard.claim("idle")
     assert limited_by(yard) == "maxInflight"
+
+
+def test_a_limit_is_no_longer_named_once_the_host_that_it_held_up_has_left(make_yard):
+    yard = make_yard(max_inflight=1)
+    yard.register()
+    yard.register("other")
+    yard.submit()
+    yard.submit()
+    yard.claim_one("other")
+    yard.claim()
+    assert limited_by(yard) == "maxInflight"
+    yard.deregister()
+    assert limited_by(yard) is None

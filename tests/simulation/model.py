@@ -444,7 +444,7 @@ class Model:
         self.counts["rejected"] += 1
         agent.counts["rejected"] += 1
         self.rejected.append(job.id)
-        if len(self.rejected) > self.limits["max_queue_size"]:
+        while len(self.rejected) > self.limits["max_queue_size"]:
             self._forget(self.rejected[0])
         details = {
             "agentId": job.wish.agent,
@@ -516,7 +516,7 @@ class Model:
         self.counts[COUNTED[state]] += 1
         self.agents[job.wish.agent].counts[COUNTED[state]] += 1
         self.ended.append(job.id)
-        if len(self.ended) > self.limits["max_retained_tasks"]:
+        while len(self.ended) > self.limits["max_retained_tasks"]:
             self.counts["evicted"] += 1
             self._forget(self.ended[0])
 

@@ -25,6 +25,8 @@ from .timers import TICKS_PER_SECOND, Timers
 QUEUED, ASSIGNED, RUNNING, PAUSED = TaskState.QUEUED, TaskState.ASSIGNED, TaskState.RUNNING, TaskState.PAUSED
 DONE, FAILED, REJECTED = TaskState.DONE, TaskState.FAILED, TaskState.REJECTED
 
+MOST_AT_ONCE = 1000
+
 
 class Lifecycle:
     """The tasks of one namespace and their indexes. `queued` and `inflight` count tasks in those states."""
@@ -69,8 +71,7 @@ class Lifecycle:
         self.rejected.add(task)
         agent.rejected += 1
         self.counters.rejected += 1
-        if len(self.rejected) > limits.max_queue_size:
-            self._evict(self.rejected)
+        self._evict_beyond(self.rejected, limits.max_queue_size)
         details: dict[str, str | float] = {
             "agentId": agent.id,
             "queued": self.queued,
@@ -149,9 +150,7 @@ class Lifecycle:
             counters.cancelled += 1
             agent.cancelled += 1
         self.ended.add(task)
-        if len(self.ended) > self.limits.max_retained_tasks:
-            counters.evicted += 1
-            self._evict(self.ended)
+        counters.evicted += self._evict_beyond(self.ended, self.limits.max_retained_tasks)
 
     def expire(self, now: float, task: Task) -> None:
         """Its deadline has passed (scheduler-architecture, Deadline Handling)."""
@@ -231,6 +230,14 @@ class Lifecycle:
                 self._evict(kept)
                 return True
         return False
+
+    def _evict_beyond(self, kept: Retention, most: int) -> int:
+        """Make room; how many had to go. After a lowered limit that takes several calls, so that none is long."""
+        gone = 0
+        while len(kept) > most and gone < MOST_AT_ONCE:
+            self._evict(kept)
+            gone += 1
+        return gone
 
     def _evict(self, kept: Retention) -> None:
         if kept.oldest() is None:
