@@ -30,15 +30,16 @@ UNBOUNDED = Limits(
 IN_FLIGHT = 200
 
 
-def standing(agents: int, queued: int) -> tuple[Scheduler, float]:
-    """A scheduler with `queued` tasks of `agents` agents, and one host that holds `IN_FLIGHT` of them."""
+def standing(agents: int, queued: int, payload: bool = True) -> tuple[Scheduler, float]:
+    """A scheduler with `queued` tasks of `agents` agents, room for `IN_FLIGHT` more, and one host."""
     draw = random.Random(7)
     scheduler = Scheduler(UNBOUNDED, lambda: draw.getrandbits(40))
     now = 1_700_000_000.0
     scheduler.register(now, "host", None, HostProfile())
     for number in range(queued + IN_FLIGHT):
         now += 5e-6
-        scheduler.submit(now, submission(number % agents))
+        asked = submission(number % agents)
+        scheduler.submit(now, asked if payload else asked._replace(tab_id=None))
         scheduler.take_transitions()
     return scheduler, now
 
@@ -71,10 +72,10 @@ def cycles(scheduler: Scheduler, now: float, agents: int, count: int) -> tuple[f
 
 
 def bytes_per_task(queued: int = 100_000) -> float:
-    """Memory of one queued task without its payload, all indexes included."""
+    """Memory of one queued task without its payload (tab, ref, params), all indexes included."""
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    scheduler, _ = standing(1000, queued)
+    scheduler, _ = standing(1000, queued, payload=False)
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert scheduler.stats().queued == queued + IN_FLIGHT
