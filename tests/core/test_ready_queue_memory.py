@@ -2,9 +2,11 @@
 
 import pytest
 
+from taskyard_server.core.hosts import Tabs
+
 
 def idle(yard, rounds, submit):
-    """Submit, and cancel before anyone claims: what callers can do without end."""
+    """Submit, and cancel before anyone gets it: what callers can do without end."""
     for number in range(rounds):
         yard.cancel(submit(number))
         yard.pass_time(0.125)
@@ -13,14 +15,52 @@ def idle(yard, rounds, submit):
 
 def test_made_up_kinds_take_no_memory_for_longer_than_their_tasks(make_yard, weight):
     yard = make_yard(result_ttl_secs=1)
-    yard.register()
+    yard.register("elsewhere", tabs=Tabs.ONLY)
 
     def submit(number):
-        return yard.submit(action=f"action-{number}", project=f"project-{number}")
+        task = yard.submit(action=f"action-{number}", project=f"project-{number}")
+        assert yard.claim("elsewhere") == []
+        return task
 
     idle(yard, 500, submit)
     before = weight(yard.scheduler)
     idle(yard, 5_000, lambda number: submit(500 + number))
+    assert weight(yard.scheduler) < before * 1.5
+
+
+def test_made_up_kinds_whose_tasks_are_done_take_no_memory_in_agents_that_stay(make_yard, weight):
+    yard = make_yard(result_ttl_secs=1)
+    yard.register()
+
+    def work(first, count):
+        for number in range(first, first + count):
+            for agent in ("ann", "bob"):
+                yard.submit(agent, f"action-{number}")
+            for lease in yard.claim(count=2):
+                yard.complete(lease)
+            yard.pass_time(0.125)
+            yard.happened()
+
+    work(0, 500)
+    before = weight(yard.scheduler)
+    work(500, 5_000)
+    assert weight(yard.scheduler) < before * 1.5
+
+
+def test_made_up_profiles_of_hosts_take_no_memory_once_the_hosts_have_left(yard, weight):
+    """Look-ups are kept for some profiles, and forgotten when they are too many."""
+    yard.submit()
+
+    def come_and_go(first, count):
+        for number in range(first, first + count):
+            yard.register("host", f"skill-{number}")
+            yard.release(yard.claim_one())
+            yard.deregister()
+            yard.happened()
+
+    come_and_go(0, 1_024)
+    before = weight(yard.scheduler)
+    come_and_go(1_024, 5_000)
     assert weight(yard.scheduler) < before * 1.5
 
 
@@ -58,6 +98,31 @@ def test_agents_whose_tasks_were_done_are_forgotten_too(make_yard, weight):
     before = weight(yard.scheduler)
     work(500, 5_000)
     assert weight(yard.scheduler) < before * 1.5
+
+
+def test_agents_that_come_and_go_do_not_disturb_the_order_of_those_that_wait(yard):
+    """Empty lanes are dropped while others wait under ranks that have changed since."""
+    yard.register()
+    names = [f"agent-{number}" for number in range(60)]
+    inflight, served = dict.fromkeys(names, 0), {name: number for number, name in enumerate(names)}
+    for name in names:
+        for _ in range(4):
+            yard.submit(name)
+    landing = []
+    for turn in range(60, 200):
+        agent = min(names, key=lambda name: (inflight[name], served[name]))
+        lease = yard.claim_one()
+        assert lease.task.agent_id == agent
+        inflight[agent] += 1
+        served[agent] = turn
+        landing.append(lease)
+        if turn % 3 == 0:
+            lease = landing.pop(turn * 7 % len(landing))
+            inflight[lease.task.agent_id] -= 1
+            yard.complete(lease)
+        if turn % 10 == 0:
+            for number in range(300):
+                yard.cancel(yard.submit(f"guest-{turn}-{number}"))
 
 
 def test_an_agent_that_was_forgotten_comes_back_as_a_new_one(make_yard):

@@ -140,6 +140,7 @@ class ReadyQueue:
         self._buckets: dict[Kind, Bucket] = {}
         self._eligible: dict[HostProfile, list[Bucket]] = {}
         self._turns = 0
+        self._busy_buckets = 0
 
     def new_agent(self, agent_id: str) -> Agent:
         """An agent that was never served."""
@@ -159,6 +160,7 @@ class ReadyQueue:
         heappush(lane.heap, (task.priority, task.seq, task))
         lane.size += 1
         if lane.size == 1:
+            self._busy_buckets += not bucket.waiting
             bucket.waiting += 1
             if not lane.entries or agent.rank < lane.entries[-1]:
                 bucket.enter(lane)
@@ -170,7 +172,7 @@ class ReadyQueue:
         task.lane = None
         lane.size -= 1
         if not lane.size:
-            lane.bucket.waiting -= 1
+            self._emptied(lane)
         lane.bury()
 
     def first(self, profile: HostProfile, max_per_agent: int) -> Lane | None:
@@ -196,7 +198,7 @@ class ReadyQueue:
         task.lane = None
         lane.size -= 1
         if not lane.size:
-            lane.bucket.waiting -= 1
+            self._emptied(lane)
         if len(lane.heap) != lane.size:
             lane.bury()
         self._turns += 1
@@ -217,8 +219,12 @@ class ReadyQueue:
         """Whether any task waits that such a host may run, limits aside."""
         return any(bucket.waiting for bucket in self._eligible.get(profile) or self._select(profile))
 
+    def _emptied(self, lane: Lane) -> None:
+        lane.bucket.waiting -= 1
+        self._busy_buckets -= not lane.bucket.waiting
+
     def _open(self, kind: Kind) -> Bucket:
-        if len(self._buckets) > 2 * sum(1 for bucket in self._buckets.values() if bucket.waiting) + FEW:
+        if len(self._buckets) > 2 * self._busy_buckets + FEW:
             self._sweep()
         bucket = self._buckets[kind] = Bucket(kind)
         for profile, buckets in self._eligible.items():
