@@ -26,7 +26,12 @@ def agree(core: Scheduler, model: Model, now: float, moved: Sequence[Transition]
     same("sum of latencies", counters.dispatch_latency_secs, model.latency)
     same("limited_by", core.limited_by, model.limited_by())
     same("hosts", [*map(plain, core.hosts)], [*map(plain, model.hosts.values())])
-    same("any host online", core.hosts.any_online(now, core.limits.heartbeat_timeout_secs), model.any_online(now))
+    timeout, dead_after = core.limits.heartbeat_timeout_secs, core.limits.dead_heartbeat_threshold
+    same("any host online", core.hosts.any_online(now, timeout), model.any_online(now))
+    statuses = [model.status(now, host) for host in model.hosts.values()]
+    same("status of hosts", [host.status(now, timeout, dead_after) for host in core.hosts], statuses)
+    online = [now - host.heard_at <= timeout for host in model.hosts.values()]
+    same("hosts online", [host.online(now, timeout) for host in core.hosts], online)
     _due(core.next_due(), model, now)
 
 

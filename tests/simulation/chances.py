@@ -48,6 +48,7 @@ LIMITS: Final = {
     "lease_secs": [1.0, 6.0, 20.0, 60.0],
     "max_deliveries": [1, 2, 3, 5],
     "heartbeat_timeout_secs": [0.5, 4.0, 60.0],
+    "dead_heartbeat_threshold": [1, 2, 3],
 }
 ROOM_FOR_FLOODS: Final = {"max_queue_size": 400, "max_per_agent": 400, "default_deadline_secs": 60.0}
 
@@ -77,13 +78,13 @@ class Chances:
 
     def new_mood(self) -> None:
         """Another life begins."""
-        self.floods = self.under(0.08)
+        self.floods = self.under(0.1)
         self._agents = self.one_of([1, 2, 4, 8, 8, 150])
         self._actions = self.one_of([1, 2, 2, 150])
         self._whole = self.under(0.7)
         self._keyed: list[Wish] = []
         weights = {name: weight * self.one_of([0.4, 1, 1, 2]) for name, weight in WEIGHTS.items()}
-        weights["flood"] = float(self.floods)
+        weights["flood"] = 1.5 * self.floods
         self._weights = list(weights.values())
 
     def under(self, chance: float) -> bool:

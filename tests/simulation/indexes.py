@@ -120,6 +120,7 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
             _once("entries of a lane for one number in flight", [rank >> 48 for rank in ranks])
             same("bucket of a lane", (lane.bucket is bucket, lane.agent.lanes.get(bucket) is lane), (True, True))
             found += _lane(core, lane)
+    same("buckets in use", ready._busy_buckets, sum(bucket.waiting > 0 for bucket in ready._buckets.values()))
     known = {lane for agent in core._life.agents.values() for lane in agent.lanes.values()}
     same("lanes of agents that stand in no bucket", known - lanes, set())
     queued = [task for task in tasks if task.state == "queued"]
@@ -177,6 +178,8 @@ def _timer(what: str, timers: Timers, due: dict[Hashable, float]) -> None:
 def _leases(core: Scheduler, tasks: list[Task]) -> None:
     flying = [task for task in tasks if task.state in FLYING]
     same("tasks with a lease", _ids(task for task in tasks if task.lease is not None), _ids(flying))
+    numbers = [host.number for host in core.hosts]
+    same("numbers of hosts", numbers, sorted(set(numbers)))
     held = [(task_id, lease) for host in core.hosts for task_id, lease in host.leases.items()]
     same("leases of hosts", sorted(task_id for task_id, _ in held), sorted(_ids(flying)))
     for task_id, lease in held:

@@ -75,7 +75,10 @@ class Machine:
 
 @dataclass(slots=True)
 class Job:
-    """One task. `order` is the order of submission, `host` holds its lease, which is the `grant`-th of all."""
+    """One task. `order` is the order of submission, `host` holds its lease, which is the `grant`-th of all.
+
+    `last_host` is the runtime host that has or had it last; the tab executor is none.
+    """
 
     id: str
     order: int
@@ -88,6 +91,7 @@ class Job:
     token: int = 0
     deliveries: int = 0
     host: str | None = None
+    last_host: str | None = None
     grant: int = 0
     claimed_at: float = 0.0
     lease_secs: float = 0.0
@@ -117,14 +121,17 @@ class Agent:
 
 @dataclass(slots=True)
 class Host:
-    """A registered host."""
+    """A registered host. `own_word` is the status that it gave itself."""
 
     id: str
     machine: Machine
     display_name: str
     registered_at: float
     heard_at: float
+    slots: int | None = None
     draining: bool = False
+    own_word: str | None = None
+    figures: bytes | None = None
 
 
 def tick_of(at: float) -> int:
@@ -233,19 +240,27 @@ class Model:
 
     # What hosts ask for
 
-    def register(self, now: float, host_id: str, display_name: str | None, machine: Machine) -> Host:
-        """An upsert: `registered_at` and the leases stay."""
+    def register(self, now: float, host_id: str, display_name: str | None, machine: Machine, slots: int | None) -> Host:
+        """An upsert: `registered_at`, the figures of the machine and the leases stay."""
         known = self.hosts.get(host_id)
-        registered_at = known.registered_at if known else now
-        host = self.hosts[host_id] = Host(host_id, machine, display_name or host_id, registered_at, now)
+        host = self.hosts[host_id] = Host(host_id, machine, display_name or host_id, now, now, slots)
+        if known is not None:
+            host.registered_at, host.figures = known.registered_at, known.figures
         return host
 
-    def heartbeat(self, now: float, host_id: str) -> Host:
-        if host_id not in self.hosts:
-            raise Refused("not_found", "runtime host not found")
-        host = self.hosts[host_id]
-        host.heard_at = now
+    def heartbeat(self, now: float, host_id: str, own_word: str | None, figures: bytes | None) -> Host:
+        host = self._heard(now, host_id)
+        host.own_word = own_word
+        host.figures = figures or host.figures
         return host
+
+    def status(self, now: float, host: Host) -> str:
+        """Dead after the missed heartbeats, else its own word, else by its leases."""
+        if now - host.heard_at > self.limits["heartbeat_timeout_secs"] * self.limits["dead_heartbeat_threshold"]:
+            return "dead"
+        leases = len(self.leases(host.id))
+        busy = host.slots is not None and leases >= host.slots
+        return host.own_word or ("idle" if leases == 0 else "busy" if busy else "alive")
 
     def deregister(self, now: float, host_id: str) -> None:
         if host_id not in self.hosts:
@@ -267,7 +282,7 @@ class Model:
         self, now: float, host_id: str, count: int, lease_secs: float | None, project: str | None
     ) -> list[tuple[str, int, float]]:
         """For each task that the host gets: its id, the fencing token, and when the lease ends."""
-        host = self.heartbeat(now, host_id)
+        host = self._heard(now, host_id)
         machine = self._as_it_is(now, host.machine)
         secs = _lease_length(lease_secs, self.limits["lease_secs"])
         if project is not None:
@@ -289,6 +304,7 @@ class Model:
             job.token += 1
             job.deliveries += 1
             job.host, job.claimed_at = host_id, now
+            job.last_host = None if host.machine.built_in else host_id
             job.lease_secs, job.lease_until = secs, now + secs
             self.counts["dispatched"] += 1
             job.grant = self.counts["dispatched"]
@@ -485,8 +501,15 @@ class Model:
             return "maxInflight"
         return None if self._next_for(machine) else "maxPerAgentInflight"
 
+    def _heard(self, now: float, host_id: str) -> Host:
+        """Every call of a host is a sign of life."""
+        if host_id not in self.hosts:
+            raise Refused("not_found", "runtime host not found")
+        self.hosts[host_id].heard_at = now
+        return self.hosts[host_id]
+
     def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Job:
-        self.heartbeat(now, host_id)
+        self._heard(now, host_id)
         job = self.get(task_id)
         if job.state not in FLYING or job.host != host_id or job.token != token:
             self.counts["late_reports"] += 1

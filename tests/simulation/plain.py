@@ -26,6 +26,7 @@ FIELDS: Final = (
     "result",
     "progress",
     "token",
+    "last host",
     "host",
     "grant",
     "claimed_at",
@@ -54,6 +55,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.result,
         task.progress,
         task.token,
+        task.host_id,
         *(NO_LEASE if lease is None else (lease.host.id, lease.number, lease.claimed_at, lease.secs, lease.expires_at)),
         task.deliveries,
         task.created_at,
@@ -76,6 +78,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.result,
         job.progress,
         job.token,
+        job.last_host,
         *((job.host, job.grant, job.claimed_at, job.lease_secs, job.lease_until) if held else NO_LEASE),
         job.deliveries,
         job.created_at,
@@ -104,11 +107,31 @@ def plain(answer: Any) -> Any:
         case Refusal() | Refused():
             return (answer.code, answer.message, answer.details) if answer.code == "queue_full" else answer.code
         case CoreHost():
-            heard_at, flags = answer.last_heartbeat_at, (answer.built_in, answer.draining)
-            return (answer.id, answer.display_name, answer.registered_at, heard_at, flags, answer.profile)
+            return (
+                answer.id,
+                answer.display_name,
+                answer.registered_at,
+                answer.last_heartbeat_at,
+                answer.profile,
+                answer.built_in,
+                answer.slots,
+                answer.draining,
+                answer.own_word,
+                answer.machine,
+            )
         case Host():
-            profile, flags = to_profile(answer.machine), (answer.machine.built_in, answer.draining)
-            return (answer.id, answer.display_name, answer.registered_at, answer.heard_at, flags, profile)
+            return (
+                answer.id,
+                answer.display_name,
+                answer.registered_at,
+                answer.heard_at,
+                to_profile(answer.machine),
+                answer.machine.built_in,
+                answer.slots,
+                answer.draining,
+                answer.own_word,
+                answer.figures,
+            )
     return answer
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from taskyard_server.core.errors import QueueFull, Refusal
 from taskyard_server.core.events import Transition
+from taskyard_server.core.hosts import HostStatus
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
@@ -121,10 +122,10 @@ class Simulation:
         self._over_at = shut_down_at + chances.one_of([1, 15, 60])
         self._shut_down_at = [shut_down_at, self._over_at]
         self._last.append((self.steps, self.now, "begin", tuple(self._limits.items()), "ok"))
-        self._register_one(EXECUTOR, None, BUILT_IN)
+        self._register_one(EXECUTOR, None, BUILT_IN, None)
         if chances.under(0.9):
             for number, machine in enumerate([ABLE, *chances.some_of(MACHINES, chances.below(5))]):
-                self._register_one(f"host-{number}", None, machine)
+                self._register_one(f"host-{number}", None, machine, None)
 
     def _take_a_step(self) -> None:
         if self.steps > self._over_at:
@@ -296,24 +297,25 @@ class Simulation:
             host_id, machine = EXECUTOR, BUILT_IN
         else:
             host_id, machine = f"host-{chances.below(6)}", chances.one_of(MACHINES)
-        self._register_one(host_id, chances.one_of([None, "", "a name"]), machine)
+        self._register_one(host_id, chances.one_of([None, "", "a name"]), machine, chances.one_of([None, 1, 4]))
 
-    def _register_one(self, host_id: str, name: str | None, machine: Machine) -> None:
+    def _register_one(self, host_id: str, name: str | None, machine: Machine, slots: int | None) -> None:
         profile = to_profile(machine)
         self._both(
             "register",
-            (host_id, name, machine),
-            lambda: self.core.register(self.now, host_id, name, profile, built_in=machine.built_in),
-            lambda _: self.model.register(self.now, host_id, name, machine),
+            (host_id, name, machine, slots),
+            lambda: self.core.register(self.now, host_id, name, profile, slots=slots, built_in=machine.built_in),
+            lambda _: self.model.register(self.now, host_id, name, machine, slots),
         )
 
     def _heartbeat(self) -> None:
-        host_id = self._some_host_id()
+        host_id, chances = self._some_host_id(), self._chances
+        word, figures = chances.one_of([None, "alive", "busy"]), chances.one_of([None, b"cpu", b"memory"])
         self._both(
             "heartbeat",
-            (host_id,),
-            lambda: self.core.heartbeat(self.now, host_id),
-            lambda _: self.model.heartbeat(self.now, host_id),
+            (host_id, word, figures),
+            lambda: self.core.heartbeat(self.now, host_id, word and HostStatus(word), figures),
+            lambda _: self.model.heartbeat(self.now, host_id, word, figures),
         )
 
     def _drain_host(self) -> None:
