@@ -429,12 +429,12 @@ def test_a_renewal_never_shortens_a_lease(yard):
     assert lease.task.state == "queued"
 
 
-def test_a_renewal_for_a_given_length_does_not_change_the_leases_own_length(yard):
+def test_a_renewal_for_a_given_length_is_a_new_length_of_the_lease(yard):
     lease = leased(yard, 10)
     yard.renew(lease, 20)
     yard.pass_time(15)
     yard.renew(lease)
-    assert lease.expires_at == yard.now + 10
+    assert lease.expires_at == yard.now + 20
 
 
 def test_a_lease_that_is_renewed_in_time_never_ends(yard):

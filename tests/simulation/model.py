@@ -327,15 +327,16 @@ class Model:
     ) -> tuple[str, int, float]:
         """By its own length unless another is asked for, never to less than it had."""
         job = self._leased(now, host_id, task_id, token)
-        secs = _lease_length(lease_secs, job.lease_secs)
+        secs = job.lease_secs = _lease_length(lease_secs, job.lease_secs)
         job.lease_until = max(job.lease_until, now + secs)
         return (job.id, job.token, job.lease_until)
 
-    def progress(self, now: float, host_id: str, task_id: str, token: int, progress: bytes) -> Job:
+    def progress(self, now: float, host_id: str, task_id: str, token: int, progress: bytes | None) -> Job:
+        """Counts as a start, too; None is as far as before."""
         job = self._leased(now, host_id, task_id, token)
         if job.state == "assigned":
             self._begin(now, job)
-        job.progress = progress
+        job.progress = progress or job.progress
         return job
 
     def complete(self, now: float, host_id: str, task_id: str, token: int, result: bytes | None) -> Job:

@@ -388,7 +388,7 @@ class Simulation:
         self._report("start")
 
     def _progress(self) -> None:
-        self._report("progress", self._chances.one_of([b"a half", b"all"]))
+        self._report("progress", self._chances.one_of([None, b"a half", b"all"]))
 
     def _complete(self) -> None:
         self._report("complete", self._chances.one_of([None, b"1", b"{}"]))

@@ -187,5 +187,9 @@ class Hosts:
         if silent_from is not None and now >= silent_from:
             self._silence_noted = True
 
+    def look_anew(self) -> None:
+        """Another time-out holds: who was silent may be online again, and the other way round."""
+        self._silence_noted = False
+
     def __iter__(self) -> Iterator[Host]:
         return iter(self._hosts.values())

@@ -197,12 +197,15 @@ class Scheduler:
         self._life.begin(now, task)
         return task
 
-    def progress(self, now: float, host_id: str, task_id: str, token: int, progress: bytes) -> Task:
-        """How far the host is, in bytes that the core keeps and never opens; counts as a start, too."""
+    def progress(self, now: float, host_id: str, task_id: str, token: int, progress: bytes | None) -> Task:
+        """How far the host is, in bytes that the core keeps and never opens; None is as far as before.
+
+        It counts as a start, too.
+        """
         task = self._leased(now, host_id, task_id, token).task
         if task.state is ASSIGNED:
             self._life.begin(now, task)
-        task.progress = progress
+        task.progress = task.progress if progress is None else progress
         return task
 
     def leases_after(self, number: int, host_id: str | None = None) -> list[Lease]:
@@ -214,7 +217,8 @@ class Scheduler:
     def renew(self, now: float, host_id: str, task_id: str, token: int, lease_secs: float | None = None) -> Lease:
         """Let a lease live for its own length, or `lease_secs`, from now; never for less than it had."""
         lease = self._leased(now, host_id, task_id, token)
-        expires_at = now + _lease_length(lease_secs, lease.secs)
+        lease.secs = _lease_length(lease_secs, lease.secs)
+        expires_at = now + lease.secs
         if expires_at > lease.expires_at:
             self._life.prolong(lease, expires_at)
         return lease
@@ -254,6 +258,7 @@ class Scheduler:
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force. What was admitted or is in flight stays, also above a lowered limit."""
         self._life.limits = limits
+        self.hosts.look_anew()
 
     def drain(self) -> None:
         """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""

@@ -210,7 +210,7 @@ class MemoryEngine:
         yard = self._existing(namespace, "runtime host")
         return yard.scheduler.start(self._clock(), host_id, task_id, token)
 
-    async def progress(self, namespace: str, host_id: str, task_id: str, token: int, progress: bytes) -> Task:
+    async def progress(self, namespace: str, host_id: str, task_id: str, token: int, progress: bytes | None) -> Task:
         yard = self._existing(namespace, "runtime host")
         return yard.scheduler.progress(self._clock(), host_id, task_id, token, progress)
 

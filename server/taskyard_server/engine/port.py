@@ -126,7 +126,7 @@ class Engine(Protocol):
     async def start(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
         """Report that the task is being executed."""
 
-    async def progress(self, namespace: str, host_id: str, task_id: str, token: int, progress: bytes) -> Task:
+    async def progress(self, namespace: str, host_id: str, task_id: str, token: int, progress: bytes | None) -> Task:
         """Report how far the host is."""
 
     async def complete(self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:

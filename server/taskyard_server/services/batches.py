@@ -92,7 +92,7 @@ class BatchService(BatchServiceServicer):
 def _outcome(outcome: Task | Refusal) -> pb.BatchOutcome:
     if isinstance(outcome, Task):
         return pb.BatchOutcome(task_id=outcome.id, state=STATES[outcome.state], position=outcome.position)
-    message = pb.BatchOutcome(error=error_message(outcome))
+    message = pb.BatchOutcome(state=STATES[TaskState.REJECTED], error=error_message(outcome))
     if isinstance(outcome, QueueFull):
-        message.task_id, message.state = outcome.task.id, STATES[outcome.task.state]
+        message.task_id = outcome.task.id
     return message

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, Final, TypeAlias
 
 import grpc
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer
-from taskyard_server.core.errors import NotYetSupported
+from taskyard_server.core.errors import BadRequest, NotYetSupported
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
@@ -19,7 +20,8 @@ from .responses import timestamp
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 STATUSES: Final = {status: pb.RuntimeHost.Status.Value(status.value) for status in HostStatus}
-WORDS: Final = {value: status for status, value in STATUSES.items()}
+WORDS: Final = {value: status for status, value in STATUSES.items() if status is not HostStatus.DEAD}
+"""What a host may say of itself; that one is dead is the server's word."""
 LISTING: Final = "hosts"
 
 
@@ -94,6 +96,9 @@ class RuntimeHostService(RuntimeHostServiceServicer):
     def _machine(self, request: pb.RegisterHostRequest | pb.HeartbeatHostRequest) -> bytes | None:
         if not request.HasField("machine"):
             return None
+        figures = (request.machine.cpu_percent, request.machine.memory_mb)
+        if not all(isfinite(figure) for figure in figures):
+            raise BadRequest("machine: must hold finite figures")
         return requests.payload(request.machine.context, "machine", self._max_payload_bytes, request.machine)
 
     def _message(self, host: Host) -> pb.RuntimeHost:

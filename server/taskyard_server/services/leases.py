@@ -78,9 +78,13 @@ class LeaseService(LeaseServiceServicer):
     ) -> pb.ReportProgressResponse:
         del context
         _refuse_tokens(request)
-        request.progress.reported_at.CopyFrom(timestamp(self._engine.now()))
-        most = self._max_payload_bytes
-        packed = requests.payload(request.progress.details, "progress.details", most, request.progress)
+        packed = None
+        if request.HasField("progress"):
+            progress, most = request.progress, self._max_payload_bytes
+            if progress.HasField("fraction") and not 0 <= progress.fraction <= 1:
+                raise BadRequest("progress.fraction: must be from 0 to 1")
+            progress.reported_at.CopyFrom(timestamp(self._engine.now()))
+            packed = requests.payload(progress.details, "progress.details", most, progress)
         task = await self._engine.progress(*_about(request), packed)
         return pb.ReportProgressResponse(task_id=task.id, state=STATES[task.state])
 
@@ -106,7 +110,11 @@ class LeaseService(LeaseServiceServicer):
         self, request: pb.ReleaseTaskRequest, context: Context
     ) -> pb.ReleaseTaskResponse:
         del context
-        task = await self._engine.release(*_about(request))
+        about = _about(request)
+        task = await self._engine.get(current_call().namespace, request.task_id)
+        if not (task.lease is None and task.token == request.fencing_token and task.host_id == request.host_id):
+            task = await self._engine.release(*about)
+        # Otherwise that lease, its holder's last, has ended already: said again, or after a cancellation.
         return pb.ReleaseTaskResponse(task_id=task.id, state=STATES[task.state])
 
     async def ListLeases(self, request: pb.ListLeasesRequest, context: Context) -> pb.ListLeasesResponse:  # noqa: N802

@@ -65,10 +65,8 @@ def states(text: str) -> frozenset[TaskState] | None:
 
 
 def page_size(asked: int) -> int:
-    """How many items to answer with."""
-    if asked > MAX_PAGE:
-        raise BadRequest(f"pageSize: must be at most {MAX_PAGE}")
-    return asked or MAX_PAGE
+    """How many items to answer with; more than the maximum is the maximum."""
+    return min(asked, MAX_PAGE) or MAX_PAGE
 
 
 def page_token(after: int, filters: str) -> str:
@@ -178,9 +176,17 @@ def _http_url(url: str, field: str) -> str | None:
 
 
 def _key(asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str, field: str) -> IdempotencyKey:
-    """The key, with the fingerprint of the whole submission: the same through every door."""
+    """The key, with a fingerprint of what is asked for: the same through every door and in every spelling."""
     whole = SubmitTaskRequest.FromString(asked.SerializeToString())
+    whole.DiscardUnknownFields()
     whole.agent_id, whole.callback_url = agent_id, callback_url
+    required = sorted(set(whole.requires))
+    del whole.requires[:]
+    whole.requires.extend(required)
+    # A default that is written out is a default.
+    for descriptor, value in whole.ListFields():
+        if value == descriptor.default_value and not descriptor.message_type:
+            whole.ClearField(descriptor.name)  # type: ignore[arg-type]
     body = whole.SerializeToString(deterministic=True)
     return IdempotencyKey(_bounded(asked.idempotency_key, field), sha256(body).digest()[:16])
 

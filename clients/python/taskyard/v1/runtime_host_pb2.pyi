@@ -1118,7 +1118,7 @@ class RegisterHostRequest(_message.Message):
 
     @_builtins.property
     def machine(self) -> Global___Machine:
-        """The figures of its machine. Default: not known."""
+        """The figures of its machine. Default: as last reported."""
 
     def __init__(
         self,
