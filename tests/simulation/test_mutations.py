@@ -20,8 +20,8 @@ from taskyard_server.core.scheduler import Scheduler
 
 from .simulator import Mismatch, Simulation
 
-SEEDS, STEPS = range(1000, 1020), 500
-"""A breach must be seen within 10,000 steps."""
+SEEDS, STEPS = range(1000, 1030), 500
+"""A breach must be seen within 15,000 steps."""
 
 NEVER = sys.maxsize
 
