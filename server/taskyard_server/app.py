@@ -107,7 +107,7 @@ class App:
         except BaseException:
             await self._stop_serving()
             raise
-        parts = [self._webhooks.run()]
+        parts = [self._webhooks.run(), garbage.keep_tidy()]
         if self._config.file is not None:
             parts.append(self._config.watch())
         if settings.executor is not None or settings.tabs:

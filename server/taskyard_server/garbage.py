@@ -2,13 +2,15 @@
 
 A full collection walks every object: with a million tasks it stops the process for a third of a second. Tasks are
 freed by reference counting alone, so what has survived two young collections is frozen, which hides it from later ones.
-Cycles among frozen objects are collected when little is alive, see `collect_if_small`.
+Cycles among frozen objects are collected now and then, while little is alive.
 """
 
+import asyncio
 import gc
 from typing import Final, Literal
 
 YOUNG: Final = 5_000
+TIDY_SECS: Final = 600.0
 SMALL: Final = 300_000
 """So many tracked objects are walked within about 20 ms."""
 
@@ -22,8 +24,15 @@ def tame() -> None:
         gc.callbacks.append(_freeze_survivors)
 
 
+async def keep_tidy() -> None:
+    """Collect what was frozen, every so often, until cancelled."""
+    while True:
+        await asyncio.sleep(TIDY_SECS)
+        collect_if_small()
+
+
 def collect_if_small() -> bool:
-    """Collect everything, if that is quick; whether it was done. For a quiet moment."""
+    """Collect everything, frozen or not, if that is quick; whether it was done."""
     if gc.get_freeze_count() > SMALL:
         return False
     gc.unfreeze()

@@ -30,11 +30,6 @@ def params_to_json(params: bytes | None) -> dict[str, Json]:
     return _object(Struct.FromString(params)) if params else {}
 
 
-def result_to_json(result: bytes | None) -> Json:
-    """What the executor answered."""
-    return _plain(Value.FromString(result)) if result else None
-
-
 def result_from_body(body: bytes) -> bytes | None:
     """An HTTP answer as a result: its JSON, its text where that is not possible, None where it is empty."""
     if not body.strip():

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,6 +18,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from taskyard.v1 import admin_pb2_grpc, stats_pb2_grpc, task_pb2, task_pb2_grpc
+from tests.ports import free_port
 
 EXAMPLE_EXECUTOR = Path(__file__).parents[2] / "examples" / "tab_executor.py"
 PATIENCE_SECS = 15.0
@@ -28,12 +28,6 @@ def clean_environment() -> dict[str, str]:
     """The environment without any setting of Taskyard."""
     ours = ("TASKYARD_", "SHUTDOWN_GRACE_PERIOD_SECONDS")
     return {name: value for name, value in os.environ.items() if not name.upper().startswith(ours)}
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @dataclass

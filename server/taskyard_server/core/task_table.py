@@ -10,8 +10,6 @@ from typing import Final
 
 from .task import Task
 
-ENTROPY_BITS: Final = 40
-
 # Of the ten hex digits of the order, all but the last three name the page.
 PAGE: Final = slice(16, 23)
 

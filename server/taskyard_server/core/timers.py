@@ -27,7 +27,7 @@ class Timers(Generic[Item]):
 
     def add(self, at: float, item: Item) -> None:
         """`item` comes due at `at`."""
-        tick = int(at * TICKS_PER_SECOND) + 1
+        tick = tick_of(at)
         items = self._due.get(tick)
         if items is None:
             self._due[tick] = {item: None}
@@ -37,7 +37,7 @@ class Timers(Generic[Item]):
 
     def remove(self, at: float, item: Item) -> None:
         """Forget an item that was added for `at`, if it has not been popped."""
-        tick = int(at * TICKS_PER_SECOND) + 1
+        tick = tick_of(at)
         items = self._due.get(tick)
         if items is not None and items.pop(item, self) is not self and not items:
             self._drop(tick)
