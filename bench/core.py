@@ -40,7 +40,7 @@ def standing(agents: int, queued: int, payload: bool = True) -> tuple[Scheduler,
         now += 5e-6
         asked = submission(number % agents)
         scheduler.submit(now, asked if payload else asked._replace(tab_id=None))
-        scheduler.take_transitions()
+        scheduler.take_events()
     return scheduler, now
 
 
@@ -63,7 +63,7 @@ def cycles(scheduler: Scheduler, now: float, agents: int, count: int) -> tuple[f
         lease = held[slot := number % IN_FLIGHT]
         held[slot] = held.pop()
         scheduler.complete(now, "host", lease.task.id, lease.token, b"result")
-        scheduler.take_transitions()
+        scheduler.take_events()
         tick = time.perf_counter()
         if tick - last > worst:
             worst = tick - last

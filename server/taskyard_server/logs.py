@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from .core.events import Transition
+from .core.events import Event, EventKind
 
 MOST_A_SECOND: Final = 100
 
@@ -78,17 +78,21 @@ class Throttle:
             log.info(f"{self._what}_counted", count=counts.total(), by_kind=dict(counts))
 
 
+TRANSITIONS: Final = frozenset({EventKind.SUBMITTED, EventKind.CHANGED})
+
+
 class TransitionLog:
     """An engine listener: one line for each state that a task takes (scheduler-architecture, Lifecycle Logging)."""
 
     def __init__(self) -> None:
         self._throttle = Throttle("transitions")
 
-    def __call__(self, namespace: str, happened: Sequence[Transition]) -> None:
+    def __call__(self, namespace: str, happened: Sequence[Event]) -> None:
         """Log what happened in one turn."""
-        for _, task, state in happened:
-            if self._throttle.admits(state):
-                fields = {"error": task.error} if task.error and task.state is state else {}
+        for event in happened:
+            task, state = event.task, event.state
+            if event.kind in TRANSITIONS and self._throttle.admits(state):
+                fields = {"error": event.error} if event.error else {}
                 if task.options.traceparent:
                     fields["trace_id"] = task.options.traceparent.split("-")[1]
                 log.info(

@@ -16,12 +16,13 @@ from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTO
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from .core.events import Transition
+from .core.events import Event, EventKind
 from .core.stats import Totals
 from .core.task import TERMINAL, TaskState
 from .webhooks import WebhookCounts
 
 ASSIGNED: Final = TaskState.ASSIGNED
+CHANGED: Final = EventKind.CHANGED
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
@@ -60,15 +61,17 @@ class Metrics(Collector):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: tuple[WSGIServer, Thread] | None = None
 
-    def __call__(self, namespace: str, happened: Sequence[Transition]) -> None:
+    def __call__(self, namespace: str, happened: Sequence[Event]) -> None:
         """Measure waits and runs."""
         del namespace
-        for at, task, state in happened:
-            if state is ASSIGNED:
+        for event in happened:
+            if event.kind is not CHANGED:
+                continue
+            if event.state is ASSIGNED:
                 # A task that was given back in the very turn in which it was handed out has waited anew.
-                self._queue_wait.observe(max(0.0, at - task.queued_at))
-            elif state in TERMINAL and task.started_at is not None:
-                self._run_time.observe(at - task.started_at)
+                self._queue_wait.observe(max(0.0, event.at - event.task.queued_at))
+            elif event.state in TERMINAL and event.started_at is not None:
+                self._run_time.observe(event.at - event.started_at)
 
     def serve(self, address: str) -> None:
         """Answer scrapes at HOST:PORT until `stop`; raises `OSError` if it cannot listen there."""

@@ -19,7 +19,7 @@ import structlog
 from standardwebhooks import Webhook
 
 from .config import WebhookSettings
-from .core.events import Transition
+from .core.events import Event, EventKind
 from .core.task import TaskState
 from .payload import message_to_json
 from .services.responses import task_message
@@ -27,6 +27,7 @@ from .services.responses import task_message
 log = structlog.get_logger(__name__)
 
 TOLD: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED})
+CHANGED: Final = EventKind.CHANGED
 TRIES: Final = 3
 BACKOFF_SECS: Final = (0.5, 2.0)
 GLOBAL_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
@@ -71,10 +72,11 @@ class Webhooks:
             network_backend=GuardedBackend(settings.allow_private), max_connections=settings.workers
         )
 
-    def __call__(self, namespace: str, happened: Sequence[Transition]) -> None:
+    def __call__(self, namespace: str, happened: Sequence[Event]) -> None:
         """Queue a delivery for each task that ended with a `callbackUrl`; never waits."""
-        for _, task, state in happened:
-            if state in TOLD and task.options.callback_url is not None:
+        for event in happened:
+            task = event.task
+            if event.state in TOLD and event.kind is CHANGED and task.options.callback_url is not None:
                 body = json.dumps(message_to_json(task_message(task))).encode()
                 delivery = Delivery(task.id, task.options.callback_url, body, task.options.traceparent)
                 try:

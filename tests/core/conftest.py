@@ -92,7 +92,8 @@ class Yard:
 
     def happened(self) -> list[tuple[str, TaskState]]:
         """The transitions since the last call: which task, which state."""
-        return [(task.id, state) for _, task, state in self.scheduler.take_transitions()]
+        events = self.scheduler.take_events()
+        return [(event.task.id, event.state) for event in events if event.kind in ("submitted", "changed")]
 
 
 @pytest.fixture

@@ -184,7 +184,7 @@ def test_every_transition_bears_the_time_at_which_it_was_made(yard):
         act(lease)
     yard.pass_time(100)
     times.append(yard.now)
-    assert [at for at, _, _ in yard.scheduler.take_transitions()] == times
+    assert [event.at for event in yard.scheduler.take_events()] == times
 
 
 def test_a_refused_command_makes_no_transition(yard):

@@ -22,7 +22,11 @@ class Ear:
 
     def hear(self, namespace, happened):
         assert happened
-        self.heard += [(namespace, at, task.id, state.value) for at, task, state in happened]
+        self.heard += [
+            (namespace, event.at, event.task.id, event.state.value)
+            for event in happened
+            if event.kind in ("submitted", "changed")
+        ]
 
     def told(self):
         """What was heard since the last call: which task, which state."""

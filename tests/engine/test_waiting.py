@@ -252,7 +252,7 @@ async def test_a_claim_that_is_cancelled_in_the_very_turn_in_which_it_was_served
 ):
     """The listener hears of the hand-out before the claim's caller does."""
     claim = await begin(waiting_claim(engine, host))
-    engine.subscribe(lambda _, happened: [claim.cancel() for _, _, state in happened if state == "assigned"])
+    engine.subscribe(lambda _, happened: [claim.cancel() for event in happened if event.state == "assigned"])
     task = await engine.submit(NS, asked())
     with pytest.raises(asyncio.CancelledError):
         await claim
@@ -266,7 +266,7 @@ async def test_a_claim_that_is_cancelled_in_the_very_turn_in_which_it_was_served
 async def test_what_a_cancelled_claim_gives_back_goes_to_the_next_that_waits(engine, host, begin, clock, asked):
     first = await begin(waiting_claim(engine, host))
     second = await begin(waiting_claim(engine, host))
-    engine.subscribe(lambda _, happened: [first.cancel() for _, _, state in happened if state == "assigned"])
+    engine.subscribe(lambda _, happened: [first.cancel() for event in happened if event.state == "assigned"])
     task = await engine.submit(NS, asked())
     await clock.settle()
     assert first.cancelled()

@@ -163,7 +163,7 @@ async def test_a_slot_is_free_again_after_a_task_that_was_cancelled_before_it_st
     handed_out = asyncio.Event()
 
     def cancel_at_once(_namespace, happened):
-        for _, task, state in happened:
+        for task, state in [(event.task, event.state) for event in happened]:
             if state == "assigned" and task.action == "doomed":
                 doomed.append(asyncio.ensure_future(yard.engine.cancel("default", task.id)))
                 handed_out.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskyard_server.core.events import Transition
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Totals
@@ -13,9 +12,10 @@ from taskyard_server.core.task import Task
 from .indexes import same
 from .model import FLYING, Model
 from .plain import AGENT_COUNTERS, COUNTERS, FIELDS, of_job, of_task, plain
+from .watch import Moved
 
 
-def agree(core: Scheduler, model: Model, now: float, moved: Sequence[Transition], tasks: Sequence[Task]) -> None:
+def agree(core: Scheduler, model: Model, now: float, moved: Sequence[Moved], tasks: Sequence[Task]) -> None:
     """Raise AssertionError, naming what differs. `moved` and `tasks` are the core's."""
     same("transitions", sorted((at, task.id, state) for at, task, state in moved), sorted(model.happened))
     if [*map(of_task, tasks)] != [*map(of_job, model.tasks.values())]:

@@ -300,6 +300,7 @@ class Model:
                 self._expire(now, job)
                 continue
             self._enter(now, job, "assigned")
+            job.error = None
             self.agents[job.wish.agent].served = self._number()
             job.token += 1
             job.deliveries += 1
@@ -526,9 +527,10 @@ class Model:
         if job.started_at is None:
             job.started_at = now
 
-    def _requeue(self, now: float, job: Job) -> None:
+    def _requeue(self, now: float, job: Job, why: str | None = None) -> None:
         self._enter(now, job, "queued")
         job.host = None
+        job.error = why
         job.queued_at = now
 
     def _end(self, now: float, job: Job, state: str, error: str | None = None, result: bytes | None = None) -> None:
@@ -553,7 +555,7 @@ class Model:
 
     def _lose(self, now: float, job: Job) -> None:
         if job.deliveries < self.limits["max_deliveries"]:
-            self._requeue(now, job)
+            self._requeue(now, job, "lease expired")
         else:
             self._end(now, job, "failed", "lease expired")
 

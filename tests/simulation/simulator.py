@@ -16,7 +16,6 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from taskyard_server.core.errors import QueueFull, Refusal
-from taskyard_server.core.events import Transition
 from taskyard_server.core.hosts import HostStatus
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
@@ -27,7 +26,7 @@ from .chances import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
 from .indexes import bounded, recount, same
 from .model import FLYING, Machine, Model, Refused, Wish
 from .plain import plain, to_profile, to_submission
-from .watch import Watch
+from .watch import Moved, Watch
 
 START: Final = 1_700_000_000.0
 RECOUNT_EVERY: Final = 4
@@ -112,7 +111,7 @@ class Simulation:
         self.core._life.tasks._last_seq = chances.one_of([0, 0, 4000])  # the next page of the table begins at 4096
         self.model = Model(dict(self._limits))
         self.watch = Watch()
-        self._moved: list[Transition] = []
+        self._moved: list[Moved] = []
         self._leases: deque[Lease] = deque(maxlen=60)
         self._batch_ids: deque[str] = deque(["bat_nope"], maxlen=12)
         self._task_ids: deque[str] = deque(NOBODY, maxlen=120)
@@ -155,7 +154,8 @@ class Simulation:
         outcome = refusal.code if refusal else "ok"
         self._last[-1] = (self.steps, self.now, name, args, plain(refusal or answer))
         self.given[name, outcome] += 1
-        moved = self.core.take_transitions()
+        events = self.core.take_events()
+        moved = [(event.at, event.task, event.state) for event in events if event.kind in ("submitted", "changed")]
         self._moved += moved
         expected, refused = None, None
         try:

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from taskyard_server.core.stats import Counters
 from taskyard_server.core.task import Task
 
 from .indexes import same
 from .model import ARROWS, ENDED
+
+Moved: TypeAlias = tuple[float, Task, str]
+"""When, which task, and the state it took."""
 
 
 class Watch:
@@ -25,7 +29,7 @@ class Watch:
         self._counts: Counter[str] = Counter()
         self._latency = 0.0
 
-    def see(self, now: float, moved: Sequence[tuple[float, Task, str]]) -> None:
+    def see(self, now: float, moved: Sequence[Moved]) -> None:
         """Raise AssertionError for a transition that DESIGN does not allow, or for a second end of one run."""
         for at, task, state in moved:
             before = self._states.get(task.id)

@@ -1,8 +1,39 @@
-"""What happened: the transitions of tasks, in order."""
+"""What happened to tasks, in order.
 
-from typing import TypeAlias
+An event holds what was true just after it of everything on a task that changes, since the task itself goes on changing;
+`result` and `completed_at` need no place here, being set once, by the event that ends the task.
+"""
 
-from .task import Task, TaskState
+from __future__ import annotations
 
-Transition: TypeAlias = tuple[float, Task, TaskState]
-"""When, which task, and the state it took. A plain tuple: several are made for every task."""
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .task import Task, TaskState
+
+
+class EventKind(StrEnum):
+    """What kind of thing happened."""
+
+    SUBMITTED = "submitted"
+    CHANGED = "changed"
+    PROGRESSED = "progressed"
+    EVICTED = "evicted"
+
+
+class Event:
+    """One thing that happened to one task. `before` is the state before it, None for a new task."""
+
+    __slots__ = ("at", "before", "error", "host_id", "kind", "progress", "started_at", "state", "task")
+
+    def __init__(self, at: float, task: Task, kind: EventKind, before: TaskState | None) -> None:
+        self.at = at
+        self.task = task
+        self.kind = kind
+        self.before = before
+        self.state = task.state
+        self.host_id = task.host_id
+        self.started_at = task.started_at
+        self.error = task.error
+        self.progress = task.progress

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from .agents import Agent
 from .batches import Batches
 from .errors import Conflict, QueueFull
-from .events import Transition
+from .events import Event, EventKind
 from .hosts import Host
 from .leases import Lease
 from .limits import Limits
@@ -24,6 +24,12 @@ from .timers import TICKS_PER_SECOND, Timers
 
 QUEUED, ASSIGNED, RUNNING, PAUSED = TaskState.QUEUED, TaskState.ASSIGNED, TaskState.RUNNING, TaskState.PAUSED
 DONE, FAILED, REJECTED = TaskState.DONE, TaskState.FAILED, TaskState.REJECTED
+SUBMITTED, CHANGED, PROGRESSED, EVICTED = (
+    EventKind.SUBMITTED,
+    EventKind.CHANGED,
+    EventKind.PROGRESSED,
+    EventKind.EVICTED,
+)
 
 MOST_AT_ONCE = 1000
 
@@ -34,7 +40,7 @@ class Lifecycle:
     def __init__(self, limits: Limits, entropy: Callable[[], int]) -> None:
         self.limits = limits
         self.counters = Counters()
-        self.transitions: list[Transition] = []
+        self.events: list[Event] = []
         self.tasks = TaskTable(entropy)
         self.batches = Batches()
         self.agents: dict[str, Agent] = {}
@@ -59,6 +65,7 @@ class Lifecycle:
         self.counters.submitted += 1
         self._enqueue(now, task)
         task.position = self.queued
+        self.events.append(Event(now, task, SUBMITTED, None))
         return task
 
     def reject(self, now: float, agent: Agent, asked: Submission, deadline: float) -> QueueFull:
@@ -68,10 +75,11 @@ class Lifecycle:
         task = self._new(now, agent, asked, deadline, REJECTED)
         task.completed_at = now
         task.error = f"rejected: {which} queue full"
+        self.events.append(Event(now, task, SUBMITTED, None))
         self.rejected.add(task)
         agent.rejected += 1
         self.counters.rejected += 1
-        self._evict_beyond(self.rejected, limits.max_queue_size)
+        self._evict_beyond(now, self.rejected, limits.max_queue_size)
         details: dict[str, str | float] = {
             "agentId": agent.id,
             "queued": self.queued,
@@ -84,13 +92,13 @@ class Lifecycle:
 
     def grant(self, now: float, task: Task, host: Host, secs: float) -> Lease:
         """A task that was just taken from the ready queue goes to a host."""
-        self._move(now, task, ASSIGNED)
         task.agent.queued -= 1
         self.queued -= 1
         self.inflight += 1
         task.deliveries += 1
         task.token += 1
         task.host_id = None if host.built_in else host.id
+        self._move(now, task, ASSIGNED, None)
         counters = self.counters
         counters.dispatched += 1
         counters.dispatch_latency_secs += now - task.queued_at
@@ -100,9 +108,15 @@ class Lifecycle:
 
     def begin(self, now: float, task: Task) -> None:
         """The host executes it; the first execution counts as the start."""
-        self._move(now, task, RUNNING)
         if task.started_at is None:
             task.started_at = now
+        self._move(now, task, RUNNING, None)
+
+    def progressed(self, now: float, task: Task, progress: bytes | None) -> None:
+        """The host said how far it is; None is as far as before."""
+        if progress is not None:
+            task.progress = progress
+            self.events.append(Event(now, task, PROGRESSED, task.state))
 
     def prolong(self, lease: Lease, expires_at: float) -> None:
         """The lease ends later than it would have."""
@@ -110,25 +124,24 @@ class Lifecycle:
         lease.expires_at = expires_at
         self.lease_ends.add(expires_at, lease)
 
-    def requeue(self, now: float, task: Task) -> None:
-        """Back to its old place in the queue, without a lease."""
-        self._move(now, task, QUEUED)
+    def requeue(self, now: float, task: Task, why: str | None = None) -> None:
+        """Back to its old place in the queue, without a lease; until the next claim the task shows why."""
+        self._move(now, task, QUEUED, why)
         self._end_lease(task)
         self._enqueue(now, task)
 
     def pause(self, now: float, task: Task) -> None:
         """Interrupted so that it can be resumed (queueing-and-execution, Cancellation semantics)."""
-        self._move(now, task, PAUSED)
+        self._move(now, task, PAUSED, "Job was interrupted by user")
         self._end_lease(task)
         self.deadlines.remove(task.deadline, task)
-        task.error = "Job was interrupted by user"
 
     # To an end
 
     def finish(self, now: float, task: Task, state: TaskState, result: bytes | None, error: str | None) -> None:
         """Done, failed or cancelled, from wherever it stands."""
         before = task.state
-        self._move(now, task, state)
+        self._move(now, task, state, error)
         if before in IN_FLIGHT:
             self._end_lease(task)
         elif before is QUEUED:
@@ -138,7 +151,6 @@ class Lifecycle:
         self.deadlines.remove(task.deadline, task)
         task.completed_at = now
         task.result = result
-        task.error = error
         counters, agent = self.counters, task.agent
         if state is DONE:
             counters.completed += 1
@@ -150,7 +162,7 @@ class Lifecycle:
             counters.cancelled += 1
             agent.cancelled += 1
         self.ended.add(task)
-        counters.evicted += self._evict_beyond(self.ended, self.limits.max_retained_tasks)
+        counters.evicted += self._evict_beyond(now, self.ended, self.limits.max_retained_tasks)
 
     def expire(self, now: float, task: Task) -> None:
         """Its deadline has passed (scheduler-architecture, Deadline Handling)."""
@@ -163,7 +175,7 @@ class Lifecycle:
     def lease_expired(self, now: float, task: Task) -> None:
         """Its host fell silent: another may try, up to `max_deliveries` (DESIGN, Leases)."""
         if task.deliveries < self.limits.max_deliveries:
-            self.requeue(now, task)
+            self.requeue(now, task, "lease expired")
         else:
             self.finish(now, task, FAILED, None, "lease expired")
 
@@ -191,11 +203,13 @@ class Lifecycle:
 
     # The steps that these share
 
-    def _move(self, now: float, task: Task, state: TaskState) -> None:
-        if state not in LEGAL[task.state]:
-            raise Conflict(f"task is {task.state.value} and cannot become {state.value}")
+    def _move(self, now: float, task: Task, state: TaskState, error: str | None) -> None:
+        before = task.state
+        if state not in LEGAL[before]:
+            raise Conflict(f"task is {before.value} and cannot become {state.value}")
         task.state = state
-        self.transitions.append((now, task, state))
+        task.error = error
+        self.events.append(Event(now, task, CHANGED, before))
 
     def _new(self, now: float, agent: Agent, asked: Submission, deadline: float, state: TaskState) -> Task:
         task_id, seq = self.tasks.next_id(now)
@@ -204,7 +218,6 @@ class Lifecycle:
         agent.tasks += 1
         if task.options.batch_id is not None:
             self.batches.add(task.options.batch_id, task)
-        self.transitions.append((now, task, state))
         return task
 
     def _enqueue(self, now: float, task: Task) -> None:
@@ -227,23 +240,24 @@ class Lifecycle:
         for kept in (self.ended, self.rejected):
             ended = kept.oldest()
             if ended is not None and ended <= oldest:
-                self._evict(kept)
+                self._evict(now, kept)
                 return True
         return False
 
-    def _evict_beyond(self, kept: Retention, most: int) -> int:
+    def _evict_beyond(self, now: float, kept: Retention, most: int) -> int:
         """Make room; how many had to go. After a lowered limit that takes several calls, so that none is long."""
         gone = 0
         while len(kept) > most and gone < MOST_AT_ONCE:
-            self._evict(kept)
+            self._evict(now, kept)
             gone += 1
         return gone
 
-    def _evict(self, kept: Retention) -> None:
+    def _evict(self, now: float, kept: Retention) -> None:
         if kept.oldest() is None:
             return
         task = kept.pop()
         self.tasks.remove(task)
+        self.events.append(Event(now, task, EVICTED, task.state))
         if task.options.batch_id is not None:
             self.batches.forget(task.options.batch_id, task)
         agent, key = task.agent, task.options.key

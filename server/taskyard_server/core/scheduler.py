@@ -1,8 +1,8 @@
-"""The one front door of the core: commands in, tasks and transitions out.
+"""The one front door of the core: commands in, tasks and events out.
 
 A `Scheduler` serves one namespace. A command either does all of its work or raises a `Refusal` and changes nothing.
 Each takes `now`, in seconds, and `now` never goes back. Whoever drives it calls `advance` when `next_due` comes, and
-collects what happened with `take_transitions`.
+collects what happened with `take_events`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from .batches import Batch, BatchSubmission
 from .errors import AlreadyExists, BadRequest, Conflict, LeaseLost, NotFound, QueueFull, Refusal, Unavailable
-from .events import Transition
+from .events import Event
 from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts, HostStatus
 from .leases import Lease
 from .lifecycle import Lifecycle
@@ -205,7 +205,7 @@ class Scheduler:
         task = self._leased(now, host_id, task_id, token).task
         if task.state is ASSIGNED:
             self._life.begin(now, task)
-        task.progress = task.progress if progress is None else progress
+        self._life.progressed(now, task, progress)
         return task
 
     def leases_after(self, number: int, host_id: str | None = None) -> list[Lease]:
@@ -275,13 +275,13 @@ class Scheduler:
     # Figures
 
     @property
-    def transitions(self) -> Sequence[Transition]:
+    def events(self) -> Sequence[Event]:
         """What has happened and was not taken yet."""
-        return self._life.transitions
+        return self._life.events
 
-    def take_transitions(self) -> list[Transition]:
+    def take_events(self) -> list[Event]:
         """What has happened since this was last called, in order."""
-        taken, self._life.transitions = self._life.transitions, []
+        taken, self._life.events = self._life.events, []
         return taken
 
     @property

@@ -20,7 +20,7 @@ import structlog
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import NotFound, Refusal, Unavailable
-from taskyard_server.core.events import Transition
+from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
@@ -327,7 +327,7 @@ class MemoryEngine:
         for yard in touched:
             scheduler = yard.scheduler
             self._serve(yard)
-            happened = scheduler.take_transitions()
+            happened = scheduler.take_events()
             if happened:
                 if yard.ends:
                     self._tell_ends(yard, happened)
@@ -371,10 +371,10 @@ class MemoryEngine:
                 yard.limits_told.add(key)
                 log.warning("limit_reached", namespace=yard.namespace, raise_key=f"scheduler.{key}")
 
-    def _tell_ends(self, yard: Yard, happened: Sequence[Transition]) -> None:
-        for _, task, state in happened:
-            if state in TERMINAL:
-                for ended in yard.ends.pop(task.id, ()):
+    def _tell_ends(self, yard: Yard, happened: Sequence[Event]) -> None:
+        for event in happened:
+            if event.state in TERMINAL:
+                for ended in yard.ends.pop(event.task.id, ()):
                     if not ended.done():
                         ended.set_result(None)
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from taskyard_server.core.batches import Batch, BatchSubmission
-from taskyard_server.core.events import Transition
+from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.core.task import Submission, Task, TaskState
 
-Listener: TypeAlias = Callable[[str, Sequence[Transition]], None]
+Listener: TypeAlias = Callable[[str, Sequence[Event]], None]
 """Called with a namespace and what happened in it, in order, soon after it happened. It must not block or raise."""
 
 
@@ -152,7 +152,7 @@ class Engine(Protocol):
         """The engine's time, in seconds since the epoch."""
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Be told of every transition from now on; returns the way to end that."""
+        """Be told of every event from now on; returns the way to end that."""
 
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force for every namespace."""

@@ -18,7 +18,7 @@ import httpx
 import structlog
 
 from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, Unavailable
-from taskyard_server.core.events import Transition
+from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, TAB_EXECUTOR
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import Task
@@ -72,7 +72,7 @@ class TabExecutor:
 
     async def run(self) -> None:
         """Claim and execute until cancelled or the engine is closed; then give back what runs."""
-        unsubscribe = self._engine.subscribe(self._on_transitions)
+        unsubscribe = self._engine.subscribe(self._on_events)
         await self._engine.register(self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True)
         renewing = asyncio.create_task(self._renew())
         try:
@@ -118,12 +118,12 @@ class TabExecutor:
                 with contextlib.suppress(Refusal):
                     await self._engine.renew(self._namespace, HOST_ID, task_id, run.lease.token)
 
-    def _on_transitions(self, namespace: str, happened: Sequence[Transition]) -> None:
+    def _on_events(self, namespace: str, happened: Sequence[Event]) -> None:
         """Stop what no longer runs under our lease."""
         if namespace == self._namespace:
-            for _, task, _ in happened:
-                run = self._runs.get(task.id)
-                if run is not None and task.lease is not run.lease:
+            for event in happened:
+                run = self._runs.get(event.task.id)
+                if run is not None and event.task.lease is not run.lease:
                     run.work.cancel()
 
     async def _execute(self, lease: Lease) -> None:
