@@ -24,6 +24,7 @@ from taskyard.v1 import (
 
 from . import garbage
 from .config import Settings
+from .engine.event_log import EventLogs
 from .engine.memory import MemoryEngine
 from .executors.tab_actions import TabExecutor
 from .executors.tab_resolver import TabMap
@@ -38,6 +39,7 @@ from .services.hosts import RuntimeHostService
 from .services.leases import LeaseService
 from .services.stats import StatsService
 from .services.tasks import TaskService
+from .services.watch import TaskWatches, encode_event
 from .webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
@@ -59,6 +61,9 @@ SERVER_OPTIONS: Final = (
     # The gateway's keepalive on idle streams would otherwise be answered with "too many pings".
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
+    # Streams of hosts that vanished without a word end within a minute.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
 )
 
 
@@ -77,6 +82,8 @@ class App:
         self._config = config
         self._settings = settings
         self._engine = MemoryEngine(settings.scheduler.limits())
+        self._event_logs = EventLogs(encode_event, self._engine.now)
+        self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._webhooks = Webhooks(settings.webhooks)
         self._metrics = Metrics(self._engine.totals, self._webhooks.counts)
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
@@ -96,7 +103,7 @@ class App:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
-        for listener in (TransitionLog(), self._metrics, self._webhooks):
+        for listener in (TransitionLog(), self._metrics, self._webhooks, self._event_logs):
             self._engine.subscribe(listener)
         self._config.apply = self._apply
         try:
@@ -139,7 +146,7 @@ class App:
         """Begin an orderly shutdown; when it stops waiting, in the engine's time."""
         grace = self._settings.shutdown_grace_period_seconds if grace_secs is None else grace_secs
         self._drain_until = self._engine.now() + grace
-        self._engine.drain()
+        self._engine.drain(self._drain_until)
         self._draining.set()
         self._drain_changed.set()
         return self._drain_until
@@ -173,6 +180,7 @@ class App:
     async def _stop(self) -> None:
         await self._engine.close()
         if not self._hurry.is_set():
+            await self._unless(self._task_watches.close(STOP_GRACE_SECS), self._hurry)
             await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
         for part in self._background:
             part.cancel()
@@ -210,7 +218,7 @@ class App:
         names = [*SERVICES, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
         # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
         if scheduler.enabled:
-            tasks = TaskService(engine, scheduler.max_payload_bytes)  # type: ignore[abstract]
+            tasks = TaskService(engine, scheduler.max_payload_bytes, self._task_watches)  # type: ignore[abstract]
             batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes)
             stats = StatsService(engine, scheduler.strategy, scheduler.worker_count)  # type: ignore[abstract]
             task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)

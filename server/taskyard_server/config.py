@@ -102,6 +102,8 @@ class SchedulerSettings(Section):
             lease_secs=self.lease_secs,
             max_deliveries=self.max_deliveries,
             heartbeat_timeout_secs=self.heartbeat_timeout_secs,
+            reconnect_grace_secs=self.reconnect_grace_secs,
+            start_timeout_secs=self.start_timeout_secs,
         )
 
 

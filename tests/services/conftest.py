@@ -18,11 +18,13 @@ from taskyard.v1 import batch_pb2, batch_pb2_grpc, stats_pb2, stats_pb2_grpc, ta
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
+from taskyard_server.engine.event_log import Bounds, EventLogs
 from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.tasks import TaskService
+from taskyard_server.services.watch import TaskWatches, encode_event
 
 BY_REST = (("x-taskyard-rest", "1"),)
 
@@ -76,8 +78,9 @@ async def _refused(call: Awaitable[Any]) -> Refused:
 class Door:
     """A server under test, as its callers see it. `engine` is what stands behind it."""
 
-    def __init__(self, engine: MemoryEngine, channel: grpc.aio.Channel) -> None:
+    def __init__(self, engine: MemoryEngine, watches: TaskWatches, channel: grpc.aio.Channel) -> None:
         self.engine = engine
+        self.watches = watches
         self.channel = channel
         self.tasks = task_pb2_grpc.TaskServiceStub(channel)
         self.batches = batch_pb2_grpc.BatchServiceStub(channel)
@@ -101,6 +104,9 @@ class Door:
 
     def wait(self, task_id: str, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.WaitTask(task_pb2.WaitTaskRequest(task_id=task_id, **fields))
+
+    def watch(self, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryStreamCall:
+        return self.tasks.WatchTasks(task_pb2.WatchTasksRequest(**fields), metadata=metadata)
 
     def submit_batch(self, *tasks: batch_pb2.BatchTask, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         """SubmitBatch of an agent, unless a test names another."""
@@ -149,20 +155,28 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
     async with AsyncExitStack() as ends:
 
         async def start(
-            engine: Any = None, clock: Clock | None = None, max_payload_bytes: int = 262_144, **limits: Any
+            engine: Any = None,
+            clock: Clock | None = None,
+            max_payload_bytes: int = 262_144,
+            quiet_secs: float = 15,
+            bounds: Bounds | None = None,
+            **limits: Any,
         ) -> Door:
+            logs = EventLogs(encode_event, clock or time.time, bounds)
             if engine is None:
                 engine = MemoryEngine(Limits(**limits), clock)
+                engine.subscribe(logs)
                 ends.push_async_callback(engine.close)
+            watches = TaskWatches(engine, logs, quiet_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
-            task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, max_payload_bytes), server)
+            task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, max_payload_bytes, watches), server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchService(engine, 50, max_payload_bytes), server)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(StatsService(engine, "fair-fifo", 4), server)
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()
             ends.push_async_callback(server.stop, None)
             channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
-            return Door(engine, channel)
+            return Door(engine, watches, channel)
 
         yield start
 

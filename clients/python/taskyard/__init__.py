@@ -1,1 +1,79 @@
-"""Taskyard for Python: the gRPC stubs in `taskyard.v1`, and the SDK."""
+"""Taskyard for Python: the SDK, over the gRPC stubs in `taskyard.v1`.
+
+`Client` submits tasks and follows them, with asyncio; `SyncClient` does the same for code without. `Host` takes tasks
+and runs them. All errors are `TaskyardError`s, one class for each code word of the API.
+"""
+
+from .batches import Batch, BatchOutcome, SubmittedBatch
+from .client import Client, TaskFailed
+from .errors import (
+    AlreadyExists,
+    BadRequest,
+    BatchTooLarge,
+    CallCancelled,
+    ClientClosed,
+    Conflict,
+    CursorExpired,
+    DeadlineExceeded,
+    Internal,
+    LeaseLost,
+    NotFound,
+    PermissionDenied,
+    QueueFull,
+    TaskyardError,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+    Unimplemented,
+)
+from .host import Host
+from .running_task import ActionFailed, RunningTask
+from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
+from .sync import SyncClient
+from .tasks import Attempt, NewTask, Progress, RetryPolicy, Submitted, Task, TaskState
+from .watching import EventKind, TaskEvent
+
+__all__ = [
+    "ActionFailed",
+    "AgentMetrics",
+    "AlreadyExists",
+    "Attempt",
+    "BadRequest",
+    "Batch",
+    "BatchOutcome",
+    "BatchTooLarge",
+    "CallCancelled",
+    "Client",
+    "ClientClosed",
+    "Conflict",
+    "CursorExpired",
+    "DeadlineExceeded",
+    "EventKind",
+    "Host",
+    "HostStats",
+    "Internal",
+    "LeaseLost",
+    "NewTask",
+    "NotFound",
+    "PermissionDenied",
+    "Progress",
+    "QueueFull",
+    "QueueStats",
+    "RetryPolicy",
+    "RunningTask",
+    "SchedulerConfig",
+    "SchedulerMetrics",
+    "Stats",
+    "Submitted",
+    "SubmittedBatch",
+    "SyncClient",
+    "Task",
+    "TaskEvent",
+    "TaskFailed",
+    "TaskState",
+    "TaskyardError",
+    "TooLarge",
+    "Unauthenticated",
+    "Unavailable",
+    "Unimplemented",
+]

@@ -67,6 +67,12 @@ class AlreadyExists(Refusal):
     code = "already_exists"
 
 
+class CursorExpired(Refusal):
+    """The place in the event log is gone; a new watch begins with the tasks as they stand (DESIGN, Watching)."""
+
+    code = "cursor_expired"
+
+
 class QueueFull(Refusal):
     """Admission refused the task, which is kept as `rejected` (scheduler-reference, Queue Full Response)."""
 

@@ -13,6 +13,7 @@ from .errors import NotFound
 
 if TYPE_CHECKING:
     from .leases import Lease
+    from .offers import Offer
 
 
 class Tabs(IntEnum):
@@ -63,7 +64,9 @@ class Host:
     """One registered host and the leases that it holds, by task id.
 
     `number` counts registrations; `machine` are bytes that the core keeps and never opens; `slots` is how many tasks
-    the host says it runs at once, None if it did not say.
+    the host says it runs at once, None if it did not say. `session` is the offer of its stream, None while it has none;
+    `instance` names the process that opened the stream, or the last one. `silence_at` is when a host that holds leases
+    is looked at, lest it be dead.
     """
 
     __slots__ = (
@@ -71,14 +74,18 @@ class Host:
         "display_name",
         "draining",
         "id",
+        "instance",
         "labels",
         "last_heartbeat_at",
         "leases",
         "machine",
         "number",
+        "offers",
         "own_word",
         "profile",
         "registered_at",
+        "session",
+        "silence_at",
         "slots",
     )
 
@@ -96,6 +103,10 @@ class Host:
         self.registered_at = now
         self.last_heartbeat_at = now
         self.leases: dict[str, Lease] = {}
+        self.offers: list[Offer] = []
+        self.instance: str | None = None
+        self.session: Offer | None = None
+        self.silence_at: float | None = None
 
     def online(self, now: float, timeout_secs: float) -> bool:
         """Whether it was heard of in time (runtime-host-model, API Response Shape)."""
@@ -156,6 +167,14 @@ class Hosts:
         if host is None:
             raise NotFound("runtime host not found")
         return host
+
+    def find(self, host_id: str) -> Host | None:
+        """The host, or None."""
+        return self._hosts.get(host_id)
+
+    def built_in(self) -> list[Host]:
+        """The hosts that are part of the server."""
+        return [self._hosts[host_id] for host_id in self._built_in]
 
     def heard(self, now: float, host: Host) -> None:
         """Every call of a host counts as a sign of life."""

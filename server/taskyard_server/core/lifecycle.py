@@ -7,14 +7,17 @@ The table, the ready queue, leases, timers, retention, batches, agents and count
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
+from typing import Final
 
 from .agents import Agent
 from .batches import Batches
 from .errors import Conflict, QueueFull
 from .events import Event, EventKind
 from .hosts import Host
-from .leases import Lease
+from .leases import Lease, Stop, StopReason
 from .limits import Limits
+from .offers import Offer, Offers
 from .ready_queue import ReadyQueue
 from .retention import Retention
 from .stats import Counters
@@ -31,7 +34,10 @@ SUBMITTED, CHANGED, PROGRESSED, EVICTED = (
     EventKind.EVICTED,
 )
 
-MOST_AT_ONCE = 1000
+LEASE_ENDED = StopReason.LEASE_ENDED
+
+MOST_AT_ONCE: Final = 1000
+INTERRUPTED: Final = "Job was interrupted by user"
 
 
 class Lifecycle:
@@ -41,15 +47,18 @@ class Lifecycle:
         self.limits = limits
         self.counters = Counters()
         self.events: list[Event] = []
+        self.stops: list[Stop] = []
         self.tasks = TaskTable(entropy)
         self.batches = Batches()
         self.agents: dict[str, Agent] = {}
         self.keys: dict[tuple[str, str], Task] = {}
         self.ready = ReadyQueue()
+        self.offers = Offers(self.ready)
         self.queued = 0
         self.inflight = 0
         self.deadlines: Timers[Task] = Timers()
         self.lease_ends: Timers[Lease] = Timers()
+        self.silences: Timers[Host] = Timers()
         self.ended = Retention()
         self.rejected = Retention()
 
@@ -90,8 +99,8 @@ class Lifecycle:
 
     # Under a lease
 
-    def grant(self, now: float, task: Task, host: Host, secs: float) -> Lease:
-        """A task that was just taken from the ready queue goes to a host."""
+    def grant(self, now: float, task: Task, host: Host, secs: float, stream: Offer | None = None) -> Lease:
+        """A task that was just taken from the ready queue goes to a host; over a stream, it must start it in time."""
         task.agent.queued -= 1
         self.queued -= 1
         self.inflight += 1
@@ -102,8 +111,15 @@ class Lifecycle:
         counters = self.counters
         counters.dispatched += 1
         counters.dispatch_latency_secs += now - task.queued_at
-        lease = task.lease = host.leases[task.id] = Lease(task, host, task.token, now, secs, counters.dispatched)
-        self.lease_ends.add(lease.expires_at, lease)
+        lease = Lease(task, host, task.token, now, secs, counters.dispatched)
+        if stream is not None:
+            lease.stream = stream
+            lease.start_by = now + self.limits.start_timeout_secs
+            lease.due = min(lease.expires_at, lease.start_by)
+        task.lease = host.leases[task.id] = lease
+        self.lease_ends.add(lease.due, lease)
+        if host.silence_at is None:
+            self._listen_for(now, host)
         return lease
 
     def begin(self, now: float, task: Task) -> None:
@@ -111,6 +127,11 @@ class Lifecycle:
         if task.started_at is None:
             task.started_at = now
         self._move(now, task, RUNNING, None)
+        lease = task.lease
+        assert lease is not None
+        if lease.stream is not None:
+            lease.start_by = inf
+            self.retime(lease)
 
     def progressed(self, now: float, task: Task, progress: bytes | None) -> None:
         """The host said how far it is; None is as far as before."""
@@ -118,32 +139,74 @@ class Lifecycle:
             task.progress = progress
             self.events.append(Event(now, task, PROGRESSED, task.state))
 
-    def prolong(self, lease: Lease, expires_at: float) -> None:
-        """The lease ends later than it would have."""
-        self.lease_ends.remove(lease.expires_at, lease)
-        lease.expires_at = expires_at
-        self.lease_ends.add(expires_at, lease)
+    def retime(self, lease: Lease) -> None:
+        """One of the times at which the lease would end has changed."""
+        due = min(lease.expires_at, lease.start_by, lease.adopt_by)
+        if due != lease.due:
+            self.lease_ends.remove(lease.due, lease)
+            lease.due = due
+            self.lease_ends.add(due, lease)
+
+    def release(self, now: float, task: Task) -> None:
+        """Its host gave it back unexecuted, which does not count as a delivery."""
+        task.deliveries -= 1
+        self._move(now, task, QUEUED, None)
+        self._end_lease(task, None, "")
+        self._enqueue(now, task)
 
     def requeue(self, now: float, task: Task, why: str | None = None) -> None:
         """Back to its old place in the queue, without a lease; until the next claim the task shows why."""
         self._move(now, task, QUEUED, why)
-        self._end_lease(task)
+        self._end_lease(task, LEASE_ENDED, why or "the host was deregistered")
         self._enqueue(now, task)
 
-    def pause(self, now: float, task: Task) -> None:
+    def lose(self, now: float, lease: Lease, why: str) -> None:
+        """Its host is lost: another may try, up to `max_deliveries` (DESIGN, Leases).
+
+        What was handed out over a stream and never started does not count as a delivery.
+        """
+        task = lease.task
+        if lease.stream is not None and task.state is ASSIGNED:
+            task.deliveries -= 1
+            self.requeue(now, task, "not started by its host")
+        elif task.deliveries < self.limits.max_deliveries:
+            self.requeue(now, task, why)
+        else:
+            self.finish(now, task, FAILED, None, why, LEASE_ENDED)
+
+    def orphan(self, now: float, host: Host) -> None:
+        """The host is dead: all that it holds is lost (scheduler-daemon, Orphan Reconciliation)."""
+        missed = self.limits.dead_heartbeat_threshold
+        for lease in list(host.leases.values()):
+            self.lose(now, lease, f"lease expired: runtime host {host.id} missed {missed} heartbeats")
+
+    def forget_host(self, host: Host) -> None:
+        """It is deregistered."""
+        if host.silence_at is not None:
+            self.silences.remove(host.silence_at, host)
+
+    def pause(self, now: float, task: Task, why: StopReason = StopReason.PAUSED) -> None:
         """Interrupted so that it can be resumed (queueing-and-execution, Cancellation semantics)."""
-        self._move(now, task, PAUSED, "Job was interrupted by user")
-        self._end_lease(task)
+        self._move(now, task, PAUSED, INTERRUPTED)
+        self._end_lease(task, why, INTERRUPTED)
         self.deadlines.remove(task.deadline, task)
 
     # To an end
 
-    def finish(self, now: float, task: Task, state: TaskState, result: bytes | None, error: str | None) -> None:
-        """Done, failed or cancelled, from wherever it stands."""
+    def finish(
+        self,
+        now: float,
+        task: Task,
+        state: TaskState,
+        result: bytes | None,
+        error: str | None,
+        stop: StopReason | None = None,
+    ) -> None:
+        """Done, failed or cancelled, from wherever it stands. `stop` is for its host, unless it is its own report."""
         before = task.state
         self._move(now, task, state, error)
         if before in IN_FLIGHT:
-            self._end_lease(task)
+            self._end_lease(task, stop, error or "task cancelled")
         elif before is QUEUED:
             task.agent.queued -= 1
             self.queued -= 1
@@ -170,20 +233,14 @@ class Lifecycle:
             self.counters.expired += 1
             self.finish(now, task, FAILED, None, "deadline exceeded while queued")
         else:
-            self.finish(now, task, FAILED, None, "deadline exceeded")
-
-    def lease_expired(self, now: float, task: Task) -> None:
-        """Its host fell silent: another may try, up to `max_deliveries` (DESIGN, Leases)."""
-        if task.deliveries < self.limits.max_deliveries:
-            self.requeue(now, task, "lease expired")
-        else:
-            self.finish(now, task, FAILED, None, "lease expired")
+            self.finish(now, task, FAILED, None, "deadline exceeded", StopReason.DEADLINE_EXCEEDED)
 
     # With time
 
     def next_due(self) -> float | None:
         """When `advance` has something to do; None while nothing can come due."""
-        ticks = [tick for timers in (self.deadlines, self.lease_ends) if (tick := timers.next_tick()) is not None]
+        timers = (self.deadlines, self.lease_ends, self.silences)
+        ticks = [tick for each in timers if (tick := each.next_tick()) is not None]
         times = [tick / TICKS_PER_SECOND for tick in ticks]
         ends = [ended for kept in (self.ended, self.rejected) if (ended := kept.oldest()) is not None]
         return min([*times, *(ended + self.limits.result_ttl_secs for ended in ends)], default=None)
@@ -196,7 +253,9 @@ class Lifecycle:
             if deadline is not None and deadline <= this_tick and (lease_end is None or deadline <= lease_end):
                 self.expire(now, self.deadlines.pop(deadline))
             elif lease_end is not None and lease_end <= this_tick:
-                self.lease_expired(now, self.lease_ends.pop(lease_end).task)
+                self.lose(now, self.lease_ends.pop(lease_end), "lease expired")
+            elif (silence := self.silences.next_tick()) is not None and silence <= this_tick:
+                self._listen_for(now, self.silences.pop(silence))
             elif not self._evict_one(now):
                 return False
         return True
@@ -226,14 +285,30 @@ class Lifecycle:
         self.queued += 1
         self.ready.add(task)
 
-    def _end_lease(self, task: Task) -> None:
+    def _end_lease(self, task: Task, stop: StopReason | None, message: str) -> None:
         lease = task.lease
         assert lease is not None
         task.lease = None
-        del lease.host.leases[task.id]
-        self.lease_ends.remove(lease.expires_at, lease)
+        host = lease.host
+        del host.leases[task.id]
+        self.lease_ends.remove(lease.due, lease)
         self.inflight -= 1
         self.ready.landed(task.agent)
+        for offer in host.offers:
+            self.offers.eased(offer)
+        if stop is not None and lease.stream is not None:
+            self.stops.append(Stop(lease, stop, message))
+
+    def _listen_for(self, now: float, host: Host) -> None:
+        """Look at a host that holds leases again when it would be dead; one look per silence, not one per call."""
+        limits = self.limits
+        dead_at = host.last_heartbeat_at + limits.heartbeat_timeout_secs * limits.dead_heartbeat_threshold
+        if dead_at < now:
+            self.orphan(now, host)
+        host.silence_at = None
+        if host.leases and not host.built_in:
+            host.silence_at = dead_at
+            self.silences.add(dead_at, host)
 
     def _evict_one(self, now: float) -> bool:
         oldest = now - self.limits.result_ttl_secs

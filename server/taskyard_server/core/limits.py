@@ -18,6 +18,9 @@ class Limits:
     max_deliveries: int = 5
     heartbeat_timeout_secs: float = 60.0
     dead_heartbeat_threshold: int = 2
+    orphan_check_secs: float = 300.0
+    reconnect_grace_secs: float = 5.0
+    start_timeout_secs: float = 10.0
 
 
 MAX_LEASE_SECS = 3600.0

@@ -13,12 +13,18 @@ O(eligible buckets + log n) and equals the choice of brute force.
 This file knows nothing of states, leases or time.
 """
 
+from __future__ import annotations
+
+from collections.abc import Collection
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .agents import Agent
 from .hosts import HostProfile
 from .task import Task
+
+if TYPE_CHECKING:
+    from .offers import Crew
 
 # A rank is one integer: in-flight tasks above, when the agent was last served below. Agents that were never served
 # come before all that were, in the order of their arrival. No two agents ever have the same rank.
@@ -42,14 +48,14 @@ class Lane:
 
     __slots__ = ("agent", "bucket", "entries", "heap", "size")
 
-    def __init__(self, agent: Agent, bucket: "Bucket") -> None:
+    def __init__(self, agent: Agent, bucket: Bucket) -> None:
         self.agent = agent
         self.bucket = bucket
         self.heap: list[tuple[int, int, Task]] = []
         self.size = 0
         self.entries: list[int] = []
 
-    def __lt__(self, other: "Lane") -> bool:
+    def __lt__(self, other: Lane) -> bool:
         """Never decides an order: ranks are unique."""
         return False
 
@@ -74,10 +80,11 @@ class Bucket:
     `waiting` counts the lanes that hold a task, `lanes` all that the heap holds.
     """
 
-    __slots__ = ("heap", "kind", "lanes", "waiting")
+    __slots__ = ("crews", "heap", "kind", "lanes", "waiting")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
+        self.crews: dict[Crew, None] = {}
         self.heap: list[tuple[int, Lane]] = []
         self.waiting = 0
         self.lanes = 0
@@ -139,6 +146,8 @@ class ReadyQueue:
     def __init__(self) -> None:
         self._buckets: dict[Kind, Bucket] = {}
         self._eligible: dict[HostProfile, list[Bucket]] = {}
+        self._crews: dict[Crew, None] = {}
+        self._fresh: dict[Bucket, None] = {}
         self._turns = 0
         self._busy_buckets = 0
 
@@ -164,6 +173,8 @@ class ReadyQueue:
             bucket.waiting += 1
             if not lane.entries or agent.rank < lane.entries[-1]:
                 bucket.enter(lane)
+        if bucket.crews:
+            self._fresh[bucket] = None
 
     def remove(self, task: Task) -> None:
         """Take out a task that is in the queue, whatever its place."""
@@ -175,10 +186,14 @@ class ReadyQueue:
             self._emptied(lane)
         lane.bury()
 
-    def first(self, profile: HostProfile, max_per_agent: int) -> Lane | None:
-        """The lane whose head such a host gets next, or None if there is none under the agents' limit."""
+    def eligible(self, profile: HostProfile) -> Collection[Bucket]:
+        """The buckets of which such a host may be handed tasks."""
+        return self._eligible.get(profile) or self._select(profile)
+
+    def first(self, buckets: Collection[Bucket], max_per_agent: int) -> Lane | None:
+        """The lane whose head leaves next of these buckets, or None if there is none under the agents' limit."""
         best: Lane | None = None
-        for bucket in self._eligible.get(profile) or self._select(profile):
+        for bucket in buckets:
             lane = bucket.front()
             if lane is None:
                 continue
@@ -212,12 +227,38 @@ class ReadyQueue:
         agent.inflight -= 1
         agent.rank = rank = agent.rank - ONE_IN_FLIGHT
         for lane in agent.lanes.values():
-            if lane.size and rank < lane.entries[-1]:
-                lane.bucket.enter(lane)
+            if lane.size:
+                if rank < lane.entries[-1]:
+                    lane.bucket.enter(lane)
+                if lane.bucket.crews:
+                    self._fresh[lane.bucket] = None
 
-    def has_work_for(self, profile: HostProfile) -> bool:
-        """Whether any task waits that such a host may run, limits aside."""
-        return any(bucket.waiting for bucket in self._eligible.get(profile) or self._select(profile))
+    # Crews, which sleep until something may be handed to them
+
+    def enlist(self, crew: Crew) -> None:
+        """Tell of this crew from now on."""
+        self._crews[crew] = None
+        for bucket in self._buckets.values():
+            self._join(crew, bucket)
+
+    def dismiss(self, crew: Crew) -> None:
+        """Tell of it no more."""
+        del self._crews[crew]
+        for bucket in crew.buckets:
+            del bucket.crews[crew]
+
+    def take_woken(self) -> list[Crew]:
+        """The crews with room for which a task has come, or an agent fell under its limit, since this was called."""
+        fresh = self._fresh
+        if not fresh:
+            return []
+        self._fresh = {}
+        return [crew for bucket in fresh for crew in bucket.crews if crew.waiting]
+
+    def _join(self, crew: Crew, bucket: Bucket) -> None:
+        if crew.profile.may_run(*bucket.kind):
+            crew.buckets[bucket] = None
+            bucket.crews[crew] = None
 
     def _emptied(self, lane: Lane) -> None:
         lane.bucket.waiting -= 1
@@ -230,6 +271,8 @@ class ReadyQueue:
         for profile, buckets in self._eligible.items():
             if profile.may_run(*kind):
                 buckets.append(bucket)
+        for crew in self._crews:
+            self._join(crew, bucket)
         return bucket
 
     def _sweep(self) -> None:
@@ -238,6 +281,9 @@ class ReadyQueue:
             if not bucket.waiting:
                 bucket.close()
                 del self._buckets[kind]
+                self._fresh.pop(bucket, None)
+                for crew in bucket.crews:
+                    del crew.buckets[bucket]
         self._eligible.clear()
 
     def _select(self, profile: HostProfile) -> list[Bucket]:

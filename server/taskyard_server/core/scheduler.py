@@ -7,21 +7,25 @@ collects what happened with `take_events`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from .batches import Batch, BatchSubmission
 from .errors import AlreadyExists, BadRequest, Conflict, LeaseLost, NotFound, QueueFull, Refusal, Unavailable
 from .events import Event
 from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts, HostStatus
-from .leases import Lease
+from .leases import Lease, Stop, StopReason
 from .lifecycle import Lifecycle
-from .limits import MAX_LEASE_SECS, Limits
+from .limits import Limits
+from .offers import Offer
+from .ready_queue import Bucket
 from .stats import AgentStats, Stats, Totals
+from .streams import HeldLease, Hello, Streams, Welcome, lease_length
 from .task import IN_FLIGHT, TERMINAL, Submission, Task, TaskState
 
 ASSIGNED, PAUSED = TaskState.ASSIGNED, TaskState.PAUSED
 DONE, FAILED, CANCELLED = TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED
+DEAD = HostStatus.DEAD
 
 
 class Scheduler:
@@ -32,6 +36,7 @@ class Scheduler:
         self._held_up: dict[str, HostProfile] = {}
         self._life = Lifecycle(limits, entropy)
         self._entropy = entropy
+        self._streams = Streams(self._life, self.hosts, self._profile)
         self._draining = False
 
     # Commands of agents
@@ -85,14 +90,14 @@ class Scheduler:
         task = self.get(task_id)
         if task.state in TERMINAL:
             raise Conflict(f"task is already {task.state.value}")
-        self._life.finish(now, task, CANCELLED, None, None)
+        self._life.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
         return task
 
     def cancel_batch(self, now: float, batch_id: str) -> int:
         """Cancel every task of a batch that has not ended; how many that were. Raises `NotFound`."""
         live = [task for task in self.batch(batch_id).tasks.values() if task.state not in TERMINAL]
         for task in live:
-            self._life.finish(now, task, CANCELLED, None, None)
+            self._life.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
         return len(live)
 
     def get(self, task_id: str) -> Task:
@@ -124,7 +129,12 @@ class Scheduler:
         built_in: bool = False,
     ) -> Host:
         """Make or replace a host, which ends its drain (runtime-host-model, Behavior Rules 1)."""
-        return self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
+        host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
+        for offer in list(host.offers):
+            narrowed = profile if offer.project is None else profile._replace(project=offer.project)
+            self._life.offers.move(offer, narrowed)
+            self._life.offers.eased(offer)
+        return host
 
     def heartbeat(
         self, now: float, host_id: str, own_word: HostStatus | None = None, machine: bytes | None = None
@@ -134,7 +144,7 @@ class Scheduler:
         Raises `NotFound` (runtime-host-model, Behavior Rules 2).
         """
         host = self.hosts.get(host_id)
-        self.hosts.heard(now, host)
+        self._streams.heard(now, host)
         host.own_word = own_word
         host.machine = host.machine if machine is None else machine
         return host
@@ -143,6 +153,8 @@ class Scheduler:
         """Give a host nothing new; what it holds it may finish. Raises `NotFound`."""
         host = self.hosts.get(host_id)
         host.draining = True
+        for offer in host.offers:
+            self._life.offers.eased(offer)
         return host
 
     def deregister(self, now: float, host_id: str) -> None:
@@ -150,6 +162,10 @@ class Scheduler:
         host = self.hosts.get(host_id)
         for lease in list(host.leases.values()):
             self._life.requeue(now, lease.task)
+        for offer in list(host.offers):
+            self._life.offers.close(offer)
+        host.session = None
+        self._life.forget_host(host)
         self.hosts.remove(host)
         self._held_up.pop(host_id, None)
 
@@ -163,31 +179,87 @@ class Scheduler:
         """
         life = self._life
         host = self.hosts.get(host_id)
-        self.hosts.heard(now, host)
+        self._streams.heard(now, host)
         limits = life.limits
-        secs = _lease_length(lease_secs, limits.lease_secs)
-        profile = self._profile(now, host)
-        if project is not None:
-            if profile.project not in (None, project):
-                raise BadRequest("project: must be the host's own")
-            profile = profile._replace(project=project)
+        secs = lease_length(lease_secs, limits.lease_secs)
+        profile = self._narrowed(now, host, project)
         leases: list[Lease] = []
         if self._draining or host.draining:
             self._held_up.pop(host.id, None)
             return leases
         while len(leases) < count and life.inflight < limits.max_inflight:
-            lane = life.ready.first(profile, limits.max_per_agent_inflight)
+            lane = life.ready.first(life.ready.eligible(profile), limits.max_per_agent_inflight)
             if lane is None:
                 break
             if lane.head().deadline <= now:
                 life.expire(now, lane.head())
                 continue
             leases.append(life.grant(now, life.ready.take(lane), host, secs))
-        if len(leases) < count and self._limit_in_force(profile) is not None:
+        if len(leases) < count and self._limit_in_force(life.ready.eligible(profile)) is not None:
             self._held_up[host.id] = profile
         else:
             self._held_up.pop(host.id, None)
         return leases
+
+    def offer(
+        self, now: float, host_id: str, room: int, lease_secs: float | None = None, project: str | None = None
+    ) -> Offer:
+        """Let a host that claims wait for up to `room` tasks; `hand_out` gives them. Raises as `claim` does."""
+        host = self.hosts.get(host_id)
+        secs = lease_length(lease_secs, self.limits.lease_secs)
+        return self._life.offers.open(host, self._narrowed(now, host, project), room, secs, None)
+
+    def offers_of(self, host_id: str) -> list[Offer]:
+        """What a host offers now; nothing for one that is not registered."""
+        host = self.hosts.find(host_id)
+        return [] if host is None else list(host.offers)
+
+    def withdraw(self, offer: Offer) -> None:
+        """The host waits no longer."""
+        self._life.offers.close(offer)
+
+    # Commands of hosts with a stream
+
+    def connect(self, now: float, hello: Hello) -> Welcome:
+        """Register a host and open its stream, which supersedes the one that it had (DESIGN, The host stream).
+
+        Raises `AlreadyExists` while another instance of the host lives, `BadRequest` for the length of a lease.
+        """
+        return self._streams.connect(now, hello)
+
+    def give_credit(self, now: float, stream: Offer, count: int) -> None:
+        """The host may be handed so many tasks more."""
+        stream.room += count
+        self._streams.heard(now, stream.host)
+        self._life.offers.eased(stream)
+
+    def beat(
+        self,
+        now: float,
+        stream: Offer,
+        held: Sequence[HeldLease],
+        own_word: HostStatus | None = None,
+        machine: bytes | None = None,
+    ) -> list[HeldLease]:
+        """The host lives; the leases that it lists are renewed, those of them that have ended are answered."""
+        return self._streams.beat(now, stream, held, own_word, machine)
+
+    def disconnect(self, now: float, stream: Offer) -> None:
+        """The stream is gone; its leases live on for `reconnect_grace_secs`, never past their own end."""
+        self._streams.disconnect(now, stream)
+
+    # Handing out
+
+    def hand_out(self, now: float) -> dict[Offer, list[Lease]]:
+        """Lease what can be leased to the hosts that wait: the least loaded by share of its slots chooses first."""
+        return {} if self._draining else self._streams.hand_out(now)
+
+    def take_stops(self) -> list[Stop]:
+        """Which work on streams is to stop, since this was last called."""
+        taken, self._life.stops = self._life.stops, []
+        return taken
+
+    # Reports
 
     def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         """The host has begun. Raises `NotFound`, `LeaseLost`, or `Conflict` if it said so before."""
@@ -217,10 +289,9 @@ class Scheduler:
     def renew(self, now: float, host_id: str, task_id: str, token: int, lease_secs: float | None = None) -> Lease:
         """Let a lease live for its own length, or `lease_secs`, from now; never for less than it had."""
         lease = self._leased(now, host_id, task_id, token)
-        lease.secs = _lease_length(lease_secs, lease.secs)
-        expires_at = now + lease.secs
-        if expires_at > lease.expires_at:
-            self._life.prolong(lease, expires_at)
+        lease.secs = lease_length(lease_secs, lease.secs)
+        lease.expires_at = max(lease.expires_at, now + lease.secs)
+        self._life.retime(lease)
         return lease
 
     def complete(self, now: float, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:
@@ -234,8 +305,7 @@ class Scheduler:
     def release(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         """The host gives the task back unexecuted: it is queued again, and this hand-out does not count."""
         task = self._leased(now, host_id, task_id, token).task
-        self._life.requeue(now, task)
-        task.deliveries -= 1
+        self._life.release(now, task)
         return task
 
     # Time, limits, the end
@@ -255,9 +325,21 @@ class Scheduler:
         self.hosts.note_silence(now, self.limits.heartbeat_timeout_secs)
         return self._life.advance(now, most)
 
+    def reconcile(self, now: float) -> None:
+        """End what dead hosts hold: the safety net beside the look that each silence gets by itself.
+
+        Called every `orphan_check_secs` (scheduler-daemon, Orphan Reconciliation).
+        """
+        limits = self.limits
+        for host in self.hosts:
+            status = host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
+            if host.leases and status is DEAD and not host.built_in:
+                self._life.orphan(now, host)
+
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force. What was admitted or is in flight stays, also above a lowered limit."""
         self._life.limits = limits
+        self._life.offers.wake_all()
         self.hosts.look_anew()
 
     def drain(self) -> None:
@@ -268,7 +350,7 @@ class Scheduler:
         """Interrupt what is in flight, and end what waits: this core does not outlive its process."""
         for task in [task for task in self.tasks_after(0) if task.state not in TERMINAL]:
             if task.state in IN_FLIGHT:
-                self._life.pause(now, task)
+                self._life.pause(now, task, StopReason.SHUTDOWN)
             elif task.state is not PAUSED:
                 self._life.finish(now, task, CANCELLED, None, "scheduler shutdown")
 
@@ -297,7 +379,10 @@ class Scheduler:
     @property
     def limited_by(self) -> str | None:
         """The configuration key that keeps a host, which asked for more than it got, from tasks that wait."""
-        keys = (self._limit_in_force(profile) for profile in self._held_up.values())
+        ready = self._life.ready
+        asked = [ready.eligible(profile) for profile in self._held_up.values()]
+        waiting = [crew.buckets for crew in self._life.offers if crew.waiting]
+        keys = (self._limit_in_force(buckets) for buckets in (*asked, *waiting))
         return next((key for key in keys if key is not None), None)
 
     def stats(self) -> Stats:
@@ -347,19 +432,27 @@ class Scheduler:
         online = self.hosts.any_online(now, self.limits.heartbeat_timeout_secs)
         return TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
 
-    def _limit_in_force(self, profile: HostProfile) -> str | None:
-        """The configuration key that keeps such a host from more work, if tasks wait for nothing else."""
+    def _narrowed(self, now: float, host: Host, project: str | None) -> HostProfile:
+        profile = self._profile(now, host)
+        if project is None:
+            return profile
+        if profile.project not in (None, project):
+            raise BadRequest("project: must be the host's own")
+        return profile._replace(project=project)
+
+    def _limit_in_force(self, buckets: Collection[Bucket]) -> str | None:
+        """The configuration key that keeps a host from the tasks in these buckets, if they wait for nothing else."""
         life = self._life
-        if self._draining or not life.ready.has_work_for(profile):
+        if self._draining or not any(bucket.waiting for bucket in buckets):
             return None
         if life.inflight >= life.limits.max_inflight:
             return "maxInflight"
-        return "maxPerAgentInflight" if life.ready.first(profile, life.limits.max_per_agent_inflight) is None else None
+        return "maxPerAgentInflight" if life.ready.first(buckets, life.limits.max_per_agent_inflight) is None else None
 
     def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Lease:
         """The lease that a report is about; raises `NotFound`, or `LeaseLost` if it is not the task's present one."""
         host = self.hosts.get(host_id)
-        self.hosts.heard(now, host)
+        self._streams.heard(now, host)
         task = self.get(task_id)
         lease = task.lease
         if lease is None or lease.token != token or lease.host is not host:
@@ -382,11 +475,3 @@ class Scheduler:
             self._life.begin(now, task)
         self._life.finish(now, task, state, result, error)
         return task
-
-
-def _lease_length(asked: float | None, otherwise: float) -> float:
-    if asked is None:
-        return otherwise
-    if not 1 <= asked <= MAX_LEASE_SECS:
-        raise BadRequest("lease_secs: must be from 1 to 3600")
-    return asked

@@ -1,14 +1,14 @@
 """The embedded engine: one core scheduler a namespace, driven from one event loop.
 
 Commands run at once, in the order of their calls. What follows from them is done once a turn of the loop, for all
-commands of that turn: waiting claims are served, listeners are told, and the one timer is set to the next time at which
-anything comes due.
+commands of that turn: tasks are handed to the hosts that wait, listeners are told, and the one timer is set to the next
+time at which anything comes due.
 """
 
 import asyncio
 import contextlib
 import random
-from collections import deque
+import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -19,17 +19,20 @@ from typing import Final
 import structlog
 
 from taskyard_server.core.batches import Batch, BatchSubmission
-from taskyard_server.core.errors import NotFound, Refusal, Unavailable
+from taskyard_server.core.errors import Conflict, NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
+from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.core.task import TERMINAL, Submission, Task
 
 from .clock import Clock, steady_clock
 from .port import Listener, TaskFilter, TaskPage
+from .sessions import DrainNotice, Session
 
 log = structlog.get_logger(__name__)
 
@@ -40,27 +43,28 @@ SCAN: Final = 2_000
 """So many tasks a listing walks before others get their turn."""
 
 
-@dataclass(slots=True, eq=False)
-class Waiter:
-    """A claim that found nothing and waits."""
-
-    host_id: str
-    count: int
-    lease_secs: float | None
-    project: str | None
-    leases: asyncio.Future[list[Lease]]
+LIMIT_CHECK_SECS: Final = 1.0
+STALL_SECS: Final = 0.5
+"""A timer that is so late means that the process stood still."""
+CATCH_UP_SECS: Final = 0.25
+"""After a stall, so long is read what has arrived before anything expires."""
 
 
 @dataclass(slots=True, eq=False)
 class Yard:
-    """One namespace: its scheduler, the claims and the ends of tasks that are waited for, and when it is next due."""
+    """One namespace: its scheduler, all who wait for something of it, and when it is next due.
+
+    `claims` are calls that wait for a task, `sessions` the streams of hosts, `ends` calls that wait for a task to end.
+    """
 
     namespace: str
     scheduler: Scheduler
-    waiters: deque[Waiter] = field(default_factory=deque)
+    claims: dict[Offer, asyncio.Future[list[Lease]]] = field(default_factory=dict)
+    sessions: dict[Offer, Session] = field(default_factory=dict)
     ends: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     due: float | None = None
     limits_told: set[str] = field(default_factory=set)
+    limits_checked_at: float = 0.0
 
 
 class MemoryEngine:
@@ -78,7 +82,10 @@ class MemoryEngine:
         self._armed: float | None = None
         self._landed = asyncio.Event()
         self._draining = False
+        self._drain_notice: DrainNotice | None = None
         self._closed = False
+        self._rings_at = 0.0
+        self._stalled = False
 
     # Commands of agents
 
@@ -159,7 +166,11 @@ class MemoryEngine:
         return yard.scheduler.heartbeat(self._clock(), host_id, own_word, machine)
 
     async def drain_host(self, namespace: str, host_id: str) -> Host:
-        return self._existing(namespace, "runtime host").scheduler.drain_host(host_id)
+        yard = self._existing(namespace, "runtime host")
+        host = yard.scheduler.drain_host(host_id)
+        if host.session is not None:
+            yard.sessions[host.session].drain(DrainNotice(None, "the host is drained"))
+        return host
 
     async def list_hosts(self, namespace: str, after: int) -> list[Host]:
         yard = self._yards.get(namespace)
@@ -171,7 +182,13 @@ class MemoryEngine:
 
     async def deregister(self, namespace: str, host_id: str) -> None:
         yard = self._existing(namespace, "runtime host")
+        offers = yard.scheduler.offers_of(host_id)
         yard.scheduler.deregister(self._clock(), host_id)
+        for offer in offers:
+            if offer.streamed:
+                yard.sessions[offer].end(Conflict("the host was deregistered"))
+            else:
+                yard.claims.pop(offer).set_exception(NotFound("runtime host not found"))
 
     async def claim(
         self,
@@ -188,17 +205,53 @@ class MemoryEngine:
         leases = yard.scheduler.claim(self._clock(), host_id, count, lease_secs, project)
         if leases or wait_secs <= 0:
             return leases
-        waiter = Waiter(host_id, count, lease_secs, project, asyncio.get_running_loop().create_future())
-        yard.waiters.append(waiter)
+        offer = yard.scheduler.offer(self._clock(), host_id, count, lease_secs, project)
+        granted = yard.claims[offer] = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.wait((waiter.leases,), timeout=wait_secs)
+            await asyncio.wait((granted,), timeout=wait_secs)
         except asyncio.CancelledError:
-            self._give_back(yard, waiter)
+            self._give_back(yard, host_id, granted)
             raise
         finally:
-            if not waiter.leases.done():
-                yard.waiters.remove(waiter)
-        return waiter.leases.result() if waiter.leases.done() else []
+            yard.claims.pop(offer, None)
+            yard.scheduler.withdraw(offer)
+        return granted.result() if granted.done() else []
+
+    async def connect(self, namespace: str, hello: Hello, on_news: Callable[[], None]) -> Session:
+        if self._closed:
+            raise Unavailable("the engine is closed")
+        yard = self._enter(namespace)
+        before = [offer for offer in yard.scheduler.offers_of(hello.host_id) if offer.streamed]
+        session = Session(namespace, yard.scheduler.connect(self._clock(), hello), on_news)
+        for offer in before:
+            yard.sessions.pop(offer).end(Conflict("superseded by another stream of this host"))
+        yard.sessions[session.offer] = session
+        if self._drain_notice is not None:
+            session.drain(self._drain_notice)
+        return session
+
+    async def give_credit(self, session: Session, count: int) -> None:
+        yard = self._yard_of(session)
+        if yard is not None:
+            yard.scheduler.give_credit(self._clock(), session.offer, count)
+
+    async def beat(
+        self,
+        session: Session,
+        held: Sequence[HeldLease],
+        own_word: HostStatus | None = None,
+        machine: bytes | None = None,
+    ) -> list[HeldLease]:
+        yard = self._yard_of(session)
+        return (
+            list(held) if yard is None else yard.scheduler.beat(self._clock(), session.offer, held, own_word, machine)
+        )
+
+    async def disconnect(self, session: Session) -> None:
+        yard = self._yard_of(session)
+        if yard is not None:
+            del yard.sessions[session.offer]
+            yard.scheduler.disconnect(self._clock(), session.offer)
 
     async def renew(
         self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
@@ -256,10 +309,18 @@ class MemoryEngine:
             yard.scheduler.reconfigure(limits)
             self._touch(yard)
 
-    def drain(self) -> None:
+    def reconcile(self) -> None:
+        for yard in self._yards.values():
+            yard.scheduler.reconcile(self._clock())
+            self._touch(yard)
+
+    def drain(self, until: float | None = None) -> None:
         self._draining = True
+        self._drain_notice = DrainNotice(until, "the server shuts down")
         for yard in self._yards.values():
             yard.scheduler.drain()
+            for session in yard.sessions.values():
+                session.drain(self._drain_notice)
 
     async def drained(self, secs: float) -> bool:
         deadline = self._clock() + secs
@@ -279,14 +340,17 @@ class MemoryEngine:
             yard.scheduler.shut_down(now)
             self._touch(yard)
         for yard in self._yards.values():
-            for waiter in yard.waiters:
-                if not waiter.leases.done():
-                    waiter.leases.set_result([])
+            for granted in yard.claims.values():
+                if not granted.done():
+                    granted.set_result([])
             for waits in yard.ends.values():
                 for ended in waits:
                     if not ended.done():
                         ended.set_result(None)
         self._settle()
+        for yard in self._yards.values():
+            for session in yard.sessions.values():
+                session.end(Unavailable("the server shuts down"))
 
     # Once a turn of the loop
 
@@ -326,7 +390,7 @@ class MemoryEngine:
         touched, self._touched = self._touched, {}
         for yard in touched:
             scheduler = yard.scheduler
-            self._serve(yard)
+            self._hand_out(yard)
             happened = scheduler.take_events()
             if happened:
                 if yard.ends:
@@ -347,26 +411,27 @@ class MemoryEngine:
             heapify(self._due)
         self._arm()
 
-    def _serve(self, yard: Yard) -> None:
-        """Give the claims that wait what has become claimable, first come first served."""
-        waiters = yard.waiters
-        for _ in range(len(waiters)):
-            waiter = waiters.popleft()
-            if waiter.leases.done():
-                continue
-            try:
-                leases = yard.scheduler.claim(
-                    self._clock(), waiter.host_id, waiter.count, waiter.lease_secs, waiter.project
-                )
-            except Refusal as refusal:
-                waiter.leases.set_exception(refusal)
-                continue
-            if leases:
-                waiter.leases.set_result(leases)
+    def _hand_out(self, yard: Yard) -> None:
+        """Give the hosts that wait what has become claimable, and tell streams what to stop."""
+        scheduler = yard.scheduler
+        if not yard.claims and not yard.sessions:
+            scheduler.take_stops()
+            return
+        now = self._clock()
+        for offer, leases in scheduler.hand_out(now).items():
+            session = yard.sessions.get(offer)
+            if session is not None:
+                session.hand(leases)
             else:
-                waiters.append(waiter)
-        if waiters and len(yard.limits_told) < ALL_LIMITS:
-            key = yard.scheduler.limited_by
+                yard.claims.pop(offer).set_result(leases)
+                scheduler.withdraw(offer)
+        for stop in scheduler.take_stops():
+            session = yard.sessions.get(stop.lease.stream)  # type: ignore[arg-type]
+            if session is not None:
+                session.stop(stop)
+        if len(yard.limits_told) < ALL_LIMITS and now - yard.limits_checked_at >= LIMIT_CHECK_SECS:
+            yard.limits_checked_at = now
+            key = scheduler.limited_by
             if key is not None and key not in yard.limits_told:
                 yard.limits_told.add(key)
                 log.warning("limit_reached", namespace=yard.namespace, raise_key=f"scheduler.{key}")
@@ -378,16 +443,26 @@ class MemoryEngine:
                     if not ended.done():
                         ended.set_result(None)
 
-    def _give_back(self, yard: Yard, waiter: Waiter) -> None:
+    def _give_back(self, yard: Yard, host_id: str, granted: asyncio.Future[list[Lease]]) -> None:
         """The caller went away, perhaps in the very turn in which it was served."""
-        if waiter.leases.done() and waiter.leases.exception() is None:
-            for lease in waiter.leases.result():
+        if granted.done() and granted.exception() is None:
+            for lease in granted.result():
                 with contextlib.suppress(Refusal):
-                    yard.scheduler.release(self._clock(), waiter.host_id, lease.task.id, lease.token)
+                    yard.scheduler.release(self._clock(), host_id, lease.task.id, lease.token)
             self._touch(yard)
+
+    def _yard_of(self, session: Session) -> Yard | None:
+        """The yard of a stream that still stands, noted as touched."""
+        yard = self._yards[session.namespace]
+        if session.offer not in yard.sessions:
+            return None
+        self._touch(yard)
+        return yard
 
     def _arm(self) -> None:
         """Set the timer to the earliest due time of all namespaces."""
+        if self._stalled:
+            return
         due = self._due
         while due and self._yards[due[0][1]].due != due[0][0]:
             heappop(due)
@@ -397,10 +472,19 @@ class MemoryEngine:
                 self._timer.cancel()
             self._armed = first
             if first is not None:
-                self._timer = asyncio.get_running_loop().call_later(max(0.0, first - self._clock()), self._advance)
+                secs = max(0.0, first - self._clock())
+                # By the machine's own clock, whatever the engine's is: it tells whether the process stood still.
+                self._rings_at = time.monotonic() + secs
+                self._timer = asyncio.get_running_loop().call_later(secs, self._advance)
 
     def _advance(self) -> None:
         self._armed = None
+        if not self._stalled and time.monotonic() - self._rings_at > STALL_SECS:
+            # Heartbeats that arrived meanwhile are read first.
+            self._stalled = True
+            self._timer = asyncio.get_running_loop().call_later(CATCH_UP_SECS, self._advance)
+            return
+        self._stalled = False
         now = self._clock()
         for yard in self._yards.values():
             if yard.due is not None and yard.due <= now:

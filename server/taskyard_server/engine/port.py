@@ -14,7 +14,10 @@ from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.stats import Stats, Totals
+from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.core.task import Submission, Task, TaskState
+
+from .sessions import Session
 
 Listener: TypeAlias = Callable[[str, Sequence[Event]], None]
 """Called with a namespace and what happened in it, in order, soon after it happened. It must not block or raise."""
@@ -118,6 +121,28 @@ class Engine(Protocol):
         Raises `Unavailable` once the engine is closed.
         """
 
+    async def connect(self, namespace: str, hello: Hello, on_news: Callable[[], None]) -> Session:
+        """Open the stream of a host, which supersedes the one that it had; `on_news` as `Session` says.
+
+        Raises `AlreadyExists` while another instance of the host lives, `BadRequest`, and `Unavailable` once the engine
+        is closed.
+        """
+
+    async def give_credit(self, session: Session, count: int) -> None:
+        """The host of the stream may be handed so many tasks more."""
+
+    async def beat(
+        self,
+        session: Session,
+        held: Sequence[HeldLease],
+        own_word: HostStatus | None = None,
+        machine: bytes | None = None,
+    ) -> list[HeldLease]:
+        """A sign of life that renews the leases it lists; those of them that have ended."""
+
+    async def disconnect(self, session: Session) -> None:
+        """The stream is gone; its leases live on for a while."""
+
     async def renew(
         self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
     ) -> Lease:
@@ -157,8 +182,14 @@ class Engine(Protocol):
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force for every namespace."""
 
-    def drain(self) -> None:
-        """From now on hand out nothing, and accept only what survives the end of the process."""
+    def reconcile(self) -> None:
+        """End what dead hosts hold, in every namespace."""
+
+    def drain(self, until: float | None = None) -> None:
+        """From now on hand out nothing, and accept only what survives the end of the process.
+
+        Hosts are told to leave, by `until` in the engine's time.
+        """
 
     async def drained(self, secs: float) -> bool:
         """Whether nothing is in flight any more, within `secs`."""

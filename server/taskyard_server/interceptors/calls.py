@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
+from inspect import isasyncgenfunction
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -83,7 +84,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 if handler.request_streaming
                 else grpc.unary_stream_rpc_method_handler
             )
-            return make(self._streaming(method, serve), *codecs)  # type: ignore[no-any-return]
+            wrap = self._streaming if isasyncgenfunction(serve) else self._unary
+            return make(wrap(method, serve), *codecs)  # type: ignore[no-any-return]
         serve = handler.stream_unary or handler.unary_unary
         make = (
             grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
@@ -159,6 +161,16 @@ def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
             return None
 
     return parse_or_none
+
+
+def _unless_bytes(serialize: Callable[[Any], bytes] | None) -> Callable[[Any], bytes]:
+    """Let streams answer what is encoded already."""
+    assert serialize is not None
+
+    def serialize_message(response: Any) -> bytes:
+        return response if type(response) is bytes else serialize(response)
+
+    return serialize_message
 
 
 def _caller(context: Context) -> Call:

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Any, Final, TypeAlias
 
 import grpc
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer
-from taskyard_server.core.errors import BadRequest, NotYetSupported
-from taskyard_server.core.hosts import Host, HostProfile, HostStatus
+from taskyard_server.core.errors import NotYetSupported
+from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
+from .connect import Connection, Requests
+from .reports import Reports
 from .responses import timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 STATUSES: Final = {status: pb.RuntimeHost.Status.Value(status.value) for status in HostStatus}
-WORDS: Final = {value: status for status, value in STATUSES.items() if status is not HostStatus.DEAD}
-"""What a host may say of itself; that one is dead is the server's word."""
 LISTING: Final = "hosts"
 
 
@@ -31,6 +30,12 @@ class RuntimeHostService(RuntimeHostServiceServicer):
     def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
+        self._reports = Reports(engine, max_payload_bytes)
+
+    async def Connect(  # type: ignore[override]  # noqa: N802
+        self, request_iterator: Requests, context: Context
+    ) -> None:
+        await Connection(self._engine, self._reports, self._max_payload_bytes, context).serve(request_iterator)
 
     async def RegisterHost(  # noqa: N802
         self, request: pb.RegisterHostRequest, context: Context
@@ -38,17 +43,12 @@ class RuntimeHostService(RuntimeHostServiceServicer):
         del context
         namespace = current_call().namespace
         host_id = requests.host_id(request.host_id)
-        profile = HostProfile(
-            capabilities=requests.names(request.capabilities, "capabilities"),
-            project=requests.name(request.project, "project"),
-            actions=requests.names(request.actions, "actions") or None,
-        )
-        machine = self._machine(request)
+        machine = requests.machine(request, self._max_payload_bytes)
         host = await self._engine.register(
             namespace,
             host_id,
             requests.name(request.display_name, "display_name"),
-            profile,
+            requests.host_profile(request),
             slots=request.slots if request.HasField("slots") else None,
             labels=requests.labels(request.labels, "labels"),
         )
@@ -63,8 +63,8 @@ class RuntimeHostService(RuntimeHostServiceServicer):
         host = await self._engine.heartbeat(
             current_call().namespace,
             requests.host_id(request.host_id),
-            WORDS.get(request.status),
-            self._machine(request),
+            requests.host_status(request.status),
+            requests.machine(request, self._max_payload_bytes),
         )
         return pb.HeartbeatHostResponse(host=self._message(host))
 
@@ -93,14 +93,6 @@ class RuntimeHostService(RuntimeHostServiceServicer):
             answer.next_page_token = requests.page_token(hosts[most - 1].number, LISTING)
         return answer
 
-    def _machine(self, request: pb.RegisterHostRequest | pb.HeartbeatHostRequest) -> bytes | None:
-        if not request.HasField("machine"):
-            return None
-        figures = (request.machine.cpu_percent, request.machine.memory_mb)
-        if not all(isfinite(figure) for figure in figures):
-            raise BadRequest("machine: must hold finite figures")
-        return requests.payload(request.machine.context, "machine", self._max_payload_bytes, request.machine)
-
     def _message(self, host: Host) -> pb.RuntimeHost:
         """The host as it stands now (runtime-host-model, API Response Shape)."""
         now, limits = self._engine.now(), self._engine.limits
@@ -119,6 +111,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
             actions=sorted(host.profile.actions or ()),
             labels=dict(host.labels),
             draining=host.draining or None,
+            instance=host.instance if host.session is not None else None,
         )
         if host.machine is not None:
             message.machine.MergeFromString(host.machine)

@@ -8,19 +8,19 @@ import grpc
 
 from taskyard.v1 import lease_pb2 as pb
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
-from taskyard_server.core.errors import BadRequest, Conflict, NotYetSupported
+from taskyard_server.core.errors import BadRequest, NotYetSupported
 from taskyard_server.core.leases import Lease
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
-from .responses import MAX_PAGE_BYTES, STATES, task_message, timestamp
+from .reports import About, Reports
+from .responses import MAX_PAGE_BYTES, STATES, lease_message, task_message, timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 MAX_WAIT_SECS: Final = 60.0
 MAX_CLAIM: Final = 1_000
-MAX_ERROR_CHARS: Final = 10_000
 
 
 class LeaseService(LeaseServiceServicer):
@@ -28,7 +28,7 @@ class LeaseService(LeaseServiceServicer):
 
     def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
         self._engine = engine
-        self._max_payload_bytes = max_payload_bytes
+        self._reports = Reports(engine, max_payload_bytes)
 
     async def ClaimTask(self, request: pb.ClaimTaskRequest, context: Context) -> pb.ClaimTaskResponse:  # noqa: N802
         del context
@@ -66,11 +66,7 @@ class LeaseService(LeaseServiceServicer):
 
     async def StartTask(self, request: pb.StartTaskRequest, context: Context) -> pb.StartTaskResponse:  # noqa: N802
         del context
-        try:
-            task = await self._engine.start(*_about(request))
-        except Conflict:
-            # It said so before under this very lease, and the answer was lost.
-            task = await self._engine.get(current_call().namespace, request.task_id)
+        task = await self._reports.started(_about(request))
         return pb.StartTaskResponse(task_id=task.id, state=STATES[task.state])
 
     async def ReportProgress(  # noqa: N802
@@ -78,14 +74,8 @@ class LeaseService(LeaseServiceServicer):
     ) -> pb.ReportProgressResponse:
         del context
         _refuse_tokens(request)
-        packed = None
-        if request.HasField("progress"):
-            progress, most = request.progress, self._max_payload_bytes
-            if progress.HasField("fraction") and not 0 <= progress.fraction <= 1:
-                raise BadRequest("progress.fraction: must be from 0 to 1")
-            progress.reported_at.CopyFrom(timestamp(self._engine.now()))
-            packed = requests.payload(progress.details, "progress.details", most, progress)
-        task = await self._engine.progress(*_about(request), packed)
+        progress = request.progress if request.HasField("progress") else None
+        task = await self._reports.progressed(_about(request), progress)
         return pb.ReportProgressResponse(task_id=task.id, state=STATES[task.state])
 
     async def CompleteTask(  # noqa: N802
@@ -93,28 +83,21 @@ class LeaseService(LeaseServiceServicer):
     ) -> pb.CompleteTaskResponse:
         del context
         _refuse_tokens(request)
-        given = request.HasField("result")
-        result = requests.payload(request.result, "result", self._max_payload_bytes) if given else None
-        task = await self._engine.complete(*_about(request), result)
+        result = request.result if request.HasField("result") else None
+        task = await self._reports.completed(_about(request), result)
         return pb.CompleteTaskResponse(task_id=task.id, state=STATES[task.state])
 
     async def FailTask(self, request: pb.FailTaskRequest, context: Context) -> pb.FailTaskResponse:  # noqa: N802
         del context
         _refuse_tokens(request)
-        if not request.error:
-            raise BadRequest("error: is required")
-        task = await self._engine.fail(*_about(request), request.error[:MAX_ERROR_CHARS])
+        task = await self._reports.failed(_about(request), request.error)
         return pb.FailTaskResponse(task_id=task.id, state=STATES[task.state])
 
     async def ReleaseTask(  # noqa: N802
         self, request: pb.ReleaseTaskRequest, context: Context
     ) -> pb.ReleaseTaskResponse:
         del context
-        about = _about(request)
-        task = await self._engine.get(current_call().namespace, request.task_id)
-        if not (task.lease is None and task.token == request.fencing_token and task.host_id == request.host_id):
-            task = await self._engine.release(*about)
-        # Otherwise that lease, its holder's last, has ended already: said again, or after a cancellation.
+        task = await self._reports.released(_about(request))
         return pb.ReleaseTaskResponse(task_id=task.id, state=STATES[task.state])
 
     async def ListLeases(self, request: pb.ListLeasesRequest, context: Context) -> pb.ListLeasesResponse:  # noqa: N802
@@ -139,18 +122,6 @@ class LeaseService(LeaseServiceServicer):
         )
 
 
-def lease_message(lease: Lease) -> pb.Lease:
-    """A lease (runtime-host-model, TaskLease)."""
-    return pb.Lease(
-        task_id=lease.task.id,
-        host_id=lease.host.id,
-        claimed_at=timestamp(lease.claimed_at),
-        expires_at=timestamp(lease.expires_at),
-        fencing_token=lease.token,
-        lease_secs=round(lease.secs),
-    )
-
-
 Report: TypeAlias = (
     pb.RenewLeaseRequest
     | pb.StartTaskRequest
@@ -161,11 +132,11 @@ Report: TypeAlias = (
 )
 
 
-def _about(request: Report) -> tuple[str, str, str, int]:
+def _about(request: Report) -> About:
     """Which lease a report is about: namespace, host, task, fencing token."""
     if not request.fencing_token:
         raise BadRequest("fencing_token: is required")
-    return current_call().namespace, requests.host_id(request.host_id), request.task_id, request.fencing_token
+    return About(current_call().namespace, requests.host_id(request.host_id), request.task_id, request.fencing_token)
 
 
 def _secs(request: pb.ClaimTaskRequest | pb.ClaimTasksRequest | pb.RenewLeaseRequest) -> float | None:

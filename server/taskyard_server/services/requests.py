@@ -5,6 +5,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from math import isfinite
 from typing import Final
 from urllib.parse import urlsplit
 from zlib import crc32
@@ -14,9 +15,10 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask
+from taskyard.v1.runtime_host_pb2 import Heartbeat, HeartbeatHostRequest, Hello, RegisterHostRequest, RuntimeHost
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.core.errors import BadRequest, NotYetSupported, TooLarge
-from taskyard_server.core.hosts import RESERVED_HOST_PREFIX
+from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostStatus
 from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, TaskOptions, TaskState
 from taskyard_server.interceptors.calls import TRACEPARENT
 from taskyard_server.payload import MAX_DEPTH, is_json, is_too_deep
@@ -27,6 +29,7 @@ MAX_PAGE: Final = 1_000
 END_OF_TIME: Final = 253_402_300_800
 CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 STATES: Final = {state.value: state for state in TaskState}
+WORDS: Final = {RuntimeHost.Status.Value(word.value): word for word in HostStatus if word is not HostStatus.DEAD}
 
 NOT_YET: Final = ("target", "hold", "not_before", "token_limit", "retry_policy")
 
@@ -151,6 +154,29 @@ def host_id(value: str) -> str:
     if value.startswith(RESERVED_HOST_PREFIX):
         raise BadRequest(f"host_id: must not begin with {RESERVED_HOST_PREFIX}")
     return _required(value, "host_id")
+
+
+def host_profile(described: RegisterHostRequest | Hello) -> HostProfile:
+    """Which tasks a host may be handed."""
+    return HostProfile(
+        capabilities=names(described.capabilities, "capabilities"),
+        project=name(described.project, "project"),
+        actions=names(described.actions, "actions") or None,
+    )
+
+
+def host_status(said: RuntimeHost.Status.ValueType) -> HostStatus | None:
+    """What a host says of itself; that one is dead is the server's word."""
+    return WORDS.get(said)
+
+
+def machine(said: RegisterHostRequest | HeartbeatHostRequest | Hello | Heartbeat, most: int) -> bytes | None:
+    """The figures of a host's machine; None where it said nothing of it."""
+    if not said.HasField("machine"):
+        return None
+    if not (isfinite(said.machine.cpu_percent) and isfinite(said.machine.memory_mb)):
+        raise BadRequest("machine: must hold finite figures")
+    return payload(said.machine.context, "machine", most, said.machine)
 
 
 def _seconds(at: Timestamp, field: str) -> float:

@@ -5,18 +5,60 @@ from typing import Any, Final
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskyard.v1 import lease_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.errors import Refusal
-from taskyard_server.core.task import Task, TaskState
+from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.task import TERMINAL, Task, TaskState
 
 MAX_PAGE_BYTES: Final = 3_000_000
 """Clients take messages of up to 4 MiB by default."""
 
 STATES: Final = {state: pb.Task.State.Value(state.value) for state in TaskState}
+KINDS: Final = {kind: pb.TaskEvent.Kind.Value(kind.value) for kind in EventKind}
 
 
 def task_message(task: Task) -> pb.Task:
     """The whole task (scheduler-reference, Task Object)."""
+    message = _task_as_of(task, task, task.completed_at)
+    if task.params is not None:
+        message.params.SetInParent()
+        message.params.MergeFromString(task.params)
+    if task.result is not None:
+        message.result.MergeFromString(task.result)
+    return message
+
+
+def event_message(event: Event) -> pb.TaskEvent:
+    """What happened, and the task just after it, whatever became of it since. No `params`, which never change."""
+    task = event.task
+    ended_at = event.at if event.state in TERMINAL else None
+    message = pb.TaskEvent(
+        kind=KINDS[event.kind],
+        occurred_at=timestamp(event.at),
+        task=_task_as_of(task, event, task.completed_at if event.kind is EventKind.EVICTED else ended_at),
+    )
+    if event.kind is EventKind.CHANGED and event.before is not None:
+        message.previous_state = STATES[event.before]
+    if event.state is TaskState.DONE and task.result is not None:
+        message.task.result.MergeFromString(task.result)
+    return message
+
+
+def current_message(task: Task, now: float) -> pb.TaskEvent:
+    """The task as it stands when a watch begins."""
+    message = pb.TaskEvent(
+        kind=pb.TaskEvent.current, occurred_at=timestamp(now), task=_task_as_of(task, task, task.completed_at)
+    )
+    if task.result is not None:
+        message.task.result.MergeFromString(task.result)
+    return message
+
+
+def _task_as_of(task: Task, moment: Task | Event, completed_at: float | None) -> pb.Task:
+    """All but the payloads: what changes is taken from `moment`, the task itself or one of its events."""
+    started_at = moment.started_at
     message = pb.Task(
         task_id=task.id,
         agent_id=task.agent_id,
@@ -24,23 +66,19 @@ def task_message(task: Task) -> pb.Task:
         tab_id=task.tab_id,
         ref=task.ref,
         priority=task.priority,
-        state=STATES[task.state],
+        state=STATES[moment.state],
         deadline=timestamp(task.deadline),
         created_at=timestamp(task.created_at),
-        started_at=None if task.started_at is None else timestamp(task.started_at),
-        completed_at=None if task.completed_at is None else timestamp(task.completed_at),
-        latency_ms=task.latency_ms,
-        error=task.error,
+        started_at=None if started_at is None else timestamp(started_at),
+        completed_at=None if completed_at is None else timestamp(completed_at),
+        error=moment.error,
         position=task.position,
-        host_id=task.host_id,
+        host_id=moment.host_id,
     )
-    if task.params is not None:
-        message.params.SetInParent()
-        message.params.MergeFromString(task.params)
-    if task.result is not None:
-        message.result.MergeFromString(task.result)
-    if task.progress is not None:
-        message.progress.MergeFromString(task.progress)
+    if started_at is not None and completed_at is not None:
+        message.latency_ms = round((completed_at - started_at) * 1000)
+    if moment.progress is not None:
+        message.progress.MergeFromString(moment.progress)
     options = task.options
     if options:
         _set(message, "callback_url", options.callback_url)
@@ -71,6 +109,18 @@ def accepted(task: Task) -> pb.SubmitTaskResponse:
     """A task just after its admission (scheduler-reference, Submit A Task)."""
     return pb.SubmitTaskResponse(
         task_id=task.id, state=STATES[task.state], position=task.position, created_at=timestamp(task.created_at)
+    )
+
+
+def lease_message(lease: Lease) -> lease_pb2.Lease:
+    """A lease (runtime-host-model, TaskLease)."""
+    return lease_pb2.Lease(
+        task_id=lease.task.id,
+        host_id=lease.host.id,
+        claimed_at=timestamp(lease.claimed_at),
+        expires_at=timestamp(lease.expires_at),
+        fencing_token=lease.token,
+        lease_secs=round(lease.secs),
     )
 
 

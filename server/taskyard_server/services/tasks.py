@@ -1,4 +1,4 @@
-"""TaskService: submit, get, list, cancel, wait."""
+"""TaskService: submit, get, list, cancel, wait, watch."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 from . import requests
 from .responses import STATES, accepted, error_message, task_message, task_page
 from .rest_shape import ACCEPTED, send_shape
+from .watch import TaskWatches
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -27,9 +28,10 @@ MAX_WAIT_SECS: Final = 300.0
 class TaskService(TaskServiceServicer):
     """Serves `taskyard.v1.TaskService`; what it does not define answers `unimplemented`."""
 
-    def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
+    def __init__(self, engine: Engine, max_payload_bytes: int, watches: TaskWatches) -> None:
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
+        self._watches = watches
 
     async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Context) -> pb.SubmitTaskResponse:  # noqa: N802
         call = current_call()
@@ -97,3 +99,6 @@ class TaskService(TaskServiceServicer):
         secs = request.timeout_ms / 1000 if request.HasField("timeout_ms") else WAIT_SECS
         task = await self._engine.wait(current_call().namespace, request.task_id, min(secs, MAX_WAIT_SECS))
         return pb.WaitTaskResponse(task=task_message(task), ended=task.state in TERMINAL)
+
+    def WatchTasks(self, request: pb.WatchTasksRequest, context: Context) -> AsyncIterator[Any]:  # noqa: N802
+        return self._watches.watch(current_call().namespace, request, context)

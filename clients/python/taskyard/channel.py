@@ -1,0 +1,123 @@
+"""The connection to a Taskyard server, made so that it outlives idle proxies and short outages.
+
+A call whose repeat nobody could notice is repeated by gRPC itself while the server is unavailable. Which calls these
+are, the protos say (`idempotency_level`). All others are left to their caller, who knows what a repeat would do.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable
+from typing import Final, TypeVar
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
+
+from taskyard.v1 import (
+    admin_pb2,
+    batch_pb2,
+    lease_pb2,
+    runtime_host_pb2,
+    schedule_pb2,
+    stats_pb2,
+    target_pb2,
+    task_pb2,
+)
+
+from .errors import ClientClosed, Unavailable, error_from_rpc
+
+T = TypeVar("T")
+
+NAMESPACE_KEY: Final = "taskyard-namespace"
+MAX_RECEIVE_BYTES: Final = 8 * 1024 * 1024
+"""A page of tasks holds about 3 MB; a single task may be larger where the server is configured so."""
+
+FILES: Final = (
+    admin_pb2,
+    batch_pb2,
+    lease_pb2,
+    runtime_host_pb2,
+    schedule_pb2,
+    stats_pb2,
+    target_pb2,
+    task_pb2,
+)
+
+RETRY_POLICY: Final = {
+    "maxAttempts": 5,
+    "initialBackoff": "0.2s",
+    "maxBackoff": "5s",
+    "backoffMultiplier": 3,
+    "retryableStatusCodes": ["UNAVAILABLE"],
+}
+"""Attempts over about seven seconds, as long as a restart takes. gRPC allows five at most, and adds the jitter."""
+
+
+def open_channel(address: str, credentials: grpc.ChannelCredentials | None = None) -> grpc.aio.Channel:
+    """A channel to the server at `address` (`HOST:PORT`), in the clear unless credentials are given.
+
+    It connects with its first call, and again by itself whenever the connection is lost. Close it when done.
+    """
+    options = [
+        # The server permits a ping every 10 s; proxies drop connections that are quiet for a minute or more.
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        # gRPC's own would let two minutes pass between attempts to connect.
+        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.min_reconnect_backoff_ms", 5_000),
+        ("grpc.max_reconnect_backoff_ms", 3_000),
+        ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
+        ("grpc.service_config", SERVICE_CONFIG),
+        ("grpc.enable_retries", 1),
+    ]
+    if credentials is None:
+        return grpc.aio.insecure_channel(address, options=options)
+    return grpc.aio.secure_channel(address, credentials, options=options)
+
+
+def call_metadata(namespace: str) -> tuple[tuple[str, str], ...]:
+    """What goes with every call: the namespace to act in."""
+    return ((NAMESPACE_KEY, namespace),)
+
+
+async def answer_of(call: Awaitable[T], quiet_secs: float | None = None) -> T:
+    """What a call answers. Raises a `TaskyardError`; `Unavailable` when nothing comes for `quiet_secs`, if given.
+
+    Raises `ClientClosed` when the channel was closed meanwhile.
+    """
+    try:
+        async with asyncio.timeout(quiet_secs):
+            return await call
+    except TimeoutError:
+        raise Unavailable(f"nothing was heard of the server for {quiet_secs:g} s") from None
+    except grpc.aio.AioRpcError as error:
+        raise error_from_rpc(error) from error
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # grpc cancels the calls of a channel that is closed, and with them whoever awaits one.
+        raise ClientClosed("the client was closed") from None
+
+
+def _service_config() -> str:
+    names = [
+        {"service": service.full_name, "method": method.name}
+        for file in FILES
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+        if _may_be_repeated(method)
+    ]
+    return json.dumps({"methodConfig": [{"name": names, "retryPolicy": RETRY_POLICY}]})
+
+
+def _may_be_repeated(method: MethodDescriptor) -> bool:
+    options = method.GetOptions()
+    # A broken stream is for its reader to resume, who knows how far it came.
+    is_unary = not (method.client_streaming or method.server_streaming)
+    return is_unary and options.idempotency_level in (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT)
+
+
+SERVICE_CONFIG: Final = _service_config()

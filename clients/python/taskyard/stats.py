@@ -1,0 +1,155 @@
+"""The scheduler's figures as plain Python (scheduler-reference, Scheduler Stats)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from taskyard.v1 import stats_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """What waits and what runs. `waiting_for_target` counts tasks, `targets` says what each target waits for.
+
+    `limited_by` is the configuration key that holds tasks back while hosts have free credit.
+    """
+
+    total_queued: int
+    total_inflight: int
+    total_paused: int
+    agent_counts: dict[str, int]
+    limited_by: str | None = None
+    waiting_for_target: int = 0
+    targets: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMetrics:
+    """One agent's share of the counters."""
+
+    submitted: int
+    completed: int
+    failed: int
+    cancelled: int
+    rejected: int
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerMetrics:
+    """Counters since the server's start; `avg_dispatch_latency_ms` is from queue entry to hand-out."""
+
+    tasks_submitted: int
+    tasks_completed: int
+    tasks_failed: int
+    tasks_cancelled: int
+    tasks_rejected: int
+    tasks_expired: int
+    dispatch_count: int
+    avg_dispatch_latency_ms: float
+    agents: dict[str, AgentMetrics]
+    tasks_evicted: int
+    late_reports: int
+    leases_expired: int
+    tasks_retried: int
+    webhooks_delivered: int
+    webhooks_failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """The settings in force that the stats show. `result_ttl` is as Go prints a duration: `5m0s`."""
+
+    strategy: str
+    max_queue_size: int
+    max_per_agent: int
+    max_inflight: int
+    max_per_agent_flight: int
+    worker_count: int
+    result_ttl: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostStats:
+    """The registered hosts; `free_credit` is how many tasks they could be handed at once."""
+
+    registered: int
+    online: int
+    free_credit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The figures of the caller's namespace as of one moment. `hosts` is None while none is registered."""
+
+    queue: QueueStats
+    metrics: SchedulerMetrics
+    config: SchedulerConfig
+    hosts: HostStats | None = None
+
+    @classmethod
+    def from_message(cls, message: pb.GetStatsResponse) -> Stats:
+        """The figures as the server tells them; its counts are doubles for JSON's sake."""
+        return cls(
+            _queue(message.queue),
+            _metrics(message.metrics),
+            _config(message.config),
+            _hosts(message.hosts) if message.HasField("hosts") else None,
+        )
+
+
+def _queue(queue: pb.QueueStats) -> QueueStats:
+    return QueueStats(
+        total_queued=int(queue.total_queued),
+        total_inflight=int(queue.total_inflight),
+        total_paused=int(queue.total_paused),
+        agent_counts={agent: int(count) for agent, count in queue.agent_counts.items()},
+        limited_by=queue.limited_by or None,
+        waiting_for_target=int(queue.targets.waiting),
+        targets=dict(queue.targets.waits_for),
+    )
+
+
+def _metrics(metrics: pb.SchedulerMetrics) -> SchedulerMetrics:
+    return SchedulerMetrics(
+        tasks_submitted=int(metrics.tasks_submitted),
+        tasks_completed=int(metrics.tasks_completed),
+        tasks_failed=int(metrics.tasks_failed),
+        tasks_cancelled=int(metrics.tasks_cancelled),
+        tasks_rejected=int(metrics.tasks_rejected),
+        tasks_expired=int(metrics.tasks_expired),
+        dispatch_count=int(metrics.dispatch_count),
+        avg_dispatch_latency_ms=metrics.avg_dispatch_latency_ms,
+        agents={name: _agent(agent) for name, agent in metrics.agents.items()},
+        tasks_evicted=int(metrics.tasks_evicted),
+        late_reports=int(metrics.late_reports),
+        leases_expired=int(metrics.leases_expired),
+        tasks_retried=int(metrics.tasks_retried),
+        webhooks_delivered=int(metrics.webhooks_delivered),
+        webhooks_failed=int(metrics.webhooks_failed),
+    )
+
+
+def _agent(agent: pb.AgentMetrics) -> AgentMetrics:
+    return AgentMetrics(
+        submitted=int(agent.submitted),
+        completed=int(agent.completed),
+        failed=int(agent.failed),
+        cancelled=int(agent.cancelled),
+        rejected=int(agent.rejected),
+    )
+
+
+def _config(config: pb.SchedulerConfig) -> SchedulerConfig:
+    return SchedulerConfig(
+        strategy=config.strategy,
+        max_queue_size=config.max_queue_size,
+        max_per_agent=config.max_per_agent,
+        max_inflight=config.max_inflight,
+        max_per_agent_flight=config.max_per_agent_flight,
+        worker_count=config.worker_count,
+        result_ttl=config.result_ttl,
+    )
+
+
+def _hosts(hosts: pb.HostStats) -> HostStats:
+    return HostStats(int(hosts.registered), int(hosts.online), int(hosts.free_credit))

@@ -1,0 +1,157 @@
+"""The client for code without asyncio: the same calls, blocking, from any thread.
+
+Nothing is implemented twice: a `Client` lives on an event loop in a thread of its own, and every call is handed to it.
+Calls of several threads at once therefore share messages as those of several coroutines do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError, Future
+from types import TracebackType
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+
+import grpc
+
+from .client import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, PATIENCE_SECS, TIMEOUT_SECS, Client, Span
+from .errors import ClientClosed
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+END: Final = object()
+
+
+def _blocking(
+    method: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[SyncClient, P], T]:
+    """A method of `Client` as one that returns when it is done."""
+
+    @functools.wraps(method)
+    def call(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._run(method(self._client, *args, **kwargs))
+
+    return call
+
+
+def _iterating(
+    method: Callable[Concatenate[Client, P], AsyncGenerator[T, None]],
+) -> Callable[Concatenate[SyncClient, P], Iterator[T]]:
+    """A method of `Client` that answers piece by piece as one that answers an iterator."""
+
+    @functools.wraps(method)
+    def call(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        return self._iterate(method(self._client, *args, **kwargs))
+
+    return call
+
+
+class SyncClient:
+    """Calls a Taskyard server as `Client` does, which also says what each method raises. Safe to share among threads.
+
+    Iterators of `list` and `watch` block until there is something to give; each is for one thread at a time. Close the
+    client, best by `with`.
+    """
+
+    def __init__(
+        self,
+        address: str = DEFAULT_ADDRESS,
+        *,
+        agent: str = "",
+        namespace: str = DEFAULT_NAMESPACE,
+        credentials: grpc.ChannelCredentials | None = None,
+        timeout: Span = TIMEOUT_SECS,
+        patience: Span = PATIENCE_SECS,
+    ) -> None:
+        def make() -> Client:
+            return Client(
+                address, agent=agent, namespace=namespace, credentials=credentials, timeout=timeout, patience=patience
+            )
+
+        started: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(_live(make, started)), name="taskyard-client", daemon=True
+        )
+        self._thread.start()
+        try:
+            self._client, self._loop, self._stop = started.result()
+        except BaseException:
+            self._thread.join()
+            raise
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Wait until every submitted task has its answer, then end the connection. Other calls then raise."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    submit = _blocking(Client.submit)
+    submit_batch = _blocking(Client.submit_batch)
+    run = _blocking(Client.run)
+    get = _blocking(Client.get)
+    wait = _blocking(Client.wait)
+    list = _iterating(Client.list)
+    get_batch = _blocking(Client.get_batch)
+    stats = _blocking(Client.stats)
+    watch = _iterating(Client.watch)
+    cancel = _blocking(Client.cancel)
+    cancel_batch = _blocking(Client.cancel_batch)
+    pause = _blocking(Client.pause)
+    resume = _blocking(Client.resume)
+    resolve = _blocking(Client.resolve)
+
+    def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        # What is handed over before the stop is begun before it, so that nobody waits for ever.
+        with self._lock:
+            if self._closed:
+                call.close()
+                raise ClientClosed("the client is closed")
+            answer = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return answer.result()
+        except CancelledError:
+            raise ClientClosed("the client was closed") from None
+        finally:
+            # A thread that is interrupted takes its call back.
+            answer.cancel()
+
+    def _iterate(self, pieces: AsyncGenerator[T, None]) -> Iterator[T]:
+        async def next_piece() -> Any:
+            return await anext(pieces, END)
+
+        try:
+            while (piece := self._run(next_piece())) is not END:
+                yield piece
+        finally:
+            if not self._closed:
+                self._run(pieces.aclose())
+
+
+async def _live(
+    make: Callable[[], Client], started: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]]
+) -> None:
+    """The life of the client's thread: until it is told to stop."""
+    stop = asyncio.Event()
+    try:
+        client = make()
+    except BaseException as error:
+        started.set_exception(error)
+        return
+    started.set_result((client, asyncio.get_running_loop(), stop))
+    await stop.wait()
+    await client.close()

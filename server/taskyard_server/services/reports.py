@@ -1,0 +1,71 @@
+"""What a host reports of one task: the same whether it comes as a call or on a stream."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from google.protobuf.struct_pb2 import Value
+
+from taskyard.v1.task_pb2 import Progress
+from taskyard_server.core.errors import BadRequest, Conflict
+from taskyard_server.core.task import Task
+from taskyard_server.engine.port import Engine
+
+from . import requests
+from .responses import timestamp
+
+MAX_ERROR_CHARS: Final = 10_000
+
+
+class About(NamedTuple):
+    """Which lease a report is about."""
+
+    namespace: str
+    host_id: str
+    task_id: str
+    token: int
+
+
+class Reports:
+    """Takes reports to the engine. All raise `NotFound`, and `LeaseLost` where the lease has ended."""
+
+    def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
+        self._engine = engine
+        self._max_payload_bytes = max_payload_bytes
+
+    async def started(self, about: About) -> Task:
+        """The work has begun."""
+        try:
+            return await self._engine.start(*about)
+        except Conflict:
+            # It said so before under this very lease, and the answer was lost.
+            return await self._engine.get(about.namespace, about.task_id)
+
+    async def progressed(self, about: About, progress: Progress | None) -> Task:
+        """The work goes on; None is as far as before."""
+        packed = None
+        if progress is not None:
+            if progress.HasField("fraction") and not 0 <= progress.fraction <= 1:
+                raise BadRequest("progress.fraction: must be from 0 to 1")
+            progress.reported_at.CopyFrom(timestamp(self._engine.now()))
+            packed = requests.payload(progress.details, "progress.details", self._max_payload_bytes, progress)
+        return await self._engine.progress(*about, packed)
+
+    async def completed(self, about: About, result: Value | None) -> Task:
+        """The work ended well."""
+        packed = None if result is None else requests.payload(result, "result", self._max_payload_bytes)
+        return await self._engine.complete(*about, packed)
+
+    async def failed(self, about: About, error: str) -> Task:
+        """The work ended with an error."""
+        if not error:
+            raise BadRequest("error: is required")
+        return await self._engine.fail(*about, error[:MAX_ERROR_CHARS])
+
+    async def released(self, about: About) -> Task:
+        """Nothing runs under the lease any more."""
+        task = await self._engine.get(about.namespace, about.task_id)
+        if task.lease is None and task.token == about.token and task.host_id == about.host_id:
+            # That lease, its holder's last, has ended already: said again, or after a cancellation.
+            return task
+        return await self._engine.release(*about)

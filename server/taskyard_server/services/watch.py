@@ -1,0 +1,189 @@
+"""What WatchTasks sends: the tasks as they stand if asked for, then events, bookmarks, and why it ended.
+
+Messages are put together from encoded parts, since encoded messages that stand one after the other are one message. An
+event is encoded once, however many watch it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Final, TypeAlias
+
+import grpc
+
+from taskyard.v1 import task_pb2 as pb
+from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Unavailable
+from taskyard_server.core.events import Event
+from taskyard_server.core.task import TERMINAL, Task
+from taskyard_server.engine.event_log import EventLogs
+from taskyard_server.engine.port import Engine, TaskFilter
+from taskyard_server.engine.watchers import MOST_BYTES, MOST_EVENTS, EventFilter, Watcher
+
+from . import requests
+from .responses import current_message, event_message
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+QUIET_SECS: Final = 15.0
+MAX_TASK_IDS: Final = 10_000
+
+BOOKMARK: Final = pb.WatchTasksResponse(bookmark=True).SerializeToString()
+
+
+def encode_event(event: Event) -> bytes:
+    """A message with this one event, to be joined with others."""
+    return pb.WatchTasksResponse(events=[event_message(event)]).SerializeToString()
+
+
+class TaskWatches:
+    """All watches of tasks. `quiet_secs` is how long a watch is silent before it gets a bookmark."""
+
+    def __init__(self, engine: Engine, logs: EventLogs, quiet_secs: float = QUIET_SECS) -> None:
+        self._engine = engine
+        self._logs = logs
+        self._quiet_secs = quiet_secs
+        self._open: set[Watcher] = set()
+        self._changed = asyncio.Event()
+
+    async def watch(self, namespace: str, request: pb.WatchTasksRequest, context: Context) -> AsyncIterator[bytes]:
+        """The encoded messages of one watch. What it raises comes before all of them, or after one with `end`."""
+        wanted = _event_filter(request)
+        watcher = self._logs.watch(namespace, wanted, request.cursor or None)
+        self._open.add(watcher)
+        # More certain than the end of this generator, which is not closed but dropped when its caller goes away.
+        context.add_done_callback(lambda _: self._leave(watcher))  # type: ignore[arg-type]
+        failure: Exception | None = None
+        is_resumable = False
+        try:
+            if request.until_ended:
+                watcher.end_after(await self._live_tasks(namespace, wanted))
+            if request.include_current:
+                async for events in self._current(namespace, wanted):
+                    yield events
+            # A watch that breaks before has not told all the current tasks, and can only begin anew.
+            is_resumable = True
+            yield BOOKMARK + _cursor(watcher)
+            async for message in self._follow(watcher):
+                yield message
+        except Exception as error:
+            failure = error
+        yield _end(failure) + (_cursor(watcher) if is_resumable else b"")
+        if failure is not None:
+            raise failure
+
+    async def close(self, secs: float) -> None:
+        """Let every watch send what is there and end, within `secs`; new ones are refused."""
+        self._logs.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(secs):
+                while self._open:
+                    self._changed.clear()
+                    await self._changed.wait()
+
+    async def _follow(self, watcher: Watcher) -> AsyncIterator[bytes]:
+        """What happens from the watcher's place on, until all watched tasks have ended."""
+        while True:
+            events = watcher.take()
+            if events:
+                yield events + _cursor(watcher)
+            elif watcher.is_behind:
+                await asyncio.sleep(0)
+            elif watcher.tasks_ended:
+                return
+            elif watcher.is_closing:
+                raise Unavailable("the server shuts down")
+            elif not await watcher.news(self._quiet_secs):
+                watcher.take()
+                yield BOOKMARK + _cursor(watcher)
+
+    async def _live_tasks(self, namespace: str, wanted: EventFilter) -> set[str]:
+        """Which watched tasks have not ended. One that is not retained has."""
+        named = [task async for task in self._named(namespace, wanted)]
+        return {task.id for task in named if task.state not in TERMINAL}
+
+    async def _current(self, namespace: str, wanted: EventFilter) -> AsyncIterator[bytes]:
+        parts: list[bytes] = []
+        size = 0
+        async for task in self._matching(namespace, wanted):
+            event = current_message(task, self._engine.now())
+            parts.append(pb.WatchTasksResponse(events=[event]).SerializeToString())
+            size += len(parts[-1])
+            if len(parts) == MOST_EVENTS or size >= MOST_BYTES:
+                yield b"".join(parts)
+                parts, size = [], 0
+        if parts:
+            yield b"".join(parts)
+
+    async def _matching(self, namespace: str, wanted: EventFilter) -> AsyncIterator[Task]:
+        """The tasks as they stand that match the filter."""
+        if wanted.task_ids is not None or wanted.batch_id is not None:
+            async for task in self._named(namespace, wanted):
+                if wanted.allows(task.state):
+                    yield task
+            return
+        listed = TaskFilter(agent_id=wanted.agent_id, states=wanted.states, target=wanted.target)
+        after: int | None = 0
+        while after is not None:
+            page = await self._engine.list_tasks(namespace, listed, after, MOST_EVENTS)
+            for task in page.tasks:
+                yield task
+            after = page.next_after
+
+    async def _named(self, namespace: str, wanted: EventFilter) -> AsyncIterator[Task]:
+        """The retained tasks that the filter names by their ids or their batch, each as it is when it is yielded."""
+        task_ids = wanted.task_ids
+        if task_ids is None:
+            try:
+                assert wanted.batch_id is not None
+                task_ids = frozenset((await self._engine.get_batch(namespace, wanted.batch_id)).tasks)
+            except NotFound:
+                return
+        for task_id in sorted(task_ids):
+            with contextlib.suppress(NotFound):
+                task = await self._engine.get(namespace, task_id)
+                if wanted.concerns(task):
+                    yield task
+
+    def _leave(self, watcher: Watcher) -> None:
+        watcher.leave()
+        self._open.discard(watcher)
+        self._changed.set()
+
+
+def _event_filter(request: pb.WatchTasksRequest) -> EventFilter:
+    """What a request wants to see, or a refusal that names the field."""
+    task_ids = frozenset(filter(None, request.task_ids))
+    if len(task_ids) > MAX_TASK_IDS:
+        raise BadRequest(f"taskIds: must have at most {MAX_TASK_IDS} entries")
+    if request.until_ended and not (task_ids or request.batch_id):
+        raise BadRequest("untilEnded: needs taskIds or batchId")
+    if request.include_current and request.cursor:
+        raise BadRequest("includeCurrent: cannot be given together with cursor")
+    return EventFilter(
+        task_ids=task_ids or None,
+        batch_id=request.batch_id or None,
+        agent_id=request.agent_id or None,
+        target=request.target or None,
+        states=requests.states(request.state),
+        ends=request.until_ended,
+    )
+
+
+def _cursor(watcher: Watcher) -> bytes:
+    return pb.WatchTasksResponse(cursor=watcher.cursor).SerializeToString()
+
+
+def _end(failure: Exception | None) -> bytes:
+    """The last message of a watch."""
+    match failure:
+        case None:
+            end = pb.WatchEnd(reason=pb.WatchEnd.tasks_ended, message="all watched tasks have ended")
+        case Unavailable():
+            end = pb.WatchEnd(reason=pb.WatchEnd.shutdown, message=failure.message)
+        case CursorExpired():
+            end = pb.WatchEnd(reason=pb.WatchEnd.cursor_expired, message=failure.message)
+        case _:
+            end = pb.WatchEnd(reason=pb.WatchEnd.internal, message="internal error")
+    return pb.WatchTasksResponse(end=end).SerializeToString()

@@ -1,0 +1,190 @@
+"""What the tests of the client share: a real server that can be stopped and started, and a wire that can be cut."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import grpc
+import pytest
+
+from taskyard import Client
+from taskyard.v1 import batch_pb2_grpc, stats_pb2_grpc, task_pb2_grpc
+from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.limits import Limits
+from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.services.batches import BatchService
+from taskyard_server.services.stats import StatsService
+from taskyard_server.services.tasks import TaskService
+from tests.ports import free_port
+
+MAX_PAYLOAD_BYTES = 2_000_000
+
+
+class WatchedTasks(TaskService):
+    """The real service, which also tells what came over its streams and can keep its answers to itself."""
+
+    def __init__(self, engine: Any, max_payload_bytes: int) -> None:
+        super().__init__(engine, max_payload_bytes)
+        self.messages: list[list[str]] = []
+        self.streams = 0
+        self.mute = False
+        self.arrived = asyncio.Event()
+
+    async def SubmitTasks(self, request_iterator, context):  # noqa: N802
+        self.streams += 1
+
+        async def noted():
+            async for request in request_iterator:
+                self.messages.append([task.action for task in request.tasks])
+                self.arrived.set()
+                yield request
+
+        async for answer in super().SubmitTasks(noted(), context):
+            if self.mute:
+                await asyncio.Event().wait()
+            yield answer
+
+
+class Server:
+    """One engine behind a port that is served, or not. `service` shows what its streams carried."""
+
+    def __init__(self, engine: MemoryEngine) -> None:
+        self.engine = engine
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.service = WatchedTasks(engine, MAX_PAYLOAD_BYTES)
+        self._serving: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        options = (
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", 8 * 1024 * 1024),
+        )
+        server = grpc.aio.server(interceptors=(CallInterceptor(),), options=options)
+        task_pb2_grpc.add_TaskServiceServicer_to_server(self.service, server)
+        batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchService(self.engine, 50, MAX_PAYLOAD_BYTES), server)
+        stats_pb2_grpc.add_StatsServiceServicer_to_server(StatsService(self.engine, "fair-fifo", 4), server)
+        server.add_insecure_port(self.address)
+        await server.start()
+        self._serving = server
+
+    async def stop(self) -> None:
+        if self._serving is not None:
+            await self._serving.stop(None)
+            self._serving = None
+
+    async def made(self, namespace: str = "default") -> int:
+        """How many tasks were ever accepted."""
+        return (await self.engine.stats(namespace)).counters.submitted
+
+    # As a host
+
+    async def claim(self, count: int = 1) -> list[Lease]:
+        """Hand out up to so many tasks to a host that runs everything."""
+        await self.engine.register("default", "host", None, HostProfile())
+        return await self.engine.claim("default", "host", count)
+
+    async def claim_soon(self) -> Lease:
+        """Hand out one task, as soon as there is one."""
+        async with asyncio.timeout(10):
+            while not (leases := await self.claim()):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        return leases[0]
+
+    async def complete(self, lease: Lease, result: bytes | None = None) -> None:
+        await self.engine.complete("default", "host", lease.task.id, lease.token, result)
+
+    async def fail(self, lease: Lease, error: str) -> None:
+        await self.engine.fail("default", "host", lease.task.id, lease.token, error)
+
+
+class Wire:
+    """A way to a server that can be cut: all connections at once, with what is on them."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._writers: list[asyncio.StreamWriter] = []
+        self.address = ""
+
+    async def open(self, ends: AsyncExitStack) -> None:
+        server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        ends.callback(self.cut)
+        ends.callback(server.close)
+        self.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._writers += [writer, far_writer]
+        await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    writer.close()
+
+
+@pytest.fixture
+async def open_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
+    """Starts a server with these limits, beside the documented ones."""
+    async with AsyncExitStack() as ends:
+
+        async def start(**limits: Any) -> Server:
+            engine = MemoryEngine(Limits(**limits))
+            ends.push_async_callback(engine.close)
+            server = Server(engine)
+            await server.start()
+            ends.push_async_callback(server.stop)
+            return server
+
+        yield start
+
+
+@pytest.fixture
+async def server(open_server: Callable[..., Awaitable[Server]]) -> Server:
+    """A server with room for many tasks."""
+    return await open_server(max_queue_size=20_000, max_per_agent=20_000)
+
+
+@pytest.fixture
+async def open_client() -> AsyncIterator[Callable[..., Client]]:
+    """Opens clients of an agent, which are closed at the end of the test."""
+    async with AsyncExitStack() as ends:
+
+        def opened(server: Server | Wire, **options: Any) -> Client:
+            client = Client(server.address, **{"agent": "ann", **options})
+            ends.push_async_callback(client.close)
+            return client
+
+        yield opened
+
+
+@pytest.fixture
+async def client(server: Server, open_client: Callable[..., Client]) -> Client:
+    """A client of the server."""
+    return open_client(server)
+
+
+@pytest.fixture
+async def wire(server: Server) -> AsyncIterator[Wire]:
+    """A way to the server that can be cut."""
+    async with AsyncExitStack() as ends:
+        wire = Wire(server.port)
+        await wire.open(ends)
+        yield wire

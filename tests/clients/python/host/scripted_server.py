@@ -1,0 +1,237 @@
+"""A server that says on a host's stream what a test tells it to, over a real socket."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.rpc import error_details_pb2, status_pb2
+
+from taskyard.v1.lease_pb2 import Assignment, Lease
+from taskyard.v1.runtime_host_pb2 import (
+    Assignments,
+    Cancellation,
+    Cancellations,
+    ConnectRequest,
+    ConnectResponse,
+    Drain,
+    DrainHostResponse,
+    HeartbeatAck,
+    HeldLease,
+    Hello,
+    Report,
+    ReportResult,
+    ReportResults,
+    Welcome,
+)
+from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer, add_RuntimeHostServiceServicer_to_server
+from taskyard.v1.task_pb2 import Error, Task
+from taskyard.values import struct_from
+
+PATIENCE_SECS = 10.0
+
+
+class HostStream:
+    """The server's end of one stream. Unless told otherwise, it takes every report and answers every heartbeat."""
+
+    def __init__(self, hello: Hello, metadata: dict[str, Any]) -> None:
+        self.hello = hello
+        self.metadata = metadata
+        self.credit = 0
+        self.beats: asyncio.Queue[Any] = asyncio.Queue()
+        self.half_closed = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.messages: list[ConnectRequest] = []
+        self.takes_reports = True
+        self.answers_heartbeats = True
+        self.refusals: dict[tuple[str, str], Error] = {}
+        """By task and event: why such a report is refused."""
+        self._reports: asyncio.Queue[Report] = asyncio.Queue()
+        self._changed = asyncio.Event()
+        self._outbox: asyncio.Queue[ConnectResponse | None] = asyncio.Queue()
+        self._end: tuple[str, str] | None = None
+
+    # What a test says
+
+    def send(self, **message: Any) -> None:
+        self._outbox.put_nowait(ConnectResponse(**message))
+
+    def welcome(self, kept: Iterable[HeldLease] = (), lost: Iterable[HeldLease] = (), **fields: Any) -> None:
+        fields = {"heartbeat_interval_ms": 10_000, "lease_secs": 60, "reconnect_grace_ms": 5_000} | fields
+        leases = [
+            Lease(task_id=one.task_id, fencing_token=one.fencing_token, lease_secs=fields["lease_secs"]) for one in kept
+        ]
+        self.lease_secs = fields["lease_secs"]
+        self.send(welcome=Welcome(session="s", kept=leases, lost=lost, **fields))
+
+    def assign(self, *task_ids: str, action: str = "click", params: Any = None, token: int = 1, **fields: Any) -> None:
+        self.send(
+            assignments=Assignments(
+                assignments=[
+                    Assignment(
+                        lease=Lease(task_id=task_id, fencing_token=token, lease_secs=self.lease_secs),
+                        task=Task(
+                            task_id=task_id,
+                            agent_id="ann",
+                            action=action,
+                            state=Task.STATE_ASSIGNED,
+                            params=None if params is None else struct_from(params),
+                            **fields,
+                        ),
+                    )
+                    for task_id in task_ids
+                ]
+            )
+        )
+
+    def cancel(self, task_id: str, token: int = 1) -> None:
+        cancellation = Cancellation(task_id=task_id, fencing_token=token, reason="cancelled", message="cancelled")
+        self.send(cancellations=Cancellations(cancellations=[cancellation]))
+
+    def drain(self, **fields: Any) -> None:
+        self.send(drain=Drain(reason="told so", **fields))
+
+    def close(self) -> None:
+        """End the stream in order."""
+        self._outbox.put_nowait(None)
+
+    def abort(self, code: str, reason: str) -> None:
+        """End the stream with an error of ours."""
+        self._end = (code, reason)
+        self._outbox.put_nowait(None)
+
+    # What a test waits for
+
+    async def report(self) -> Report:
+        """The next report."""
+        async with asyncio.timeout(PATIENCE_SECS):
+            return await self._reports.get()
+
+    async def reports(self, count: int) -> list[str]:
+        """The next reports in words."""
+        return [in_words(await self.report()) for _ in range(count)]
+
+    def reported(self) -> list[str]:
+        """The reports that have come and that no test has read."""
+        return [in_words(self._reports.get_nowait()) for _ in range(self._reports.qsize())]
+
+    async def until_credit(self, credit: int) -> None:
+        """Wait until the host has so much credit outstanding."""
+        async with asyncio.timeout(PATIENCE_SECS):
+            while self.credit != credit:
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def beat(self) -> Any:
+        """The next heartbeat."""
+        async with asyncio.timeout(PATIENCE_SECS):
+            return await self.beats.get()
+
+    # The stream itself
+
+    async def serve(self, context: Any) -> None:
+        reader = asyncio.create_task(self._read(context))
+        try:
+            while (message := await self._outbox.get()) is not None:
+                await context.write(message)
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+            self.ended.set()
+        if self._end is not None:
+            await abort(context, *self._end)
+
+    async def _read(self, context: Any) -> None:
+        while isinstance(message := await context.read(), ConnectRequest):
+            self.messages.append(message)
+            match message.WhichOneof("message"):
+                case "credit":
+                    self.credit += message.credit.count
+                case "heartbeat":
+                    self.beats.put_nowait(message.heartbeat)
+                    if self.answers_heartbeats:
+                        self.send(heartbeat_ack=HeartbeatAck(sequence=message.heartbeat.sequence))
+                case "reports":
+                    results = []
+                    for report in message.reports.reports:
+                        self._reports.put_nowait(report)
+                        error = self.refusals.get((report.task_id, report.WhichOneof("event")))
+                        results.append(ReportResult(error=error))
+                        self.credit -= report.HasField("started")
+                    if self.takes_reports:
+                        self.send(report_results=ReportResults(results=results))
+            self._changed.set()
+        self.half_closed.set()
+        self.close()
+
+
+class ScriptedServer(RuntimeHostServiceServicer):
+    """Takes hosts' streams and hands them to the test."""
+
+    def __init__(self) -> None:
+        self.drained: list[str] = []
+        self.refuse: tuple[str, str] | None = None
+        """Refuse every Hello so."""
+        self.hellos: list[Hello] = []
+        self._streams: asyncio.Queue[HostStream] = asyncio.Queue()
+        self._server: Any = None
+        self.port = 0
+
+    async def start(self, port: int = 0) -> None:
+        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        add_RuntimeHostServiceServicer_to_server(self, self._server)
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{port}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop(None)
+
+    async def stream(self) -> HostStream:
+        """The next stream, whose Hello has come."""
+        async with asyncio.timeout(PATIENCE_SECS):
+            return await self._streams.get()
+
+    async def welcomed(self, **fields: Any) -> HostStream:
+        """The next stream, welcomed."""
+        stream = await self.stream()
+        stream.welcome(**fields)
+        return stream
+
+    async def Connect(self, request_iterator: Any, context: Any) -> None:  # noqa: N802
+        del request_iterator
+        first = await context.read()
+        self.hellos.append(first.hello)
+        if self.refuse is not None:
+            await abort(context, *self.refuse)
+        stream = HostStream(first.hello, dict(context.invocation_metadata()))
+        self._streams.put_nowait(stream)
+        with contextlib.suppress(asyncio.CancelledError):
+            await stream.serve(context)
+
+    async def DrainHost(self, request: Any, context: Any) -> DrainHostResponse:  # noqa: N802
+        del context
+        self.drained.append(request.host_id)
+        return DrainHostResponse()
+
+
+async def abort(context: Any, code: str, reason: str) -> None:
+    """End a call as the server's interceptor does."""
+    status = {
+        "bad_request": grpc.StatusCode.INVALID_ARGUMENT,
+        "conflict": grpc.StatusCode.FAILED_PRECONDITION,
+        "already_exists": grpc.StatusCode.ALREADY_EXISTS,
+        "permission_denied": grpc.StatusCode.PERMISSION_DENIED,
+        "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
+        "internal": grpc.StatusCode.INTERNAL,
+    }[code]
+    detail = AnyMessage()
+    detail.Pack(error_details_pb2.ErrorInfo(reason=code.upper(), domain="taskyard"))
+    rich = status_pb2.Status(code=status.value[0], message=reason, details=[detail])
+    await context.abort(status, reason, (("grpc-status-details-bin", rich.SerializeToString()),))
+
+
+def in_words(report: Report) -> str:
+    return f"{report.task_id} {report.WhichOneof('event')}"

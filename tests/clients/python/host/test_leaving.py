@@ -1,0 +1,271 @@
+"""How a host leaves: told by its server, by its process, or by a signal."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskyard.v1.runtime_host_pb2 import RuntimeHost
+
+
+@pytest.fixture(autouse=True)
+def _hear_all(caplog):
+    caplog.set_level(logging.INFO, logger="taskyard")
+
+
+class Gate:
+    """A handler that waits until it is let go, and tells whether it was cancelled."""
+
+    def __init__(self):
+        self.entered = asyncio.Event()
+        self.open = asyncio.Event()
+        self.cancelled = False
+
+    async def __call__(self, task):
+        self.entered.set()
+        try:
+            await self.open.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return task.id
+
+
+async def ended(running):
+    await asyncio.wait_for(running, 5)
+
+
+async def test_a_host_told_to_drain_finishes_what_runs_and_then_leaves_in_order(server, make_host, work):
+    host, gate = make_host(), Gate()
+    host.action("click")(gate)
+    running = work(host)
+    stream = await server.welcomed()
+    stream.assign("t")
+    await gate.entered.wait()
+    stream.drain()
+    stream.assign("late")
+    assert await stream.reports(2) == ["t started", "late released"]
+    assert not stream.half_closed.is_set()
+    gate.open.set()
+    assert await stream.reports(1) == ["t completed"]
+    await ended(running)
+    assert stream.half_closed.is_set()
+    # Nothing was credited again.
+    assert sum(message.credit.count for message in stream.messages) == 10
+    assert len(server.hellos) == 1
+
+
+async def test_a_host_leaves_only_when_its_last_report_was_answered(server, make_host, work):
+    host = make_host()
+    host.action("click")(lambda _: None)
+    running = work(host)
+    stream = await server.welcomed()
+    stream.takes_reports = False
+    stream.assign("t")
+    await stream.reports(2)
+    host.drain()
+    stream.close()
+    again = await server.stream()
+    again.welcome(kept=again.hello.leases)
+    assert await again.reports(2) == ["t started", "t completed"]
+    await ended(running)
+    assert sum(message.credit.count for message in again.messages) == 0
+
+
+async def test_a_host_without_work_leaves_at_once(server, make_host, work):
+    host = make_host()
+    host.action("click")(lambda _: None)
+    running = work(host)
+    stream = await server.welcomed()
+    stream.drain()
+    await ended(running)
+
+
+async def test_a_host_that_was_never_connected_leaves_at_once(make_host, work, server):
+    await server.stop()
+    host = make_host()
+    host.action("click")(lambda _: None)
+    running = work(host)
+    await asyncio.sleep(0.5)
+    host.drain()
+    await ended(running)
+
+
+async def test_after_the_servers_deadline_the_host_interrupts_what_the_server_did_not(server, make_host, work):
+    host, gate = make_host(), Gate()
+    host.action("click")(gate)
+    running = work(host)
+    stream = await server.welcomed()
+    stream.assign("t")
+    await gate.entered.wait()
+    began = time.monotonic()
+    deadline = Timestamp()
+    deadline.FromNanoseconds(time.time_ns())
+    stream.drain(deadline=deadline)
+    assert await stream.reports(2) == ["t started", "t released"]
+    assert time.monotonic() - began > 1.5
+    await ended(running)
+
+
+async def test_the_host_itself_tells_the_server_that_it_drains(server, make_host, work):
+    host, gate = make_host(), Gate()
+    host.action("click")(gate)
+    running = work(host)
+    stream = await server.welcomed()
+    stream.assign("t")
+    await gate.entered.wait()
+    host.drain()
+    host.drain()
+    stream.assign("late")
+    assert await stream.reports(2) == ["t started", "late released"]
+    gate.open.set()
+    await ended(running)
+    assert server.drained == ["host-1"]
+
+
+async def test_what_still_runs_after_the_grace_is_cancelled_and_given_back(server, make_host, work):
+    host, gate = make_host(drain_grace_secs=0.2), Gate()
+    host.action("click")(gate)
+    running = work(host)
+    stream = await server.welcomed()
+    stream.assign("t")
+    await gate.entered.wait()
+    host.drain()
+    assert await stream.reports(2) == ["t started", "t released"]
+    assert gate.cancelled
+    await ended(running)
+
+
+async def test_a_handler_that_ends_well_when_it_is_interrupted_is_completed(server, make_host, work):
+    host, entered = make_host(drain_grace_secs=0), asyncio.Event()
+
+    @host.action("click")
+    async def click(_):
+        entered.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "what there is"
+
+    running = work(host)
+    stream = await server.welcomed()
+    stream.assign("t")
+    await entered.wait()
+    host.drain()
+    assert (await stream.reports(2))[1] == "t completed"
+    await ended(running)
+
+
+async def test_a_thread_that_does_not_return_is_left_behind(server, make_host, work, monkeypatch):
+    monkeypatch.setattr("taskyard.host_run.INTERRUPT_SECS", 0.2)
+    host, entered, go_on = make_host(drain_grace_secs=0), threading.Event(), threading.Event()
+
+    @host.action("click")
+    def click(task):
+        entered.set()
+        go_on.wait(20)
+        task.progress(1.0)
+
+    running = work(host)
+    stream = await server.welcomed()
+    stream.assign("t")
+    assert await asyncio.to_thread(entered.wait, 5)
+    host.drain()
+    await ended(running)
+    assert stream.reported() == ["t started"]
+    go_on.set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_drains_the_host(server, make_host, work, number):
+    before = signal.getsignal(number)
+    host, gate = make_host(install_signal_handlers=True), Gate()
+    host.action("click")(gate)
+    running = work(host)
+    stream = await server.welcomed(heartbeat_interval_ms=20)
+    stream.assign("t")
+    await gate.entered.wait()
+    os.kill(os.getpid(), number)
+    while (await stream.beat()).status != RuntimeHost.STATUS_BUSY:
+        pass
+    gate.open.set()
+    await ended(running)
+    assert await stream.reports(2) == ["t started", "t completed"]
+    assert signal.getsignal(number) == before
+
+
+async def test_signals_are_left_alone_on_demand(server, make_host, work):
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    host = make_host(install_signal_handlers=False)
+    host.action("click")(lambda _: None)
+    work(host)
+    await server.stream()
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+# Hosts in processes of their own
+
+HOST = """
+import asyncio, os, signal, sys, time
+from taskyard.host import Host
+
+host = Host(sys.argv[1], "host-1")
+
+@host.action("die")
+async def die(task):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+@host.action("hang")
+def hang(task):
+    task.progress(0.1)
+    while True:
+        time.sleep(1)
+
+asyncio.run(host.run())
+print("left")
+"""
+
+
+@pytest.fixture
+async def process(server):
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOST, f"127.0.0.1:{server.port}", stdout=asyncio.subprocess.PIPE
+    )
+    yield process
+    if process.returncode is None:
+        process.kill()
+    await process.wait()
+
+
+async def test_a_task_that_kills_its_host_at_once_was_reported_as_started(server, process):
+    stream = await server.welcomed()
+    stream.assign("t", action="die")
+    assert await stream.reports(1) == ["t started"]
+    assert await asyncio.wait_for(process.wait(), 10) == -signal.SIGKILL
+
+
+async def test_a_first_signal_has_the_process_end_by_itself(server, process):
+    stream = await server.welcomed()
+    await stream.until_credit(10)
+    process.send_signal(signal.SIGTERM)
+    out, _ = await asyncio.wait_for(process.communicate(), 10)
+    assert (process.returncode, out) == (0, b"left\n")
+    assert stream.half_closed.is_set()
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+async def test_a_second_signal_ends_the_process_at_once(server, process, second):
+    stream = await server.welcomed(heartbeat_interval_ms=20)
+    stream.assign("t", action="hang")
+    assert await stream.reports(2) == ["t started", "t progress"]
+    process.send_signal(signal.SIGTERM)
+    while (await stream.beat()).status != RuntimeHost.STATUS_BUSY:
+        pass
+    process.send_signal(second)
+    assert await asyncio.wait_for(process.wait(), 10) == -second

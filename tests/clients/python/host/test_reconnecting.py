@@ -1,0 +1,250 @@
+"""When the stream breaks: what goes on, what is said again, and which ends are final."""
+
+import asyncio
+import logging
+import time
+
+import pytest
+
+from taskyard.errors import TaskyardError
+from taskyard.host import Host
+from taskyard.v1.runtime_host_pb2 import HeldLease
+from tests.clients.python.host.scripted_server import ScriptedServer
+from tests.ports import free_port
+
+
+def held(hello):
+    return [(lease.task_id, lease.fencing_token) for lease in hello.leases]
+
+
+@pytest.fixture(autouse=True)
+def _hear_all(caplog):
+    caplog.set_level(logging.INFO, logger="taskyard")
+
+
+class Clicks:
+    """Handlers that wait until they are let go, by task."""
+
+    def __init__(self, *task_ids):
+        self.entered = {task_id: asyncio.Event() for task_id in task_ids}
+        self.open = {task_id: asyncio.Event() for task_id in task_ids}
+        self.cancelled = []
+
+    async def __call__(self, task):
+        self.entered[task.id].set()
+        try:
+            await self.open[task.id].wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(task.id)
+            raise
+        return task.id
+
+
+async def begin(server, *task_ids, **welcome):
+    stream = await server.welcomed(**welcome)
+    stream.assign(*task_ids)
+    assert await stream.reports(len(task_ids)) == [f"{task_id} started" for task_id in task_ids]
+    return stream
+
+
+ENDS = {
+    "in order": lambda stream: stream.close(),
+    "with an error": lambda stream: stream.abort("internal", "internal error"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+async def test_handlers_go_on_over_a_break_and_their_leases_are_listed(server, make_host, work, end):
+    host, clicks = make_host(), Clicks("a", "b")
+    host.action("click")(clicks)
+    work(host)
+    first = await begin(server, "a", "b")
+    end(first)
+    again = await server.stream()
+    assert held(again.hello) == [("a", 1), ("b", 1)]
+    assert again.hello.instance == first.hello.instance
+    again.welcome(kept=again.hello.leases)
+    await again.until_credit(8)
+    clicks.open["a"].set()
+    assert await again.reports(1) == ["a completed"]
+    assert clicks.cancelled == []
+
+
+async def test_the_first_try_comes_quickly(server, make_host, work):
+    host = make_host()
+    host.action("click")(lambda _: None)
+    work(host)
+    stream = await server.welcomed()
+    stream.close()
+    await stream.ended.wait()
+    began = time.monotonic()
+    await server.stream()
+    assert time.monotonic() - began < 0.5
+
+
+async def test_what_ends_during_the_break_is_reported_after_it_if_the_lease_was_kept(server, make_host, work):
+    host, clicks = make_host(), Clicks("a", "b")
+    host.action("click")(clicks)
+    work(host)
+    (await begin(server, "a", "b")).close()
+    again = await server.stream()
+    for each in clicks.open.values():
+        each.set()
+    again.welcome(kept=[HeldLease(task_id="b", fencing_token=1)], lost=[HeldLease(task_id="a", fencing_token=1)])
+    await again.until_credit(10)
+    told = again.reported()
+    assert "b completed" in told
+    assert "a completed" not in told
+
+
+async def test_an_outcome_that_had_no_answer_is_said_again(server, make_host, work):
+    host = make_host()
+    host.action("click")(lambda _: None)
+    work(host)
+    stream = await server.welcomed()
+    stream.assign("t")
+    await stream.reports(2)
+    stream.takes_reports = False
+    stream.assign("u")
+    await stream.reports(2)
+    stream.close()
+    again = await server.stream()
+    assert held(again.hello) == [("u", 1)]
+    again.welcome(kept=again.hello.leases)
+    assert await again.reports(2) == ["u started", "u completed"]
+    await again.until_credit(10 - 1)
+
+
+async def test_handlers_of_leases_that_were_lost_in_the_break_are_stopped(server, make_host, work):
+    host, clicks = make_host(), Clicks("a")
+    host.action("click")(clicks)
+    work(host)
+    (await begin(server, "a")).close()
+    again = await server.stream()
+    again.welcome(lost=again.hello.leases)
+    assert await again.reports(1) == ["a released"]
+    assert clicks.cancelled == ["a"]
+
+
+async def test_work_is_stopped_when_the_grace_is_over_before_the_server_is_back(server, make_host, work):
+    host, clicks = make_host(), Clicks("a")
+    host.action("click")(clicks)
+    work(host)
+    await begin(server, "a", reconnect_grace_ms=500)
+    began = time.monotonic()
+    await server.stop()
+    while not clicks.cancelled:
+        await asyncio.sleep(0.01)
+        assert time.monotonic() - began < 5
+    assert 0.4 < time.monotonic() - began < 1.0
+    later = ScriptedServer()
+    await later.start(server.port)
+    stream = await later.stream()
+    assert held(stream.hello) == []
+    stream.welcome()
+    assert await stream.reports(1) == ["a released"]
+    await later.stop()
+
+
+async def test_a_host_keeps_its_leases_over_a_restart_that_is_quick_enough(server, make_host, work):
+    host, clicks = make_host(), Clicks("a")
+    host.action("click")(clicks)
+    work(host)
+    await begin(server, "a")
+    await server.stop()
+    await asyncio.sleep(1.0)
+    later = ScriptedServer()
+    await later.start(server.port)
+    stream = await later.stream()
+    assert held(stream.hello) == [("a", 1)]
+    await later.stop()
+
+
+async def test_a_host_may_be_there_before_its_server_and_says_so_once(work, caplog):
+    port = free_port()
+    host = Host(f"127.0.0.1:{port}", "host-1", install_signal_handlers=False)
+    host.action("click")(lambda _: None)
+    work(host)
+    await asyncio.sleep(0.8)
+    server = ScriptedServer()
+    await server.start(port)
+    stream = await server.welcomed()
+    await stream.until_credit(10)
+    assert [record.message.partition(" at ")[0] for record in caplog.records] == [
+        "host host-1: no server",
+        "host host-1 connected to 127.0.0.1:" + f"{port} (session s)",
+    ]
+    await server.stop()
+
+
+async def test_a_host_waits_until_another_instance_is_gone(server, make_host, work, caplog):
+    server.refuse = ("already_exists", "another instance lives")
+    host = make_host()
+    host.action("click")(lambda _: None)
+    work(host)
+    while len(server.hellos) < 3:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    server.refuse = None
+    await server.stream()
+    assert sum("another instance" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize("code", ["bad_request", "permission_denied", "unauthenticated"])
+async def test_a_host_that_is_refused_for_good_ends_with_the_error(server, make_host, work, code):
+    server.refuse = (code, "not you")
+    host = make_host()
+    host.action("click")(lambda _: None)
+    with pytest.raises(TaskyardError) as refused:
+        await asyncio.wait_for(work(host), 5)
+    assert (refused.value.code, refused.value.reason) == (code, "not you")
+    assert len(server.hellos) == 1
+
+
+async def test_a_superseded_host_stops_its_work_and_ends_with_the_error(server, make_host, work):
+    host, clicks = make_host(), Clicks("a")
+    host.action("click")(clicks)
+    running = work(host)
+    stream = await begin(server, "a")
+    stream.abort("conflict", "superseded by another stream of this instance")
+    with pytest.raises(TaskyardError, match="superseded") as refused:
+        await asyncio.wait_for(running, 5)
+    assert refused.value.code == "conflict"
+    assert clicks.cancelled == ["a"]
+    assert len(server.hellos) == 1
+
+
+async def test_a_deregistered_host_stops_its_work_and_comes_back_without_leases(server, make_host, work):
+    host, clicks = make_host(), Clicks("a")
+    host.action("click")(clicks)
+    work(host)
+    stream = await begin(server, "a")
+    stream.abort("conflict", "host was deregistered")
+    again = await server.stream()
+    assert held(again.hello) == []
+    again.welcome()
+    assert await again.reports(1) == ["a released"]
+    assert clicks.cancelled == ["a"]
+
+
+async def test_a_cancelled_host_cancels_its_handlers(server, make_host, work):
+    host, clicks = make_host(), Clicks("a")
+    host.action("click")(clicks)
+    running = work(host)
+    await begin(server, "a")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert clicks.cancelled == ["a"]
+
+
+async def test_a_host_runs_once_at_a_time_but_again_later_as_a_new_instance(server, make_host, work):
+    host = make_host()
+    host.action("click")(lambda _: None)
+    running = work(host)
+    first = await server.welcomed()
+    with pytest.raises(RuntimeError, match="runs already"):
+        await host.run()
+    host.drain()
+    await asyncio.wait_for(running, 5)
+    work(host)
+    assert (await server.stream()).hello.instance != first.hello.instance

@@ -1,0 +1,335 @@
+"""Submits that are made at once share a stream and its messages, and come through breaks once each."""
+
+import asyncio
+
+import pytest
+
+from taskyard import AlreadyExists, BadRequest, Client, ClientClosed, QueueFull, TooLarge, Unavailable
+from taskyard.submitting import MAX_UNANSWERED
+from taskyard_server.core import errors as refusals
+from tests.ports import free_port
+
+
+async def submit_many(client, count, prefix="a"):
+    """Submit so many tasks at once; their outcomes in order, errors among them."""
+    calls = (client.submit(f"{prefix}{number}") for number in range(count))
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+def sizes(server):
+    return [len(message) for message in server.service.messages]
+
+
+async def actions(client):
+    return [task.action async for task in client.list()]
+
+
+# Sharing
+
+
+async def test_a_lone_submit_is_a_message_of_its_own(server, client):
+    await client.submit("click")
+    await client.submit("type")
+    assert server.service.messages == [["click"], ["type"]]
+    assert server.service.streams == 1
+
+
+async def test_submits_of_one_turn_share_messages_of_fifty(server, client):
+    await submit_many(client, 120)
+    assert sizes(server) == [50, 50, 20]
+    assert server.service.streams == 1
+
+
+async def test_no_stream_is_opened_before_the_first_submit(server, client):
+    await client.stats()
+    assert server.service.streams == 0
+
+
+async def test_order_of_submission_is_the_order_in_the_queue_and_each_gets_its_own_answer(client):
+    submitted = await submit_many(client, 500)
+    assert [each.position for each in submitted] == list(range(1, 501))
+    assert await actions(client) == [f"a{number}" for number in range(500)]
+    for number in (0, 49, 50, 499):
+        assert (await client.get(submitted[number].task_id)).action == f"a{number}"
+
+
+async def test_a_message_holds_about_a_megabyte(server, client):
+    params = {"x": "x" * 300_000}
+    await asyncio.gather(*(client.submit("click", params=params) for _ in range(7)))
+    assert sizes(server) == [3, 3, 1]
+
+
+async def test_a_task_larger_than_a_message_goes_by_itself(server, client):
+    large, small = await asyncio.gather(client.submit("large", params={"x": "x" * 1_500_000}), client.submit("small"))
+    assert server.service.messages == [["small"]]
+    assert len((await client.get(large.task_id)).params["x"]) == 1_500_000
+    assert (await client.get(small.task_id)).action == "small"
+
+
+async def test_a_task_too_large_for_any_message_harms_no_other(server, client):
+    outcomes = await asyncio.gather(
+        client.submit("huge", params={"x": "x" * 9_000_000}), client.submit("small"), return_exceptions=True
+    )
+    assert isinstance(outcomes[0], TooLarge)
+    assert (await client.get(outcomes[1].task_id)).action == "small"
+    assert server.service.streams == 1
+
+
+async def test_what_is_on_its_way_is_bounded(server, client):
+    server.service.mute = True
+    submitting = asyncio.create_task(submit_many(client, 50 * (MAX_UNANSWERED + 10)))
+    async with asyncio.timeout(10):
+        while len(server.service.messages) < 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    submitter = client._submitter
+    async with asyncio.timeout(10):
+        while len(submitter._unanswered) < MAX_UNANSWERED:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    for _ in range(20):
+        await client.stats()
+    assert len(submitter._unanswered) == MAX_UNANSWERED
+    assert len(submitter._waiting) == 50 * 10
+    server.service.mute = False
+    await server.stop()
+    await server.start()
+    assert not [each for each in await submitting if isinstance(each, BaseException)]
+    assert await server.made() == 50 * (MAX_UNANSWERED + 10)
+
+
+# Refusals
+
+
+async def test_a_refused_task_raises_its_own_error_and_nothing_else(server, client):
+    outcomes = await asyncio.gather(
+        client.submit("click"),
+        client.submit(""),
+        client.submit("type"),
+        client.submit("click", callback_url="ftp://x"),
+        client.submit("scroll"),
+        return_exceptions=True,
+    )
+    assert [type(each) for each in (outcomes[1], outcomes[3])] == [BadRequest, BadRequest]
+    assert "action" in outcomes[1].reason
+    assert "callbackUrl" in outcomes[3].reason
+    assert [each.state for each in (outcomes[0], outcomes[2], outcomes[4])] == ["queued"] * 3
+    assert sizes(server) == [5]
+
+
+async def test_admission_is_task_by_task(open_server, open_client):
+    client = open_client(await open_server(max_queue_size=3))
+    outcomes = await submit_many(client, 5)
+    assert [each.position for each in outcomes[:3]] == [1, 2, 3]
+    assert all(isinstance(each, QueueFull) for each in outcomes[3:])
+    kept = [(await client.get(each.task_id)).action for each in outcomes[3:]]
+    assert kept == ["a3", "a4"]
+
+
+async def test_a_key_of_another_task_is_taken(client):
+    await client.submit("click", idempotency_key="key")
+    with pytest.raises(AlreadyExists):
+        await client.submit("type", idempotency_key="key")
+
+
+async def test_what_the_whole_stream_is_refused_with_every_submit_raises(server, open_client):
+    client = open_client(server, namespace="no/such")
+    outcomes = await submit_many(client, 3)
+    assert [type(each) for each in outcomes] == [BadRequest] * 3
+    assert len(set(map(id, outcomes))) == 3
+    assert len(await submit_many(client, 2)) == 2
+
+
+# Giving up a submit
+
+
+async def test_a_submit_that_is_cancelled_at_once_is_taken_back_and_disturbs_no_other(server, client):
+    calls = [asyncio.create_task(client.submit(f"a{number}")) for number in range(5)]
+    await asyncio.sleep(0)
+    calls[2].cancel()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(outcomes[2], asyncio.CancelledError)
+    assert server.service.messages == [["a0", "a1", "a3", "a4"]]
+    assert [each.position for each in outcomes[:2] + outcomes[3:]] == [1, 2, 3, 4]
+
+
+async def test_a_submit_that_is_cancelled_on_its_way_disturbs_no_other(server, client):
+    server.service.mute = True
+    calls = [asyncio.create_task(client.submit(f"a{number}")) for number in range(3)]
+    await server.service.arrived.wait()
+    calls[1].cancel()
+    await asyncio.wait([calls[1]])
+    server.service.mute = False
+    await server.stop()
+    await server.start()
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(outcomes[1], asyncio.CancelledError)
+    for number in (0, 2):
+        assert (await client.get(outcomes[number].task_id)).action == f"a{number}"
+    # What nobody waits for any more is not sent again.
+    assert server.service.messages == [["a0", "a1", "a2"], ["a0", "a2"]]
+
+
+# Breaks
+
+
+async def test_a_broken_stream_resubmits_only_what_has_no_answer(server, client):
+    await submit_many(client, 3, "answered")
+    server.service.mute = True
+    submitting = asyncio.create_task(submit_many(client, 2, "open"))
+    async with asyncio.timeout(10):
+        while len(server.service.messages) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    server.service.mute = False
+    await server.stop()
+    await server.start()
+    outcomes = await submitting
+    assert server.service.messages[1:] == [["open0", "open1"]] * 2
+    assert server.service.streams == 2
+    assert await server.made() == 5
+    assert [(await client.get(each.task_id)).action for each in outcomes] == ["open0", "open1"]
+
+
+async def test_a_server_that_restarts_under_load_makes_each_task_once(server, client):
+    async def restart_often():
+        for _ in range(5):
+            server.service.arrived.clear()
+            await server.service.arrived.wait()
+            await server.stop()
+            await server.start()
+
+    restarting = asyncio.create_task(restart_often())
+    outcomes = []
+    rounds = 0
+    while not restarting.done():
+        outcomes += await submit_many(client, 200, f"{rounds}-")
+        rounds += 1
+    await restarting
+    assert not [each for each in outcomes if isinstance(each, BaseException)]
+    assert len({each.task_id for each in outcomes}) == len(outcomes) == 200 * rounds
+    assert await server.made() == 200 * rounds
+    assert server.service.streams >= 6
+
+
+async def test_a_wire_that_is_cut_under_load_makes_each_task_once(server, wire, open_client):
+    client = open_client(wire)
+
+    async def cut_often():
+        for _ in range(8):
+            server.service.arrived.clear()
+            await server.service.arrived.wait()
+            wire.cut()
+
+    cutting = asyncio.create_task(cut_often())
+    outcomes = []
+    rounds = 0
+    while not cutting.done():
+        outcomes += await submit_many(client, 200, f"{rounds}-")
+        rounds += 1
+    await cutting
+    assert not [each for each in outcomes if isinstance(each, BaseException)]
+    assert len({each.task_id for each in outcomes}) == len(outcomes) == 200 * rounds
+    assert await server.made() == 200 * rounds
+
+
+async def test_a_restart_while_nothing_is_on_its_way_goes_unnoticed(server, client):
+    await client.submit("click")
+    await server.stop()
+    await server.start()
+    await client.submit("type")
+    assert server.service.messages == [["click"], ["type"]]
+
+
+async def test_a_server_that_drains_is_tried_again_until_another_takes_its_place(server, client):
+    real = server.engine.submit
+    refused = asyncio.Event()
+
+    async def drains(*_):
+        refused.set()
+        raise refusals.Unavailable("draining")
+
+    server.engine.submit = drains
+    submitting = asyncio.create_task(submit_many(client, 3))
+    await refused.wait()
+    server.engine.submit = real
+    assert [each.state for each in await submitting] == ["queued"] * 3
+    assert await server.made() == 3
+
+
+async def test_a_server_that_stays_away_is_unavailable_after_the_clients_patience(server, open_client):
+    client = open_client(server, patience=0.5)
+    await client.submit("click")
+    await server.stop()
+    async with asyncio.timeout(5):
+        outcomes = await submit_many(client, 3)
+    assert [type(each) for each in outcomes] == [Unavailable] * 3
+    await server.start()
+    assert (await client.submit("type")).position == 2
+
+
+async def test_a_server_that_owes_an_answer_for_too_long_is_unavailable(server, open_client):
+    client = open_client(server, patience=0.3)
+    server.service.mute = True
+    async with asyncio.timeout(5):
+        outcomes = await submit_many(client, 3)
+    assert [type(each) for each in outcomes] == [Unavailable] * 3
+    assert "0.3 s" in outcomes[0].reason
+    server.service.mute = False
+    assert (await client.submit("type")).position == 4
+
+
+async def test_a_submit_made_late_in_an_outage_has_its_own_time():
+    async with Client(f"127.0.0.1:{free_port()}", agent="ann", patience=0.5) as client:
+        loop = asyncio.get_running_loop()
+
+        async def timed():
+            begin = loop.time()
+            with pytest.raises(Unavailable):
+                await client.submit("click")
+            return loop.time() - begin
+
+        early = asyncio.create_task(timed())
+        await asyncio.sleep(0.3)
+        late = asyncio.create_task(timed())
+        assert 0.45 < await early < 2
+        assert 0.45 < await late < 2
+
+
+# Closing
+
+
+async def test_closing_waits_for_what_is_on_its_way(server, client):
+    submitting = asyncio.create_task(submit_many(client, 300))
+    await server.service.arrived.wait()
+    await client.close()
+    assert [each.position for each in await submitting] == list(range(1, 301))
+
+
+async def test_closing_waits_for_a_large_task_too(server, client):
+    submitting = asyncio.create_task(client.submit("large", params={"x": "x" * 1_500_000}))
+    await asyncio.sleep(0)
+    await client.close()
+    assert (await submitting).position == 1
+    assert await server.made() == 1
+
+
+async def test_closing_without_a_submit_opens_nothing(server, client):
+    await client.close()
+    assert server.service.streams == 0
+
+
+async def test_closing_that_is_given_up_gives_up_the_submits(server, client, monkeypatch):
+    async def never(*_):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(server.service, "SubmitTask", never)
+    await server.stop()
+    await server.start()
+    server.service.mute = True
+    large = client.submit("large", params={"x": "x" * 1_500_000})
+    submitting = asyncio.gather(large, client.submit("small"), client.submit("small"), return_exceptions=True)
+    await server.service.arrived.wait()
+    closing = asyncio.create_task(client.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    outcomes = await submitting
+    assert [type(each) for each in outcomes] == [ClientClosed] * 3

@@ -1,0 +1,129 @@
+"""The blocking client: the same calls, from any thread."""
+
+import asyncio
+import inspect
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from taskyard import Client, ClientClosed, NewTask, NotFound, SyncClient, TaskState, Unavailable
+from tests.ports import free_port
+
+
+async def elsewhere(call, *args, **kwargs):
+    """Run blocking code in a thread, so that the server of the test can answer it."""
+    return await asyncio.to_thread(call, *args, **kwargs)
+
+
+@pytest.fixture
+async def sync_client(server):
+    client = await elsewhere(SyncClient, server.address, agent="ann")
+    yield client
+    await elsewhere(client.close)
+
+
+def test_it_has_every_call_of_the_client_under_the_same_signature():
+    names = [name for name in vars(Client) if not name.startswith("_")]
+    for name in names:
+        assert (
+            inspect.signature(getattr(SyncClient, name)) == inspect.signature(getattr(Client, name)) or name == "close"
+        )
+    parameters = [inspect.signature(kind.__init__).parameters for kind in (Client, SyncClient)]
+    assert list(parameters[0].values()) == list(parameters[1].values())
+
+
+async def test_calls_return_when_they_are_done(sync_client):
+    def work():
+        submitted = sync_client.submit("click", params={"x": 1})
+        assert sync_client.get(submitted.task_id).params == {"x": 1}
+        batch = sync_client.submit_batch([NewTask("type"), NewTask("scroll")])
+        assert sync_client.get_batch(batch.id).states == {TaskState.QUEUED: 2}
+        assert [task.action for task in sync_client.list(page_size=2)] == ["click", "type", "scroll"]
+        assert sync_client.stats().queue.total_queued == 3
+        assert sync_client.cancel_batch(batch.id) == 2
+        assert sync_client.cancel(submitted.task_id) is TaskState.CANCELLED
+        assert sync_client.wait(submitted.task_id).state is TaskState.CANCELLED
+
+    await elsewhere(work)
+
+
+async def test_errors_are_those_of_the_client(sync_client):
+    def work():
+        with pytest.raises(NotFound):
+            sync_client.get("tsk_0")
+        task_id = sync_client.submit("click").task_id
+        with pytest.raises(TimeoutError):
+            sync_client.wait(task_id, timeout=0)
+
+    await elsewhere(work)
+
+
+async def test_submits_of_several_threads_are_each_made_once(server, sync_client):
+    def work(name):
+        return [sync_client.submit(f"{name}-{number}").task_id for number in range(50)]
+
+    with ThreadPoolExecutor(8) as pool:
+        loop = asyncio.get_running_loop()
+        made = await asyncio.gather(*(loop.run_in_executor(pool, work, name) for name in range(8)))
+    assert len({task_id for each in made for task_id in each}) == 400
+    assert await server.made() == 400
+    # Each thread's own tasks stand in its order.
+    actions = await elsewhere(lambda: [task.action for task in sync_client.list()])
+    for name in range(8):
+        assert [each for each in actions if each.startswith(f"{name}-")] == [f"{name}-{n}" for n in range(50)]
+    assert server.service.streams == 1
+
+
+async def test_a_list_that_is_left_early_ends(sync_client):
+    def work():
+        for _ in range(3):
+            sync_client.submit("click")
+        tasks = sync_client.list(page_size=1)
+        first = next(tasks)
+        tasks.close()
+        return first.action
+
+    assert await elsewhere(work) == "click"
+
+
+async def test_closing_waits_for_what_other_threads_submit(server):
+    client = await elsewhere(SyncClient, server.address, agent="ann")
+    submitting = asyncio.create_task(elsewhere(client.submit, "click"))
+    await server.service.arrived.wait()
+    await elsewhere(client.close)
+    assert (await submitting).position == 1
+
+
+async def test_a_call_under_way_when_the_client_closes_says_so(server):
+    client = await elsewhere(SyncClient, server.address, agent="ann")
+    task_id = (await elsewhere(client.submit, "click")).task_id
+    waiting = asyncio.create_task(elsewhere(client.wait, task_id))
+    await elsewhere(client.get, task_id)
+    await elsewhere(client.close)
+    with pytest.raises(ClientClosed):
+        await waiting
+
+
+async def test_a_closed_client_says_so_and_leaves_no_thread(server):
+    def work():
+        with SyncClient(server.address, agent="ann") as client:
+            client.submit("click")
+        client.close()
+        for call in (client.stats, client.watch, lambda: next(client.list())):
+            with pytest.raises(ClientClosed):
+                call()
+
+    await elsewhere(work)
+    assert not [thread for thread in threading.enumerate() if thread.name == "taskyard-client"]
+
+
+def test_what_is_wrong_with_the_arguments_is_raised_where_they_are_given():
+    with pytest.raises(ValueError, match="could not convert"):
+        SyncClient("127.0.0.1:1", timeout="soon")
+    assert not [thread for thread in threading.enumerate() if thread.name == "taskyard-client"]
+
+
+def test_without_a_server_it_is_unavailable():
+    with SyncClient(f"127.0.0.1:{free_port()}", agent="ann", patience=0.1) as client, pytest.raises(Unavailable):
+        client.submit("click")

@@ -1,0 +1,300 @@
+"""A watch goes on across broken streams, without gap and without repeat, whatever ended them."""
+
+import asyncio
+from contextlib import aclosing, asynccontextmanager
+
+import grpc
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskyard import BadRequest, Client, ClientClosed, EventKind, TaskState, Unavailable
+from taskyard.v1 import task_pb2 as pb
+from taskyard.v1 import task_pb2_grpc
+from taskyard.watching import Watch
+from taskyard_server.core import errors as refusals
+from taskyard_server.interceptors.calls import CallInterceptor
+
+HANG = object()
+"""In a script: say nothing more, and do not end the stream."""
+
+
+class ScriptedTasks(task_pb2_grpc.TaskServiceServicer):
+    """Plays one script a stream: messages to send, an error to raise, or `HANG`. Notes what each watch asked for."""
+
+    def __init__(self, *scripts):
+        self.scripts = list(scripts)
+        self.asked = []
+        self.ended = asyncio.Event()
+
+    async def WatchTasks(self, request, context):  # noqa: N802
+        del context
+        self.asked.append(request)
+        try:
+            for each in self.scripts.pop(0) if self.scripts else [HANG]:
+                if each is HANG:
+                    await asyncio.Event().wait()
+                if isinstance(each, Exception):
+                    raise each
+                yield each
+        finally:
+            self.ended.set()
+
+
+@asynccontextmanager
+async def watched(*scripts, patience=30.0):
+    """A client of a server that plays these scripts, one a stream."""
+    service = ScriptedTasks(*scripts)
+    server = grpc.aio.server(interceptors=(CallInterceptor(),))
+    task_pb2_grpc.add_TaskServiceServicer_to_server(service, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with Client(f"127.0.0.1:{port}", agent="ann", patience=patience) as client:
+            yield client, service
+    finally:
+        await server.stop(None)
+
+
+def event(task_id, kind="changed", state="running", **fields):
+    task = pb.Task(task_id=task_id, agent_id="ann", action="click", state=pb.Task.State.Value(state))
+    return pb.TaskEvent(kind=pb.TaskEvent.Kind.Value(kind), occurred_at=Timestamp(seconds=1_000), task=task, **fields)
+
+
+def news(cursor, *task_ids, **fields):
+    return pb.WatchTasksResponse(events=[event(task_id, **fields) for task_id in task_ids], cursor=cursor)
+
+
+def bookmark(cursor):
+    return pb.WatchTasksResponse(cursor=cursor, bookmark=True)
+
+
+def end(reason, cursor="end"):
+    return pb.WatchTasksResponse(
+        cursor=cursor, end=pb.WatchEnd(reason=pb.WatchEnd.Reason.Value(reason), message=reason)
+    )
+
+
+DONE = end("tasks_ended")
+
+
+async def seen(client, **filters):
+    """The tasks of all events of a watch that ends."""
+    async with asyncio.timeout(20), aclosing(client.watch(**filters)) as events:
+        return [each.task.id async for each in events]
+
+
+# What is told
+
+
+async def test_an_event_tells_what_happened_when_and_what_was_before():
+    told = news("c1", "t1", previous_state=pb.Task.assigned)
+    async with watched([told, DONE]) as (client, _):
+        (each,) = [each async for each in client.watch()]
+    assert (each.kind, each.task.id, each.task.state) == (EventKind.CHANGED, "t1", TaskState.RUNNING)
+    assert (each.previous_state, each.at.timestamp(), each.cursor) == (TaskState.ASSIGNED, 1_000, "c1")
+
+
+async def test_all_filters_reach_the_server():
+    async with watched([DONE]) as (client, service):
+        watch = client.watch(
+            task_ids=["t1", "t2"],
+            batch_id="b",
+            agent="ann",
+            target="t",
+            states=[TaskState.DONE, "failed"],
+            include_current=True,
+            until_ended=True,
+        )
+        assert [each async for each in watch] == []
+    (asked,) = service.asked
+    assert (list(asked.task_ids), asked.batch_id, asked.agent_id, asked.target) == (["t1", "t2"], "b", "ann", "t")
+    assert (asked.state, asked.include_current, asked.until_ended) == ("done,failed", True, True)
+    assert not asked.HasField("cursor")
+
+
+async def test_bookmarks_are_not_shown():
+    async with watched([bookmark("c1"), news("c2", "t1"), bookmark("c3"), DONE]) as (client, _):
+        assert await seen(client) == ["t1"]
+
+
+async def test_a_watch_begins_after_the_cursor_of_an_earlier_one():
+    async with watched([DONE]) as (client, service):
+        await seen(client, cursor="c7")
+    assert service.asked[0].cursor == "c7"
+
+
+async def test_only_the_last_event_of_a_message_has_the_messages_cursor():
+    """Whoever resumes in the middle of a message may see events again, but misses none."""
+    async with watched([news("c1", "t1", "t2"), news("c2", "t3", "t4"), DONE]) as (client, _):
+        assert [each.cursor async for each in client.watch()] == [None, "c1", "c1", "c2"]
+
+
+# How streams end
+
+ENDS = {
+    "the server goes away": [refusals.Unavailable("gone")],
+    "the server shuts down": [end("shutdown", "c1")],
+    "the server fails": [end("internal", "c1"), refusals.Unavailable("gone")],
+    "an internal error": [ZeroDivisionError()],
+    "the stream just ends": [],
+}
+
+
+@pytest.mark.parametrize("why", ENDS)
+async def test_a_watch_goes_on_after_its_last_cursor(why):
+    async with watched([news("c1", "t1", "t2"), *ENDS[why]], [news("c2", "t3"), DONE]) as (client, service):
+        assert await seen(client, agent="ann", until_ended=True, task_ids=["t1"]) == ["t1", "t2", "t3"]
+    first, second = service.asked
+    assert not first.HasField("cursor")
+    first.cursor = "c1"
+    assert second == first
+
+
+async def test_a_bookmark_moves_the_place_to_go_on_from():
+    async with watched([news("c1", "t1"), bookmark("c2"), refusals.Unavailable("gone")], [DONE]) as (client, service):
+        await seen(client)
+    assert service.asked[1].cursor == "c2"
+
+
+async def test_many_breaks_neither_lose_nor_repeat():
+    scripts = [[news(f"c{number}", f"t{number}"), refusals.Unavailable("gone")] for number in range(6)]
+    async with watched(*scripts, [DONE]) as (client, service):
+        assert await seen(client) == [f"t{number}" for number in range(6)]
+    assert [asked.cursor for asked in service.asked] == ["", *(f"c{number}" for number in range(6))]
+
+
+async def test_a_quiet_stream_is_replaced():
+    async with watched([news("c1", "t1"), HANG], [news("c2", "t2"), DONE]) as (client, service):
+        watch = Watch(client._tasks, (), pb.WatchTasksRequest(), 30, set(), quiet_secs=0.1)
+        async with asyncio.timeout(10):
+            assert [each.task.id async for each in watch.events()] == ["t1", "t2"]
+        await service.ended.wait()
+    assert service.asked[1].cursor == "c1"
+
+
+async def test_a_request_that_is_refused_is_not_repeated():
+    async with watched([refusals.BadRequest("state: no such")]) as (client, service):
+        with pytest.raises(BadRequest, match="no such"):
+            await seen(client, states=["no-such"])
+    assert len(service.asked) == 1
+
+
+async def test_an_outage_longer_than_the_clients_patience_is_told():
+    scripts = [[news("c1", "t1")], *[[refusals.Unavailable("gone")]] * 50]
+    async with watched(*scripts, patience=0.3) as (client, service):
+        events = client.watch()
+        assert (await anext(events)).cursor == "c1"
+        with pytest.raises(Unavailable, match="gone"):
+            await anext(events)
+    assert 2 < len(service.asked) < 20
+
+
+async def test_a_server_that_only_says_that_it_shuts_down_is_an_outage():
+    async with watched(*[[end("shutdown")]] * 50, patience=0.3) as (client, service):
+        with pytest.raises(Unavailable, match="shutdown"):
+            await seen(client)
+    assert 2 < len(service.asked) < 20
+
+
+# A cursor that has expired
+
+
+class CursorExpired(refusals.Refusal):
+    code = "cursor_expired"
+
+
+@pytest.mark.parametrize(
+    "how", [[CursorExpired("expired")], [end("cursor_expired")]], ids=["at the start", "on the way"]
+)
+async def test_an_expired_cursor_begins_anew_with_the_current_tasks(how):
+    again = [news("d1", "t1", "t2", kind="current"), news("d2", "t3"), DONE]
+    async with watched([news("c1", "t1"), refusals.Unavailable("gone")], how, again) as (client, service):
+        events = [each async for each in client.watch(agent="ann")]
+    assert [(each.kind, each.task.id) for each in events] == [
+        ("changed", "t1"),
+        ("current", "t1"),
+        ("current", "t2"),
+        ("changed", "t3"),
+    ]
+    assert [(asked.cursor, asked.include_current) for asked in service.asked] == [
+        ("", False),
+        ("c1", False),
+        ("", True),
+    ]
+
+
+# The current tasks
+
+
+async def test_current_tasks_have_no_place_to_go_on_from():
+    async with watched([news("c1", "t1", kind="current"), news("c2", "t2"), DONE]) as (client, _):
+        assert [each.cursor async for each in client.watch(include_current=True)] == [None, "c2"]
+
+
+async def test_a_break_while_the_current_tasks_are_told_tells_the_others_only():
+    broken = [news("c1", "t1", "t2", kind="current"), refusals.Unavailable("gone")]
+    again = [
+        news("c5", "t1", kind="current"),
+        news("c5", "t2", kind="current", state="done"),
+        news("c5", "t3", kind="current"),
+        news("c6", "t1"),
+        DONE,
+    ]
+    async with watched(broken, again) as (client, service):
+        events = [each async for each in client.watch(include_current=True)]
+    assert [(each.task.id, each.task.state) for each in events] == [
+        ("t1", "running"),
+        ("t2", "running"),
+        ("t2", "done"),
+        ("t3", "running"),
+        ("t1", "running"),
+    ]
+    assert [(asked.cursor, asked.include_current) for asked in service.asked] == [("", True), ("", True)]
+
+
+@pytest.mark.parametrize("through", [bookmark("c2"), news("c2", "t2")], ids=["a bookmark", "an event"])
+async def test_once_the_current_tasks_are_through_the_cursor_counts(through):
+    broken = [news("c1", "t1", kind="current"), through, refusals.Unavailable("gone")]
+    async with watched(broken, [news("c3", "t3"), DONE]) as (client, service):
+        assert (await seen(client, include_current=True))[-1] == "t3"
+    assert (service.asked[1].cursor, service.asked[1].include_current) == ("c2", False)
+
+
+# Leaving
+
+
+async def test_leaving_a_watch_ends_it_at_the_server():
+    async with watched([news("c1", "t1"), HANG]) as (client, service):
+        async with aclosing(client.watch()) as events:
+            async for _ in events:
+                break
+        async with asyncio.timeout(10):
+            await service.ended.wait()
+
+
+async def test_a_watch_that_is_cancelled_ends_at_the_server():
+    async with watched([news("c1", "t1"), HANG]) as (client, service):
+        told = asyncio.Event()
+
+        async def follow():
+            async for _ in client.watch():
+                told.set()
+
+        following = asyncio.create_task(follow())
+        await told.wait()
+        following.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await following
+        async with asyncio.timeout(10):
+            await service.ended.wait()
+
+
+async def test_a_watch_of_a_client_that_closes_says_so():
+    async with watched([news("c1", "t1"), HANG]) as (client, _):
+        events = client.watch()
+        await anext(events)
+        following = asyncio.create_task(anext(events))
+        await asyncio.sleep(0)
+        await client.close()
+        with pytest.raises(ClientClosed):
+            await following
