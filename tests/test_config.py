@@ -77,7 +77,7 @@ def test_the_defaults_are_the_documented_ones():
 
 
 def test_the_core_has_the_same_defaults_as_the_configuration():
-    assert load(None, {}).settings.scheduler.limits() == Limits()
+    assert load(None, {}).settings.limits() == Limits()
 
 
 def test_toml_says_the_same_as_json(settings):
@@ -119,8 +119,11 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         "leaseSecs": 18.5,
         "maxDeliveries": 19,
         "heartbeatTimeoutSecs": 20.5,
+        "reconnectGraceSecs": 21.5,
+        "startTimeoutSecs": 22.5,
     }
-    assert settings(json.dumps({"scheduler": keys})).scheduler.limits() == Limits(
+    daemon = {"orphanCheckIntervalMs": 23_500, "deadHeartbeatThreshold": 24}
+    assert settings(json.dumps({"scheduler": keys, "daemon": daemon})).limits() == Limits(
         max_queue_size=11,
         max_per_agent=12,
         max_inflight=13,
@@ -131,6 +134,10 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         lease_secs=18.5,
         max_deliveries=19,
         heartbeat_timeout_secs=20.5,
+        reconnect_grace_secs=21.5,
+        start_timeout_secs=22.5,
+        orphan_check_secs=23.5,
+        dead_heartbeat_threshold=24,
     )
 
 

@@ -40,6 +40,7 @@ from .services.leases import LeaseService
 from .services.stats import StatsService
 from .services.tasks import TaskService
 from .services.watch import TaskWatches, encode_event
+from .snapshots import Snapshots
 from .webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
@@ -81,9 +82,10 @@ class App:
         settings = config.settings
         self._config = config
         self._settings = settings
-        self._engine = MemoryEngine(settings.scheduler.limits())
+        self._engine = MemoryEngine(settings.limits())
         self._event_logs = EventLogs(encode_event, self._engine.now)
         self._task_watches = TaskWatches(self._engine, self._event_logs)
+        self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
         self._webhooks = Webhooks(settings.webhooks)
         self._metrics = Metrics(self._engine.totals, self._webhooks.counts)
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
@@ -114,7 +116,7 @@ class App:
         except BaseException:
             await self._stop_serving()
             raise
-        parts = [self._webhooks.run(), garbage.keep_tidy()]
+        parts = [self._webhooks.run(), self._snapshots.run(), self._reconcile(), garbage.keep_tidy()]
         if self._config.file is not None:
             parts.append(self._config.watch())
         if settings.executor is not None or settings.tabs:
@@ -194,8 +196,14 @@ class App:
         await self._server.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self._metrics.stop)
 
+    async def _reconcile(self) -> None:
+        """End what dead hosts hold, every so often, until cancelled (scheduler-daemon, Orphan Reconciliation)."""
+        while True:
+            await asyncio.sleep(self._engine.limits.orphan_check_secs)
+            self._engine.reconcile()
+
     def _apply(self, settings: Settings) -> None:
-        self._engine.reconfigure(settings.scheduler.limits())
+        self._engine.reconfigure(settings.limits())
 
     def _listen(self) -> None:
         settings = self._settings
@@ -220,7 +228,7 @@ class App:
         if scheduler.enabled:
             tasks = TaskService(engine, scheduler.max_payload_bytes, self._task_watches)  # type: ignore[abstract]
             batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes)
-            stats = StatsService(engine, scheduler.strategy, scheduler.worker_count)  # type: ignore[abstract]
+            stats = StatsService(engine, self._snapshots, scheduler.strategy, scheduler.worker_count)
             task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)

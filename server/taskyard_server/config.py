@@ -89,22 +89,15 @@ class SchedulerSettings(Section):
     max_retained_tasks: PositiveInt = 200_000
     max_payload_bytes: PositiveInt = 262_144
 
-    def limits(self) -> Limits:
-        """The part that the core works with, all of which can change while it runs."""
-        return Limits(
-            max_queue_size=self.max_queue_size,
-            max_per_agent=self.max_per_agent,
-            max_inflight=self.max_inflight,
-            max_per_agent_inflight=self.max_per_agent_inflight,
-            result_ttl_secs=self.result_ttl_sec,
-            max_retained_tasks=self.max_retained_tasks,
-            default_deadline_secs=self.default_deadline_sec,
-            lease_secs=self.lease_secs,
-            max_deliveries=self.max_deliveries,
-            heartbeat_timeout_secs=self.heartbeat_timeout_secs,
-            reconnect_grace_secs=self.reconnect_grace_secs,
-            start_timeout_secs=self.start_timeout_secs,
-        )
+
+class DaemonSettings(Section):
+    """How hosts are looked after (scheduler-daemon, Configuration). Milliseconds, as documented."""
+
+    heartbeat_interval_ms: Count = 60_000
+    """How often the machine figures of hosts are kept as a snapshot."""
+    orphan_check_interval_ms: Count = 300_000
+    dead_heartbeat_threshold: Count = 2
+    """A host that was silent for so many heartbeat time-outs is dead."""
 
 
 class WebhookSettings(Section):
@@ -132,6 +125,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
     scheduler: SchedulerSettings = SchedulerSettings()
+    daemon: DaemonSettings = DaemonSettings()
     webhooks: WebhookSettings = WebhookSettings()
     grpc: Address = "127.0.0.1:50051"
     rest: Address = "127.0.0.1:9867"
@@ -146,6 +140,26 @@ class Settings(BaseModel):
         validation_alias=AliasChoices("shutdownGracePeriodSeconds", "SHUTDOWN_GRACE_PERIOD_SECONDS"),
         serialization_alias="shutdownGracePeriodSeconds",
     )
+
+    def limits(self) -> Limits:
+        """The part that the core works with, all of which can change while it runs."""
+        scheduler, daemon = self.scheduler, self.daemon
+        return Limits(
+            max_queue_size=scheduler.max_queue_size,
+            max_per_agent=scheduler.max_per_agent,
+            max_inflight=scheduler.max_inflight,
+            max_per_agent_inflight=scheduler.max_per_agent_inflight,
+            result_ttl_secs=scheduler.result_ttl_sec,
+            max_retained_tasks=scheduler.max_retained_tasks,
+            default_deadline_secs=scheduler.default_deadline_sec,
+            lease_secs=scheduler.lease_secs,
+            max_deliveries=scheduler.max_deliveries,
+            heartbeat_timeout_secs=scheduler.heartbeat_timeout_secs,
+            reconnect_grace_secs=scheduler.reconnect_grace_secs,
+            start_timeout_secs=scheduler.start_timeout_secs,
+            dead_heartbeat_threshold=daemon.dead_heartbeat_threshold,
+            orphan_check_secs=daemon.orphan_check_interval_ms / 1000,
+        )
 
 
 class Environment(BaseSettings, Settings):
@@ -165,7 +179,7 @@ class Loaded:
 def load(file: Path | None, flags: dict[str, Any], before: Settings | None = None) -> Loaded:
     """The settings in force; raises `ConfigError`.
 
-    On a reload, `before` are the settings until now: the scheduler's keys that nobody sets keep their value
+    On a reload, `before` are the settings until now: keys of the scheduler and daemon that nobody sets keep their value
     (scheduler-reference, Config Hot-Reload).
     """
     try:
@@ -174,7 +188,8 @@ def load(file: Path | None, flags: dict[str, Any], before: Settings | None = Non
             "environment": Environment(),
             "flag": Settings.model_validate(flags),
         }
-        merged: dict[str, Any] = {"scheduler": before.scheduler.model_dump() if before else {}}
+        kept = {"scheduler": before.scheduler.model_dump(), "daemon": before.daemon.model_dump()} if before else {}
+        merged: dict[str, Any] = dict(kept)
         sources: dict[str, str] = {}
         for source, part in parts.items():
             for key, value in part.model_dump(exclude_unset=True).items():

@@ -14,11 +14,11 @@ from typing import Any, Final
 import structlog
 from pydantic.alias_generators import to_camel
 
-from .config import ConfigError, Loaded, SchedulerSettings, Settings, by_key, load
+from .config import ConfigError, DaemonSettings, Loaded, SchedulerSettings, Settings, by_key, load
 
 log = structlog.get_logger(__name__)
 
-RELOADABLE: Final = frozenset(
+RELOADABLE: Final = frozenset(f"daemon.{to_camel(key)}" for key in DaemonSettings.model_fields) | frozenset(
     f"scheduler.{key}"
     for key in (
         "maxQueueSize",
@@ -31,6 +31,8 @@ RELOADABLE: Final = frozenset(
         "leaseSecs",
         "maxDeliveries",
         "heartbeatTimeoutSecs",
+        "reconnectGraceSecs",
+        "startTimeoutSecs",
         "watcherIntervalSec",
     )
 )
@@ -94,7 +96,8 @@ class LiveConfig:
             for name, info in SchedulerSettings.model_fields.items()
             if f"scheduler.{info.serialization_alias or to_camel(name)}" not in RELOADABLE
         }
-        settings = self.settings.model_copy(update={"scheduler": wanted.model_copy(update=fixed)})
+        sections = {"scheduler": wanted.model_copy(update=fixed), "daemon": loaded.settings.daemon}
+        settings = self.settings.model_copy(update=sections)
         taken = {key: source for key, source in loaded.sources.items() if key in RELOADABLE}
         self._loaded = Loaded(settings, {**self.sources, **taken})
         self.apply(settings)

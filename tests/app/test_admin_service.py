@@ -27,7 +27,7 @@ class Office:
         self.file = file
         self.live = LiveConfig(file, flags)
         self.engine = MemoryEngine(Limits())
-        self.live.apply = lambda settings: self.engine.reconfigure(settings.scheduler.limits())
+        self.live.apply = lambda settings: self.engine.reconfigure(settings.limits())
         self.drains = []
         self.drain_end = time.time() + 300
         self.server = grpc.aio.server(interceptors=(CallInterceptor(),))

@@ -8,8 +8,11 @@ Each file of `transcripts/` is a conversation, from top to bottom:
     < 202 application/json
     < {"taskId": "tsk_<1>", ...}
 
+A `GET /tasks:watch` stays open while the steps after it are played. All its lines, one a message, stand with it.
+
 Ids and times are masked: `tsk_<1>` is the first task id of the file, in requests too, `<time>` any time, `<ms>` any
-duration. `UPDATE=1` writes what the server answers now into the files: read the difference before you commit it.
+duration, `<cursor>` any cursor. `UPDATE=1` writes what the server answers now into the files: read the difference
+before you commit it.
 """
 
 import json
@@ -17,7 +20,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +37,8 @@ ID = re.compile(r"(tsk|bat)_[0-9a-f]{32}")
 MASKED_ID = re.compile(r"(tsk|bat)_<\d+>")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 DURATIONS = ("latencyMs", "avgDispatchLatencyMs")
+CURSOR = re.compile(r'"cursor": "[A-Za-z0-9_-]+"')
+WATCH = "GET /tasks:watch"
 
 
 @dataclass
@@ -61,7 +66,7 @@ class Masks:
         text = ID.sub(lambda found: self._name(found[0]), text)
         for name in DURATIONS:
             text = re.sub(rf'"{name}": [0-9.e-]+', f'"{name}": "<ms>"', text)
-        return TIME.sub("<time>", text)
+        return TIME.sub("<time>", CURSOR.sub('"cursor": "<cursor>"', text))
 
     def unmask(self, text: str) -> str:
         """A request as it is sent."""
@@ -94,6 +99,30 @@ def play(client: httpx.Client, step: Step, masks: Masks) -> Step:
     response = client.request(method, path, content=masks.unmask(step.body).encode() or None, headers=headers)
     status = f"{response.status_code} {response.headers['content-type']}"
     return Step(step.comment, step.request, step.body, status, masks.mask(_pretty(response.text)))
+
+
+@contextmanager
+def watching(client: httpx.Client, step: Step, masks: Masks) -> Iterator[Callable[[], Step]]:
+    """Open a watch, and wait until it has begun; what is answered reads it to its end."""
+    method, path = masks.unmask(step.request).split(" ", 1)
+    with client.stream(method, path) as response:
+        status = f"{response.status_code} {response.headers['content-type']}"
+        lines = response.iter_lines()
+        # A watch that was refused has one line, without a bookmark.
+        begun = list(_through_bookmark(lines))
+
+        def to_its_end() -> Step:
+            read = [json.dumps(json.loads(line), sort_keys=True) for line in (*begun, *lines)]
+            return Step(step.comment, step.request, "", status, masks.mask("\n".join(read)))
+
+        yield to_its_end
+
+
+def _through_bookmark(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if json.loads(line).get("bookmark"):
+            return
 
 
 def _pretty(text: str) -> str:
@@ -142,6 +171,8 @@ def _write(file: Path, head: list[str], steps: list[Step]) -> None:
 
 
 def _comparable(step: Step) -> tuple[str, str, Any]:
+    if step.request.startswith(WATCH):
+        return step.request, step.status, [json.loads(line) for line in step.answer.splitlines()]
     return step.request, step.status, json.loads(step.answer or "null")
 
 
@@ -149,8 +180,18 @@ def _comparable(step: Step) -> tuple[str, str, Any]:
 def test_rest_callers_get_exactly(file: Path, tmp_path: Path) -> None:
     head, steps = read(file)
     masks = Masks()
-    with server(head, tmp_path) as base_url, httpx.Client(base_url=base_url, timeout=30, trust_env=False) as client:
-        played = [play(client, step, masks) for step in steps]
+    with (
+        server(head, tmp_path) as base_url,
+        httpx.Client(base_url=base_url, timeout=30, trust_env=False) as client,
+        ExitStack() as watches,
+    ):
+        played: list[Step | Callable[[], Step]] = [
+            watches.enter_context(watching(client, step, masks))
+            if step.request.startswith(WATCH)
+            else play(client, step, masks)
+            for step in steps
+        ]
+        played = [step if isinstance(step, Step) else step() for step in played]
     if os.environ.get("UPDATE"):
         _write(file, head, played)
     assert steps, "a transcript without a step proves nothing"

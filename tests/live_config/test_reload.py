@@ -7,30 +7,38 @@ from taskyard_server.live_config import RELOADABLE, LiveConfig
 
 # Every key that can change while the server runs, with its default and another value.
 KEYS = {
-    "maxQueueSize": (1000, 5),
-    "maxPerAgent": (100, 6),
-    "maxInflight": (20, 7),
-    "maxPerAgentInflight": (10, 8),
-    "resultTTLSec": (300, 9.5),
-    "maxRetainedTasks": (200_000, 11),
-    "defaultDeadlineSec": (60, 12.5),
-    "leaseSecs": (60, 13.5),
-    "maxDeliveries": (5, 14),
-    "heartbeatTimeoutSecs": (60, 15.5),
-    "watcherIntervalSec": (30, 16.5),
+    "scheduler.maxQueueSize": (1000, 5),
+    "scheduler.maxPerAgent": (100, 6),
+    "scheduler.maxInflight": (20, 7),
+    "scheduler.maxPerAgentInflight": (10, 8),
+    "scheduler.resultTTLSec": (300, 9.5),
+    "scheduler.maxRetainedTasks": (200_000, 11),
+    "scheduler.defaultDeadlineSec": (60, 12.5),
+    "scheduler.leaseSecs": (60, 13.5),
+    "scheduler.maxDeliveries": (5, 14),
+    "scheduler.heartbeatTimeoutSecs": (60, 15.5),
+    "scheduler.watcherIntervalSec": (30, 16.5),
+    "scheduler.reconnectGraceSecs": (5, 17.5),
+    "scheduler.startTimeoutSecs": (10, 18.5),
+    "daemon.heartbeatIntervalMs": (60_000, 19_000),
+    "daemon.orphanCheckIntervalMs": (300_000, 20_000),
+    "daemon.deadHeartbeatThreshold": (2, 21),
 }
 # The limits of the core that a key is put into force by.
 LIMITS = {
-    "maxQueueSize": "max_queue_size",
-    "maxPerAgent": "max_per_agent",
-    "maxInflight": "max_inflight",
-    "maxPerAgentInflight": "max_per_agent_inflight",
-    "resultTTLSec": "result_ttl_secs",
-    "maxRetainedTasks": "max_retained_tasks",
-    "defaultDeadlineSec": "default_deadline_secs",
-    "leaseSecs": "lease_secs",
-    "maxDeliveries": "max_deliveries",
-    "heartbeatTimeoutSecs": "heartbeat_timeout_secs",
+    "scheduler.maxQueueSize": "max_queue_size",
+    "scheduler.maxPerAgent": "max_per_agent",
+    "scheduler.maxInflight": "max_inflight",
+    "scheduler.maxPerAgentInflight": "max_per_agent_inflight",
+    "scheduler.resultTTLSec": "result_ttl_secs",
+    "scheduler.maxRetainedTasks": "max_retained_tasks",
+    "scheduler.defaultDeadlineSec": "default_deadline_secs",
+    "scheduler.leaseSecs": "lease_secs",
+    "scheduler.maxDeliveries": "max_deliveries",
+    "scheduler.heartbeatTimeoutSecs": "heartbeat_timeout_secs",
+    "scheduler.reconnectGraceSecs": "reconnect_grace_secs",
+    "scheduler.startTimeoutSecs": "start_timeout_secs",
+    "daemon.deadHeartbeatThreshold": "dead_heartbeat_threshold",
 }
 # Keys that hold only after a restart, with a value that is not their default.
 AFTER_RESTART = {
@@ -38,8 +46,6 @@ AFTER_RESTART = {
     "scheduler.workerCount": 9,
     "scheduler.maxBatchSize": 7,
     "scheduler.maxPayloadBytes": 1024,
-    "scheduler.reconnectGraceSecs": 2.5,
-    "scheduler.startTimeoutSecs": 3.5,
     "webhooks.allowPrivate": True,
     "webhooks.workers": 3,
     "webhooks.maxPending": 4,
@@ -61,42 +67,42 @@ def in_file(key, value):
 
 
 def test_the_reloadable_keys_are_the_documented_ones_and_those_of_the_design():
-    assert {f"scheduler.{key}" for key in KEYS} == RELOADABLE
+    assert set(KEYS) == RELOADABLE
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_changed_key_is_applied(bench, key):
     live = bench.start()
     before, after = KEYS[key]
-    bench.write_scheduler(**{key: after})
+    bench.write(in_file(key, after))
     reload = live.reload()
-    assert reload.changed == [f"scheduler.{key}"]
+    assert reload.changed == [key]
     assert reload.needs_restart == []
     (applied,) = bench.applied
     assert applied is live.settings
-    assert by_key(applied)[f"scheduler.{key}"] == after
+    assert by_key(applied)[key] == after
     if key in LIMITS:
-        assert getattr(applied.scheduler.limits(), LIMITS[key]) == after != before
+        assert getattr(applied.limits(), LIMITS[key]) == after != before
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_changed_key_changes_no_other(bench, key):
     live = bench.start()
     before = by_key(live.settings)
-    bench.write_scheduler(**{key: KEYS[key][1]})
+    bench.write(in_file(key, KEYS[key][1]))
     live.reload()
-    assert {name for name, value in by_key(live.settings).items() if value != before[name]} == {f"scheduler.{key}"}
+    assert {name for name, value in by_key(live.settings).items() if value != before[name]} == {key}
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_change_is_logged_with_its_old_and_new_value(bench, logged, key):
     before, after = KEYS[key]
     live = bench.start()
-    bench.write_scheduler(**{key: after})
+    bench.write(in_file(key, after))
     live.reload()
     (line,) = logged
     assert (line["event"], line["log_level"]) == ("config_reloaded", "info")
-    assert line["changed"] == {f"scheduler.{key}": {"old": before, "new": after}}
+    assert line["changed"] == {key: {"old": before, "new": after}}
     assert line["needs_restart"] == []
 
 
@@ -118,7 +124,7 @@ def test_the_name_of_the_stats_is_taken_for_the_limit_per_agent(bench):
     live = bench.start()
     bench.write_scheduler(maxPerAgentFlight=3)
     assert live.reload().changed == ["scheduler.maxPerAgentInflight"]
-    assert bench.applied[0].scheduler.limits().max_per_agent_inflight == 3
+    assert bench.applied[0].limits().max_per_agent_inflight == 3
 
 
 def test_a_reload_without_a_change_changes_and_logs_nothing(bench, events):
@@ -170,10 +176,10 @@ def test_a_zero_keeps_the_default_at_the_start(bench):
 @pytest.mark.parametrize("key", KEYS)
 def test_a_key_that_is_gone_from_the_file_keeps_what_is_set(bench, key):
     after = KEYS[key][1]
-    live = bench.start({"scheduler": {key: after}})
+    live = bench.start(in_file(key, after))
     bench.write({})
     assert live.reload().changed == []
-    assert by_key(live.settings)[f"scheduler.{key}"] == after
+    assert by_key(live.settings)[key] == after
 
 
 def test_what_was_reloaded_is_kept_by_later_reloads(bench):

@@ -25,6 +25,7 @@ from taskyard_server.services.batches import BatchService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.watch import TaskWatches, encode_event
+from taskyard_server.snapshots import Snapshots
 
 BY_REST = (("x-taskyard-rest", "1"),)
 
@@ -171,12 +172,16 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, max_payload_bytes, watches), server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchService(engine, 50, max_payload_bytes), server)
-            stats_pb2_grpc.add_StatsServiceServicer_to_server(StatsService(engine, "fair-fifo", 4), server)
+            snapshots = Snapshots(engine, lambda: 60.0)
+            stats = StatsService(engine, snapshots, "fair-fifo", 4)
+            stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()
             ends.push_async_callback(server.stop, None)
             channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
-            return Door(engine, watches, channel)
+            door = Door(engine, watches, channel)
+            door.snapshots = snapshots
+            return door
 
         yield start
 

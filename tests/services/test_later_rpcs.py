@@ -22,7 +22,7 @@ from tests.ports import free_port
 SERVED = {
     "taskyard.v1.TaskService": {"SubmitTask", "SubmitTasks", "GetTask", "ListTasks", "CancelTask", "WaitTask"},
     "taskyard.v1.BatchService": {"SubmitBatch", "GetBatch", "CancelBatch"},
-    "taskyard.v1.StatsService": {"GetStats"},
+    "taskyard.v1.StatsService": {"GetStats", "ListSnapshots"},
     "taskyard.v1.RuntimeHostService": {"RegisterHost", "HeartbeatHost", "DeregisterHost", "DrainHost", "ListHosts"},
     "taskyard.v1.LeaseService": {
         "ClaimTask",

@@ -26,6 +26,7 @@ from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.tasks import TaskService
+from taskyard_server.snapshots import Snapshots
 
 
 class LeaseDoor:
@@ -90,7 +91,8 @@ async def open_leases():
             ends.push_async_callback(engine.close)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144), server)
-            stats_pb2_grpc.add_StatsServiceServicer_to_server(StatsService(engine, "fair-fifo", 4), server)
+            stats = StatsService(engine, Snapshots(engine, lambda: 60.0), "fair-fifo", 4)
+            stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseService(engine, 262_144), server)
             runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(RuntimeHostService(engine, 262_144), server)
             port = server.add_insecure_port("127.0.0.1:0")

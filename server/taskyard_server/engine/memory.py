@@ -286,6 +286,9 @@ class MemoryEngine:
         scheduler = yard.scheduler if yard else Scheduler(self._limits, lambda: 0)
         return scheduler.stats()
 
+    def namespaces(self) -> list[str]:
+        return list(self._yards)
+
     def totals(self) -> Totals:
         totals = Totals()
         for yard in self._yards.values():

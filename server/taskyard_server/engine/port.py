@@ -166,6 +166,9 @@ class Engine(Protocol):
     async def stats(self, namespace: str) -> Stats:
         """The figures of this moment."""
 
+    def namespaces(self) -> list[str]:
+        """Those into which anything was ever put."""
+
     def totals(self) -> Totals:
         """The figures of all namespaces together."""
 

@@ -85,7 +85,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 else grpc.unary_stream_rpc_method_handler
             )
             wrap = self._streaming if isasyncgenfunction(serve) else self._unary
-            return make(wrap(method, serve), *codecs)  # type: ignore[no-any-return]
+            return make(wrap(method, serve), codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
         serve = handler.stream_unary or handler.unary_unary
         make = (
             grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler

@@ -1,25 +1,33 @@
-"""StatsService: the figures of the caller's namespace (scheduler-reference, Scheduler Stats)."""
+"""StatsService: the figures of the caller's namespace (scheduler-reference, Scheduler Stats), and of its machines."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
 from taskyard.v1 import stats_pb2 as pb
+from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
+from taskyard_server.core.hosts import Host
 from taskyard_server.core.stats import Stats
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
+from taskyard_server.snapshots import Snapshot, Snapshots
 
-from .responses import go_duration
+from . import requests
+from .responses import MAX_PAGE_BYTES, go_duration, timestamp
+
+SNAPSHOTS: Final = 100
+MAX_SNAPSHOTS: Final = 1_000
 
 
 class StatsService(StatsServiceServicer):
     """Serves `taskyard.v1.StatsService`; what it does not define answers `unimplemented`."""
 
-    def __init__(self, engine: Engine, strategy: str, worker_count: int) -> None:
+    def __init__(self, engine: Engine, snapshots: Snapshots, strategy: str, worker_count: int) -> None:
         self._engine = engine
+        self._snapshots = snapshots
         self._strategy = strategy
         self._worker_count = worker_count
 
@@ -27,7 +35,9 @@ class StatsService(StatsServiceServicer):
         self, request: pb.GetStatsRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.GetStatsResponse:
         del request, context
-        stats = await self._engine.stats(current_call().namespace)
+        namespace = current_call().namespace
+        stats = await self._engine.stats(namespace)
+        hosts = [host for host in await self._engine.list_hosts(namespace, 0) if not host.built_in]
         limits = stats.limits
         return pb.GetStatsResponse(
             queue=pb.QueueStats(
@@ -46,7 +56,49 @@ class StatsService(StatsServiceServicer):
                 worker_count=self._worker_count,
                 result_ttl=go_duration(limits.result_ttl_secs),
             ),
+            hosts=self._hosts(hosts) if hosts else None,
         )
+
+    async def ListSnapshots(  # noqa: N802
+        self, request: pb.ListSnapshotsRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.ListSnapshotsResponse:
+        del context
+        listing = f"snapshots\0{request.host_id}"
+        before = requests.page_start(request.page_token, listing)
+        most = min(request.page_size, MAX_SNAPSHOTS) or SNAPSHOTS
+        found = self._snapshots.newest_first(current_call().namespace, request.host_id or None, before)
+        answer, size = pb.ListSnapshotsResponse(), 0
+        for snapshot in found:
+            message = _snapshot(snapshot)
+            size += message.ByteSize()
+            if answer.snapshots and (len(answer.snapshots) == most or size > MAX_PAGE_BYTES):
+                answer.next_page_token = requests.page_token(snapshot.number + 1, listing)
+                break
+            answer.snapshots.append(message)
+        return answer
+
+    def _hosts(self, hosts: list[Host]) -> pb.HostStats:
+        now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
+        return pb.HostStats(
+            registered=len(hosts),
+            online=sum(host.online(now, timeout) for host in hosts),
+            free_credit=sum(host.session.room for host in hosts if host.session is not None and not host.draining),
+        )
+
+
+def _snapshot(snapshot: Snapshot) -> pb.MachineSnapshot:
+    machine = Machine.FromString(snapshot.machine)
+    return pb.MachineSnapshot(
+        id=f"snp_{snapshot.number}",
+        host_id=snapshot.host_id,
+        active_workers=machine.active_workers,
+        active_teams=machine.active_teams,
+        sessions=machine.sessions,
+        cpu_percent=machine.cpu_percent if machine.HasField("cpu_percent") else None,
+        memory_mb=machine.memory_mb if machine.HasField("memory_mb") else None,
+        context=machine.context if machine.HasField("context") else None,
+        created_at=timestamp(snapshot.at),
+    )
 
 
 def _metrics(stats: Stats) -> pb.SchedulerMetrics:

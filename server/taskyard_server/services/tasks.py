@@ -100,5 +100,6 @@ class TaskService(TaskServiceServicer):
         task = await self._engine.wait(current_call().namespace, request.task_id, min(secs, MAX_WAIT_SECS))
         return pb.WaitTaskResponse(task=task_message(task), ended=task.state in TERMINAL)
 
-    def WatchTasks(self, request: pb.WatchTasksRequest, context: Context) -> AsyncIterator[Any]:  # noqa: N802
-        return self._watches.watch(current_call().namespace, request, context)
+    async def WatchTasks(self, request: pb.WatchTasksRequest, context: Context) -> AsyncIterator[Any]:  # noqa: N802
+        async for message in self._watches.watch(current_call().namespace, request, context):
+            yield message

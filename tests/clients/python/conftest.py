@@ -1,6 +1,7 @@
 """What the tests of the client share: a real server that can be stopped and started, and a wire that can be cut."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -9,15 +10,18 @@ import grpc
 import pytest
 
 from taskyard import Client
-from taskyard.v1 import batch_pb2_grpc, stats_pb2_grpc, task_pb2_grpc
+from taskyard.v1 import batch_pb2_grpc, stats_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
+from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.tasks import TaskService
+from taskyard_server.services.watch import TaskWatches, encode_event
+from taskyard_server.snapshots import Snapshots
 from tests.ports import free_port
 
 MAX_PAYLOAD_BYTES = 2_000_000
@@ -26,12 +30,13 @@ MAX_PAYLOAD_BYTES = 2_000_000
 class WatchedTasks(TaskService):
     """The real service, which also tells what came over its streams and can keep its answers to itself."""
 
-    def __init__(self, engine: Any, max_payload_bytes: int) -> None:
-        super().__init__(engine, max_payload_bytes)
+    def __init__(self, engine: MemoryEngine, watches: TaskWatches) -> None:
+        super().__init__(engine, MAX_PAYLOAD_BYTES, watches)
         self.messages: list[list[str]] = []
         self.streams = 0
         self.mute = False
         self.arrived = asyncio.Event()
+        self.watched: list[task_pb2.WatchTasksRequest] = []
 
     async def SubmitTasks(self, request_iterator, context):  # noqa: N802
         self.streams += 1
@@ -47,6 +52,11 @@ class WatchedTasks(TaskService):
                 await asyncio.Event().wait()
             yield answer
 
+    async def WatchTasks(self, request, context):  # noqa: N802
+        self.watched.append(request)
+        async for message in super().WatchTasks(request, context):
+            yield message
+
 
 class Server:
     """One engine behind a port that is served, or not. `service` shows what its streams carried."""
@@ -55,7 +65,10 @@ class Server:
         self.engine = engine
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self.service = WatchedTasks(engine, MAX_PAYLOAD_BYTES)
+        logs = EventLogs(encode_event, time.time)
+        engine.subscribe(logs)
+        self.watches = TaskWatches(engine, logs)
+        self.service = WatchedTasks(engine, self.watches)
         self._serving: grpc.aio.Server | None = None
 
     async def start(self) -> None:
@@ -66,7 +79,9 @@ class Server:
         server = grpc.aio.server(interceptors=(CallInterceptor(),), options=options)
         task_pb2_grpc.add_TaskServiceServicer_to_server(self.service, server)
         batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchService(self.engine, 50, MAX_PAYLOAD_BYTES), server)
-        stats_pb2_grpc.add_StatsServiceServicer_to_server(StatsService(self.engine, "fair-fifo", 4), server)
+        stats_pb2_grpc.add_StatsServiceServicer_to_server(
+            StatsService(self.engine, Snapshots(self.engine, lambda: 60.0), "fair-fifo", 4), server
+        )
         server.add_insecure_port(self.address)
         await server.start()
         self._serving = server
@@ -119,6 +134,11 @@ class Wire:
         for writer in self._writers:
             writer.transport.abort()
         self._writers.clear()
+
+    def lead_to(self, server: Server) -> None:
+        """From now on it leads to another server."""
+        self._port = server.port
+        self.cut()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -1,78 +1,94 @@
-"""Hosts, clients and the real server together."""
+"""Hosts, clients and a real server together, each test in a namespace of its own."""
 
 import asyncio
+import json
+import os
 import signal
+import subprocess
 import sys
+import uuid
 from contextlib import AsyncExitStack
 
 import grpc
 import pytest
 
 from taskyard import Client, Host, TaskFailed, TaskState
-from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc, task_pb2_grpc
-from taskyard_server.core.limits import Limits
-from taskyard_server.engine.memory import MemoryEngine
-from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.services.hosts import RuntimeHostService
-from taskyard_server.services.tasks import TaskService
+from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc
+from tests.clients.python.conftest import Wire
+from tests.ports import free_port
 
 MAX_PAYLOAD_BYTES = 100_000
+LIMITS = {"maxInflight": 1_000, "maxPerAgentInflight": 1_000, "maxQueueSize": 5_000, "maxPerAgent": 5_000}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """Where a `taskyard up` serves."""
+    file = tmp_path_factory.mktemp("taskyard") / "taskyard.json"
+    file.write_text(json.dumps({"scheduler": LIMITS | {"maxPayloadBytes": MAX_PAYLOAD_BYTES}}))
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--config", str(file)]
+    command += ["--grpc", address, "--metrics", f"127.0.0.1:{free_port()}"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        channel = grpc.insecure_channel(address)
+        grpc.channel_ready_future(channel).result(timeout=20)
+        channel.close()
+        yield address
+        process.kill()
 
 
 class Yard:
-    """A server with many slots in flight, and what a test does to it."""
+    """One namespace of the server, and what a test does to it."""
 
-    def __init__(self, engine, address, hosts):
-        self.engine = engine
+    def __init__(self, address, channel):
         self.address = address
-        self.hosts = hosts
+        self.namespace = uuid.uuid4().hex
+        self._hosts = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
+        self._metadata = (("taskyard-namespace", self.namespace),)
 
-    def host(self, host_id="host-1", **options):
-        return Host(self.address, host_id, install_signal_handlers=False, machine_figures=False, **options)
+    def host(self, host_id="host-1", address=None, **options):
+        given = {"namespace": self.namespace, "install_signal_handlers": False} | options
+        return Host(address or self.address, host_id, **given)
 
-    async def online(self, *host_ids):
-        """Wait until exactly these hosts hold a stream."""
+    async def connected(self, *host_ids):
+        """The hosts that hold a stream, once they are just these."""
         async with asyncio.timeout(10):
-            while {host.id for host in await self._hosts() if host.HasField("instance")} != set(host_ids):
+            while set(hosts := await self._connected()) != set(host_ids):  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
-
-    async def _hosts(self):
-        return (await self.hosts.ListHosts(runtime_host_pb2.ListHostsRequest())).hosts
-
-    async def get_host(self, host_id="host-1"):
-        (host,) = [host for host in await self._hosts() if host.id == host_id]
-        return host
+        return hosts
 
     async def drain(self, host_id="host-1"):
-        await self.hosts.DrainHost(runtime_host_pb2.DrainHostRequest(host_id=host_id))
+        await self._hosts.DrainHost(runtime_host_pb2.DrainHostRequest(host_id=host_id), metadata=self._metadata)
 
     async def deregister(self, host_id="host-1"):
-        await self.hosts.DeregisterHost(runtime_host_pb2.DeregisterHostRequest(host_id=host_id))
+        request = runtime_host_pb2.DeregisterHostRequest(host_id=host_id)
+        await self._hosts.DeregisterHost(request, metadata=self._metadata)
+
+    async def _connected(self):
+        hosts = (await self._hosts.ListHosts(runtime_host_pb2.ListHostsRequest(), metadata=self._metadata)).hosts
+        return {host.id: host for host in hosts if host.HasField("instance")}
 
 
 @pytest.fixture
-async def yard():
-    async with AsyncExitStack() as ends:
-        engine = MemoryEngine(
-            Limits(max_inflight=1_000, max_per_agent_inflight=1_000, max_queue_size=5_000, max_per_agent=5_000)
-        )
-        ends.push_async_callback(engine.close)
-        server = grpc.aio.server(interceptors=(CallInterceptor(),))
-        runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(
-            RuntimeHostService(engine, MAX_PAYLOAD_BYTES), server
-        )
-        task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, MAX_PAYLOAD_BYTES), server)
-        address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
-        await server.start()
-        ends.push_async_callback(server.stop, None)
-        channel = await ends.enter_async_context(grpc.aio.insecure_channel(address))
-        yield Yard(engine, address, runtime_host_pb2_grpc.RuntimeHostServiceStub(channel))
+async def yard(address):
+    async with grpc.aio.insecure_channel(address) as channel:
+        yield Yard(address, channel)
 
 
 @pytest.fixture
 async def client(yard):
-    async with Client(yard.address, agent_id="ann") as client:
+    async with Client(yard.address, agent="ann", namespace=yard.namespace) as client:
         yield client
+
+
+@pytest.fixture
+async def wire(yard):
+    """A way to the server that can be cut."""
+    async with AsyncExitStack() as ends:
+        wire = Wire(int(yard.address.rpartition(":")[2]))
+        await wire.open(ends)
+        yield wire
 
 
 async def test_a_task_runs_and_its_result_comes_back(yard, client, work):
@@ -136,13 +152,12 @@ async def test_a_cancelled_task_stops_its_handler(yard, client, work):
     work(host)
     task = await client.submit("click")
     await entered.wait()
-    await client.cancel(task.id)
+    await client.cancel(task.task_id)
     await asyncio.wait_for(stopped.wait(), 5)
 
 
-async def test_what_runs_when_the_connection_breaks_ends_as_if_nothing_was(yard, client, work, relay):
-    host, entered, go_on = yard.host(), asyncio.Event(), asyncio.Event()
-    host = Host(relay.address, "host-1", install_signal_handlers=False)
+async def test_what_runs_when_the_connection_breaks_ends_as_if_nothing_was(yard, client, work, wire):
+    host, entered, go_on = yard.host(address=wire.address), asyncio.Event(), asyncio.Event()
     ran = []
 
     @host.action("click")
@@ -155,21 +170,10 @@ async def test_what_runs_when_the_connection_breaks_ends_as_if_nothing_was(yard,
     work(host)
     task = await client.submit("click")
     await entered.wait()
-    relay.cut()
+    wire.cut()
     go_on.set()
-    assert (await client.wait(task.id)).result == "done"
+    assert (await client.wait(task.task_id)).result == "done"
     assert ran == [1]
-
-
-@pytest.fixture
-async def relay(yard):
-    """A way to the server that can be cut."""
-    from tests.clients.python.conftest import Wire
-
-    async with AsyncExitStack() as ends:
-        wire = Wire(int(yard.address.rpartition(":")[2]))
-        await wire.open(ends)
-        yield wire
 
 
 async def test_a_drained_host_finishes_leaves_and_is_handed_nothing_more(yard, client, work):
@@ -187,8 +191,8 @@ async def test_a_drained_host_finishes_leaves_and_is_handed_nothing_more(yard, c
     second = await client.submit("click")
     go_on.set()
     await asyncio.wait_for(running, 5)
-    assert (await client.get(first.id)).state is TaskState.DONE
-    assert (await client.get(second.id)).state is TaskState.QUEUED
+    assert (await client.get(first.task_id)).state is TaskState.DONE
+    assert (await client.get(second.task_id)).state is TaskState.QUEUED
 
 
 async def test_a_host_that_drains_by_itself_leaves_the_rest_to_another(yard, client, work):
@@ -208,10 +212,10 @@ async def test_a_host_that_drains_by_itself_leaves_the_rest_to_another(yard, cli
     second = yard.host("second")
     second.action("click")(lambda _: "second")
     work(second)
-    assert (await client.wait(left.id)).result == "second"
+    assert (await client.wait(left.task_id)).result == "second"
     go_on.set()
     await asyncio.wait_for(running, 5)
-    assert (await client.get(kept.id)).result == "first"
+    assert (await client.get(kept.task_id)).result == "first"
 
 
 async def test_a_task_interrupted_for_leaving_goes_to_another_host_at_once(yard, client, work):
@@ -228,9 +232,9 @@ async def test_a_task_interrupted_for_leaving_goes_to_another_host_at_once(yard,
     second = yard.host("second")
     second.action("click")(lambda _: "second")
     work(second)
-    await yard.online("first", "second")
+    await yard.connected("first", "second")
     first.drain()
-    assert (await asyncio.wait_for(client.wait(task.id), 3)).result == "second"
+    assert (await asyncio.wait_for(client.wait(task.task_id), 3)).result == "second"
     await asyncio.wait_for(running, 5)
 
 
@@ -251,7 +255,7 @@ async def test_a_deregistered_host_stops_its_work_and_registers_anew(yard, clien
     task = await client.submit("click")
     await entered.wait()
     await yard.deregister()
-    assert (await client.wait(task.id)).result == "again"
+    assert (await client.wait(task.task_id)).result == "again"
     assert stopped == [1]
 
 
@@ -259,13 +263,12 @@ async def test_another_instance_of_a_host_waits_until_the_first_has_left(yard, c
     first = yard.host()
     first.action("click")(lambda _: "first")
     running = work(first)
-    await yard.online("host-1")
-    before = (await yard.get_host()).instance
+    before = (await yard.connected("host-1"))["host-1"].instance
     second = yard.host()
     second.action("click")(lambda _: "second")
     work(second)
     assert await client.run("click") == "first"
-    assert (await yard.get_host()).instance == before
+    assert (await yard.connected("host-1"))["host-1"].instance == before
     first.drain()
     await asyncio.wait_for(running, 5)
     assert await client.run("click") == "second"
@@ -275,7 +278,7 @@ HOST = """
 import asyncio, os, signal, sys
 from taskyard import Host
 
-host = Host(sys.argv[1], "doomed")
+host = Host(sys.argv[1], "doomed", namespace=sys.argv[2])
 
 @host.action()
 async def die(task):
@@ -285,13 +288,13 @@ asyncio.run(host.run())
 """
 
 
-async def test_the_task_of_a_killed_host_starts_elsewhere_within_seconds_and_counts_as_delivered(yard, client, work):
-    doomed = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, yard.address)
-    await yard.online("doomed")
+async def test_the_task_of_a_killed_host_starts_elsewhere_within_seconds(yard, client, work):
+    doomed = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, yard.address, yard.namespace)
+    await yard.connected("doomed")
     task = await client.submit("die")
     assert await asyncio.wait_for(doomed.wait(), 10) == -signal.SIGKILL
     second = yard.host("second")
     second.action("die")(lambda task: task.fencing_token)
     work(second)
-    ended = await asyncio.wait_for(client.wait(task.id), 10)
+    ended = await asyncio.wait_for(client.wait(task.task_id), 10)
     assert (ended.state, ended.result) == (TaskState.DONE, 2)

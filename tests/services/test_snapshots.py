@@ -1,0 +1,133 @@
+"""ListSnapshots, and the hosts of GetStats: how the machines of hosts stood, and how many hosts there are."""
+
+import pytest
+
+from taskyard.v1.runtime_host_pb2 import Machine
+from taskyard.v1.stats_pb2 import ListSnapshotsRequest
+from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.streams import Hello
+
+NS = "default"
+
+
+@pytest.fixture
+async def yard(open_door, clock):
+    """A server whose time stands still until a test moves it."""
+    return await open_door(clock=clock)
+
+
+async def report(yard, host="host", namespace=NS, **figures):
+    """A host says how its machine stands."""
+    await yard.engine.register(namespace, host, None, HostProfile())
+    await yard.engine.heartbeat(namespace, host, None, Machine(**figures).SerializeToString())
+
+
+async def listed(yard, metadata=None, **fields):
+    return await yard.figures.ListSnapshots(ListSnapshotsRequest(**fields), metadata=metadata)
+
+
+async def test_there_are_no_snapshots_before_the_first_is_taken(yard):
+    await report(yard, cpu_percent=50)
+    assert not (await listed(yard)).snapshots
+
+
+async def test_a_snapshot_holds_the_last_figures_of_the_machine(yard, clock):
+    await report(yard, cpu_percent=10)
+    await report(yard, cpu_percent=50, memory_mb=1024, active_workers=3, active_teams=2, sessions=1)
+    await yard.snapshots.take()
+    (snapshot,) = (await listed(yard)).snapshots
+    assert (snapshot.host_id, snapshot.cpu_percent, snapshot.memory_mb) == ("host", 50, 1024)
+    assert (snapshot.active_workers, snapshot.active_teams, snapshot.sessions) == (3, 2, 1)
+    assert snapshot.created_at.seconds == int(clock.now)
+
+
+async def test_what_was_not_measured_is_absent(yard):
+    await report(yard, active_workers=1)
+    await yard.snapshots.take()
+    (snapshot,) = (await listed(yard)).snapshots
+    assert not snapshot.HasField("cpu_percent")
+    assert not snapshot.HasField("memory_mb")
+    assert not snapshot.HasField("context")
+
+
+async def test_a_host_without_figures_and_one_that_is_offline_have_no_snapshot(yard, clock):
+    await yard.engine.register(NS, "mute", None, HostProfile())
+    await report(yard, "gone", cpu_percent=1)
+    clock.now += 61
+    await yard.snapshots.take()
+    assert not (await listed(yard)).snapshots
+
+
+async def test_snapshots_come_newest_first_and_can_be_those_of_one_host(yard, clock):
+    for cpu in (1, 2):
+        await report(yard, "one", cpu_percent=cpu)
+        await report(yard, "two", cpu_percent=10 * cpu)
+        await yard.snapshots.take()
+        clock.now += 10
+    found = (await listed(yard)).snapshots
+    assert [(each.host_id, each.cpu_percent) for each in found] == [("two", 20), ("one", 2), ("two", 10), ("one", 1)]
+    assert len({each.id for each in found}) == 4
+    assert [each.cpu_percent for each in (await listed(yard, host_id="one")).snapshots] == [2, 1]
+
+
+async def test_pages_follow_each_other_without_a_gap_or_a_double(yard):
+    for cpu in range(5):
+        await report(yard, cpu_percent=cpu)
+        await yard.snapshots.take()
+    found, token = [], ""
+    while True:
+        page = await listed(yard, page_size=2, page_token=token)
+        found += [each.cpu_percent for each in page.snapshots]
+        token = page.next_page_token
+        if not token:
+            break
+    assert found == [4, 3, 2, 1, 0]
+
+
+async def test_a_token_of_another_listing_is_refused(yard, refused):
+    for _ in range(3):
+        await report(yard, cpu_percent=1)
+        await yard.snapshots.take()
+    token = (await listed(yard, page_size=1)).next_page_token
+    assert (await refused(listed(yard, host_id="host", page_token=token))).code == "bad_request"
+
+
+async def test_after_an_hour_a_snapshot_is_gone(yard, clock):
+    await report(yard, cpu_percent=1)
+    await yard.snapshots.take()
+    clock.now += 3600
+    await report(yard, cpu_percent=2)
+    await yard.snapshots.take()
+    assert [each.cpu_percent for each in (await listed(yard)).snapshots] == [2]
+
+
+async def test_snapshots_of_a_namespace_are_not_seen_from_another(yard):
+    await report(yard, namespace="red", cpu_percent=1)
+    await yard.snapshots.take()
+    assert not (await listed(yard)).snapshots
+    assert len((await listed(yard, metadata=(("taskyard-namespace", "red"),))).snapshots) == 1
+
+
+# The hosts of the stats
+
+
+async def test_the_stats_have_no_hosts_while_none_is_registered(yard):
+    await yard.engine.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True)
+    assert not (await yard.stats()).HasField("hosts")
+
+
+async def test_the_stats_count_hosts_those_that_are_online_and_the_credit_that_is_free(yard, clock):
+    await yard.engine.register(NS, "silent", None, HostProfile())
+    clock.now += 61
+    session = await yard.engine.connect(NS, Hello("busy", "i1"), lambda: None)
+    await yard.engine.give_credit(session, 3)
+    await yard.submit()
+    hosts = (await yard.stats()).hosts
+    assert (hosts.registered, hosts.online, hosts.free_credit) == (2, 1, 2)
+
+
+async def test_a_draining_host_has_no_free_credit(yard):
+    session = await yard.engine.connect(NS, Hello("host", "i1"), lambda: None)
+    await yard.engine.give_credit(session, 3)
+    await yard.engine.drain_host(NS, "host")
+    assert (await yard.stats()).hosts.free_credit == 0
