@@ -1,6 +1,7 @@
 """A watch goes on across broken streams, without gap and without repeat, whatever ended them."""
 
 import asyncio
+import copy
 from contextlib import aclosing, asynccontextmanager
 
 import grpc
@@ -34,7 +35,8 @@ class ScriptedTasks(task_pb2_grpc.TaskServiceServicer):
                 if each is HANG:
                     await asyncio.Event().wait()
                 if isinstance(each, Exception):
-                    raise each
+                    # A raised exception keeps its stream alive, and a script is kept to the end of all tests.
+                    raise copy.copy(each)
                 yield each
         finally:
             self.ended.set()

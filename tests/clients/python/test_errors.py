@@ -1,0 +1,89 @@
+"""Each code word of the API is an exception of its own, however it reaches the client."""
+
+import grpc
+import pytest
+from google.protobuf.struct_pb2 import Struct
+
+import taskyard
+from taskyard.errors import KINDS, TaskyardError, error_from_message, error_from_rpc
+from taskyard.v1 import task_pb2 as pb
+from taskyard_server.core.errors import Refusal
+from taskyard_server.interceptors.errors import MAPPINGS, RETRY_AFTER_SECS, message_of, trailing_metadata
+
+STATUSES = {
+    grpc.StatusCode.UNAVAILABLE: "unavailable",
+    grpc.StatusCode.DEADLINE_EXCEEDED: "deadline_exceeded",
+    grpc.StatusCode.CANCELLED: "cancelled",
+    grpc.StatusCode.UNIMPLEMENTED: "unimplemented",
+    grpc.StatusCode.RESOURCE_EXHAUSTED: "too_large",
+    grpc.StatusCode.NOT_FOUND: "not_found",
+    grpc.StatusCode.UNKNOWN: "internal",
+    grpc.StatusCode.DATA_LOSS: "internal",
+}
+"""What gRPC or a proxy says without an ErrorInfo of ours."""
+
+
+def rpc_error(status, details="", trailing=()):
+    return grpc.aio.AioRpcError(status, grpc.aio.Metadata(), grpc.aio.Metadata(*trailing), details=details)
+
+
+def refusal(code, retryable=False, details=None):
+    kind = type("Refused", (Refusal,), {"code": code, "retryable": retryable})
+    return kind("what was wrong", details)
+
+
+def told(refused):
+    """What a client makes of a call that the server refuses so."""
+    return error_from_rpc(
+        rpc_error(MAPPINGS[refused.code].grpc, message_of(refused), trailing_metadata(refused, by_rest=False))
+    )
+
+
+@pytest.mark.parametrize("code", MAPPINGS)
+def test_every_word_of_the_server_has_a_class_that_can_be_imported(code):
+    error = told(refusal(code))
+    assert (error.code, error.reason, type(error).code) == (code, "what was wrong", code)
+    assert type(error) is not TaskyardError
+    assert getattr(taskyard, type(error).__name__) is type(error)
+    assert type(error_from_message(pb.Error(code=code, error="what was wrong"))) is type(error)
+
+
+def test_what_can_be_tried_again_says_so_and_when():
+    error = told(refusal("queue_full", retryable=True, details={"queued": 2, "agentId": "ann"}))
+    assert (error.retryable, error.retry_after_secs) == (True, RETRY_AFTER_SECS)
+    assert error.details == {"queued": "2", "agentId": "ann"}
+    error = told(refusal("conflict"))
+    assert (error.retryable, error.retry_after_secs, error.details) == (False, None, {})
+
+
+@pytest.mark.parametrize("status", STATUSES)
+def test_a_status_without_our_details_is_read_by_its_code(status):
+    error = error_from_rpc(rpc_error(status, "why"))
+    assert (error.code, error.reason) == (STATUSES[status], "why")
+    assert error.retryable == (status is grpc.StatusCode.UNAVAILABLE)
+
+
+@pytest.mark.parametrize("details", [b"\xff\xff\xff", b""])
+def test_details_that_are_not_ours_are_passed_over(details):
+    error = error_from_rpc(rpc_error(grpc.StatusCode.NOT_FOUND, "", (("grpc-status-details-bin", details),)))
+    assert (error.code, error.reason) == ("not_found", "not found")
+
+
+def test_a_word_that_is_not_known_is_kept():
+    error = error_from_message(pb.Error(code="from_a_later_server", error="why", retryable=True))
+    assert type(error) is TaskyardError
+    assert (error.code, error.reason, error.retryable) == ("from_a_later_server", "why", True)
+
+
+def test_details_of_one_item_are_json_values():
+    details = Struct()
+    details.update({"queued": 2, "ratio": 0.5, "agentId": "ann"})
+    error = error_from_message(pb.Error(code="queue_full", error="full", details=details), "tsk_1")
+    assert error.details == {"queued": 2, "ratio": 0.5, "agentId": "ann"}
+    assert type(error.details["queued"]) is int
+    assert error.task_id == "tsk_1"
+
+
+def test_all_words_are_told_apart():
+    assert len(KINDS) == len(set(KINDS.values()))
+    assert all(KINDS[code].code == code for code in KINDS)

@@ -1,0 +1,188 @@
+"""Hosts are killed, stopped and cut off at work: nothing is lost, nothing ends twice, every overlap is explained.
+
+Real processes and sockets. `SEED` chooses who is hit when, `TASKS` how many tasks there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from taskyard import Client, EventKind, NewTask, TaskEvent, TaskState
+
+from .fleet import GRACE_SECS, LEASE_SECS, Fleet, Worker
+
+SEED = int(os.environ.get("SEED", "1"))
+TASKS = int(os.environ.get("TASKS", "5000"))
+HOSTS, SLOTS = 20, 10
+SECS = 0.8
+"""The mean length of a task: all of them together keep the fleet busy for half a minute."""
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
+    fleet = Fleet(tmp_path)
+    await fleet.start_server()
+    try:
+        yield fleet
+    finally:
+        await fleet.stop()
+
+
+class Journal:
+    """Everything that the server told a watcher, by task."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, list[TaskEvent]] = defaultdict(list)
+        self.ended: set[str] = set()
+        self.all_ended = asyncio.Event()
+
+    async def follow(self, client: Client, count: int) -> None:
+        async for event in client.watch(include_current=True):
+            if event.kind in (EventKind.SUBMITTED, EventKind.CHANGED):
+                self.events[event.task.id].append(event)
+                if event.task.state.ended:
+                    self.ended.add(event.task.id)
+                    if len(self.ended) == count:
+                        self.all_ended.set()
+
+
+async def harass(fleet: Fleet, chance: random.Random) -> dict[str, int]:
+    """Hit one host after the other, until cancelled; how often which way."""
+    hits = {"kill": 0, "stop": 0, "cut": 0}
+    asleep: set[asyncio.Task[None]] = set()
+
+    async def nap(worker: Worker) -> None:
+        process = worker.process
+        worker.send(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(LEASE_SECS + chance.uniform(0.2, 1.5))
+        finally:
+            if worker.process is process and process is not None and process.returncode is None:
+                worker.send(signal.SIGCONT)
+
+    try:
+        while True:
+            await asyncio.sleep(chance.uniform(0.1, 0.5))
+            worker = chance.choice(fleet.workers)
+            way = chance.choice(("kill", "stop", "cut", "cut"))
+            if way == "cut":
+                hits["cut"] += worker.cutter.cut() > 0
+            elif way == "stop":
+                hits["stop"] += 1
+                asleep.add(asyncio.create_task(nap(worker)))
+            else:
+                hits["kill"] += 1
+                await worker.kill()
+                await worker.start()
+    except asyncio.CancelledError:
+        for task in asleep:
+            task.cancel()
+        await asyncio.gather(*asleep, return_exceptions=True)
+    return hits
+
+
+@pytest.mark.timeout(300)
+async def test_under_kills_stops_and_cuts_every_task_ends_once_and_nearly_all_are_done(fleet: Fleet) -> None:
+    chance = random.Random(SEED)
+    journal = Journal()
+    async with Client(fleet.address, agent="ann") as client:
+        await fleet.start_workers(HOSTS, SLOTS)
+        following = asyncio.create_task(journal.follow(client, TASKS))
+        new = [NewTask("work", params={"secs": chance.uniform(0, 2 * SECS)}) for _ in range(TASKS)]
+        submitted = await asyncio.gather(*(client.submit(task) for task in new))
+        harassing = asyncio.create_task(harass(fleet, chance))
+        async with asyncio.timeout(200):
+            await journal.all_ended.wait()
+        harassing.cancel()
+        hits = await harassing
+        # What was late comes in now: those that slept wake up and report.
+        await asyncio.sleep(LEASE_SECS)
+        tasks = {task.id: task async for task in client.list()}
+        stats = await client.stats()
+        following.cancel()
+
+    assert {task.task_id for task in submitted} == tasks.keys() == journal.events.keys()
+    assert all(task.state.ended for task in tasks.values())
+    for task_id, events in journal.events.items():
+        assert_one_life(task_id, [event.task.state for event in events])
+    done = sum(task.state is TaskState.DONE for task in tasks.values())
+    assert done >= 0.99 * TASKS, f"only {done} of {TASKS} are done, seed {SEED}, hits {hits}"
+    assert (stats.metrics.tasks_completed, stats.queue.total_inflight) == (done, 0)
+    overlaps = explained_overlaps(fleet.diaries(), journal)
+    assert min(hits.values()) > 0
+    assert stats.metrics.late_reports > 0, "nobody reported late, so that nothing shows that it is refused"
+    print(
+        f"seed {SEED}: {done} of {TASKS} done, {hits}, {overlaps} overlaps, {stats.metrics.late_reports} late reports"
+    )
+
+
+def assert_one_life(task_id: str, states: list[TaskState]) -> None:
+    """Queued, then leases that follow each other, then one end."""
+    before = None
+    for state in states:
+        if state is TaskState.ASSIGNED:
+            assert before is TaskState.QUEUED, f"{task_id} was leased while it was {before}: {states}"
+        before = state
+    assert sum(state.ended for state in states) == 1, f"{task_id} did not end once: {states}"
+    assert states[-1].ended
+
+
+def explained_overlaps(diaries: list[dict[str, Any]], journal: Journal) -> int:
+    """How often two hosts worked on one task at once; each time the first one's lease had been lost before."""
+    overlaps = 0
+    working: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
+    for entry in diaries:
+        runs = working[entry["task"]]
+        if entry["what"] != "start":
+            runs.pop(entry["token"], None)
+            continue
+        for other in runs.values():
+            overlaps += 1
+            assert entry["token"] != other["token"], f"two starts under one lease: {entry}, {other}"
+            assert entry["token"] > other["token"], f"an older lease began after a newer one: {entry}, {other}"
+            lost_between = [
+                event
+                for event in journal.events[entry["task"]]
+                if event.task.state is TaskState.QUEUED and other["at"] - 5 < event.at.timestamp() < entry["at"]
+            ]
+            assert lost_between, f"no lease of {entry['task']} was lost between {other} and {entry}"
+        runs[entry["token"]] = entry
+    return overlaps
+
+
+@pytest.mark.timeout(60)
+async def test_the_work_of_a_killed_host_starts_elsewhere_within_the_grace_and_a_second(fleet: Fleet) -> None:
+    async with Client(fleet.address, agent="ann") as client:
+        await fleet.start_workers(1, SLOTS)
+        (victim,) = fleet.workers
+        submitted = await asyncio.gather(*(client.submit("work", params={"secs": 30}) for _ in range(SLOTS)))
+        await starts(fleet, SLOTS)
+        await fleet.start_workers(1, SLOTS)
+        killed_at = time.time()
+        await victim.kill()
+        await starts(fleet, 2 * SLOTS)
+        tasks = [await client.get(task.task_id) for task in submitted]
+    second = fleet.diaries()[SLOTS:]
+    assert {entry["host"] for entry in second} == {"host-01"}
+    assert {entry["task"] for entry in second} == {task.task_id for task in submitted}
+    latest = max(entry["at"] for entry in second) - killed_at
+    assert latest <= GRACE_SECS + 1
+    assert {task.state for task in tasks} == {TaskState.RUNNING}
+    print(f"started elsewhere {latest:.2f} s after the kill, with a grace of {GRACE_SECS} s")
+
+
+async def starts(fleet: Fleet, count: int) -> None:
+    """Wait until hosts have begun so many times."""
+    async with asyncio.timeout(20):
+        while sum(entry["what"] == "start" for entry in fleet.diaries()) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)

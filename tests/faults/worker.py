@@ -1,0 +1,44 @@
+"""A host for the fault tests: it writes each start and each end of its work to a file of its own.
+
+Run as `python worker.py ADDRESS HOST_ID SLOTS DIARY`. A task's `params.secs` is how long it takes.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from taskyard import Host, RunningTask
+
+
+def main(address: str, host_id: str, slots: int, diary: Path) -> None:
+    """Work until told to stop."""
+    logging.basicConfig(level=logging.WARNING)
+    host = Host(address, host_id, slots=slots, lease_secs=2, drain_grace_secs=5, machine_figures=False)
+    # One write a line, at once with the kernel: what was written is there after a kill -9.
+    page = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def note(what: str, task: RunningTask) -> None:
+        entry = {"what": what, "task": task.id, "token": task.fencing_token, "host": host_id, "at": time.time()}
+        os.write(page, json.dumps(entry).encode() + b"\n")
+
+    @host.action("work")
+    async def work(task: RunningTask) -> Any:
+        note("start", task)
+        try:
+            await asyncio.sleep(task.params["secs"])
+        except asyncio.CancelledError:
+            note("stopped", task)
+            raise
+        note("end", task)
+        return {"host": host_id, "token": task.fencing_token}
+
+    asyncio.run(host.run())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
