@@ -181,6 +181,7 @@ class App:
 
     async def _stop(self) -> None:
         await self._engine.close()
+        self._host_watches.close()
         if not self._hurry.is_set():
             await self._unless(self._task_watches.close(STOP_GRACE_SECS), self._hurry)
             await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
@@ -239,6 +240,7 @@ class App:
         targets = target_pb2_grpc.TargetServiceServicer()  # type: ignore[abstract]
         schedules = schedule_pb2_grpc.ScheduleServiceServicer()  # type: ignore[abstract]
         admin = AdminService(engine, self._config, self.drain)
+        self._host_watches = hosts.watches
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(leases, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(targets, server)

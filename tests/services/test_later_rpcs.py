@@ -20,10 +20,25 @@ import taskyard.v1
 from tests.ports import free_port
 
 SERVED = {
-    "taskyard.v1.TaskService": {"SubmitTask", "SubmitTasks", "GetTask", "ListTasks", "CancelTask", "WaitTask"},
+    "taskyard.v1.TaskService": {
+        "SubmitTask",
+        "SubmitTasks",
+        "GetTask",
+        "ListTasks",
+        "CancelTask",
+        "WaitTask",
+        "WatchTasks",
+    },
     "taskyard.v1.BatchService": {"SubmitBatch", "GetBatch", "CancelBatch"},
     "taskyard.v1.StatsService": {"GetStats", "ListSnapshots"},
-    "taskyard.v1.RuntimeHostService": {"RegisterHost", "HeartbeatHost", "DeregisterHost", "DrainHost", "ListHosts"},
+    "taskyard.v1.RuntimeHostService": {
+        "RegisterHost",
+        "HeartbeatHost",
+        "DeregisterHost",
+        "DrainHost",
+        "ListHosts",
+        "WatchHosts",
+    },
     "taskyard.v1.LeaseService": {
         "ClaimTask",
         "ClaimTasks",

@@ -20,12 +20,14 @@ from taskyard.v1 import (
 )
 from taskyard.v1.task_pb2 import Progress, Task
 from taskyard_server.core.limits import Limits
+from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.tasks import TaskService
+from taskyard_server.services.watch import TaskWatches, encode_event
 from taskyard_server.snapshots import Snapshots
 
 
@@ -90,7 +92,8 @@ async def open_leases():
             engine = MemoryEngine(Limits(**{"default_deadline_secs": 100_000.0, **limits}), clock)
             ends.push_async_callback(engine.close)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
-            task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144), server)
+            watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
+            task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)
             stats = StatsService(engine, Snapshots(engine, lambda: 60.0), "fair-fifo", 4)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseService(engine, 262_144), server)

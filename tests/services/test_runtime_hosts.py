@@ -13,11 +13,13 @@ from taskyard.v1.runtime_host_pb2 import Machine, RuntimeHost
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
+from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.tasks import TaskService
+from taskyard_server.services.watch import TaskWatches, encode_event
 
 OTHER = (("taskyard-namespace", "other"),)
 
@@ -89,7 +91,8 @@ async def open_hosts(clock, monkeypatch):
             engine = MemoryEngine(Limits(**{"default_deadline_secs": 100_000.0, **limits}), clock)
             ends.push_async_callback(engine.close)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
-            task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144), server)
+            watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
+            task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)
             lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseService(engine, 262_144), server)
             runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(RuntimeHostService(engine, 262_144), server)
             port = server.add_insecure_port("127.0.0.1:0")

@@ -42,6 +42,14 @@ class HostProfile(NamedTuple):
             and (has_tab or self.tabs is Tabs.ANY or (self.tabs is Tabs.OR_PLAIN and not requires))
         )
 
+    def narrowed(self, project: str | None) -> HostProfile:
+        """The same for the tasks of one project only; for none at all where the host's own project is another."""
+        if project is None or project == self.project:
+            return self
+        if self.project is None:
+            return self._replace(project=project)
+        return self._replace(actions=frozenset())
+
 
 RESERVED_HOST_PREFIX: Final = "taskyard:"
 """Ids of built-in hosts begin with this, and no other host's id does."""
@@ -112,9 +120,13 @@ class Host:
         """Whether it was heard of in time (runtime-host-model, API Response Shape)."""
         return now - self.last_heartbeat_at <= timeout_secs
 
+    def is_dead(self, now: float, timeout_secs: float, dead_after: int) -> bool:
+        """Whether it was silent for over `dead_after` time-outs."""
+        return now - self.last_heartbeat_at > timeout_secs * dead_after
+
     def status(self, now: float, timeout_secs: float, dead_after: int) -> HostStatus:
-        """Its own word, unless it is dead: silent for over `dead_after` time-outs."""
-        if now - self.last_heartbeat_at > timeout_secs * dead_after:
+        """Its own word, unless it is dead."""
+        if self.is_dead(now, timeout_secs, dead_after):
             return HostStatus.DEAD
         if self.own_word is not None:
             return self.own_word

@@ -119,7 +119,7 @@ class Lifecycle:
         task.lease = host.leases[task.id] = lease
         self.lease_ends.add(lease.due, lease)
         if host.silence_at is None:
-            self._listen_for(now, host)
+            self.listen_for(host)
         return lease
 
     def begin(self, now: float, task: Task) -> None:
@@ -180,10 +180,23 @@ class Lifecycle:
         for lease in list(host.leases.values()):
             self.lose(now, lease, f"lease expired: runtime host {host.id} missed {missed} heartbeats")
 
+    def listen_for(self, host: Host) -> None:
+        """Look at a host that holds leases again when it would be dead; one look per silence, not one per call."""
+        self.forget_host(host)
+        if host.leases and not host.built_in:
+            limits = self.limits
+            host.silence_at = host.last_heartbeat_at + limits.heartbeat_timeout_secs * limits.dead_heartbeat_threshold
+            self.silences.add(host.silence_at, host)
+
     def forget_host(self, host: Host) -> None:
-        """It is deregistered."""
+        """Look at it no more."""
         if host.silence_at is not None:
             self.silences.remove(host.silence_at, host)
+            host.silence_at = None
+
+    def is_dead(self, now: float, host: Host) -> bool:
+        """Whether so many heartbeats of a host were missed that what it holds is lost."""
+        return host.is_dead(now, self.limits.heartbeat_timeout_secs, self.limits.dead_heartbeat_threshold)
 
     def pause(self, now: float, task: Task, why: StopReason = StopReason.PAUSED) -> None:
         """Interrupted so that it can be resumed (queueing-and-execution, Cancellation semantics)."""
@@ -255,7 +268,10 @@ class Lifecycle:
             elif lease_end is not None and lease_end <= this_tick:
                 self.lose(now, self.lease_ends.pop(lease_end), "lease expired")
             elif (silence := self.silences.next_tick()) is not None and silence <= this_tick:
-                self._listen_for(now, self.silences.pop(silence))
+                host = self.silences.pop(silence)
+                if self.is_dead(now, host):
+                    self.orphan(now, host)
+                self.listen_for(host)
             elif not self._evict_one(now):
                 return False
         return True
@@ -298,17 +314,6 @@ class Lifecycle:
             self.offers.eased(offer)
         if stop is not None and lease.stream is not None:
             self.stops.append(Stop(lease, stop, message))
-
-    def _listen_for(self, now: float, host: Host) -> None:
-        """Look at a host that holds leases again when it would be dead; one look per silence, not one per call."""
-        limits = self.limits
-        dead_at = host.last_heartbeat_at + limits.heartbeat_timeout_secs * limits.dead_heartbeat_threshold
-        if dead_at < now:
-            self.orphan(now, host)
-        host.silence_at = None
-        if host.leases and not host.built_in:
-            host.silence_at = dead_at
-            self.silences.add(dead_at, host)
 
     def _evict_one(self, now: float) -> bool:
         oldest = now - self.limits.result_ttl_secs

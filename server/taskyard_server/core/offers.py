@@ -28,20 +28,22 @@ class Offer:
     """Room for `room` tasks at one host, under leases of `secs` seconds.
 
     `streamed` ones belong to a host's stream. `patience` is how many seconds a stream may be silent before nothing is
-    handed to it any more; a claim that waits needs none. `project` is the only one that it wants, if any.
+    handed to it any more; a claim that waits needs none. `project` is the only one that it asks for, if any.
     """
 
     __slots__ = ("crew", "host", "patience", "place", "project", "room", "secs", "streamed", "turn")
 
-    def __init__(self, host: Host, crew: Crew, room: int, secs: float, patience: float | None, turn: int) -> None:
+    def __init__(
+        self, host: Host, crew: Crew, room: int, secs: float, patience: float | None, project: str | None, turn: int
+    ) -> None:
         self.host = host
         self.crew = crew
         self.room = room
         self.secs = secs
         self.streamed = patience is not None
         self.patience = patience
+        self.project = project
         self.turn = turn
-        self.project = crew.profile.project
         self.place: Place | None = None
 
 
@@ -71,7 +73,7 @@ class Crew:
         offer.place = place
         heappush(self.heap, (place, offer))
         if len(self.heap) > 2 * self.waiting + FEW:
-            self.heap = [(other.place, other) for other in self.offers if other.place is not None]
+            self.heap = [entry for entry in self.heap if entry[1].place is entry[0]]
             heapify(self.heap)
 
     def leave(self, offer: Offer) -> None:
@@ -96,10 +98,18 @@ class Offers:
         self._awake: dict[Crew, None] = {}
         self._turns = 0
 
-    def open(self, host: Host, profile: HostProfile, room: int, secs: float, patience: float | None) -> Offer:
-        """A new offer."""
+    def open(
+        self,
+        host: Host,
+        profile: HostProfile,
+        room: int,
+        secs: float,
+        patience: float | None = None,
+        project: str | None = None,
+    ) -> Offer:
+        """A new offer, of a host that may be handed what `profile` says."""
         self._turns += 1
-        offer = Offer(host, self._crew(profile), room, secs, patience, self._turns)
+        offer = Offer(host, self._crew(profile), room, secs, patience, project, self._turns)
         offer.crew.offers[offer] = None
         host.offers.append(offer)
         self.eased(offer)
@@ -134,10 +144,15 @@ class Offers:
         self._turns += 1
         offer.turn = self._turns
         offer.room -= 1
-        if offer.room > 0:
-            offer.crew.enter(offer)
-        else:
+        if offer.room <= 0:
             offer.crew.leave(offer)
+        self.loaded(offer.host)
+
+    def loaded(self, host: Host) -> None:
+        """It holds more leases than before: what it offers goes further behind."""
+        for offer in host.offers:
+            if offer.place is not None:
+                offer.crew.enter(offer)
 
     def wake_all(self) -> None:
         """Limits have changed."""

@@ -25,7 +25,6 @@ from .task import IN_FLIGHT, TERMINAL, Submission, Task, TaskState
 
 ASSIGNED, PAUSED = TaskState.ASSIGNED, TaskState.PAUSED
 DONE, FAILED, CANCELLED = TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED
-DEAD = HostStatus.DEAD
 
 
 class Scheduler:
@@ -130,10 +129,7 @@ class Scheduler:
     ) -> Host:
         """Make or replace a host, which ends its drain (runtime-host-model, Behavior Rules 1)."""
         host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
-        for offer in list(host.offers):
-            narrowed = profile if offer.project is None else profile._replace(project=offer.project)
-            self._life.offers.move(offer, narrowed)
-            self._life.offers.eased(offer)
+        self._streams.look_at(now, host)
         return host
 
     def heartbeat(
@@ -195,6 +191,7 @@ class Scheduler:
                 life.expire(now, lane.head())
                 continue
             leases.append(life.grant(now, life.ready.take(lane), host, secs))
+        life.offers.loaded(host)
         if len(leases) < count and self._limit_in_force(life.ready.eligible(profile)) is not None:
             self._held_up[host.id] = profile
         else:
@@ -207,7 +204,7 @@ class Scheduler:
         """Let a host that claims wait for up to `room` tasks; `hand_out` gives them. Raises as `claim` does."""
         host = self.hosts.get(host_id)
         secs = lease_length(lease_secs, self.limits.lease_secs)
-        return self._life.offers.open(host, self._narrowed(now, host, project), room, secs, None)
+        return self._life.offers.open(host, self._narrowed(now, host, project), room, secs, project=project)
 
     def offers_of(self, host_id: str) -> list[Offer]:
         """What a host offers now; nothing for one that is not registered."""
@@ -330,10 +327,8 @@ class Scheduler:
 
         Called every `orphan_check_secs` (scheduler-daemon, Orphan Reconciliation).
         """
-        limits = self.limits
         for host in self.hosts:
-            status = host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
-            if host.leases and status is DEAD and not host.built_in:
+            if self._life.is_dead(now, host) and not host.built_in:
                 self._life.orphan(now, host)
 
     def reconfigure(self, limits: Limits) -> None:
@@ -341,6 +336,8 @@ class Scheduler:
         self._life.limits = limits
         self._life.offers.wake_all()
         self.hosts.look_anew()
+        for host in self.hosts:
+            self._life.listen_for(host)
 
     def drain(self) -> None:
         """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""
@@ -434,11 +431,9 @@ class Scheduler:
 
     def _narrowed(self, now: float, host: Host, project: str | None) -> HostProfile:
         profile = self._profile(now, host)
-        if project is None:
-            return profile
-        if profile.project not in (None, project):
+        if project is not None and profile.project not in (None, project):
             raise BadRequest("project: must be the host's own")
-        return profile._replace(project=project)
+        return profile.narrowed(project)
 
     def _limit_in_force(self, buckets: Collection[Bucket]) -> str | None:
         """The configuration key that keeps a host from the tasks in these buckets, if they wait for nothing else."""

@@ -7,7 +7,7 @@ host gets which task; `Lifecycle` moves it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from typing import Final, NamedTuple
 
@@ -16,12 +16,15 @@ from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease
 from .lifecycle import Lifecycle
 from .limits import MAX_LEASE_SECS
-from .offers import Offer
+from .offers import Crew, Offer, Place
 from .task import TaskState
 
 ASSIGNED: Final = TaskState.ASSIGNED
 BEATS: Final = 3
 """Heartbeats in a lease or host time-out, whichever is shorter."""
+
+Turn = tuple[Place | None, Offer, Crew]
+"""Of each crew, whose turn it is."""
 
 HeldLease = tuple[str, int]
 """A lease by what its holder knows of it: the task's id and the fencing token."""
@@ -74,6 +77,7 @@ class Streams:
         host.instance = hello.instance
         host.machine = host.machine if hello.machine is None else hello.machine
         heartbeat_secs = min(secs, limits.heartbeat_timeout_secs) / BEATS
+        self.look_at(now, host)
         offer = self._life.offers.open(host, host.profile, 0, secs, 2 * heartbeat_secs)
         host.session = offer
         kept, lost = self._adopt(now, offer, hello.held)
@@ -120,6 +124,12 @@ class Streams:
         if session is not None and session.place is None:
             self._life.offers.eased(session)
 
+    def look_at(self, now: float, host: Host) -> None:
+        """It registered anew: it may run other tasks than before, or more."""
+        for offer in host.offers:
+            self._fit(now, offer)
+            self._life.offers.eased(offer)
+
     def hand_out(self, now: float) -> dict[Offer, list[Lease]]:
         """Lease what can be leased to the hosts that wait for it, the least loaded host first."""
         life = self._life
@@ -134,33 +144,36 @@ class Streams:
         for crew in [crew for crew in awake if not crew.waiting]:
             del awake[crew]
         while turns and life.inflight < limits.max_inflight:
-            _, offer, crew = turns[0]
-            lane = ready.first(crew.buckets, limits.max_per_agent_inflight)
-            if lane is None:
-                heappop(turns)
-                del awake[crew]
+            place, _, crew = turns[0]
+            offer = crew.front()
+            if offer is not None and offer.place is not place:
+                heapreplace(turns, (offer.place, offer, crew))
                 continue
-            if lane.head().deadline <= now:
-                life.expire(now, lane.head())
-                continue
-            if self._is_silent(now, offer):
+            if offer is not None and self._is_silent(now, offer):
                 # It waits again when it is heard of.
                 crew.leave(offer)
+                continue
+            lane = offer and ready.first(crew.buckets, limits.max_per_agent_inflight)
+            if offer is None or lane is None:
+                heappop(turns)
+                awake.pop(crew, None)
+            elif lane.head().deadline <= now:
+                life.expire(now, lane.head())
             else:
                 if not offer.streamed:
-                    # A call that waits shows that its host lives.
-                    self._hosts.heard(now, offer.host)
+                    self._heard_by_a_claim(now, offer.host, turns)
                 stream = offer if offer.streamed else None
                 lease = life.grant(now, ready.take(lane), offer.host, offer.secs, stream)
                 offers.served(offer)
                 given.setdefault(offer, []).append(lease)
-            front = crew.front()
-            if front is not None:
-                heapreplace(turns, (front.place, front, crew))
-            else:
-                heappop(turns)
-                del awake[crew]
         return given
+
+    def _heard_by_a_claim(self, now: float, host: Host, turns: list[Turn]) -> None:
+        """A call that waits shows that its host lives, also to its stream, which may have been silent."""
+        self.heard(now, host)
+        front = None if host.session is None else host.session.crew.front()
+        if front is not None:
+            heappush(turns, (front.place, front, front.crew))
 
     def _make_way(self, now: float, host: Host, hello: Hello) -> None:
         """End the stream that the host has, unless it is the live one of another instance."""
@@ -175,10 +188,10 @@ class Streams:
     def _adopt(self, now: float, stream: Offer, held: tuple[HeldLease, ...]) -> tuple[list[Lease], list[HeldLease]]:
         """Renew what the host still holds; what it does not know of, from an earlier stream, is lost."""
         life, host = self._life, stream.host
-        tokens = dict(held)
+        listed = set(held)
         kept = []
         for lease in list(host.leases.values()):
-            if tokens.get(lease.task.id) == lease.token:
+            if (lease.task.id, lease.token) in listed:
                 lease.stream = stream
                 lease.expires_at = max(lease.expires_at, now + lease.secs)
                 lease.adopt_by = inf
@@ -195,10 +208,17 @@ class Streams:
         """What the built-in host may run depends on who else is there."""
         for host in self._hosts.built_in():
             for offer in host.offers:
-                self._life.offers.move(offer, self._profile_of(now, host))
+                self._fit(now, offer)
+
+    def _fit(self, now: float, offer: Offer) -> None:
+        """Let an offer be handed what its host may run now, of what it asks for."""
+        self._life.offers.move(offer, self._profile_of(now, offer.host).narrowed(offer.project))
 
     def _is_silent(self, now: float, offer: Offer) -> bool:
-        return offer.patience is not None and now - offer.host.last_heartbeat_at > offer.patience
+        host = offer.host
+        return offer.patience is not None and (
+            now - host.last_heartbeat_at > offer.patience or self._life.is_dead(now, host)
+        )
 
 
 def lease_length(asked: float | None, otherwise: float) -> float:

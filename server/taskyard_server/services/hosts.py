@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -15,6 +16,7 @@ from taskyard_server.interceptors.calls import current_call
 
 from . import requests
 from .connect import Connection, Requests
+from .host_watch import HostWatches
 from .reports import Reports
 from .responses import timestamp
 
@@ -31,6 +33,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
         self._reports = Reports(engine, max_payload_bytes)
+        self.watches = HostWatches(engine, self._message)
 
     async def Connect(  # type: ignore[override]  # noqa: N802
         self, request_iterator: Requests, context: Context
@@ -92,6 +95,11 @@ class RuntimeHostService(RuntimeHostServiceServicer):
         if len(hosts) > most:
             answer.next_page_token = requests.page_token(hosts[most - 1].number, LISTING)
         return answer
+
+    async def WatchHosts(self, request: pb.WatchHostsRequest, context: Context) -> AsyncIterator[Any]:  # noqa: N802
+        del request
+        async for message in self.watches.watch(current_call().namespace, context):
+            yield message
 
     def _message(self, host: Host) -> pb.RuntimeHost:
         """The host as it stands now (runtime-host-model, API Response Shape)."""

@@ -1,0 +1,16 @@
+"""A runtime host: `python examples/host.py`, beside `make up`. Ctrl-C lets it finish what it has begun."""
+
+import asyncio
+
+from taskyard import Host, RunningTask
+
+host = Host("localhost:50051", "host-1", slots=10)
+
+
+@host.action("greet")
+async def greet(task: RunningTask) -> dict[str, str]:
+    await task.progress(0.5, "looking up the name")
+    return {"greeting": f"Hello, {task.params['name']}!"}
+
+
+asyncio.run(host.run())
