@@ -38,6 +38,7 @@ from .services.batches import BatchService
 from .services.hosts import RuntimeHostService
 from .services.leases import LeaseService
 from .services.stats import StatsService
+from .services.targets import TargetService
 from .services.tasks import TaskService
 from .services.watch import TaskWatches, encode_event
 from .snapshots import Snapshots
@@ -227,7 +228,7 @@ class App:
         names = [*SERVICES, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
         # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
         if scheduler.enabled:
-            tasks = TaskService(engine, scheduler.max_payload_bytes, self._task_watches)  # type: ignore[abstract]
+            tasks = TaskService(engine, scheduler.max_payload_bytes, self._task_watches)
             batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes)
             stats = StatsService(engine, self._snapshots, scheduler.strategy, scheduler.worker_count)
             task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
@@ -235,9 +236,9 @@ class App:
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
         else:
             names = [name for name in names if name not in SCHEDULER_SERVICES]
-        hosts = RuntimeHostService(engine, scheduler.max_payload_bytes)  # type: ignore[abstract]
+        hosts = RuntimeHostService(engine, scheduler.max_payload_bytes)
         leases = LeaseService(engine, scheduler.max_payload_bytes)
-        targets = target_pb2_grpc.TargetServiceServicer()  # type: ignore[abstract]
+        targets = TargetService(engine)
         schedules = schedule_pb2_grpc.ScheduleServiceServicer()  # type: ignore[abstract]
         admin = AdminService(engine, self._config, self.drain)
         self._host_watches = hosts.watches

@@ -27,6 +27,7 @@ class Agent:
         "rejected",
         "submitted",
         "tasks",
+        "tokens_used",
     )
 
     def __init__(self, agent_id: str, rank: int) -> None:
@@ -41,3 +42,4 @@ class Agent:
         self.failed = 0
         self.cancelled = 0
         self.rejected = 0
+        self.tokens_used = 0

@@ -80,6 +80,7 @@ class Host:
     __slots__ = (
         "built_in",
         "display_name",
+        "drain_until",
         "draining",
         "id",
         "instance",
@@ -106,6 +107,7 @@ class Host:
         self.slots: int | None = None
         self.labels: tuple[tuple[str, str], ...] = ()
         self.draining = False
+        self.drain_until: float | None = None
         self.own_word: HostStatus | None = None
         self.machine: bytes | None = None
         self.registered_at = now

@@ -34,6 +34,7 @@ class Lease:
         "number",
         "secs",
         "start_by",
+        "started_at",
         "stream",
         "task",
         "token",
@@ -49,6 +50,7 @@ class Lease:
         self.expires_at = claimed_at + secs
         self.stream: Offer | None = None
         self.start_by = inf
+        self.started_at: float | None = None
         self.adopt_by = inf
         self.due = self.expires_at
 
@@ -60,6 +62,7 @@ class StopReason(StrEnum):
     PAUSED = "paused"
     DEADLINE_EXCEEDED = "deadline_exceeded"
     LEASE_ENDED = "lease_ended"
+    TOKEN_LIMIT_EXCEEDED = "token_limit_exceeded"
     SHUTDOWN = "shutdown"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from .batches import Batch, BatchSubmission
 from .errors import AlreadyExists, BadRequest, Conflict, LeaseLost, NotFound, QueueFull, Refusal, Unavailable
@@ -21,9 +22,12 @@ from .offers import Offer
 from .ready_queue import Bucket
 from .stats import AgentStats, Stats, Totals
 from .streams import HeldLease, Hello, Streams, Welcome, lease_length
+from .targets import Targets
 from .task import IN_FLIGHT, TERMINAL, Submission, Task, TaskState
 
 ASSIGNED, PAUSED = TaskState.ASSIGNED, TaskState.PAUSED
+STOPPED: Final = frozenset({PAUSED, TaskState.FAILED})
+OVER_BUDGET: Final = "token limit exceeded"
 DONE, FAILED, CANCELLED = TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED
 
 
@@ -53,13 +57,12 @@ class Scheduler:
         self._check(now, asked)
         life = self._life
         limits = life.limits
-        deadline = now + limits.default_deadline_secs if asked.deadline is None else asked.deadline
         agent = life.agents.get(asked.agent_id)
         if agent is None:
             agent = life.agents[asked.agent_id] = life.ready.new_agent(asked.agent_id)
         if life.queued >= limits.max_queue_size or agent.queued >= limits.max_per_agent:
-            raise life.reject(now, agent, asked, deadline)
-        return life.accept(now, agent, asked, deadline)
+            raise life.reject(now, agent, asked)
+        return life.accept(now, agent, asked)
 
     def submit_batch(self, now: float, asked: Sequence[Submission]) -> BatchSubmission:
         """Admit the tasks of one agent one by one, as one batch (scheduler-architecture, Batch Submission).
@@ -84,12 +87,50 @@ class Scheduler:
     def cancel(self, now: float, task_id: str) -> Task:
         """End a task that has not ended, at once; a host that runs it learns of it by its lost lease.
 
-        Raises `NotFound`, or `Conflict` for a terminal task (scheduler-reference, Cancel A Task).
+        Raises `NotFound`, or `Conflict` for a terminal task, unless it blocks its target (scheduler-reference, Cancel A
+        Task).
         """
         task = self.get(task_id)
-        if task.state in TERMINAL:
+        if task.state in TERMINAL and not self._life.targets.blocks(task):
             raise Conflict(f"task is already {task.state.value}")
         self._life.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
+        return task
+
+    def pause(self, now: float, task_id: str) -> Task:
+        """Interrupt a task that is assigned or running, so that it can be resumed.
+
+        Raises `NotFound`, or `Conflict` (queueing-and-execution, Cancellation semantics).
+        """
+        task = self.get(task_id)
+        if task.state not in IN_FLIGHT:
+            raise Conflict(f"task is {task.state.value}, only an assigned or running one can be paused")
+        self._life.pause(now, task)
+        return task
+
+    def resume(self, now: float, task_id: str, target: str | None = None) -> Task:
+        """Queue a paused or failed task again, or let a held one go. Admission limits do not apply.
+
+        Raises `NotFound`, also if it is not of the given target, or `Conflict` (queueing-and-execution, Resume flow).
+        """
+        task = self.get(task_id)
+        if target is not None and task.options.target != target:
+            raise NotFound("task not found")
+        if task.is_held:
+            self._life.let_go(now, task)
+        elif task.state in STOPPED:
+            if self._draining:
+                raise Unavailable("the scheduler is draining")
+            self._life.resume(now, task)
+        else:
+            raise Conflict(f"task is {task.state.value}, only a paused, failed or held one can be resumed")
+        return task
+
+    def resolve(self, now: float, task_id: str, result: bytes | None) -> Task:
+        """End a paused or failed task as done. Raises `NotFound` or `Conflict`."""
+        task = self.get(task_id)
+        if task.state not in STOPPED:
+            raise Conflict(f"task is {task.state.value}, only a paused or failed one can be resolved")
+        self._life.finish(now, task, DONE, result, None)
         return task
 
     def cancel_batch(self, now: float, batch_id: str) -> int:
@@ -129,6 +170,7 @@ class Scheduler:
     ) -> Host:
         """Make or replace a host, which ends its drain (runtime-host-model, Behavior Rules 1)."""
         host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
+        self._life.set_drain(host, None)
         self._streams.look_at(now, host)
         return host
 
@@ -145,9 +187,13 @@ class Scheduler:
         host.machine = host.machine if machine is None else machine
         return host
 
-    def drain_host(self, host_id: str) -> Host:
-        """Give a host nothing new; what it holds it may finish. Raises `NotFound`."""
+    def drain_host(self, host_id: str, until: float | None = None) -> Host:
+        """Give a host nothing new; what it holds it may finish, by `until` if given, when it is paused.
+
+        Raises `NotFound`. The last call counts.
+        """
         host = self.hosts.get(host_id)
+        self._life.set_drain(host, until)
         host.draining = True
         for offer in host.offers:
             self._life.offers.eased(offer)
@@ -161,6 +207,7 @@ class Scheduler:
         for offer in list(host.offers):
             self._life.offers.close(offer)
         host.session = None
+        self._life.set_drain(host, None)
         self._life.forget_host(host)
         self.hosts.remove(host)
         self._held_up.pop(host_id, None)
@@ -187,7 +234,7 @@ class Scheduler:
             lane = life.ready.first(life.ready.eligible(profile), limits.max_per_agent_inflight)
             if lane is None:
                 break
-            if lane.head().deadline <= now:
+            if lane.head().is_overdue(now):
                 life.expire(now, lane.head())
                 continue
             leases.append(life.grant(now, life.ready.take(lane), host, secs))
@@ -266,15 +313,20 @@ class Scheduler:
         self._life.begin(now, task)
         return task
 
-    def progress(self, now: float, host_id: str, task_id: str, token: int, progress: bytes | None) -> Task:
+    def progress(
+        self, now: float, host_id: str, task_id: str, token: int, progress: bytes | None, tokens: int | None = None
+    ) -> Task:
         """How far the host is, in bytes that the core keeps and never opens; None is as far as before.
 
-        It counts as a start, too.
+        `tokens` are those that this attempt used so far; over the budget the task fails. It counts as a start, too.
         """
         task = self._leased(now, host_id, task_id, token).task
         if task.state is ASSIGNED:
             self._life.begin(now, task)
-        self._life.progressed(now, task, progress)
+        over = tokens is not None and self._life.use_tokens(task, tokens)
+        self._life.progressed(now, task, progress, tokens)
+        if over:
+            self._life.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
         return task
 
     def leases_after(self, number: int, host_id: str | None = None) -> list[Lease]:
@@ -291,19 +343,45 @@ class Scheduler:
         self._life.retime(lease)
         return lease
 
-    def complete(self, now: float, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:
-        """The task is done. One that was not reported as started counts as started now."""
-        return self._end(now, host_id, task_id, token, DONE, result, None)
+    def complete(
+        self, now: float, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None = None
+    ) -> Task:
+        """The task is done, or failed if it used more tokens than it may. It counts as a start, too."""
+        task = self._ending(now, host_id, task_id, token)
+        if tokens is not None and self._life.use_tokens(task, tokens):
+            self._life.finish(now, task, FAILED, None, OVER_BUDGET)
+        else:
+            self._life.finish(now, task, DONE, result, None)
+        return task
 
-    def fail(self, now: float, host_id: str, task_id: str, token: int, error: str) -> Task:
-        """The task has failed, for the reason that the host gives."""
-        return self._end(now, host_id, task_id, token, FAILED, None, error)
+    def fail(
+        self,
+        now: float,
+        host_id: str,
+        task_id: str,
+        token: int,
+        error: str,
+        retryable: bool = True,
+        code: str | None = None,
+        tokens: int | None = None,
+    ) -> Task:
+        """The attempt has failed, for the reason that the host gives; the retry policy may have another one."""
+        task = self._ending(now, host_id, task_id, token)
+        over = tokens is not None and self._life.use_tokens(task, tokens)
+        self._life.fail(now, task, OVER_BUDGET if over else error, retryable and not over, code)
+        return task
 
     def release(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         """The host gives the task back unexecuted: it is queued again, and this hand-out does not count."""
         task = self._leased(now, host_id, task_id, token).task
         self._life.release(now, task)
         return task
+
+    def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
+        """A host that was told to stop has done so, for which a target may wait (DESIGN, Cancel)."""
+        lease = self._life.stopping.get((task_id, token))
+        if lease is not None and lease.host.id == host_id:
+            self._life.has_stopped(now, lease)
 
     # Time, limits, the end
 
@@ -382,12 +460,18 @@ class Scheduler:
         keys = (self._limit_in_force(buckets) for buckets in (*asked, *waiting))
         return next((key for key in keys if key is not None), None)
 
+    @property
+    def targets(self) -> Targets:
+        """The targets that have tasks which wait, run or block. To be read at once."""
+        return self._life.targets
+
     def stats(self) -> Stats:
         """The figures of this moment (scheduler-reference, Scheduler Stats)."""
         life = self._life
         return Stats(
             queued=life.queued,
             inflight=life.inflight,
+            paused=life.paused,
             limited_by=self.limited_by,
             counters=replace(life.counters),
             limits=life.limits,
@@ -455,18 +539,9 @@ class Scheduler:
             raise LeaseLost(f"lease lost: task is {task.state.value} and fencing token {token} is not its lease")
         return lease
 
-    def _end(
-        self,
-        now: float,
-        host_id: str,
-        task_id: str,
-        token: int,
-        state: TaskState,
-        result: bytes | None,
-        error: str | None,
-    ) -> Task:
+    def _ending(self, now: float, host_id: str, task_id: str, token: int) -> Task:
+        """The task that a host reports the end of; one that was not reported as started counts as started now."""
         task = self._leased(now, host_id, task_id, token).task
         if task.state is ASSIGNED:
             self._life.begin(now, task)
-        self._life.finish(now, task, state, result, error)
         return task

@@ -24,6 +24,9 @@ class Counters:
     dispatch_latency_secs: float = 0.0
     late_reports: int = 0
     evicted: int = 0
+    reopened: int = 0
+    retried: int = 0
+    leases_expired: int = 0
 
     def add(self, other: "Counters") -> None:
         """Add another scheduler's counts to these."""
@@ -53,6 +56,7 @@ class AgentStats:
     failed: int
     cancelled: int
     rejected: int
+    tokens_used: int
 
     @classmethod
     def of(cls, agent: Agent) -> "AgentStats":
@@ -65,6 +69,7 @@ class AgentStats:
             failed=agent.failed,
             cancelled=agent.cancelled,
             rejected=agent.rejected,
+            tokens_used=agent.tokens_used,
         )
 
 
@@ -74,6 +79,7 @@ class Stats:
 
     queued: int
     inflight: int
+    paused: int
     limited_by: str | None
     counters: Counters
     limits: Limits

@@ -74,6 +74,7 @@ class Streams:
         host = self._hosts.register(
             now, hello.host_id, hello.display_name, hello.profile, slots=hello.slots, labels=hello.labels
         )
+        self._life.set_drain(host, None)
         host.instance = hello.instance
         host.machine = host.machine if hello.machine is None else hello.machine
         heartbeat_secs = min(secs, limits.heartbeat_timeout_secs) / BEATS
@@ -153,11 +154,11 @@ class Streams:
                 # It waits again when it is heard of.
                 crew.leave(offer)
                 continue
-            lane = offer and ready.first(crew.buckets, limits.max_per_agent_inflight)
+            lane = None if offer is None else ready.first(crew.buckets, limits.max_per_agent_inflight)
             if offer is None or lane is None:
                 heappop(turns)
                 awake.pop(crew, None)
-            elif lane.head().deadline <= now:
+            elif lane.head().is_overdue(now):
                 life.expire(now, lane.head())
             else:
                 if not offer.streamed:
@@ -201,6 +202,10 @@ class Streams:
                 kept.append(lease)
             elif lease.stream is not None:
                 life.lose(now, lease, "lease expired")
+        for lease in list(life.stopping.values()):
+            if lease.host.id == host.id and (lease.task.id, lease.token) not in listed:
+                # A host that does not know of it has nothing that runs under it.
+                life.has_stopped(now, lease)
         alive = {(lease.task.id, lease.token) for lease in kept}
         return kept, [lease for lease in held if lease not in alive]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from .agents import Agent
+    from .history import History, RetryPolicy
     from .leases import Lease
     from .ready_queue import Lane
 
@@ -84,6 +85,10 @@ class TaskOptions(NamedTuple):
     target: str | None = None
     traceparent: str | None = None
     key: IdempotencyKey | None = None
+    hold: bool = False
+    not_before: float | None = None
+    token_limit: int | None = None
+    retry: RetryPolicy | None = None
 
 
 NO_OPTIONS: Final = TaskOptions()
@@ -106,7 +111,8 @@ class Task:
     """One accepted (or rejected) task.
 
     Handed out live: readers outside the core read it at once, and never write it. Times are seconds on the core's
-    clock; `seq` is the order of submission.
+    clock; `seq` is the order of submission. `deadline` is None while a default one does not count yet;
+    `deadline_secs` is the length of one that the submitter set.
     """
 
     __slots__ = (
@@ -115,8 +121,10 @@ class Task:
         "completed_at",
         "created_at",
         "deadline",
+        "deadline_secs",
         "deliveries",
         "error",
+        "history",
         "host_id",
         "id",
         "lane",
@@ -143,7 +151,7 @@ class Task:
         agent: Agent,
         asked: Submission,
         now: float,
-        deadline: float,
+        deadline: float | None,
         state: TaskState,
     ) -> None:
         self.id = task_id
@@ -153,6 +161,7 @@ class Task:
         self.state = state
         self.created_at = self.queued_at = now
         self.deadline = deadline
+        self.deadline_secs = None if deadline is None else deadline - now
         self.started_at: float | None = None
         self.completed_at: float | None = None
         self.result: bytes | None = None
@@ -162,6 +171,7 @@ class Task:
         self.host_id: str | None = None
         self.lease: Lease | None = None
         self.lane: Lane | None = None
+        self.history: History | None = None
         self.token = 0
         self.deliveries = 0
 
@@ -173,6 +183,15 @@ class Task:
     def agent_id(self) -> str:
         """The agent that submitted the task."""
         return self.agent.id
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether its deadline has come."""
+        return self.deadline is not None and self.deadline <= now
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the task is held back until it is released."""
+        return self.history is not None and self.history.held
 
     @property
     def latency_ms(self) -> int | None:

@@ -28,6 +28,7 @@ from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.core.streams import HeldLease, Hello
+from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task
 
 from .clock import Clock, steady_clock
@@ -141,6 +142,22 @@ class MemoryEngine:
         yard = self._existing(namespace, "task")
         return yard.scheduler.cancel(self._clock(), task_id)
 
+    async def pause(self, namespace: str, task_id: str) -> Task:
+        yard = self._existing(namespace, "task")
+        return yard.scheduler.pause(self._clock(), task_id)
+
+    async def resume(self, namespace: str, task_id: str, target: str | None = None) -> Task:
+        yard = self._existing(namespace, "task")
+        return yard.scheduler.resume(self._clock(), task_id, target)
+
+    async def resolve(self, namespace: str, task_id: str, result: bytes | None) -> Task:
+        yard = self._existing(namespace, "task")
+        return yard.scheduler.resolve(self._clock(), task_id, result)
+
+    async def list_targets(self, namespace: str, after: str) -> list[Target]:
+        yard = self._yards.get(namespace)
+        return yard.scheduler.targets.after(after) if yard else []
+
     # Commands of hosts
 
     async def register(
@@ -165,11 +182,12 @@ class MemoryEngine:
         yard = self._existing(namespace, "runtime host")
         return yard.scheduler.heartbeat(self._clock(), host_id, own_word, machine)
 
-    async def drain_host(self, namespace: str, host_id: str) -> Host:
+    async def drain_host(self, namespace: str, host_id: str, secs: float | None = None) -> Host:
         yard = self._existing(namespace, "runtime host")
-        host = yard.scheduler.drain_host(host_id)
+        until = None if secs is None else self._clock() + secs
+        host = yard.scheduler.drain_host(host_id, until)
         if host.session is not None:
-            yard.sessions[host.session].drain(DrainNotice(None, "the host is drained"))
+            yard.sessions[host.session].drain(DrainNotice(until, "the host is drained"))
         return host
 
     async def list_hosts(self, namespace: str, after: int) -> list[Host]:
@@ -263,21 +281,45 @@ class MemoryEngine:
         yard = self._existing(namespace, "runtime host")
         return yard.scheduler.start(self._clock(), host_id, task_id, token)
 
-    async def progress(self, namespace: str, host_id: str, task_id: str, token: int, progress: bytes | None) -> Task:
+    async def progress(
+        self,
+        namespace: str,
+        host_id: str,
+        task_id: str,
+        token: int,
+        progress: bytes | None,
+        tokens: int | None = None,
+    ) -> Task:
         yard = self._existing(namespace, "runtime host")
-        return yard.scheduler.progress(self._clock(), host_id, task_id, token, progress)
+        return yard.scheduler.progress(self._clock(), host_id, task_id, token, progress, tokens)
 
-    async def complete(self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:
+    async def complete(
+        self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None = None
+    ) -> Task:
         yard = self._existing(namespace, "runtime host")
-        return yard.scheduler.complete(self._clock(), host_id, task_id, token, result)
+        return yard.scheduler.complete(self._clock(), host_id, task_id, token, result, tokens)
 
-    async def fail(self, namespace: str, host_id: str, task_id: str, token: int, error: str) -> Task:
+    async def fail(
+        self,
+        namespace: str,
+        host_id: str,
+        task_id: str,
+        token: int,
+        error: str,
+        retryable: bool = True,
+        code: str | None = None,
+        tokens: int | None = None,
+    ) -> Task:
         yard = self._existing(namespace, "runtime host")
-        return yard.scheduler.fail(self._clock(), host_id, task_id, token, error)
+        return yard.scheduler.fail(self._clock(), host_id, task_id, token, error, retryable, code, tokens)
 
     async def release(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
         yard = self._existing(namespace, "runtime host")
         return yard.scheduler.release(self._clock(), host_id, task_id, token)
+
+    async def stopped(self, namespace: str, host_id: str, task_id: str, token: int) -> None:
+        yard = self._existing(namespace, "task")
+        yard.scheduler.stopped(self._clock(), host_id, task_id, token)
 
     # Figures, listeners, limits, the end
 

@@ -15,6 +15,7 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.core.streams import HeldLease, Hello
+from taskyard_server.core.targets import Target
 from taskyard_server.core.task import Submission, Task, TaskState
 
 from .sessions import Session
@@ -77,6 +78,18 @@ class Engine(Protocol):
     async def cancel(self, namespace: str, task_id: str) -> Task:
         """End a task, or raise `NotFound` or `Conflict`."""
 
+    async def pause(self, namespace: str, task_id: str) -> Task:
+        """Interrupt a task in flight, or raise `NotFound` or `Conflict`."""
+
+    async def resume(self, namespace: str, task_id: str, target: str | None = None) -> Task:
+        """Queue a paused or failed task again or let a held one go, or raise `NotFound`, `Conflict`, `Unavailable`."""
+
+    async def resolve(self, namespace: str, task_id: str, result: bytes | None) -> Task:
+        """End a paused or failed task as done, or raise `NotFound` or `Conflict`."""
+
+    async def list_targets(self, namespace: str, after: str) -> list[Target]:
+        """The targets after this name, in order of their names."""
+
     async def register(
         self,
         namespace: str,
@@ -95,8 +108,8 @@ class Engine(Protocol):
     ) -> Host:
         """A sign of life, or `NotFound`."""
 
-    async def drain_host(self, namespace: str, host_id: str) -> Host:
-        """Give a host nothing new, or raise `NotFound`."""
+    async def drain_host(self, namespace: str, host_id: str, secs: float | None = None) -> Host:
+        """Give a host nothing new, and pause what it still runs after `secs`; or raise `NotFound`."""
 
     async def deregister(self, namespace: str, host_id: str) -> None:
         """Forget a host and requeue its tasks, or raise `NotFound`."""
@@ -151,17 +164,40 @@ class Engine(Protocol):
     async def start(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
         """Report that the task is being executed."""
 
-    async def progress(self, namespace: str, host_id: str, task_id: str, token: int, progress: bytes | None) -> Task:
-        """Report how far the host is."""
+    async def progress(
+        self,
+        namespace: str,
+        host_id: str,
+        task_id: str,
+        token: int,
+        progress: bytes | None,
+        tokens: int | None = None,
+    ) -> Task:
+        """Report how far the host is, and how many tokens it used."""
 
-    async def complete(self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None) -> Task:
+    async def complete(
+        self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None = None
+    ) -> Task:
         """Report success."""
 
-    async def fail(self, namespace: str, host_id: str, task_id: str, token: int, error: str) -> Task:
+    async def fail(
+        self,
+        namespace: str,
+        host_id: str,
+        task_id: str,
+        token: int,
+        error: str,
+        retryable: bool = True,
+        code: str | None = None,
+        tokens: int | None = None,
+    ) -> Task:
         """Report failure."""
 
     async def release(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
         """Give a task back unexecuted."""
+
+    async def stopped(self, namespace: str, host_id: str, task_id: str, token: int) -> None:
+        """Report that nothing runs any more under a lease that has ended, for which a target may wait."""
 
     async def stats(self, namespace: str) -> Stats:
         """The figures of this moment."""

@@ -139,6 +139,11 @@ class TabExecutor:
                 await report.complete(self._namespace, HOST_ID, task.id, token, result)
         except (LeaseLost, NotFound):
             log.debug("late_result_dropped", task_id=task.id)
+        except asyncio.CancelledError:
+            # Nothing runs any more, which a target may wait for. The engine takes it without a pause.
+            with contextlib.suppress(Refusal):
+                await report.stopped(self._namespace, HOST_ID, task.id, token)
+            raise
         except Exception:
             log.exception("executor_error", task_id=task.id)
             with contextlib.suppress(Refusal):
@@ -157,7 +162,7 @@ class TabExecutor:
         try:
             base_url = await self._resolver.resolve(task.tab_id)
             async with (
-                asyncio.timeout(task.deadline - self._engine.now()),
+                asyncio.timeout(None if task.deadline is None else task.deadline - self._engine.now()),
                 self._http.stream(
                     "POST",
                     f"{base_url}/tabs/{_path_segment(task.tab_id)}/action",

@@ -18,7 +18,7 @@ import structlog
 
 from taskyard.v1 import lease_pb2
 from taskyard.v1 import runtime_host_pb2 as pb
-from taskyard_server.core.errors import BadRequest, NotFound, NotYetSupported, Refusal
+from taskyard_server.core.errors import BadRequest, NotFound, Refusal
 from taskyard_server.core.leases import Lease, Stop
 from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.core.task import Task
@@ -158,19 +158,19 @@ class Connection:
     async def _take(self, report: pb.Report) -> Task:
         if not report.fencing_token:
             raise BadRequest("fencing_token: is required")
-        if report.HasField("tokens_used"):
-            raise NotYetSupported("tokens_used: is not supported yet")
+        tokens = report.tokens_used if report.HasField("tokens_used") else None
         about = About(self._namespace, self._host_id, report.task_id, report.fencing_token)
         match report.WhichOneof("event"):
             case "started":
                 return await self._reports.started(about)
             case "progress":
-                return await self._reports.progressed(about, report.progress)
+                return await self._reports.progressed(about, report.progress, tokens)
             case "completed":
                 completed = report.completed
-                return await self._reports.completed(about, completed.result if completed.HasField("result") else None)
+                result = completed.result if completed.HasField("result") else None
+                return await self._reports.completed(about, result, tokens)
             case "failed":
-                return await self._reports.failed(about, report.failed.error)
+                return await self._reports.failed(about, report.failed, tokens)
             case "released":
                 return await self._reports.released(about)
             case _:

@@ -80,9 +80,8 @@ class RuntimeHostService(RuntimeHostServiceServicer):
 
     async def DrainHost(self, request: pb.DrainHostRequest, context: Context) -> pb.DrainHostResponse:  # noqa: N802
         del context
-        if request.HasField("grace_period_secs"):
-            raise NotYetSupported("grace_period_secs: is not supported yet")
-        host = await self._engine.drain_host(current_call().namespace, requests.host_id(request.host_id))
+        secs = request.grace_period_secs if request.HasField("grace_period_secs") else None
+        host = await self._engine.drain_host(current_call().namespace, requests.host_id(request.host_id), secs)
         return pb.DrainHostResponse(host=self._message(host))
 
     async def ListHosts(self, request: pb.ListHostsRequest, context: Context) -> pb.ListHostsResponse:  # noqa: N802

@@ -8,7 +8,7 @@ import grpc
 
 from taskyard.v1 import lease_pb2 as pb
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
-from taskyard_server.core.errors import BadRequest, NotYetSupported
+from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.leases import Lease
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
@@ -73,24 +73,21 @@ class LeaseService(LeaseServiceServicer):
         self, request: pb.ReportProgressRequest, context: Context
     ) -> pb.ReportProgressResponse:
         del context
-        _refuse_tokens(request)
         progress = request.progress if request.HasField("progress") else None
-        task = await self._reports.progressed(_about(request), progress)
+        task = await self._reports.progressed(_about(request), progress, _tokens(request))
         return pb.ReportProgressResponse(task_id=task.id, state=STATES[task.state])
 
     async def CompleteTask(  # noqa: N802
         self, request: pb.CompleteTaskRequest, context: Context
     ) -> pb.CompleteTaskResponse:
         del context
-        _refuse_tokens(request)
         result = request.result if request.HasField("result") else None
-        task = await self._reports.completed(_about(request), result)
+        task = await self._reports.completed(_about(request), result, _tokens(request))
         return pb.CompleteTaskResponse(task_id=task.id, state=STATES[task.state])
 
     async def FailTask(self, request: pb.FailTaskRequest, context: Context) -> pb.FailTaskResponse:  # noqa: N802
         del context
-        _refuse_tokens(request)
-        task = await self._reports.failed(_about(request), request.error)
+        task = await self._reports.failed(_about(request), request, _tokens(request))
         return pb.FailTaskResponse(task_id=task.id, state=STATES[task.state])
 
     async def ReleaseTask(  # noqa: N802
@@ -143,6 +140,5 @@ def _secs(request: pb.ClaimTaskRequest | pb.ClaimTasksRequest | pb.RenewLeaseReq
     return request.lease_secs if request.HasField("lease_secs") else None
 
 
-def _refuse_tokens(request: pb.ReportProgressRequest | pb.CompleteTaskRequest | pb.FailTaskRequest) -> None:
-    if request.HasField("tokens_used"):
-        raise NotYetSupported("tokens_used: is not supported yet")
+def _tokens(request: pb.ReportProgressRequest | pb.CompleteTaskRequest | pb.FailTaskRequest) -> int | None:
+    return request.tokens_used if request.HasField("tokens_used") else None

@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 
 from google.protobuf.struct_pb2 import Value
 
+from taskyard.v1.lease_pb2 import FailTaskRequest
+from taskyard.v1.runtime_host_pb2 import TaskFailed
 from taskyard.v1.task_pb2 import Progress
 from taskyard_server.core.errors import BadRequest, Conflict
 from taskyard_server.core.task import Task
@@ -41,31 +43,34 @@ class Reports:
             # It said so before under this very lease, and the answer was lost.
             return await self._engine.get(about.namespace, about.task_id)
 
-    async def progressed(self, about: About, progress: Progress | None) -> Task:
-        """The work goes on; None is as far as before."""
+    async def progressed(self, about: About, progress: Progress | None, tokens: int | None) -> Task:
+        """The work goes on; None is as before."""
         packed = None
         if progress is not None:
             if progress.HasField("fraction") and not 0 <= progress.fraction <= 1:
                 raise BadRequest("progress.fraction: must be from 0 to 1")
             progress.reported_at.CopyFrom(timestamp(self._engine.now()))
             packed = requests.payload(progress.details, "progress.details", self._max_payload_bytes, progress)
-        return await self._engine.progress(*about, packed)
+        return await self._engine.progress(*about, packed, tokens)
 
-    async def completed(self, about: About, result: Value | None) -> Task:
+    async def completed(self, about: About, result: Value | None, tokens: int | None) -> Task:
         """The work ended well."""
         packed = None if result is None else requests.payload(result, "result", self._max_payload_bytes)
-        return await self._engine.complete(*about, packed)
+        return await self._engine.complete(*about, packed, tokens)
 
-    async def failed(self, about: About, error: str) -> Task:
+    async def failed(self, about: About, said: TaskFailed | FailTaskRequest, tokens: int | None) -> Task:
         """The work ended with an error."""
-        if not error:
+        if not said.error:
             raise BadRequest("error: is required")
-        return await self._engine.fail(*about, error[:MAX_ERROR_CHARS])
+        retryable = said.retryable if said.HasField("retryable") else True
+        code = requests.name(said.code, "code")
+        return await self._engine.fail(*about, said.error[:MAX_ERROR_CHARS], retryable, code, tokens)
 
     async def released(self, about: About) -> Task:
         """Nothing runs under the lease any more."""
         task = await self._engine.get(about.namespace, about.task_id)
         if task.lease is None and task.token == about.token and task.host_id == about.host_id:
             # That lease, its holder's last, has ended already: said again, or after a cancellation.
+            await self._engine.stopped(*about)
             return task
         return await self._engine.release(*about)

@@ -16,8 +16,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.runtime_host_pb2 import Heartbeat, HeartbeatHostRequest, Hello, RegisterHostRequest, RuntimeHost
+from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2 import SubmitTaskRequest
-from taskyard_server.core.errors import BadRequest, NotYetSupported, TooLarge
+from taskyard_server.core.errors import BadRequest, TooLarge
+from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostStatus
 from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, TaskOptions, TaskState
 from taskyard_server.interceptors.calls import TRACEPARENT
@@ -28,10 +30,10 @@ MAX_ENTRIES: Final = 64
 MAX_PAGE: Final = 1_000
 END_OF_TIME: Final = 253_402_300_800
 CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+NOT_A_TOKEN: Final = "pageToken: is not a token of this listing"
 STATES: Final = {state.value: state for state in TaskState}
 WORDS: Final = {RuntimeHost.Status.Value(word.value): word for word in HostStatus if word is not HostStatus.DEAD}
 
-NOT_YET: Final = ("target", "hold", "not_before", "token_limit", "retry_policy")
 
 
 def submission(
@@ -43,9 +45,6 @@ def submission(
     at: str = "",
 ) -> Submission:
     """One task as its submitter wants it. `at` tells where in the request it stands, for example `tasks[3].`."""
-    for field in NOT_YET:
-        if asked.HasField(field):
-            raise NotYetSupported(f"{at}{_json_name(asked, field)}: is not supported yet")
     return Submission(
         agent_id=_required(agent_id, "agentId"),
         action=_required(asked.action, f"{at}action"),
@@ -72,22 +71,33 @@ def page_size(asked: int) -> int:
     return min(asked, MAX_PAGE) or MAX_PAGE
 
 
-def page_token(after: int, filters: str) -> str:
-    """An opaque token to go on after an item, good for the same filters only."""
+def page_token(after: int | str, filters: str) -> str:
+    """An opaque token to go on after an item, by its number or name; good for the same filters only."""
     return urlsafe_b64encode(f"{after}:{crc32(filters.encode())}".encode()).decode().rstrip("=")
 
 
 def page_start(token: str, filters: str) -> int:
     """Where a page token goes on; 0 without one."""
-    if not token:
+    after = page_start_name(token, filters)
+    if not after:
         return 0
     try:
-        after, check = urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode().split(":")
+        return int(after)
+    except ValueError:
+        raise BadRequest(NOT_A_TOKEN) from None
+
+
+def page_start_name(token: str, filters: str) -> str:
+    """Where a page token of things that go by name goes on; before all without one."""
+    if not token:
+        return ""
+    try:
+        after, _, check = urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode().rpartition(":")
         if int(check) == crc32(filters.encode()):
-            return int(after)
+            return after
     except (binascii.Error, ValueError):
         pass
-    raise BadRequest("pageToken: is not a token of this listing")
+    raise BadRequest(NOT_A_TOKEN)
 
 
 def _options(
@@ -100,6 +110,11 @@ def _options(
         labels=labels(asked.labels, f"{at}labels"),
         traceparent=_traceparent(asked.traceparent, f"{at}traceparent") or traceparent,
         key=_key(asked, agent_id, callback_url, f"{at}idempotencyKey") if asked.idempotency_key else None,
+        target=name(asked.target, f"{at}target"),
+        hold=asked.hold,
+        not_before=_seconds(asked.not_before, f"{at}notBefore") if asked.HasField("not_before") else None,
+        token_limit=asked.token_limit if asked.HasField("token_limit") else None,
+        retry=_retry(asked.retry_policy, f"{at}retryPolicy") if asked.HasField("retry_policy") else None,
     )
     return NO_OPTIONS if options == NO_OPTIONS else options
 
@@ -217,11 +232,23 @@ def _key(asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str,
     return IdempotencyKey(_bounded(asked.idempotency_key, field), sha256(body).digest()[:16])
 
 
+def _retry(asked: pb.RetryPolicy, field: str) -> RetryPolicy:
+    default = RetryPolicy()
+    policy = RetryPolicy(
+        max_attempts=asked.max_attempts if asked.HasField("max_attempts") else default.max_attempts,
+        first_delay_secs=asked.first_delay_ms / 1000 if asked.HasField("first_delay_ms") else default.first_delay_secs,
+        multiplier=asked.multiplier if asked.HasField("multiplier") else default.multiplier,
+        max_delay_secs=asked.max_delay_ms / 1000 if asked.HasField("max_delay_ms") else default.max_delay_secs,
+        non_retryable_codes=names(asked.non_retryable_codes, f"{field}.nonRetryableCodes"),
+    )
+    if policy.max_attempts < 1:
+        raise BadRequest(f"{field}.maxAttempts: must be at least 1")
+    if not (isfinite(policy.multiplier) and policy.multiplier >= 1):
+        raise BadRequest(f"{field}.multiplier: must be at least 1")
+    return policy
+
+
 def _traceparent(value: str, field: str) -> str | None:
     if value and not TRACEPARENT.fullmatch(value):
         raise BadRequest(f"{field}: must be a W3C trace context")
     return value or None
-
-
-def _json_name(message: Message, field: str) -> str:
-    return message.DESCRIPTOR.fields_by_name[field].json_name

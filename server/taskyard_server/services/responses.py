@@ -9,6 +9,7 @@ from taskyard.v1 import lease_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.history import Attempt, History, RetryPolicy
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 
@@ -67,7 +68,7 @@ def _task_as_of(task: Task, moment: Task | Event, completed_at: float | None) ->
         ref=task.ref,
         priority=task.priority,
         state=STATES[moment.state],
-        deadline=timestamp(task.deadline),
+        deadline=None if task.deadline is None else timestamp(task.deadline),
         created_at=timestamp(task.created_at),
         started_at=None if started_at is None else timestamp(started_at),
         completed_at=None if completed_at is None else timestamp(completed_at),
@@ -89,7 +90,57 @@ def _task_as_of(task: Task, moment: Task | Event, completed_at: float | None) ->
             message.idempotency_key = options.key.key
         message.requires.extend(sorted(options.requires))
         message.labels.update(options.labels)
+        _set(message, "target", options.target)
+        _set(message, "token_limit", options.token_limit)
+        if options.retry is not None:
+            message.retry_policy.CopyFrom(_policy_message(options.retry))
+    if task.history is not None:
+        _add_history(message, task, task.history)
+    elif options.retry is not None and task.lease is not None:
+        _add_attempt(message, _attempt_under_way(task.lease, 1))
     return message
+
+
+def _policy_message(policy: RetryPolicy) -> pb.RetryPolicy:
+    return pb.RetryPolicy(
+        max_attempts=policy.max_attempts,
+        first_delay_ms=round(policy.first_delay_secs * 1000),
+        multiplier=policy.multiplier,
+        max_delay_ms=round(policy.max_delay_secs * 1000),
+        non_retryable_codes=sorted(policy.non_retryable_codes),
+    )
+
+
+def _add_history(message: pb.Task, task: Task, history: History) -> None:
+    """What only some tasks have; the execution that is under way is the last attempt."""
+    if history.held:
+        message.hold = True
+    if history.not_before is not None:
+        message.not_before.CopyFrom(timestamp(history.not_before))
+    _set(message, "tokens_used", history.tokens_used)
+    if history.run > 1:
+        message.run = history.run
+    attempts = list(history.attempts)
+    if task.lease is not None:
+        attempts.append(_attempt_under_way(task.lease, history.last_number + 1))
+    if len(attempts) > 1 or task.options.retry is not None:
+        for attempt in attempts:
+            _add_attempt(message, attempt)
+
+
+def _attempt_under_way(lease: Lease, number: int) -> Attempt:
+    return Attempt(number, lease.task.host_id, lease.started_at, None, None, None)
+
+
+def _add_attempt(message: pb.Task, attempt: Attempt) -> None:
+    message.attempts.add(
+        number=attempt.number,
+        host_id=attempt.host_id,
+        started_at=None if attempt.started_at is None else timestamp(attempt.started_at),
+        ended_at=None if attempt.ended_at is None else timestamp(attempt.ended_at),
+        error=attempt.error,
+        code=attempt.code,
+    )
 
 
 def task_page(tasks: list[Task], most: int, next_after: int | None = None) -> tuple[list[pb.Task], int | None]:
@@ -152,6 +203,6 @@ def go_duration(secs: float) -> str:
     return f"{hours:g}h{text}" if hours else text
 
 
-def _set(message: Any, field: str, value: str | None) -> None:
+def _set(message: Any, field: str, value: str | int | None) -> None:
     if value is not None:
         setattr(message, field, value)

@@ -11,6 +11,7 @@ from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.stats import Stats
+from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 from taskyard_server.snapshots import Snapshot, Snapshots
@@ -20,6 +21,7 @@ from .responses import MAX_PAGE_BYTES, go_duration, timestamp
 
 SNAPSHOTS: Final = 100
 MAX_SNAPSHOTS: Final = 1_000
+MAX_WAITS: Final = 100
 
 
 class StatsService(StatsServiceServicer):
@@ -45,6 +47,8 @@ class StatsService(StatsServiceServicer):
                 total_inflight=stats.inflight,
                 agent_counts={name: agent.queued for name, agent in stats.agents.items() if agent.queued},
                 limited_by=stats.limited_by,
+                total_paused=stats.paused or None,
+                targets=_target_waits(await self._engine.list_targets(namespace, "")),
             ),
             metrics=_metrics(stats),
             config=pb.SchedulerConfig(
@@ -86,6 +90,18 @@ class StatsService(StatsServiceServicer):
         )
 
 
+def _target_waits(targets: list[Target]) -> pb.TargetWaits | None:
+    """The targets that hold tasks back, the longest wait first; None where none does."""
+    waiting = [(target.since or 0.0, target) for target in targets if target.waiting and target.waits_for]
+    if not waiting:
+        return None
+    first = sorted(waiting, key=lambda each: each[0])[:MAX_WAITS]
+    return pb.TargetWaits(
+        waiting=sum(len(target.waiting) for _, target in waiting),
+        waits_for={target.name: target.waits_for or "" for _, target in first},
+    )
+
+
 def _snapshot(snapshot: Snapshot) -> pb.MachineSnapshot:
     machine = Machine.FromString(snapshot.machine)
     return pb.MachineSnapshot(
@@ -106,7 +122,7 @@ def _metrics(stats: Stats) -> pb.SchedulerMetrics:
     return pb.SchedulerMetrics(
         tasks_submitted=counters.submitted,
         tasks_completed=counters.completed,
-        tasks_failed=counters.failed,
+        tasks_failed=counters.failed - counters.reopened,
         tasks_cancelled=counters.cancelled,
         tasks_rejected=counters.rejected,
         tasks_expired=counters.expired,
@@ -114,6 +130,8 @@ def _metrics(stats: Stats) -> pb.SchedulerMetrics:
         avg_dispatch_latency_ms=stats.avg_dispatch_latency_ms,
         tasks_evicted=counters.evicted or None,
         late_reports=counters.late_reports or None,
+        leases_expired=counters.leases_expired or None,
+        tasks_retried=counters.retried or None,
         agents={
             name: pb.AgentMetrics(
                 submitted=agent.submitted,
@@ -121,6 +139,7 @@ def _metrics(stats: Stats) -> pb.SchedulerMetrics:
                 failed=agent.failed,
                 cancelled=agent.cancelled,
                 rejected=agent.rejected,
+                tokens_used=agent.tokens_used or None,
             )
             for name, agent in stats.agents.items()
         },

@@ -94,6 +94,25 @@ class TaskService(TaskServiceServicer):
         task = await self._engine.cancel(current_call().namespace, request.task_id)
         return pb.CancelTaskResponse(status=STATES[task.state], task_id=task.id)
 
+    async def PauseTask(self, request: pb.PauseTaskRequest, context: Context) -> pb.PauseTaskResponse:  # noqa: N802
+        del context
+        task = await self._engine.pause(current_call().namespace, request.task_id)
+        return pb.PauseTaskResponse(status=STATES[task.state], task_id=task.id)
+
+    async def ResumeTask(self, request: pb.ResumeTaskRequest, context: Context) -> pb.ResumeTaskResponse:  # noqa: N802
+        del context
+        task = await self._engine.resume(current_call().namespace, request.task_id)
+        return pb.ResumeTaskResponse(status=STATES[task.state], task_id=task.id)
+
+    async def ResolveTask(  # noqa: N802
+        self, request: pb.ResolveTaskRequest, context: Context
+    ) -> pb.ResolveTaskResponse:
+        del context
+        given = request.HasField("result")
+        result = requests.payload(request.result, "result", self._max_payload_bytes) if given else None
+        task = await self._engine.resolve(current_call().namespace, request.task_id, result)
+        return pb.ResolveTaskResponse(status=STATES[task.state], task_id=task.id)
+
     async def WaitTask(self, request: pb.WaitTaskRequest, context: Context) -> pb.WaitTaskResponse:  # noqa: N802
         del context
         secs = request.timeout_ms / 1000 if request.HasField("timeout_ms") else WAIT_SECS

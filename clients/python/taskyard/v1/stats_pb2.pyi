@@ -343,6 +343,7 @@ class AgentMetrics(_message.Message):
     FAILED_FIELD_NUMBER: _builtins.int
     CANCELLED_FIELD_NUMBER: _builtins.int
     REJECTED_FIELD_NUMBER: _builtins.int
+    TOKENS_USED_FIELD_NUMBER: _builtins.int
     submitted: _builtins.float
     """Tasks accepted."""
     completed: _builtins.float
@@ -353,6 +354,8 @@ class AgentMetrics(_message.Message):
     """Tasks ended by cancel calls."""
     rejected: _builtins.float
     """Tasks refused at admission."""
+    tokens_used: _builtins.float
+    """Tokens that its tasks used, as hosts reported. Absent while 0."""
     def __init__(
         self,
         *,
@@ -361,12 +364,15 @@ class AgentMetrics(_message.Message):
         failed: _builtins.float = ...,
         cancelled: _builtins.float = ...,
         rejected: _builtins.float = ...,
+        tokens_used: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "tokens_used", b"tokens_used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled", b"cancelled", "completed", b"completed", "failed", b"failed", "rejected", b"rejected", "submitted", b"submitted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "cancelled", b"cancelled", "completed", b"completed", "failed", b"failed", "rejected", b"rejected", "submitted", b"submitted", "tokens_used", b"tokens_used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__tokens_used: _TypeAlias = _typing.Literal["tokens_used"]  # noqa: Y015
+    _WhichOneofArgType__tokens_used: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_used) -> _WhichOneofReturnType__tokens_used | None: ...
 
 Global___AgentMetrics: _TypeAlias = AgentMetrics  # noqa: Y015
 

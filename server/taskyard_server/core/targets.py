@@ -1,0 +1,213 @@
+"""Serial queues: the tasks of one target run one at a time, oldest first (queueing-and-execution, Queueing and claim).
+
+Only the head of a free target is in the ready queue; the others are parked here. A target is taken while one of its
+tasks is in flight, and while the host of a stopped one has not yet said that nothing runs any more. It is blocked while
+it has a paused task, or one that failed after it had started. What becomes eligible is told by `offer`, what no longer
+is by `withdraw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final
+
+from .task import TaskState
+
+if TYPE_CHECKING:
+    from .leases import Lease
+    from .task import Task
+
+QUEUED: Final = TaskState.QUEUED
+FEW: Final = 16
+
+
+class TargetStatus(StrEnum):
+    """Why the next task of a target runs or does not."""
+
+    READY = "ready"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    BLOCKED = "blocked"
+    WAITING = "waiting"
+
+
+class Target:
+    """One serial queue.
+
+    `waiting` are its tasks that are queued or wait for their next attempt, `head` is the one of them that may be claimed
+    now, `parked` are those that are held or not yet due, `stopping` are leases that ended while the work may still go
+    on. `standing` tells how it stands and which task that is about, `since` when that came to be so.
+    """
+
+    __slots__ = ("blockers", "head", "heap", "name", "parked", "running", "since", "standing", "stopping", "waiting")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.waiting: dict[Task, None] = {}
+        self.parked: dict[Task, None] = {}
+        self.heap: list[tuple[int, Task]] = []
+        self.head: Task | None = None
+        self.running: Task | None = None
+        self.stopping: dict[Lease, None] = {}
+        self.blockers: dict[Task, None] = {}
+        self.standing: tuple[TargetStatus, Task | None] = (TargetStatus.WAITING, None)
+        self.since: float | None = None
+
+    def oldest(self) -> Task | None:
+        """The waiting task that was submitted first."""
+        heap = self.heap
+        while heap and heap[0][1] not in self.waiting:
+            heappop(heap)
+        return heap[0][1] if heap else None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether its next task may run, as far as the others are concerned."""
+        return self.running is None and not self.stopping and not self.blockers
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left of it."""
+        return self.is_free and not self.waiting and not self.parked
+
+    @property
+    def waits_for(self) -> str | None:
+        """What keeps its tasks waiting, for people; None while its head may be claimed, and where none waits."""
+        status, task = self.standing
+        if task is None or status is TargetStatus.READY:
+            return None
+        return f"{task.id} {WAITS_FOR[status]}"
+
+    def stand(self, now: float) -> None:
+        """Note how it stands now."""
+        standing = self._standing()
+        if standing != self.standing:
+            self.standing = standing
+            self.since = now
+
+    def _standing(self) -> tuple[TargetStatus, Task | None]:
+        if self.running is not None:
+            return TargetStatus.RUNNING, self.running
+        if self.blockers:
+            return TargetStatus.BLOCKED, next(iter(self.blockers))
+        if self.stopping:
+            return TargetStatus.STOPPING, next(iter(self.stopping)).task
+        if self.head is not None:
+            return TargetStatus.READY, self.head
+        return TargetStatus.WAITING, self.oldest() or next(iter(self.parked), None)
+
+
+WAITS_FOR: Final = {
+    TargetStatus.RUNNING: "to end",
+    TargetStatus.STOPPING: "to stop at its host",
+    TargetStatus.BLOCKED: "to be resumed, resolved or cancelled",
+    TargetStatus.WAITING: "to come due or to be released",
+}
+
+
+class Targets:
+    """All targets that have tasks which wait, run or block."""
+
+    def __init__(self, offer: Callable[[float, Task], None], withdraw: Callable[[Task], None]) -> None:
+        self._offer = offer
+        self._withdraw = withdraw
+        self._targets: dict[str, Target] = {}
+
+    def enter(self, now: float, task: Task) -> None:
+        """The task waits for its turn, at the place of its age."""
+        target = self._of(task)
+        target.parked.pop(task, None)
+        target.waiting[task] = None
+        heappush(target.heap, (task.seq, task))
+        if len(target.heap) > 2 * len(target.waiting) + FEW:
+            target.heap = [(other.seq, other) for other in target.waiting]
+            heapify(target.heap)
+        self._elect(now, target)
+
+    def park(self, now: float, task: Task) -> None:
+        """The task is held or not yet due, and has no place among those that wait."""
+        target = self._of(task)
+        target.parked[task] = None
+        self._elect(now, target)
+
+    def leave(self, now: float, task: Task) -> None:
+        """The task waits no longer: it was handed out, or has ended."""
+        target = self._of(task)
+        target.waiting.pop(task, None)
+        target.parked.pop(task, None)
+        if target.head is task:
+            # Who took it out of the ready queue did so already.
+            target.head = None
+        self._elect(now, target)
+
+    def take(self, now: float, task: Task) -> None:
+        """The head was handed out."""
+        target = self._of(task)
+        target.running = task
+        self.leave(now, task)
+
+    def vacate(self, now: float, task: Task) -> None:
+        """The task is no longer in flight."""
+        target = self._of(task)
+        if target.running is task:
+            target.running = None
+        self._elect(now, target)
+
+    def stop(self, lease: Lease) -> None:
+        """The task's lease has ended, but its host may still work on it."""
+        self._of(lease.task).stopping[lease] = None
+
+    def stopped(self, now: float, lease: Lease) -> None:
+        """Nothing runs under that lease any more."""
+        target = self._of(lease.task)
+        target.stopping.pop(lease, None)
+        self._elect(now, target)
+
+    def block(self, now: float, task: Task) -> None:
+        """The task blocks its target until it is resumed, resolved or cancelled."""
+        target = self._of(task)
+        target.blockers[task] = None
+        self._elect(now, target)
+
+    def unblock(self, now: float, task: Task) -> None:
+        """It blocks no longer; a task that never did changes nothing."""
+        target = self._of(task)
+        target.blockers.pop(task, None)
+        self._elect(now, target)
+
+    def blocks(self, task: Task) -> bool:
+        """Whether the task blocks its target."""
+        target = self._targets.get(task.options.target or "")
+        return target is not None and task in target.blockers
+
+    def look_again(self, now: float, task: Task) -> None:
+        """A waiting task has become due."""
+        self._elect(now, self._of(task))
+
+    def after(self, name: str) -> list[Target]:
+        """The targets after this name, in order of their names."""
+        return [self._targets[each] for each in sorted(self._targets) if each > name]
+
+    def _of(self, task: Task) -> Target:
+        name = task.options.target
+        assert name is not None
+        target = self._targets.get(name)
+        if target is None:
+            target = self._targets[name] = Target(name)
+        return target
+
+    def _elect(self, now: float, target: Target) -> None:
+        """Let the right task, or none, be claimable."""
+        oldest = target.oldest() if target.is_free else None
+        elected = oldest if oldest is not None and oldest.state is QUEUED else None
+        if elected is not target.head:
+            if target.head is not None:
+                self._withdraw(target.head)
+            target.head = elected
+            if elected is not None:
+                self._offer(now, elected)
+        target.stand(now)
+        if target.is_over:
+            self._targets.pop(target.name, None)

@@ -1,0 +1,59 @@
+"""TargetService: the serial queues, and what each waits for (queueing-and-execution)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import grpc
+
+from taskyard.v1 import target_pb2 as pb
+from taskyard.v1.target_pb2_grpc import TargetServiceServicer
+from taskyard_server.core.targets import Target, TargetStatus
+from taskyard_server.engine.port import Engine
+from taskyard_server.interceptors.calls import current_call
+
+from . import requests
+from .responses import STATES, timestamp
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+STATUSES: Final = {status: pb.Target.Status.Value(status.value) for status in TargetStatus}
+
+
+class TargetService(TargetServiceServicer):
+    """Serves `taskyard.v1.TargetService`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def ListTargets(self, request: pb.ListTargetsRequest, context: Context) -> pb.ListTargetsResponse:  # noqa: N802
+        del context
+        listing = f"targets\0{request.status}"
+        after = requests.page_start_name(request.page_token, listing)
+        most = requests.page_size(request.page_size)
+        status = request.status if request.HasField("status") else None
+        found = await self._engine.list_targets(current_call().namespace, after)
+        targets = [message for target in found if status in (None, (message := _target(target)).status)]
+        answer = pb.ListTargetsResponse(targets=targets[:most])
+        if len(targets) > most:
+            answer.next_page_token = requests.page_token(targets[most - 1].target, listing)
+        return answer
+
+    async def ResumeTargetTask(  # noqa: N802
+        self, request: pb.ResumeTargetTaskRequest, context: Context
+    ) -> pb.ResumeTargetTaskResponse:
+        del context
+        task = await self._engine.resume(current_call().namespace, request.task_id, request.target)
+        return pb.ResumeTargetTaskResponse(status=STATES[task.state], task_id=task.id)
+
+
+def _target(target: Target) -> pb.Target:
+    status, task = target.standing
+    return pb.Target(
+        target=target.name,
+        status=STATUSES[status],
+        queued=len(target.waiting) + len(target.parked),
+        task_id=None if task is None else task.id,
+        waits_for=target.waits_for,
+        since=None if target.since is None else timestamp(target.since),
+    )
