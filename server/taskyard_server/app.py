@@ -24,6 +24,7 @@ from taskyard.v1 import (
 
 from . import garbage
 from .config import Settings
+from .core.history import RetryPolicy
 from .engine.event_log import EventLogs
 from .engine.memory import MemoryEngine
 from .executors.tab_actions import TabExecutor
@@ -84,6 +85,7 @@ class App:
         self._config = config
         self._settings = settings
         self._engine = MemoryEngine(settings.limits())
+        self._retry_policies = settings.retry_policies()
         self._event_logs = EventLogs(encode_event, self._engine.now)
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
@@ -205,7 +207,12 @@ class App:
             self._engine.reconcile()
 
     def _apply(self, settings: Settings) -> None:
+        self._retry_policies = settings.retry_policies()
         self._engine.reconfigure(settings.limits())
+
+    def _default_retry(self, action: str) -> RetryPolicy | None:
+        """The policy of the settings in force for tasks of this action that name none."""
+        return self._retry_policies.get(action)
 
     def _listen(self) -> None:
         settings = self._settings
@@ -228,8 +235,8 @@ class App:
         names = [*SERVICES, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
         # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
         if scheduler.enabled:
-            tasks = TaskService(engine, scheduler.max_payload_bytes, self._task_watches)
-            batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes)
+            tasks = TaskService(engine, scheduler.max_payload_bytes, self._task_watches, self._default_retry)
+            batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes, self._default_retry)
             stats = StatsService(engine, self._snapshots, scheduler.strategy, scheduler.worker_count)
             task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)

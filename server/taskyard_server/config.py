@@ -26,6 +26,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from .core.history import RetryPolicy
 from .core.limits import MAX_LEASE_SECS, Limits
 
 MAX_PORT: Final = 65_535
@@ -61,6 +62,26 @@ class Section(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
 
+class RetrySettings(Section):
+    """A retry policy, as on a task (DESIGN, Retries). `...Ms` are milliseconds."""
+
+    max_attempts: Count = 1
+    first_delay_ms: Annotated[int, Field(ge=0, lt=2**32)] = 1_000
+    multiplier: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 2.0
+    max_delay_ms: Annotated[int, Field(ge=0, lt=2**32)] = 60_000
+    non_retryable_codes: list[Annotated[str, Field(min_length=1, max_length=1_024)]] = []
+
+    def policy(self) -> RetryPolicy:
+        """The same in the core's terms."""
+        return RetryPolicy(
+            max_attempts=self.max_attempts,
+            first_delay_secs=self.first_delay_ms / 1000,
+            multiplier=self.multiplier,
+            max_delay_secs=self.max_delay_ms / 1000,
+            non_retryable_codes=frozenset(self.non_retryable_codes),
+        )
+
+
 class SchedulerSettings(Section):
     """Limits and times of the scheduler. Counts are tasks, `...Sec` are seconds."""
 
@@ -88,6 +109,8 @@ class SchedulerSettings(Section):
     max_deliveries: PositiveInt = 5
     max_retained_tasks: PositiveInt = 200_000
     max_payload_bytes: PositiveInt = 262_144
+    retry_policies: dict[str, RetrySettings] = {}
+    """By action: how failed attempts are repeated where the task itself does not say."""
 
 
 class DaemonSettings(Section):
@@ -140,6 +163,10 @@ class Settings(BaseModel):
         validation_alias=AliasChoices("shutdownGracePeriodSeconds", "SHUTDOWN_GRACE_PERIOD_SECONDS"),
         serialization_alias="shutdownGracePeriodSeconds",
     )
+
+    def retry_policies(self) -> dict[str, RetryPolicy]:
+        """The default retry policy of each action that has one."""
+        return {action: retry.policy() for action, retry in self.scheduler.retry_policies.items()}
 
     def limits(self) -> Limits:
         """The part that the core works with, all of which can change while it runs."""

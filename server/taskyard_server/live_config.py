@@ -33,6 +33,7 @@ RELOADABLE: Final = frozenset(f"daemon.{to_camel(key)}" for key in DaemonSetting
         "heartbeatTimeoutSecs",
         "reconnectGraceSecs",
         "startTimeoutSecs",
+        "retryPolicies",
         "watcherIntervalSec",
     )
 )

@@ -73,6 +73,24 @@ class Yard:
     def cancel(self, task: Task) -> Task:
         return self.scheduler.cancel(self.now, task.id)
 
+    def pause(self, task: Task) -> Task:
+        return self.scheduler.pause(self.now, task.id)
+
+    def resume(self, task: Task, target: str | None = None) -> Task:
+        return self.scheduler.resume(self.now, task.id, target)
+
+    def resolve(self, task: Task, result: bytes | None = None) -> Task:
+        return self.scheduler.resolve(self.now, task.id, result)
+
+    def stopped(self, lease: Lease) -> None:
+        self.scheduler.stopped(self.now, lease.host.id, lease.task.id, lease.token)
+
+    def run_one(self, host_id: str = "host", lease_secs: float | None = None) -> Lease:
+        """Claim the one task that is known to be there, and start it."""
+        lease = self.claim_one(host_id, lease_secs)
+        self.start(lease)
+        return lease
+
     def deregister(self, host_id: str = "host") -> None:
         self.scheduler.deregister(self.now, host_id)
 

@@ -101,17 +101,20 @@ def test_an_agents_figures_are_its_own(make_yard):
         yard.submit("ann")
     refuse(yard, "ann")
     yard.submit("bob")
-    yard.complete(yard.claim_one())
+    lease = yard.claim_one()
+    yard.scheduler.complete(yard.now, "host", lease.task.id, lease.token, None, 7)
     yard.fail(yard.claim_one())
     yard.cancel(yard.submit("cy"))
     agents = yard.scheduler.stats().agents
     assert agents["ann"] == AgentStats(
-        queued=2, inflight=0, submitted=3, completed=1, failed=0, cancelled=0, rejected=1
+        queued=2, inflight=0, submitted=3, completed=1, failed=0, cancelled=0, rejected=1, tokens_used=7
     )
     assert agents["bob"] == AgentStats(
-        queued=0, inflight=0, submitted=1, completed=0, failed=1, cancelled=0, rejected=0
+        queued=0, inflight=0, submitted=1, completed=0, failed=1, cancelled=0, rejected=0, tokens_used=0
     )
-    assert agents["cy"] == AgentStats(queued=0, inflight=0, submitted=1, completed=0, failed=0, cancelled=1, rejected=0)
+    assert agents["cy"] == AgentStats(
+        queued=0, inflight=0, submitted=1, completed=0, failed=0, cancelled=1, rejected=0, tokens_used=0
+    )
 
 
 def test_the_dispatch_latency_is_from_queue_entry_to_hand_out_averaged_over_all_hand_outs(yard):

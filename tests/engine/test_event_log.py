@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from taskyard_server.core.errors import BadRequest, CursorExpired, Unavailable
 from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.history import NO_HISTORY
 from taskyard_server.core.task import TaskOptions, TaskState
 from taskyard_server.engine import watchers
 from taskyard_server.engine.event_log import Bounds, EventLogs
@@ -25,7 +26,8 @@ NEAR = {"MOST_EVENTS": 3, "SCAN": 5, "KNOWN_MATCHES": 2, "KNOWN_SLICES": 2}
 def task(task_id, agent="ann", batch=None, target=None, **attributes):
     """What an event log reads of a task."""
     options = TaskOptions(batch_id=batch, target=target)
-    standing = {"host_id": None, "started_at": None, "error": None, "progress": None, "params": None, "result": None}
+    nothing_yet = ("host_id", "started_at", "lease", "deadline", "error", "progress", "params", "result")
+    standing = {**dict.fromkeys(nothing_yet), "history": NO_HISTORY}
     return SimpleNamespace(id=task_id, agent_id=agent, options=options, **standing | attributes)
 
 

@@ -255,3 +255,35 @@ async def test_leases_are_renewed_while_their_requests_run(start_yard, instance,
     instance.let_go()
     await yard.ended(task)
     assert task.deliveries == 1
+
+
+# Targets
+
+
+@pytest.mark.parametrize("interrupt", ["cancel", "pause"])
+async def test_a_task_that_was_stopped_frees_its_target_once_nothing_runs(yard, instance, soon, interrupt):
+    instance.hold()
+    first, second = [await yard.submit(target="t") for _ in range(2)]
+    request = await soon(instance.arrived.get())
+    await getattr(yard.engine, interrupt)("default", first.id)
+    if interrupt == "pause":
+        await yard.engine.resolve("default", first.id, None)
+    await soon(request.gone.wait())
+    instance.let_go()
+    assert (await yard.ended(second)).state == "done"
+    assert instance.most_at_once == 1
+
+
+async def test_a_task_that_is_stopped_before_it_began_frees_its_target_too(yard, instance):
+    def cancel_what_is_handed_out(_, happened):
+        for event in happened:
+            if event.task is first and event.state == "assigned":
+                # Commands of this engine do their work at once.
+                with pytest.raises(StopIteration):
+                    yard.engine.cancel("default", first.id).send(None)
+
+    stop = yard.engine.subscribe(cancel_what_is_handed_out)
+    first, second = [await yard.submit(target="t") for _ in range(2)]
+    assert (await yard.ended(second)).state == "done"
+    stop()
+    assert (first.state, len(instance.requests)) == ("cancelled", 1)

@@ -2,8 +2,17 @@
 
 import pytest
 
-from taskyard_server.config import by_key
+from taskyard_server.config import ConfigError, by_key
+from taskyard_server.core.history import RetryPolicy
 from taskyard_server.live_config import RELOADABLE, LiveConfig
+
+RETRY = {
+    "maxAttempts": 3,
+    "firstDelayMs": 100,
+    "multiplier": 1.5,
+    "maxDelayMs": 5_000,
+    "nonRetryableCodes": ["auth"],
+}
 
 # Every key that can change while the server runs, with its default and another value.
 KEYS = {
@@ -20,6 +29,7 @@ KEYS = {
     "scheduler.watcherIntervalSec": (30, 16.5),
     "scheduler.reconnectGraceSecs": (5, 17.5),
     "scheduler.startTimeoutSecs": (10, 18.5),
+    "scheduler.retryPolicies": ({}, {"click": RETRY}),
     "daemon.heartbeatIntervalMs": (60_000, 19_000),
     "daemon.orphanCheckIntervalMs": (300_000, 20_000),
     "daemon.deadHeartbeatThreshold": (2, 21),
@@ -242,3 +252,41 @@ def test_a_toml_file_is_reloaded_too(tmp_path):
     reload = live.reload()
     assert (reload.changed, reload.needs_restart) == (["scheduler.maxInflight"], ["grpc"])
     assert live.settings.scheduler.max_queue_size == 1000
+
+
+# Retry policies by action
+
+
+def test_a_retry_policy_takes_its_defaults_for_what_it_leaves_out(bench):
+    live = bench.start({"scheduler": {"retryPolicies": {"click": {"maxAttempts": 3}, "type": RETRY}}})
+    assert live.settings.retry_policies() == {
+        "click": RetryPolicy(max_attempts=3),
+        "type": RetryPolicy(3, 0.1, 1.5, 5.0, frozenset({"auth"})),
+    }
+
+
+def test_a_reload_replaces_all_retry_policies(bench):
+    live = bench.start({"scheduler": {"retryPolicies": {"click": RETRY}}})
+    bench.write({"scheduler": {"retryPolicies": {"type": {}}}})
+    live.reload()
+    assert live.settings.retry_policies() == {"type": RetryPolicy()}
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        ({"attempts": 3}, "scheduler.retryPolicies.click.attempts: unknown key"),
+        ({"maxAttempts": 0}, "scheduler.retryPolicies.click.maxAttempts: "),
+        ({"multiplier": 0.5}, "scheduler.retryPolicies.click.multiplier: "),
+        ({"firstDelayMs": -1}, "scheduler.retryPolicies.click.firstDelayMs: "),
+        ({"maxDelayMs": 2**32}, "scheduler.retryPolicies.click.maxDelayMs: "),
+        ({"nonRetryableCodes": [""]}, "scheduler.retryPolicies.click.nonRetryableCodes.0: "),
+    ],
+)
+def test_a_wrong_retry_policy_is_refused_by_its_key(bench, policy, problem):
+    live = bench.start()
+    bench.write({"scheduler": {"retryPolicies": {"click": policy}}})
+    with pytest.raises(ConfigError) as refused:
+        live.reload()
+    assert str(refused.value).startswith(problem)
+    assert live.settings.retry_policies() == {}

@@ -14,7 +14,17 @@ import structlog
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
-from taskyard.v1 import batch_pb2, batch_pb2_grpc, stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
+from taskyard.v1 import (
+    batch_pb2,
+    batch_pb2_grpc,
+    stats_pb2,
+    stats_pb2_grpc,
+    target_pb2,
+    target_pb2_grpc,
+    task_pb2,
+    task_pb2_grpc,
+)
+from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
@@ -22,7 +32,9 @@ from taskyard_server.engine.event_log import Bounds, EventLogs
 from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.requests import no_default_retry
 from taskyard_server.services.stats import StatsService
+from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.watch import TaskWatches, encode_event
 from taskyard_server.snapshots import Snapshots
@@ -86,6 +98,7 @@ class Door:
         self.tasks = task_pb2_grpc.TaskServiceStub(channel)
         self.batches = batch_pb2_grpc.BatchServiceStub(channel)
         self.figures = stats_pb2_grpc.StatsServiceStub(channel)
+        self.target_calls = target_pb2_grpc.TargetServiceStub(channel)
 
     # As a caller
 
@@ -102,6 +115,23 @@ class Door:
 
     def cancel(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.CancelTask(task_pb2.CancelTaskRequest(task_id=task_id), metadata=metadata)
+
+    def pause(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.PauseTask(task_pb2.PauseTaskRequest(task_id=task_id), metadata=metadata)
+
+    def resume(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.ResumeTask(task_pb2.ResumeTaskRequest(task_id=task_id), metadata=metadata)
+
+    def resolve(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.ResolveTask(task_pb2.ResolveTaskRequest(task_id=task_id, **fields), metadata=metadata)
+
+    def list_targets(self, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.target_calls.ListTargets(target_pb2.ListTargetsRequest(**fields), metadata=metadata)
+
+    def resume_of(self, target: str, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
+        """ResumeTargetTask."""
+        request = target_pb2.ResumeTargetTaskRequest(target=target, task_id=task_id)
+        return self.target_calls.ResumeTargetTask(request, metadata=metadata)
 
     def wait(self, task_id: str, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.WaitTask(task_pb2.WaitTaskRequest(task_id=task_id, **fields))
@@ -123,6 +153,16 @@ class Door:
         """Hand out up to so many tasks to a host that runs everything."""
         await self.engine.register("default", "host", None, HostProfile())
         return await self.engine.claim("default", "host", count)
+
+    async def run_one(self) -> Lease:
+        """Hand out the one task that is known to be there, and start it."""
+        (lease,) = await self.claim()
+        await self.start(lease)
+        return lease
+
+    async def use(self, lease: Lease, tokens: int) -> None:
+        """Report tokens."""
+        await self.engine.progress("default", "host", lease.task.id, lease.token, None, tokens)
 
     async def start(self, lease: Lease) -> None:
         await self.engine.start("default", "host", lease.task.id, lease.token)
@@ -161,6 +201,7 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
             max_payload_bytes: int = 262_144,
             quiet_secs: float = 15,
             bounds: Bounds | None = None,
+            default_retry: Callable[[str], RetryPolicy | None] = no_default_retry,
             **limits: Any,
         ) -> Door:
             logs = EventLogs(encode_event, clock or time.time, bounds)
@@ -170,8 +211,12 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
                 ends.push_async_callback(engine.close)
             watches = TaskWatches(engine, logs, quiet_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
-            task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, max_payload_bytes, watches), server)
-            batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchService(engine, 50, max_payload_bytes), server)
+            task_pb2_grpc.add_TaskServiceServicer_to_server(
+                TaskService(engine, max_payload_bytes, watches, default_retry), server
+            )
+            batches = BatchService(engine, 50, max_payload_bytes, default_retry)
+            batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
+            target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(engine), server)
             snapshots = Snapshots(engine, lambda: 60.0)
             stats = StatsService(engine, snapshots, "fair-fifo", 4)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)

@@ -192,43 +192,46 @@ async def test_a_callback_must_not_be_longer_than_a_name(door, refused):
     assert refusal.message == "callbackUrl: must be at most 1024 characters"
 
 
-# Fields whose behaviour comes later
+# Times, retry policies
 
-NOT_YET = {
-    "target": "crawl",
-    "hold": True,
-    "not_before": Timestamp(seconds=4_000_000_000),
-    "token_limit": 1,
-    "retry_policy": {"max_attempts": 2},
+MALFORMED_OPTIONS = {
+    "target": ({"target": TOO_LONG}, "target: must be at most 1024 characters"),
+    "a target with a line end": ({"target": "a\nb"}, "target: must not hold control characters"),
+    "not_before": (
+        {"not_before": Timestamp(seconds=253_402_300_800)},
+        "notBefore: must be a time before the year 10000",
+    ),
+    "no attempt": ({"retry_policy": {"max_attempts": 0}}, "retryPolicy.maxAttempts: must be at least 1"),
+    "a shrinking delay": ({"retry_policy": {"multiplier": 0.99}}, "retryPolicy.multiplier: must be at least 1"),
+    "no number": ({"retry_policy": {"multiplier": float("nan")}}, "retryPolicy.multiplier: must be at least 1"),
+    "endless": ({"retry_policy": {"multiplier": float("inf")}}, "retryPolicy.multiplier: must be at least 1"),
+    "an empty code": ({"retry_policy": {"non_retryable_codes": [""]}}, "retryPolicy.nonRetryableCodes: is required"),
+    "many codes": (
+        {"retry_policy": {"non_retryable_codes": [str(n) for n in range(65)]}},
+        "retryPolicy.nonRetryableCodes: must have at most 64 entries",
+    ),
 }
-JSON_NAMES = {
-    "target": "target",
-    "hold": "hold",
-    "not_before": "notBefore",
-    "token_limit": "tokenLimit",
-    "retry_policy": "retryPolicy",
-}
 
 
-@pytest.mark.parametrize("field", NOT_YET)
-async def test_a_field_that_is_not_yet_supported_is_refused_by_name(door, refused, field):
-    refusal = await refused(door.submit(**{field: NOT_YET[field]}))
-    assert refusal.status is grpc.StatusCode.UNIMPLEMENTED
-    assert refusal.message == f"{JSON_NAMES[field]}: is not supported yet"
+@pytest.mark.parametrize("what", MALFORMED_OPTIONS)
+async def test_a_malformed_option_is_refused_by_name(door, refused, what):
+    fields, message = MALFORMED_OPTIONS[what]
+    refusal = await refused(door.submit(**fields))
+    assert (refusal.code, refusal.message) == ("bad_request", message)
 
 
-@pytest.mark.parametrize("field", NOT_YET)
-async def test_in_a_batch_the_refusal_also_says_in_which_task(door, refused, field):
-    refusal = await refused(door.submit_batch(BatchTask(action="a"), BatchTask(action="b", **{field: NOT_YET[field]})))
-    assert refusal.status is grpc.StatusCode.UNIMPLEMENTED
-    assert refusal.message == f"tasks[1].{JSON_NAMES[field]}: is not supported yet"
+@pytest.mark.parametrize("what", MALFORMED_OPTIONS)
+async def test_in_a_batch_the_refusal_also_says_in_which_task(door, refused, what):
+    fields, message = MALFORMED_OPTIONS[what]
+    refusal = await refused(door.submit_batch(BatchTask(action="a"), BatchTask(action="b", **fields)))
+    assert (refusal.code, refusal.message) == ("bad_request", f"tasks[1].{message}")
 
 
 # Tasks and lists
 
 
 @pytest.mark.parametrize("task_id", ["", "tsk_a1b2c3d4", "tsk_" + "f" * 32, "nonsense", "../..", "x" * 100_000, "a\0b"])
-@pytest.mark.parametrize("method", ["get", "cancel", "wait"])
+@pytest.mark.parametrize("method", ["get", "cancel", "wait", "pause", "resume", "resolve"])
 async def test_an_unknown_task_is_not_found(door, refused, method, task_id):
     refusal = await refused(getattr(door, method)(task_id))
     assert refusal.status is grpc.StatusCode.NOT_FOUND

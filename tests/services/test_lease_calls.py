@@ -554,13 +554,23 @@ async def test_a_release_is_no_delivery_and_an_expiry_is_one(open_leases, still)
 
 @pytest.mark.parametrize("call", ["ReportProgress", "CompleteTask", "FailTask"])
 @pytest.mark.parametrize("tokens", [0, 5])
-async def test_tokens_are_refused_as_not_yet_supported(yard, refused, call, tokens):
+async def test_every_report_may_carry_the_tokens_of_the_attempt(yard, call, tokens):
     task_id = await yard.submit()
+    assert not (await yard.get(task_id)).HasField("tokens_used")
+    await yard.report(call, await yard.claim(), tokens_used=tokens, **needed(call))
+    task = await yard.get(task_id)
+    assert task.HasField("tokens_used")
+    assert task.tokens_used == tokens
+
+
+@pytest.mark.parametrize("call", ["ReportProgress", "CompleteTask", "FailTask"])
+async def test_a_stale_report_counts_no_tokens(yard, refused, call):
+    task_id = await yard.submit(token_limit=1)
     lease = await yard.claim()
-    refusal = await refused(yard.report(call, lease, tokens_used=tokens, **needed(call)))
-    assert refusal.status is grpc.StatusCode.UNIMPLEMENTED
-    assert "tokens_used" in refusal.message
-    assert await yard.state(task_id) == "assigned"
+    await yard.report("ReleaseTask", lease)
+    assert (await refused(yard.report(call, lease, tokens_used=5, **needed(call)))).code == "lease_lost"
+    task = await yard.get(task_id)
+    assert (task.state, task.HasField("tokens_used")) == (Task.queued, False)
 
 
 # List leases

@@ -518,11 +518,16 @@ async def test_the_drain_of_one_host_leaves_the_others_working(yard):
     assert (await yard.claim("other")).task_id == task_id
 
 
-async def test_a_drain_with_a_grace_period_is_refused_as_not_yet_supported(yard, refused):
+@pytest.mark.parametrize("grace_period_secs", [0, 5])
+async def test_what_still_runs_after_the_grace_period_of_a_drain_is_paused(yard, grace_period_secs):
     await yard.register()
-    refusal = await refused(yard.drain(grace_period_secs=5))
-    assert refusal.status is grpc.StatusCode.UNIMPLEMENTED
-    assert not (await yard.look()).HasField("draining")
+    task_id = await yard.submit()
+    await yard.claim()
+    await yard.drain(grace_period_secs=grace_period_secs)
+    assert await yard.state(task_id) == "assigned"
+    await yard.pass_time(grace_period_secs + 0.2)
+    assert await yard.state(task_id) == "paused"
+    assert (await yard.look()).leases == 0
 
 
 # List

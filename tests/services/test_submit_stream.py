@@ -137,10 +137,13 @@ async def test_a_refusal_touches_neither_its_neighbours_nor_the_stream(door, wha
     assert len(await ids(door)) == 3
 
 
-async def test_a_field_that_is_not_yet_supported_is_an_outcome_too(door):
-    answer = await outcomes(door, ask(target="t"), ask(hold=True), ask())
-    assert [each.HasField("error") for each in answer] == [True, True, False]
-    assert "target" in answer[0].error.error
+async def test_a_malformed_option_is_an_outcome_too(door):
+    answer = await outcomes(door, ask(target="a\nb"), ask(retry_policy={"max_attempts": 0}), ask(target="t"))
+    assert [each.error.error for each in answer] == [
+        "target: must not hold control characters",
+        "retryPolicy.maxAttempts: must be at least 1",
+        "",
+    ]
 
 
 async def test_a_refused_task_is_told_as_submit_task_tells_it(door, refused, by_rest):

@@ -11,7 +11,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import typer
 
-from . import tasks, up
+from . import interruptions, targets, tasks, up
 from .failure import Failure
 
 app = typer.Typer(
@@ -26,6 +26,10 @@ app.command()(tasks.submit)
 app.command()(tasks.get)
 app.command("list")(tasks.list_tasks)
 app.command()(tasks.cancel)
+app.command()(interruptions.pause)
+app.command()(interruptions.resume)
+app.command()(interruptions.resolve)
+app.command()(targets.targets)
 app.command()(tasks.stats)
 
 

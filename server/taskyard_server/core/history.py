@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 MOST_ATTEMPTS_KEPT: Final = 100
+MOST_ERROR_CHARS: Final = 1_000
+"""Of the error of each attempt, so that a task with many of them still fits a message. Its own error is whole."""
 
 
 class RetryPolicy(NamedTuple):
@@ -18,8 +20,10 @@ class RetryPolicy(NamedTuple):
 
     def delay_secs(self, failed: int, chance: float) -> float:
         """How long to wait after so many failed attempts; `chance`, 0 to 1, spreads the upper half of it."""
-        # The exponent is bounded, as is the delay.
-        delay = min(self.first_delay_secs * self.multiplier ** min(failed - 1, 1_000), self.max_delay_secs)
+        try:
+            delay = min(self.first_delay_secs * self.multiplier ** (failed - 1), self.max_delay_secs)
+        except OverflowError:
+            delay = self.max_delay_secs if self.first_delay_secs else 0.0
         return delay * (0.5 + 0.5 * chance)
 
 
@@ -34,37 +38,35 @@ class Attempt(NamedTuple):
     code: str | None
 
 
-class History:
-    """The course of one task. `attempts` are those of the current run that are over, the newest hundred of them.
+class History(NamedTuple):
+    """The course of one task. Never changed but replaced, so that events keep what was true at their time.
 
-    `failed` counts the attempts of the run that its retry policy counts. `tokens_used` is over all attempts, of which
-    `tokens_before` were used by earlier ones. `not_before` is when a pending task is due.
+    `attempts` are those of the current run that are over, the newest hundred of them; `last_number` counts them all,
+    `failed` those that the retry policy counts. `tokens_used` is over all attempts, of which `tokens_before` were used
+    by earlier ones. `not_before` is when a pending task is due.
     """
 
-    __slots__ = ("attempts", "failed", "held", "last_number", "not_before", "run", "tokens_before", "tokens_used")
+    run: int = 1
+    attempts: tuple[Attempt, ...] = ()
+    last_number: int = 0
+    failed: int = 0
+    held: bool = False
+    not_before: float | None = None
+    tokens_before: int = 0
+    tokens_used: int | None = None
 
-    def __init__(self) -> None:
-        self.run = 1
-        self.attempts: list[Attempt] = []
-        self.last_number = 0
-        self.failed = 0
-        self.held = False
-        self.not_before: float | None = None
-        self.tokens_before = 0
-        self.tokens_used: int | None = None
-
-    def note(
+    def with_attempt(
         self, host_id: str | None, started_at: float | None, ended_at: float, error: str | None, code: str | None
-    ) -> None:
+    ) -> History:
         """An attempt is over."""
-        self.last_number += 1
-        self.attempts.append(Attempt(self.last_number, host_id, started_at, ended_at, error, code))
-        del self.attempts[:-MOST_ATTEMPTS_KEPT]
-        self.tokens_before = self.tokens_used or 0
+        number = self.last_number + 1
+        text = None if error is None else error[:MOST_ERROR_CHARS]
+        attempts = (*self.attempts, Attempt(number, host_id, started_at, ended_at, text, code))
+        return self._replace(attempts=attempts[-MOST_ATTEMPTS_KEPT:], last_number=number)
 
-    def begin_run(self) -> None:
+    def of_next_run(self) -> History:
         """The task was resumed."""
-        self.run += 1
-        self.attempts = []
-        self.last_number = self.failed = 0
-        self.not_before = None
+        return self._replace(run=self.run + 1, attempts=(), last_number=0, failed=0)
+
+
+NO_HISTORY: Final = History()

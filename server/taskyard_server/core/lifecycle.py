@@ -10,38 +10,37 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
+from .agenda import Agenda
 from .agents import Agent
+from .archive import Archive
 from .batches import Batches
 from .errors import Conflict, QueueFull
 from .events import Event, EventKind
-from .history import History
+from .history import NO_HISTORY
 from .hosts import Host
 from .leases import Lease, Stop, StopReason
 from .limits import Limits
+from .liveness import Liveness
 from .offers import Offer, Offers
 from .ready_queue import ReadyQueue
-from .retention import Retention
 from .stats import Counters
-from .task import IN_FLIGHT, LEGAL, Submission, Task, TaskState
+from .stopping import Stopping
 from .targets import Targets
+from .task import IN_FLIGHT, LEGAL, Submission, Task, TaskState
 from .task_table import TaskTable
-from .timers import TICKS_PER_SECOND, Timers
 
 PENDING, QUEUED, PAUSED = TaskState.PENDING, TaskState.QUEUED, TaskState.PAUSED
 ASSIGNED, RUNNING = TaskState.ASSIGNED, TaskState.RUNNING
 WAITING: Final = frozenset({PENDING, QUEUED})
 DONE, FAILED, REJECTED = TaskState.DONE, TaskState.FAILED, TaskState.REJECTED
-SUBMITTED, CHANGED, PROGRESSED, EVICTED = (
-    EventKind.SUBMITTED,
-    EventKind.CHANGED,
-    EventKind.PROGRESSED,
-    EventKind.EVICTED,
-)
+SUBMITTED, CHANGED, PROGRESSED = EventKind.SUBMITTED, EventKind.CHANGED, EventKind.PROGRESSED
 
 LEASE_ENDED = StopReason.LEASE_ENDED
 
-MOST_AT_ONCE: Final = 1000
 INTERRUPTED: Final = "Job was interrupted by user"
+OVER_BUDGET: Final = "token limit exceeded"
+NOT_STARTED: Final = "not started by its host"
+DEREGISTERED: Final = "the host was deregistered"
 
 
 class Lifecycle:
@@ -58,27 +57,27 @@ class Lifecycle:
         self.keys: dict[tuple[str, str], Task] = {}
         self.ready = ReadyQueue()
         self.offers = Offers(self.ready)
-        self.targets = Targets(self._make_ready, self.ready.remove)
+        self.targets = Targets(self._make_ready, self._withdraw)
         self._entropy = entropy
         self.queued = 0
         self.inflight = 0
-        self.deadlines: Timers[Task] = Timers()
-        self.lease_ends: Timers[Lease] = Timers()
-        self.silences: Timers[Host] = Timers()
-        self.dues: Timers[Task] = Timers()
-        self.stop_ends: Timers[Lease] = Timers()
-        self.drains: Timers[Host] = Timers()
-        self.stopping: dict[tuple[str, int], Lease] = {}
         self.paused = 0
-        self.ended = Retention()
-        self.rejected = Retention()
+        self.agenda = Agenda()
+        # In this order where several come due together: a deadline before a lease that ends with it.
+        self.deadlines = self.agenda.timers(self.expire)
+        self.lease_ends = self.agenda.timers(self._outlive)
+        self.liveness = Liveness(self)
+        self.dues = self.agenda.timers(self.come_due)
+        self.stopping = Stopping(self.agenda.timers(self.has_stopped))
+        self.archive = Archive(self)
 
     # Into the yard
 
     def accept(self, now: float, agent: Agent, asked: Submission) -> Task:
         """A new task, queued, or pending where it is held or not yet due."""
         options = asked.options
-        waits = options.hold or (options.not_before is not None and options.not_before > now)
+        not_before = options.not_before if options.not_before is not None and options.not_before > now else None
+        waits = options.hold or not_before is not None
         task = self._new(now, agent, asked, PENDING if waits else QUEUED)
         if options.key is not None:
             self.keys[agent.id, options.key.key] = task
@@ -88,16 +87,15 @@ class Lifecycle:
         self.counters.submitted += 1
         self._count_in(task)
         task.position = self.queued
-        if waits:
-            history = self.history_of(task)
-            history.held, history.not_before = options.hold, options.not_before
-            if options.not_before is not None and not options.hold:
-                self.dues.add(options.not_before, task)
+        if not waits:
+            self._place(now, task)
+        else:
+            task.history = task.history._replace(held=options.hold, not_before=not_before)
+            if not_before is not None and not options.hold:
+                self.dues.add(not_before, task)
             if options.target is not None:
                 self.targets.park(now, task)
         self.events.append(Event(now, task, SUBMITTED, None))
-        if not waits:
-            self._place(now, task)
         return task
 
     def reject(self, now: float, agent: Agent, asked: Submission) -> QueueFull:
@@ -108,10 +106,9 @@ class Lifecycle:
         task.completed_at = now
         task.error = f"rejected: {which} queue full"
         self.events.append(Event(now, task, SUBMITTED, None))
-        self.rejected.add(task)
+        self.archive.keep_rejected(now, task)
         agent.rejected += 1
         self.counters.rejected += 1
-        self._evict_beyond(now, self.rejected, limits.max_queue_size)
         details: dict[str, str | float] = {
             "agentId": agent.id,
             "queued": self.queued,
@@ -130,6 +127,8 @@ class Lifecycle:
         task.deliveries += 1
         task.token += 1
         task.host_id = None if host.built_in else host.id
+        if task.history is not NO_HISTORY:
+            task.history = task.history._replace(tokens_before=task.history.tokens_used or 0)
         self._move(now, task, ASSIGNED, None)
         if task.options.target is not None:
             self.targets.take(now, task)
@@ -144,17 +143,18 @@ class Lifecycle:
         task.lease = host.leases[task.id] = lease
         self.lease_ends.add(lease.due, lease)
         if host.silence_at is None:
-            self.listen_for(host)
+            self.liveness.listen_for(host)
         return lease
 
     def begin(self, now: float, task: Task) -> None:
         """The host executes it; the first execution counts as the start."""
+        before = self._turn(task, RUNNING, None)
         if task.started_at is None:
             task.started_at = now
-        self._move(now, task, RUNNING, None)
         lease = task.lease
         assert lease is not None
         lease.started_at = now
+        self._tell(now, task, before)
         if lease.stream is not None:
             lease.start_by = inf
             self.retime(lease)
@@ -179,114 +179,93 @@ class Lifecycle:
         task.deliveries -= 1
         self._requeue(now, task, None, None)
 
-    def requeue(self, now: float, task: Task, why: str | None = None) -> None:
-        """Back to its old place in the queue, without a lease; until the next claim the task shows why."""
-        self._requeue(now, task, why, LEASE_ENDED)
+    def take_back(self, now: float, task: Task) -> None:
+        """Its host was deregistered: back to its old place in the queue."""
+        if task.state is RUNNING:
+            self._note_attempt(now, task, DEREGISTERED, None)
+        self._requeue(now, task, None, LEASE_ENDED)
 
     def lose(self, now: float, lease: Lease, why: str) -> None:
         """Its host is lost: another may try, up to `max_deliveries` (DESIGN, Leases).
 
-        What was handed out over a stream and never started does not count as a delivery. A task with a target fails
-        instead, unless its retry policy has attempts left (queueing-and-execution, Stale worker protection).
+        What was handed out over a stream and never started does not count as a delivery. A retry policy alone decides
+        where there is one. A task with a target fails otherwise (queueing-and-execution, Stale worker protection).
         """
         task = lease.task
         if lease.stream is not None and task.state is ASSIGNED:
             task.deliveries -= 1
-            self.requeue(now, task, "not started by its host")
+            self._requeue(now, task, NOT_STARTED, LEASE_ENDED)
             return
         self.counters.leases_expired += 1
-        if self._may_retry(now, task, None):
-            self._retry(now, task, why, None, LEASE_ENDED)
-        elif task.options.target is None and task.deliveries < self.limits.max_deliveries:
+        options = task.options
+        if options.retry is not None:
+            self._retry_or_fail(now, task, why, True, None, LEASE_ENDED)
+        elif options.target is None and task.deliveries < self.limits.max_deliveries:
             self._note_attempt(now, task, why, None)
-            self.requeue(now, task, why)
+            self._requeue(now, task, why, LEASE_ENDED)
         else:
             self.finish(now, task, FAILED, None, why, LEASE_ENDED)
 
     def fail(self, now: float, task: Task, error: str, retryable: bool, code: str | None) -> None:
         """Its host says that it failed; another attempt follows if the retry policy has one (DESIGN, Retries)."""
-        if retryable and self._may_retry(now, task, code):
-            self._retry(now, task, error, code, None)
-        else:
-            self.finish(now, task, FAILED, None, error, code=code)
+        self._retry_or_fail(now, task, error, retryable, code, None)
 
     def use_tokens(self, task: Task, used: int) -> bool:
         """Its host says how many tokens this attempt used so far; whether that is over the task's budget."""
-        history = self.history_of(task)
+        history = task.history
         before = history.tokens_used or 0
-        history.tokens_used = history.tokens_before + used
-        task.agent.tokens_used += history.tokens_used - before
+        total = max(before, history.tokens_before + used)
+        task.history = history._replace(tokens_used=total)
+        task.agent.tokens_used += total - before
+        return self.is_over_budget(task)
+
+    def is_over_budget(self, task: Task) -> bool:
+        """Whether a task has used more tokens than it may (DESIGN, Budgets)."""
         limit = task.options.token_limit
-        return limit is not None and history.tokens_used > limit
-
-    def orphan(self, now: float, host: Host) -> None:
-        """The host is dead: all that it holds is lost (scheduler-daemon, Orphan Reconciliation)."""
-        missed = self.limits.dead_heartbeat_threshold
-        for lease in list(host.leases.values()):
-            self.lose(now, lease, f"lease expired: runtime host {host.id} missed {missed} heartbeats")
-
-    def listen_for(self, host: Host) -> None:
-        """Look at a host that holds leases again when it would be dead; one look per silence, not one per call."""
-        self.forget_host(host)
-        if host.leases and not host.built_in:
-            limits = self.limits
-            host.silence_at = host.last_heartbeat_at + limits.heartbeat_timeout_secs * limits.dead_heartbeat_threshold
-            self.silences.add(host.silence_at, host)
-
-    def forget_host(self, host: Host) -> None:
-        """Look at it no more."""
-        if host.silence_at is not None:
-            self.silences.remove(host.silence_at, host)
-            host.silence_at = None
-
-    def set_drain(self, host: Host, until: float | None) -> None:
-        """What the host still runs at `until` is paused; None is never."""
-        if host.drain_until is not None:
-            self.drains.remove(host.drain_until, host)
-        host.drain_until = until
-        if until is not None:
-            self.drains.add(until, host)
-
-    def is_dead(self, now: float, host: Host) -> bool:
-        """Whether so many heartbeats of a host were missed that what it holds is lost."""
-        return host.is_dead(now, self.limits.heartbeat_timeout_secs, self.limits.dead_heartbeat_threshold)
+        return limit is not None and (task.history.tokens_used or 0) > limit
 
     def has_stopped(self, now: float, lease: Lease) -> None:
-        """Nothing runs any more under a lease that ended while its host worked."""
-        if self.stopping.pop((lease.task.id, lease.token), None) is not None:
-            self.stop_ends.remove(lease.expires_at, lease)
-            self.targets.stopped(now, lease)
+        """Nothing runs any more under a lease that ended while its host may have worked."""
+        self.stopping.remove(lease)
+        self.targets.stopped(now, lease)
 
     def pause(self, now: float, task: Task, why: StopReason = StopReason.PAUSED) -> None:
-        """Interrupted so that it can be resumed (queueing-and-execution, Cancellation semantics)."""
+        """Interrupted so that it can be resumed, or failed if it is over its budget.
+
+        See queueing-and-execution, Cancellation semantics.
+        """
+        if self.is_over_budget(task):
+            self.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
+            return
+        before = self._turn(task, PAUSED, INTERRUPTED)
         self._note_attempt(now, task, INTERRUPTED, None)
-        self._move(now, task, PAUSED, INTERRUPTED)
+        self._forget_deadline(task)
+        task.deadline = None
         self.paused += 1
+        self._tell(now, task, before)
         if task.options.target is not None:
             self.targets.block(now, task)
         self._end_lease(now, task, why, INTERRUPTED)
-        self._forget_deadline(task)
 
     def resume(self, now: float, task: Task) -> None:
         """A paused or failed task is queued again: another run, at its old place, with a fresh deadline."""
-        before = task.state
-        self.history_of(task).begin_run()
+        before = self._turn(task, QUEUED, None)
+        self._leave_the_end(task, before)
+        task.history = task.history.of_next_run()
         task.deliveries = 0
         task.progress = task.completed_at = task.result = None
-        self._leave_the_end(now, task, before)
         task.deadline = None if task.deadline_secs is None else now + task.deadline_secs
         if task.deadline is not None:
             self.deadlines.add(task.deadline, task)
-        self._move(now, task, QUEUED, None)
         self._count_in(task)
         self._place(now, task)
         if task.options.target is not None:
             self.targets.unblock(now, task)
+        self._tell(now, task, before)
 
     def let_go(self, now: float, task: Task) -> None:
         """A held task is held no longer."""
-        history = self.history_of(task)
-        history.held = False
+        history = task.history = task.history._replace(held=False)
         if history.not_before is not None and history.not_before > now:
             self.dues.add(history.not_before, task)
         else:
@@ -294,9 +273,10 @@ class Lifecycle:
 
     def come_due(self, now: float, task: Task) -> None:
         """A pending task may be claimed."""
-        self.history_of(task).not_before = None
-        self._move(now, task, QUEUED, task.error)
+        before = self._turn(task, QUEUED, task.error)
+        task.history = task.history._replace(not_before=None)
         self._place(now, task)
+        self._tell(now, task, before)
 
     # To an end
 
@@ -311,24 +291,25 @@ class Lifecycle:
         code: str | None = None,
     ) -> None:
         """Done, failed or cancelled, from wherever it stands. `stop` is for its host, unless it is its own report."""
-        before = task.state
-        if before in IN_FLIGHT and (task.history is not None or task.options.retry is not None):
+        before = self._turn(task, state, error)
+        in_flight, serial = before in IN_FLIGHT, task.options.target is not None
+        if in_flight and (task.history is not NO_HISTORY or task.options.retry is not None):
             self._note_attempt(now, task, error, code)
-        self._move(now, task, state, error)
         # A task that had started when it failed blocks its target, and is not evicted while it does.
-        blocks = state is FAILED and before is RUNNING and task.options.target is not None
+        blocks = serial and state is FAILED and task.started_at is not None
         if blocks:
             self.targets.block(now, task)
-        if before in IN_FLIGHT:
-            self._end_lease(now, task, stop, error or "task cancelled", ran=before is RUNNING)
+        if in_flight:
+            self._end_lease(now, task, stop, error or "task cancelled")
         elif before in WAITING:
             self._count_out(task)
             self._unplace(now, task, before)
         else:
-            self._leave_the_end(now, task, before)
-            if task.options.target is not None:
+            self._leave_the_end(task, before)
+            if serial:
                 self.targets.unblock(now, task)
         self._forget_deadline(task)
+        self._tell(now, task, before)
         task.completed_at = now
         task.result = result
         counters, agent = self.counters, task.agent
@@ -342,8 +323,8 @@ class Lifecycle:
             counters.cancelled += 1
             agent.cancelled += 1
         if not blocks:
-            self.ended.add(task)
-        counters.evicted += self._evict_beyond(now, self.ended, self.limits.max_retained_tasks)
+            self.archive.keep(task)
+        self.archive.make_room(now)
 
     def expire(self, now: float, task: Task) -> None:
         """Its deadline has passed (scheduler-architecture, Deadline Handling)."""
@@ -357,46 +338,27 @@ class Lifecycle:
 
     def next_due(self) -> float | None:
         """When `advance` has something to do; None while nothing can come due."""
-        timers = (self.deadlines, self.lease_ends, self.silences, self.dues, self.stop_ends, self.drains)
-        ticks = [tick for each in timers if (tick := each.next_tick()) is not None]
-        times = [tick / TICKS_PER_SECOND for tick in ticks]
-        ends = [ended for kept in (self.ended, self.rejected) if (ended := kept.oldest()) is not None]
-        return min([*times, *(ended + self.limits.result_ttl_secs for ended in ends)], default=None)
+        return min((due for due in (self.agenda.next_due(), self.archive.next_due()) if due is not None), default=None)
 
     def advance(self, now: float, most: int) -> bool:
         """Do what has come due, at most so many things; whether more is due."""
-        this_tick = int(now * TICKS_PER_SECOND)
-        for _ in range(most):
-            deadline, lease_end = self.deadlines.next_tick(), self.lease_ends.next_tick()
-            if deadline is not None and deadline <= this_tick and (lease_end is None or deadline <= lease_end):
-                self.expire(now, self.deadlines.pop(deadline))
-            elif lease_end is not None and lease_end <= this_tick:
-                self.lose(now, self.lease_ends.pop(lease_end), "lease expired")
-            elif (silence := self.silences.next_tick()) is not None and silence <= this_tick:
-                host = self.silences.pop(silence)
-                if self.is_dead(now, host):
-                    self.orphan(now, host)
-                self.listen_for(host)
-            elif (due := self.dues.next_tick()) is not None and due <= this_tick:
-                self.come_due(now, self.dues.pop(due))
-            elif (stop_end := self.stop_ends.next_tick()) is not None and stop_end <= this_tick:
-                self.has_stopped(now, self.stop_ends.pop(stop_end))
-            elif (drain := self.drains.next_tick()) is not None and drain <= this_tick:
-                host = self.drains.pop(drain)
-                for lease in list(host.leases.values()):
-                    self.pause(now, lease.task)
-            elif not self._evict_one(now):
-                return False
-        return True
+        return all(self.agenda.act_on_one(now) or self.archive.evict_one(now) for _ in range(most))
 
     # The steps that these share
 
     def _move(self, now: float, task: Task, state: TaskState, error: str | None) -> None:
+        self._tell(now, task, self._turn(task, state, error))
+
+    def _turn(self, task: Task, state: TaskState, error: str | None) -> TaskState:
+        """Change its state; the one before. To be told once all that its event shows has changed, too."""
         before = task.state
         if state not in LEGAL[before]:
             raise Conflict(f"task is {before.value} and cannot become {state.value}")
         task.state = state
         task.error = error
+        return before
+
+    def _tell(self, now: float, task: Task, before: TaskState) -> None:
         self.events.append(Event(now, task, CHANGED, before))
 
     def _new(self, now: float, agent: Agent, asked: Submission, state: TaskState) -> Task:
@@ -407,12 +369,6 @@ class Lifecycle:
         if task.options.batch_id is not None:
             self.batches.add(task.options.batch_id, task)
         return task
-
-    def history_of(self, task: Task) -> History:
-        """The task's history, which most tasks have none of."""
-        if task.history is None:
-            task.history = History()
-        return task.history
 
     def _count_in(self, task: Task) -> None:
         task.agent.queued += 1
@@ -437,13 +393,19 @@ class Lifecycle:
             self.deadlines.add(task.deadline, task)
         self.ready.add(task)
 
+    def _withdraw(self, task: Task) -> None:
+        """An older task of its target goes first; meanwhile a default deadline does not count again."""
+        self.ready.remove(task)
+        if task.deadline_secs is None and not task.deliveries:
+            self._forget_deadline(task)
+            task.deadline = None
+
     def _unplace(self, now: float, task: Task, before: TaskState) -> None:
         """It waits no longer, for whatever it waited."""
         if before is PENDING:
-            history = self.history_of(task)
-            if history.not_before is not None and not history.held:
-                self.dues.remove(history.not_before, task)
-            history.not_before, history.held = None, False
+            if task.history.not_before is not None:
+                self.dues.remove(task.history.not_before, task)
+            task.history = task.history._replace(held=False, not_before=None)
         elif task.lane is not None:
             self.ready.remove(task)
         if task.options.target is not None:
@@ -453,60 +415,61 @@ class Lifecycle:
         if task.deadline is not None:
             self.deadlines.remove(task.deadline, task)
 
-    def _leave_the_end(self, now: float, task: Task, before: TaskState) -> None:
+    def _leave_the_end(self, task: Task, before: TaskState) -> None:
         """A paused or failed task goes on; a failure that is taken back does not count."""
         if before is PAUSED:
             self.paused -= 1
         else:
+            self.archive.give_back(task)
             self.counters.reopened += 1
             task.agent.failed -= 1
 
     def _note_attempt(self, now: float, task: Task, error: str | None, code: str | None) -> None:
         lease = task.lease
         assert lease is not None
-        self.history_of(task).note(task.host_id, lease.started_at, now, error, code)
+        task.history = task.history.with_attempt(task.host_id, lease.started_at, now, error, code)
 
-    def _may_retry(self, now: float, task: Task, code: str | None) -> bool:
-        policy = task.options.retry
-        if policy is None or code in policy.non_retryable_codes:
-            return False
-        return self.history_of(task).failed + 1 < policy.max_attempts
-
-    def _retry(self, now: float, task: Task, error: str, code: str | None, stop: StopReason | None) -> None:
-        """The attempt is over, and the next one follows after a delay; it fails at once if its deadline comes first."""
-        policy, history = task.options.retry, self.history_of(task)
-        assert policy is not None
-        due = now + policy.delay_secs(history.failed + 1, self._entropy() / 2**40)
+    def _retry_or_fail(
+        self, now: float, task: Task, error: str, retryable: bool, code: str | None, stop: StopReason | None
+    ) -> None:
+        """The attempt has failed. The next one follows after a delay, unless its deadline would come first."""
+        policy, failed = task.options.retry, task.history.failed + 1
+        if policy is None or not retryable or code in policy.non_retryable_codes or failed >= policy.max_attempts:
+            self.finish(now, task, FAILED, None, error, stop, code)
+            return
+        due = now + policy.delay_secs(failed, self._entropy() / 2**40)
         if task.deadline is not None and due >= task.deadline:
             self.finish(now, task, FAILED, None, error, stop, code)
             return
-        history.failed += 1
+        before = self._turn(task, PENDING, error)
         self._note_attempt(now, task, error, code)
+        task.history = task.history._replace(failed=failed, not_before=due)
         self.counters.retried += 1
-        ran = task.state is RUNNING
-        self._move(now, task, PENDING, error)
-        history.not_before = due
         self._count_in(task)
         if task.options.target is not None:
             # It keeps its place.
             self.targets.enter(now, task)
-        self._end_lease(now, task, stop, error, ran=ran)
+        self._end_lease(now, task, stop, error)
         self.dues.add(due, task)
+        self._tell(now, task, before)
 
     def _requeue(self, now: float, task: Task, why: str | None, stop: StopReason | None) -> None:
-        ran = task.state is RUNNING
+        """Back to its old place in the queue; until the next claim the task shows why."""
         self._move(now, task, QUEUED, why)
         self._count_in(task)
-        message = why or "the host was deregistered"
         if task.options.target is None:
-            self._end_lease(now, task, stop, message, ran=ran)
+            self._end_lease(now, task, stop, why or DEREGISTERED)
             self._place(now, task)
         else:
             # First, so that no younger task of the target is elected between.
             self._place(now, task)
-            self._end_lease(now, task, stop, message, ran=ran)
+            self._end_lease(now, task, stop, why or DEREGISTERED, may_run=why is not NOT_STARTED)
 
-    def _end_lease(self, now: float, task: Task, stop: StopReason | None, message: str, ran: bool = True) -> None:
+    def _outlive(self, now: float, lease: Lease) -> None:
+        self.lose(now, lease, "lease expired")
+
+    def _end_lease(self, now: float, task: Task, stop: StopReason | None, message: str, may_run: bool = True) -> None:
+        """`stop` is why its host shall stop, None if the host itself says so; until it has, the target stays taken."""
         lease = task.lease
         assert lease is not None
         task.lease = None
@@ -520,40 +483,7 @@ class Lifecycle:
         if stop is not None and lease.stream is not None:
             self.stops.append(Stop(lease, stop, message))
         if task.options.target is not None:
-            if stop is not None and ran and lease.expires_at > now:
-                self.stopping[task.id, lease.token] = lease
-                self.stop_ends.add(lease.expires_at, lease)
+            if stop is not None and may_run and lease.expires_at > now:
+                self.stopping.add(lease)
                 self.targets.stop(lease)
             self.targets.vacate(now, task)
-
-    def _evict_one(self, now: float) -> bool:
-        oldest = now - self.limits.result_ttl_secs
-        for kept in (self.ended, self.rejected):
-            ended = kept.oldest()
-            if ended is not None and ended <= oldest:
-                self._evict(now, kept)
-                return True
-        return False
-
-    def _evict_beyond(self, now: float, kept: Retention, most: int) -> int:
-        """Make room; how many had to go. After a lowered limit that takes several calls, so that none is long."""
-        gone = 0
-        while len(kept) > most and gone < MOST_AT_ONCE:
-            self._evict(now, kept)
-            gone += 1
-        return gone
-
-    def _evict(self, now: float, kept: Retention) -> None:
-        if kept.oldest() is None:
-            return
-        task = kept.pop()
-        self.tasks.remove(task)
-        self.events.append(Event(now, task, EVICTED, task.state))
-        if task.options.batch_id is not None:
-            self.batches.forget(task.options.batch_id, task)
-        agent, key = task.agent, task.options.key
-        if key is not None and self.keys.get((agent.id, key.key)) is task:
-            del self.keys[agent.id, key.key]
-        agent.tasks -= 1
-        if not agent.tasks:
-            del self.agents[agent.id]

@@ -16,7 +16,7 @@ from .errors import AlreadyExists, BadRequest, Conflict, LeaseLost, NotFound, Qu
 from .events import Event
 from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts, HostStatus
 from .leases import Lease, Stop, StopReason
-from .lifecycle import Lifecycle
+from .lifecycle import OVER_BUDGET, Lifecycle
 from .limits import Limits
 from .offers import Offer
 from .ready_queue import Bucket
@@ -27,7 +27,6 @@ from .task import IN_FLIGHT, TERMINAL, Submission, Task, TaskState
 
 ASSIGNED, PAUSED = TaskState.ASSIGNED, TaskState.PAUSED
 STOPPED: Final = frozenset({PAUSED, TaskState.FAILED})
-OVER_BUDGET: Final = "token limit exceeded"
 DONE, FAILED, CANCELLED = TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED
 
 
@@ -97,7 +96,7 @@ class Scheduler:
         return task
 
     def pause(self, now: float, task_id: str) -> Task:
-        """Interrupt a task that is assigned or running, so that it can be resumed.
+        """Interrupt a task that is assigned or running, so that it can be resumed; one over its budget fails.
 
         Raises `NotFound`, or `Conflict` (queueing-and-execution, Cancellation semantics).
         """
@@ -110,19 +109,20 @@ class Scheduler:
     def resume(self, now: float, task_id: str, target: str | None = None) -> Task:
         """Queue a paused or failed task again, or let a held one go. Admission limits do not apply.
 
-        Raises `NotFound`, also if it is not of the given target, or `Conflict` (queueing-and-execution, Resume flow).
+        Raises `NotFound`, also if it is not of the given target, `Conflict`, or `Unavailable` while it drains
+        (queueing-and-execution, Resume flow).
         """
         task = self.get(task_id)
         if target is not None and task.options.target != target:
             raise NotFound("task not found")
+        if not task.is_held and task.state not in STOPPED:
+            raise Conflict(f"task is {task.state.value}, only a paused, failed or held one can be resumed")
+        if self._draining:
+            raise Unavailable("the scheduler is draining")
         if task.is_held:
             self._life.let_go(now, task)
-        elif task.state in STOPPED:
-            if self._draining:
-                raise Unavailable("the scheduler is draining")
-            self._life.resume(now, task)
         else:
-            raise Conflict(f"task is {task.state.value}, only a paused, failed or held one can be resumed")
+            self._life.resume(now, task)
         return task
 
     def resolve(self, now: float, task_id: str, result: bytes | None) -> Task:
@@ -170,7 +170,7 @@ class Scheduler:
     ) -> Host:
         """Make or replace a host, which ends its drain (runtime-host-model, Behavior Rules 1)."""
         host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
-        self._life.set_drain(host, None)
+        self._life.liveness.set_drain(host, None)
         self._streams.look_at(now, host)
         return host
 
@@ -193,7 +193,7 @@ class Scheduler:
         Raises `NotFound`. The last call counts.
         """
         host = self.hosts.get(host_id)
-        self._life.set_drain(host, until)
+        self._life.liveness.set_drain(host, until)
         host.draining = True
         for offer in host.offers:
             self._life.offers.eased(offer)
@@ -203,12 +203,12 @@ class Scheduler:
         """Forget a host; its tasks go back to the queue at once (runtime-host-model, Behavior Rules 3)."""
         host = self.hosts.get(host_id)
         for lease in list(host.leases.values()):
-            self._life.requeue(now, lease.task)
+            self._life.take_back(now, lease.task)
         for offer in list(host.offers):
             self._life.offers.close(offer)
         host.session = None
-        self._life.set_drain(host, None)
-        self._life.forget_host(host)
+        self._life.liveness.set_drain(host, None)
+        self._life.liveness.forget(host)
         self.hosts.remove(host)
         self._held_up.pop(host_id, None)
 
@@ -379,8 +379,11 @@ class Scheduler:
 
     def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
         """A host that was told to stop has done so, for which a target may wait (DESIGN, Cancel)."""
-        lease = self._life.stopping.get((task_id, token))
-        if lease is not None and lease.host.id == host_id:
+        host = self.hosts.find(host_id)
+        if host is not None:
+            self._streams.heard(now, host)
+        lease = self._life.stopping.find(host_id, task_id, token)
+        if lease is not None:
             self._life.has_stopped(now, lease)
 
     # Time, limits, the end
@@ -406,8 +409,8 @@ class Scheduler:
         Called every `orphan_check_secs` (scheduler-daemon, Orphan Reconciliation).
         """
         for host in self.hosts:
-            if self._life.is_dead(now, host) and not host.built_in:
-                self._life.orphan(now, host)
+            if self._life.liveness.is_dead(now, host) and not host.built_in:
+                self._life.liveness.orphan(now, host)
 
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force. What was admitted or is in flight stays, also above a lowered limit."""
@@ -415,7 +418,7 @@ class Scheduler:
         self._life.offers.wake_all()
         self.hosts.look_anew()
         for host in self.hosts:
-            self._life.listen_for(host)
+            self._life.liveness.listen_for(host)
 
     def drain(self) -> None:
         """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""
@@ -483,7 +486,7 @@ class Scheduler:
         life = self._life
         totals.queued += life.queued
         totals.inflight += life.inflight
-        totals.retained += len(life.ended) + len(life.rejected)
+        totals.retained += len(life.archive)
         totals.namespaces += 1
         totals.counters.add(life.counters)
 

@@ -74,7 +74,7 @@ class Streams:
         host = self._hosts.register(
             now, hello.host_id, hello.display_name, hello.profile, slots=hello.slots, labels=hello.labels
         )
-        self._life.set_drain(host, None)
+        self._life.liveness.set_drain(host, None)
         host.instance = hello.instance
         host.machine = host.machine if hello.machine is None else hello.machine
         heartbeat_secs = min(secs, limits.heartbeat_timeout_secs) / BEATS
@@ -202,8 +202,8 @@ class Streams:
                 kept.append(lease)
             elif lease.stream is not None:
                 life.lose(now, lease, "lease expired")
-        for lease in list(life.stopping.values()):
-            if lease.host.id == host.id and (lease.task.id, lease.token) not in listed:
+        for lease in life.stopping.of(host.id):
+            if lease.stream is not None and (lease.task.id, lease.token) not in listed:
                 # A host that does not know of it has nothing that runs under it.
                 life.has_stopped(now, lease)
         alive = {(lease.task.id, lease.token) for lease in kept}
@@ -222,7 +222,7 @@ class Streams:
     def _is_silent(self, now: float, offer: Offer) -> bool:
         host = offer.host
         return offer.patience is not None and (
-            now - host.last_heartbeat_at > offer.patience or self._life.is_dead(now, host)
+            now - host.last_heartbeat_at > offer.patience or self._life.liveness.is_dead(now, host)
         )
 
 

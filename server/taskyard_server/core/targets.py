@@ -36,9 +36,9 @@ class TargetStatus(StrEnum):
 class Target:
     """One serial queue.
 
-    `waiting` are its tasks that are queued or wait for their next attempt, `head` is the one of them that may be claimed
-    now, `parked` are those that are held or not yet due, `stopping` are leases that ended while the work may still go
-    on. `standing` tells how it stands and which task that is about, `since` when that came to be so.
+    `waiting` are its tasks that are queued or wait for their next attempt, `head` is the one of them that may be
+    claimed now, `parked` are those that are held or not yet due, `stopping` are leases that ended while the work may
+    still go on. `standing` tells how it stands and which task that is about, `since` when that came to be so.
     """
 
     __slots__ = ("blockers", "head", "heap", "name", "parked", "running", "since", "standing", "stopping", "waiting")
@@ -73,8 +73,13 @@ class Target:
         return self.is_free and not self.waiting and not self.parked
 
     @property
+    def held_back(self) -> int:
+        """How many tasks wait only for others of the target; a head that is not due itself is none of them."""
+        return len(self.waiting) - (self.standing[0] is TargetStatus.WAITING and bool(self.waiting))
+
+    @property
     def waits_for(self) -> str | None:
-        """What keeps its tasks waiting, for people; None while its head may be claimed, and where none waits."""
+        """What its next task has to wait for, for people; None while its head may be claimed."""
         status, task = self.standing
         if task is None or status is TargetStatus.READY:
             return None
@@ -181,10 +186,6 @@ class Targets:
         """Whether the task blocks its target."""
         target = self._targets.get(task.options.target or "")
         return target is not None and task in target.blockers
-
-    def look_again(self, now: float, task: Task) -> None:
-        """A waiting task has become due."""
-        self._elect(now, self._of(task))
 
     def after(self, name: str) -> list[Target]:
         """The targets after this name, in order of their names."""

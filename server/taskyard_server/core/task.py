@@ -9,9 +9,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from .history import NO_HISTORY, History, RetryPolicy
+
 if TYPE_CHECKING:
     from .agents import Agent
-    from .history import History, RetryPolicy
     from .leases import Lease
     from .ready_queue import Lane
 
@@ -171,7 +172,7 @@ class Task:
         self.host_id: str | None = None
         self.lease: Lease | None = None
         self.lane: Lane | None = None
-        self.history: History | None = None
+        self.history: History = NO_HISTORY
         self.token = 0
         self.deliveries = 0
 
@@ -191,7 +192,12 @@ class Task:
     @property
     def is_held(self) -> bool:
         """Whether the task is held back until it is released."""
-        return self.history is not None and self.history.held
+        return self.history.held
+
+    @property
+    def attempt_started_at(self) -> float | None:
+        """When the execution that is under way was reported as started; None while there is none."""
+        return self.lease.started_at if self.lease is not None and self.state is TaskState.RUNNING else None
 
     @property
     def latency_ms(self) -> int | None:

@@ -24,7 +24,7 @@ class DrainNotice:
 
 
 class Session:
-    """One stream. `on_news` is called when it has ended, and when there is something to take; then not until `take` is."""
+    """One stream. `on_news` is called when it has ended or there is something to take, then not until `take` is."""
 
     def __init__(self, namespace: str, welcome: Welcome, on_news: Callable[[], None]) -> None:
         self.namespace = namespace

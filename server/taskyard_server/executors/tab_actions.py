@@ -67,6 +67,7 @@ class TabExecutor:
         self._slot_freed = asyncio.Event()
         self._runs: dict[str, Run] = {}
         self._works: set[asyncio.Task[None]] = set()
+        self._farewells: set[asyncio.Task[None]] = set()
         limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
         self._http = httpx.AsyncClient(limits=limits, trust_env=False)
 
@@ -101,15 +102,25 @@ class TabExecutor:
             work = asyncio.create_task(self._execute(lease))
             self._works.add(work)
             self._runs[lease.task.id] = Run(lease, work)
-            work.add_done_callback(partial(self._free, lease.task.id))
+            work.add_done_callback(partial(self._free, lease))
 
-    def _free(self, task_id: str, work: asyncio.Task[None]) -> None:
+    def _free(self, lease: Lease, work: asyncio.Task[None]) -> None:
+        task = lease.task
         self._works.discard(work)
-        run = self._runs.get(task_id)
+        run = self._runs.get(task.id)
         # The task may be ours again already, in another run.
         if run is not None and run.work is work:
-            del self._runs[task_id]
+            del self._runs[task.id]
         self._slot_freed.set()
+        if task.options.target is not None:
+            # Also where the work was stopped before it began: the target may wait for it.
+            farewell = asyncio.create_task(self._say_stopped(lease))
+            self._farewells.add(farewell)
+            farewell.add_done_callback(self._farewells.discard)
+
+    async def _say_stopped(self, lease: Lease) -> None:
+        with contextlib.suppress(Refusal):
+            await self._engine.stopped(self._namespace, HOST_ID, lease.task.id, lease.token)
 
     async def _renew(self) -> None:
         while True:
@@ -139,11 +150,6 @@ class TabExecutor:
                 await report.complete(self._namespace, HOST_ID, task.id, token, result)
         except (LeaseLost, NotFound):
             log.debug("late_result_dropped", task_id=task.id)
-        except asyncio.CancelledError:
-            # Nothing runs any more, which a target may wait for. The engine takes it without a pause.
-            with contextlib.suppress(Refusal):
-                await report.stopped(self._namespace, HOST_ID, task.id, token)
-            raise
         except Exception:
             log.exception("executor_error", task_id=task.id)
             with contextlib.suppress(Refusal):

@@ -21,8 +21,15 @@ from .rest_shape import ACCEPTED, send_shape
 class BatchService(BatchServiceServicer):
     """Serves `taskyard.v1.BatchService`."""
 
-    def __init__(self, engine: Engine, max_batch_size: int, max_payload_bytes: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        max_batch_size: int,
+        max_payload_bytes: int,
+        default_retry: requests.DefaultRetry = requests.no_default_retry,
+    ) -> None:
         self._engine = engine
+        self._default_retry = default_retry
         self._max_batch_size = max_batch_size
         self._max_payload_bytes = max_payload_bytes
 
@@ -43,6 +50,7 @@ class BatchService(BatchServiceServicer):
                 request.callback_url,
                 call.traceparent,
                 self._max_payload_bytes,
+                self._default_retry,
                 at=f"tasks[{number}].",
             )
             for number, task in enumerate(request.tasks)

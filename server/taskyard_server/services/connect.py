@@ -195,7 +195,7 @@ class Connection:
         try:
             while True:
                 if self._news:
-                    self._note_news()
+                    await self._note_news()
                 if self._answers:
                     message = self._answers.popleft()
                 elif self._unsent:
@@ -216,11 +216,18 @@ class Connection:
         if self._writer is not None:
             await asyncio.wait((self._writer,))
 
-    def _note_news(self) -> None:
+    async def _note_news(self) -> None:
         self._news = False
         leases, stops, drain = self._session.take()
         self._unsent.update(dict.fromkeys(leases))
-        told = [stop for stop in stops if not self._was_never_sent(stop)]
+        told = []
+        for stop in stops:
+            if self._was_never_sent(stop):
+                # The host cannot say that it has stopped, for which a target may wait.
+                task_id, token = stop.lease.task.id, stop.lease.token
+                await self._engine.stopped(self._namespace, self._host_id, task_id, token)
+            else:
+                told.append(stop)
         if told:
             cancellations = pb.Cancellations(cancellations=map(_cancellation, told))
             self._answers.append(pb.ConnectResponse(cancellations=cancellations))

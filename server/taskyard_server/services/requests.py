@@ -3,10 +3,10 @@
 import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from math import isfinite
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 from zlib import crc32
 
@@ -14,9 +14,9 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.runtime_host_pb2 import Heartbeat, HeartbeatHostRequest, Hello, RegisterHostRequest, RuntimeHost
-from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.core.errors import BadRequest, TooLarge
 from taskyard_server.core.history import RetryPolicy
@@ -25,15 +25,22 @@ from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, Ta
 from taskyard_server.interceptors.calls import TRACEPARENT
 from taskyard_server.payload import MAX_DEPTH, is_json, is_too_deep
 
+from .responses import policy_message
+
 MAX_NAME_CHARS: Final = 1_024
 MAX_ENTRIES: Final = 64
 MAX_PAGE: Final = 1_000
 END_OF_TIME: Final = 253_402_300_800
 CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NOT_A_TOKEN: Final = "pageToken: is not a token of this listing"
+DefaultRetry: TypeAlias = Callable[[str], RetryPolicy | None]
 STATES: Final = {state.value: state for state in TaskState}
 WORDS: Final = {RuntimeHost.Status.Value(word.value): word for word in HostStatus if word is not HostStatus.DEAD}
 
+
+def no_default_retry(action: str) -> None:
+    """No action has a retry policy of its own."""
+    del action
 
 
 def submission(
@@ -42,9 +49,13 @@ def submission(
     callback_url: str,
     traceparent: str | None,
     max_payload_bytes: int,
+    default_retry: DefaultRetry,
     at: str = "",
 ) -> Submission:
-    """One task as its submitter wants it. `at` tells where in the request it stands, for example `tasks[3].`."""
+    """One task as its submitter wants it. `at` tells where in the request it stands, for example `tasks[3].`.
+
+    `default_retry` gives the retry policy of an action, for a task that has none of its own.
+    """
     return Submission(
         agent_id=_required(agent_id, "agentId"),
         action=_required(asked.action, f"{at}action"),
@@ -53,7 +64,7 @@ def submission(
         params=payload(asked.params, f"{at}params", max_payload_bytes) if asked.HasField("params") else None,
         priority=asked.priority,
         deadline=_seconds(asked.deadline, f"{at}deadline") if asked.HasField("deadline") else None,
-        options=_options(asked, agent_id, callback_url, traceparent, at),
+        options=_options(asked, agent_id, callback_url, traceparent, default_retry, at),
     )
 
 
@@ -101,7 +112,12 @@ def page_start_name(token: str, filters: str) -> str:
 
 
 def _options(
-    asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str, traceparent: str | None, at: str
+    asked: SubmitTaskRequest | BatchTask,
+    agent_id: str,
+    callback_url: str,
+    traceparent: str | None,
+    default_retry: DefaultRetry,
+    at: str,
 ) -> TaskOptions:
     options = TaskOptions(
         callback_url=_http_url(callback_url, "callbackUrl"),
@@ -114,7 +130,9 @@ def _options(
         hold=asked.hold,
         not_before=_seconds(asked.not_before, f"{at}notBefore") if asked.HasField("not_before") else None,
         token_limit=asked.token_limit if asked.HasField("token_limit") else None,
-        retry=_retry(asked.retry_policy, f"{at}retryPolicy") if asked.HasField("retry_policy") else None,
+        retry=_retry(asked.retry_policy, f"{at}retryPolicy")
+        if asked.HasField("retry_policy")
+        else default_retry(asked.action),
     )
     return NO_OPTIONS if options == NO_OPTIONS else options
 
@@ -224,10 +242,12 @@ def _key(asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str,
     required = sorted(set(whole.requires))
     del whole.requires[:]
     whole.requires.extend(required)
-    # A default that is written out is a default.
+    # A default that is written out is a default, but a budget of nothing is none.
     for descriptor, value in whole.ListFields():
-        if value == descriptor.default_value and not descriptor.message_type:
+        if value == descriptor.default_value and not descriptor.message_type and descriptor.name != "token_limit":
             whole.ClearField(descriptor.name)  # type: ignore[arg-type]
+    if whole.HasField("retry_policy"):
+        whole.retry_policy.CopyFrom(policy_message(_retry(whole.retry_policy, "retryPolicy")))
     body = whole.SerializeToString(deterministic=True)
     return IdempotencyKey(_bounded(asked.idempotency_key, field), sha256(body).digest()[:16])
 

@@ -9,12 +9,13 @@ from taskyard.v1 import lease_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event, EventKind
-from taskyard_server.core.history import Attempt, History, RetryPolicy
+from taskyard_server.core.history import NO_HISTORY, Attempt, RetryPolicy
 from taskyard_server.core.leases import Lease
-from taskyard_server.core.task import TERMINAL, Task, TaskState
+from taskyard_server.core.task import IN_FLIGHT, TERMINAL, Task, TaskState
 
 MAX_PAGE_BYTES: Final = 3_000_000
 """Clients take messages of up to 4 MiB by default."""
+MAX_UINT32: Final = 2**32 - 1
 
 STATES: Final = {state: pb.Task.State.Value(state.value) for state in TaskState}
 KINDS: Final = {kind: pb.TaskEvent.Kind.Value(kind.value) for kind in EventKind}
@@ -68,7 +69,7 @@ def _task_as_of(task: Task, moment: Task | Event, completed_at: float | None) ->
         ref=task.ref,
         priority=task.priority,
         state=STATES[moment.state],
-        deadline=None if task.deadline is None else timestamp(task.deadline),
+        deadline=None if moment.deadline is None else timestamp(moment.deadline),
         created_at=timestamp(task.created_at),
         started_at=None if started_at is None else timestamp(started_at),
         completed_at=None if completed_at is None else timestamp(completed_at),
@@ -77,7 +78,7 @@ def _task_as_of(task: Task, moment: Task | Event, completed_at: float | None) ->
         host_id=moment.host_id,
     )
     if started_at is not None and completed_at is not None:
-        message.latency_ms = round((completed_at - started_at) * 1000)
+        message.latency_ms = min(round((completed_at - started_at) * 1000), MAX_UINT32)
     if moment.progress is not None:
         message.progress.MergeFromString(moment.progress)
     options = task.options
@@ -93,15 +94,14 @@ def _task_as_of(task: Task, moment: Task | Event, completed_at: float | None) ->
         _set(message, "target", options.target)
         _set(message, "token_limit", options.token_limit)
         if options.retry is not None:
-            message.retry_policy.CopyFrom(_policy_message(options.retry))
-    if task.history is not None:
-        _add_history(message, task, task.history)
-    elif options.retry is not None and task.lease is not None:
-        _add_attempt(message, _attempt_under_way(task.lease, 1))
+            message.retry_policy.CopyFrom(policy_message(options.retry))
+    if moment.history is not NO_HISTORY or options.retry is not None:
+        _add_history(message, task, moment)
     return message
 
 
-def _policy_message(policy: RetryPolicy) -> pb.RetryPolicy:
+def policy_message(policy: RetryPolicy) -> pb.RetryPolicy:
+    """A retry policy with every field set."""
     return pb.RetryPolicy(
         max_attempts=policy.max_attempts,
         first_delay_ms=round(policy.first_delay_secs * 1000),
@@ -111,25 +111,24 @@ def _policy_message(policy: RetryPolicy) -> pb.RetryPolicy:
     )
 
 
-def _add_history(message: pb.Task, task: Task, history: History) -> None:
+def _add_history(message: pb.Task, task: Task, moment: Task | Event) -> None:
     """What only some tasks have; the execution that is under way is the last attempt."""
+    history = moment.history
     if history.held:
         message.hold = True
     if history.not_before is not None:
         message.not_before.CopyFrom(timestamp(history.not_before))
-    _set(message, "tokens_used", history.tokens_used)
+    if history.tokens_used is not None:
+        message.tokens_used = min(history.tokens_used, MAX_UINT32)
     if history.run > 1:
         message.run = history.run
-    attempts = list(history.attempts)
-    if task.lease is not None:
-        attempts.append(_attempt_under_way(task.lease, history.last_number + 1))
+    attempts = history.attempts
+    if moment.state in IN_FLIGHT:
+        number = history.last_number + 1
+        attempts = (*attempts, Attempt(number, moment.host_id, moment.attempt_started_at, None, None, None))
     if len(attempts) > 1 or task.options.retry is not None:
         for attempt in attempts:
             _add_attempt(message, attempt)
-
-
-def _attempt_under_way(lease: Lease, number: int) -> Attempt:
-    return Attempt(number, lease.task.host_id, lease.started_at, None, None, None)
 
 
 def _add_attempt(message: pb.Task, attempt: Attempt) -> None:

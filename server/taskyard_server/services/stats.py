@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from typing import Any, Final
 
 import grpc
@@ -92,13 +93,13 @@ class StatsService(StatsServiceServicer):
 
 def _target_waits(targets: list[Target]) -> pb.TargetWaits | None:
     """The targets that hold tasks back, the longest wait first; None where none does."""
-    waiting = [(target.since or 0.0, target) for target in targets if target.waiting and target.waits_for]
+    waiting = [target for target in targets if target.held_back and target.waits_for]
     if not waiting:
         return None
-    first = sorted(waiting, key=lambda each: each[0])[:MAX_WAITS]
+    longest = nsmallest(MAX_WAITS, waiting, key=lambda target: target.since or 0.0)
     return pb.TargetWaits(
-        waiting=sum(len(target.waiting) for _, target in waiting),
-        waits_for={target.name: target.waits_for or "" for _, target in first},
+        waiting=sum(target.held_back for target in waiting),
+        waits_for={target.name: target.waits_for or "" for target in longest},
     )
 
 

@@ -8,12 +8,13 @@ import grpc
 
 from taskyard.v1 import target_pb2 as pb
 from taskyard.v1.target_pb2_grpc import TargetServiceServicer
+from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.targets import Target, TargetStatus
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
-from .responses import STATES, timestamp
+from .responses import MAX_PAGE_BYTES, STATES, timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -31,12 +32,17 @@ class TargetService(TargetServiceServicer):
         listing = f"targets\0{request.status}"
         after = requests.page_start_name(request.page_token, listing)
         most = requests.page_size(request.page_size)
-        status = request.status if request.HasField("status") else None
-        found = await self._engine.list_targets(current_call().namespace, after)
-        targets = [message for target in found if status in (None, (message := _target(target)).status)]
-        answer = pb.ListTargetsResponse(targets=targets[:most])
-        if len(targets) > most:
-            answer.next_page_token = requests.page_token(targets[most - 1].target, listing)
+        if request.status not in (pb.Target.unspecified, *STATUSES.values()):
+            raise BadRequest(f"status: must be among {', '.join(STATUSES)}")
+        answer, size = pb.ListTargetsResponse(), 0
+        for target in await self._engine.list_targets(current_call().namespace, after):
+            if request.status in (pb.Target.unspecified, STATUSES[target.standing[0]]):
+                message = _target(target)
+                size += message.ByteSize()
+                if len(answer.targets) == most or (answer.targets and size > MAX_PAGE_BYTES):
+                    answer.next_page_token = requests.page_token(answer.targets[-1].target, listing)
+                    break
+                answer.targets.append(message)
         return answer
 
     async def ResumeTargetTask(  # noqa: N802

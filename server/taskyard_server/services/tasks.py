@@ -10,7 +10,7 @@ import grpc
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
 from taskyard_server.core.errors import BadRequest, QueueFull, Refusal
-from taskyard_server.core.task import TERMINAL
+from taskyard_server.core.task import TERMINAL, Submission
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 
@@ -28,16 +28,21 @@ MAX_WAIT_SECS: Final = 300.0
 class TaskService(TaskServiceServicer):
     """Serves `taskyard.v1.TaskService`; what it does not define answers `unimplemented`."""
 
-    def __init__(self, engine: Engine, max_payload_bytes: int, watches: TaskWatches) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        max_payload_bytes: int,
+        watches: TaskWatches,
+        default_retry: requests.DefaultRetry = requests.no_default_retry,
+    ) -> None:
         self._engine = engine
+        self._default_retry = default_retry
         self._max_payload_bytes = max_payload_bytes
         self._watches = watches
 
     async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Context) -> pb.SubmitTaskResponse:  # noqa: N802
         call = current_call()
-        asked = requests.submission(
-            request, request.agent_id, request.callback_url, call.traceparent, self._max_payload_bytes
-        )
+        asked = self._submission(call, request)
         answer = accepted(await self._engine.submit(call.namespace, asked))
         if call.by_rest:
             await send_shape(context, ACCEPTED)
@@ -56,14 +61,22 @@ class TaskService(TaskServiceServicer):
     async def _outcome(self, call: Call, request: pb.SubmitTaskRequest) -> pb.SubmitOutcome:
         """One task of a stream; a refusal touches neither the stream nor its neighbours."""
         try:
-            asked = requests.submission(
-                request, request.agent_id, request.callback_url, call.traceparent, self._max_payload_bytes
-            )
+            asked = self._submission(call, request)
             return pb.SubmitOutcome(accepted=accepted(await self._engine.submit(call.namespace, asked)))
         except QueueFull as refusal:
             return pb.SubmitOutcome(error=error_message(refusal), rejected_task_id=refusal.task.id)
         except Refusal as refusal:
             return pb.SubmitOutcome(error=error_message(refusal))
+
+    def _submission(self, call: Call, request: pb.SubmitTaskRequest) -> Submission:
+        return requests.submission(
+            request,
+            request.agent_id,
+            request.callback_url,
+            call.traceparent,
+            self._max_payload_bytes,
+            self._default_retry,
+        )
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:  # noqa: N802
         del context

@@ -1,0 +1,66 @@
+"""`taskyard pause | resume | resolve`: interrupting a task by hand, and what becomes of it then."""
+
+import json
+from typing import Annotated
+
+import typer
+from google.protobuf import json_format
+
+from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.task_pb2_grpc import TaskServiceStub
+from taskyard_server.payload import message_to_json
+
+from .failure import Failure
+from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, word
+
+TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
+
+
+def pause(
+    task_id: TaskArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Interrupt a task that is assigned or running, so that it can be resumed."""
+    with connected(server) as channel:
+        answer = TaskServiceStub(channel).PauseTask(pb.PauseTaskRequest(task_id=task_id), **call(namespace))
+    _show(answer, as_json)
+
+
+def resume(
+    task_id: TaskArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Queue a paused or failed task again, or release a held one."""
+    with connected(server) as channel:
+        answer = TaskServiceStub(channel).ResumeTask(pb.ResumeTaskRequest(task_id=task_id), **call(namespace))
+    _show(answer, as_json)
+
+
+def resolve(
+    task_id: TaskArgument,
+    result: Annotated[str | None, typer.Option(help="The result to record, any JSON.")] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """End a paused or failed task as done, which frees its target."""
+    request = pb.ResolveTaskRequest(task_id=task_id)
+    if result is not None:
+        try:
+            json_format.ParseDict(json.loads(result), request.result)
+        except (json_format.ParseError, ValueError, RecursionError) as error:
+            raise Failure(f"--result: {error}") from None
+    with connected(server) as channel:
+        answer = TaskServiceStub(channel).ResolveTask(request, **call(namespace))
+    _show(answer, as_json)
+
+
+def _show(answer: pb.PauseTaskResponse | pb.ResumeTaskResponse | pb.ResolveTaskResponse, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(message_to_json(answer), indent=2))
+    else:
+        out.print(f"{answer.task_id} is {word(answer.status)}")

@@ -1,0 +1,108 @@
+"""`taskyard pause | resume | resolve | targets` against a running control plane."""
+
+import json
+
+import grpc
+import pytest
+
+from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc, task_pb2, task_pb2_grpc
+
+
+@pytest.fixture
+def place(address, namespace):
+    """Submits tasks with what the command line does not offer, and runs one, in the test's own namespace."""
+    with grpc.insecure_channel(address) as channel:
+        yield Place(channel, (("taskyard-namespace", namespace),))
+
+
+class Place:
+    def __init__(self, channel, metadata):
+        self.tasks = task_pb2_grpc.TaskServiceStub(channel)
+        self.hosts = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
+        self.leases = lease_pb2_grpc.LeaseServiceStub(channel)
+        self.call = {"metadata": metadata, "timeout": 10}
+
+    def submit(self, **fields):
+        request = task_pb2.SubmitTaskRequest(agent_id="ann", action="crawl", **fields)
+        return self.tasks.SubmitTask(request, **self.call).task_id
+
+    def run(self):
+        """Claim a task and start it."""
+        self.hosts.RegisterHost(runtime_host_pb2.RegisterHostRequest(host_id="host"), **self.call)
+        claim = self.leases.ClaimTask(lease_pb2.ClaimTaskRequest(host_id="host"), **self.call)
+        about = {"host_id": "host", "task_id": claim.task_id, "fencing_token": claim.fencing_token}
+        self.leases.StartTask(lease_pb2.StartTaskRequest(**about), **self.call)
+
+
+def test_a_task_is_paused_and_resumed(taskyard, place):
+    task_id = place.submit()
+    place.run()
+    done = taskyard("pause", task_id)
+    assert (done.code, done.out, done.err) == (0, f"{task_id} is paused\n", "")
+    assert taskyard("resume", task_id).out == f"{task_id} is queued\n"
+    assert taskyard("get", task_id, "--json").json["run"] == 2
+
+
+def test_a_held_task_is_released(taskyard, place):
+    task_id = place.submit(hold=True)
+    assert taskyard("resume", task_id, "--json").json == {"status": "queued", "taskId": task_id}
+
+
+@pytest.mark.parametrize("result", [{"by": "hand"}, "done", 7, None, [1, {}]])
+def test_a_task_is_resolved_with_any_json(taskyard, place, result):
+    task_id = place.submit()
+    place.run()
+    assert taskyard("pause", task_id, "--json").json["status"] == "paused"
+    assert taskyard("resolve", task_id, "--result", json.dumps(result)).out == f"{task_id} is done\n"
+    assert taskyard("get", task_id, "--json").json["result"] == result
+
+
+def test_a_task_is_resolved_without_a_result(taskyard, place):
+    task_id = place.submit()
+    place.run()
+    taskyard("pause", task_id)
+    assert taskyard("resolve", task_id).code == 0
+    assert "result" not in taskyard("get", task_id, "--json").json
+
+
+def test_a_result_that_is_no_json_is_one_line(taskyard, place):
+    done = taskyard("resolve", place.submit(), "--result", "{oops")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("taskyard: --result: ")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "resolve"])
+def test_a_task_in_the_wrong_state_and_an_unknown_one_are_one_line(taskyard, place, command):
+    done = taskyard(command, place.submit())
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("taskyard: task is queued, only a")
+    assert taskyard(command, "tsk_0").err == "taskyard: task not found\n"
+
+
+def test_targets_are_listed_with_what_they_wait_for(taskyard, place):
+    blocker = place.submit(target="b")
+    place.submit(target="b")
+    place.run()
+    place.submit(target="a\u202e[31m?")
+    taskyard("pause", blocker)
+    assert taskyard("targets").out.split() == [
+        *("target", "status", "queued", "waits", "for"),
+        *("a\ufffd[31m?", "ready", "1"),
+        *("b", "blocked", "1", blocker, "to", "be", "resumed,", "resolved", "or", "cancelled"),
+    ]
+
+
+def test_targets_are_filtered_and_as_json_the_documented_answer(taskyard, place):
+    assert taskyard("targets", "--json").json == {"targets": []}
+    task_id = place.submit(target="t")
+    (target,) = taskyard("targets", "--status", "ready", "--json").json["targets"]
+    assert target.pop("since").endswith("Z")
+    assert target == {"target": "t", "status": "ready", "queued": 1, "taskId": task_id}
+    assert taskyard("targets", "--status", "blocked", "--json").json == {"targets": []}
+
+
+def test_a_longer_list_of_targets_says_so(taskyard, place):
+    for name in "abc":
+        place.submit(target=name)
+    assert "the first 2; there are more" in taskyard("targets", "--limit", "2").out

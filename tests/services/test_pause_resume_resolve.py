@@ -1,0 +1,184 @@
+"""PauseTask, ResumeTask, ResolveTask: what they answer, how they refuse, and what is seen of it elsewhere."""
+
+import grpc
+import pytest
+from google.protobuf.struct_pb2 import Value
+
+from taskyard.v1.task_pb2 import Task
+
+
+async def paused(door, **fields):
+    """The id of a task that was paused."""
+    task_id = (await door.submit(**fields)).task_id
+    await door.run_one()
+    await door.pause(task_id)
+    return task_id
+
+
+async def test_pause_answers_the_state_and_the_id(door):
+    task_id = (await door.submit()).task_id
+    await door.run_one()
+    answer = await door.pause(task_id)
+    assert (answer.status, answer.task_id) == (Task.paused, task_id)
+    task = await door.get(task_id)
+    assert (task.state, task.error) == (Task.paused, "Job was interrupted by user")
+    assert not task.HasField("deadline")
+    assert not task.HasField("completed_at")
+
+
+async def test_resume_answers_the_state_and_the_task_shows_its_run(door):
+    task_id = await paused(door)
+    answer = await door.resume(task_id)
+    assert (answer.status, answer.task_id) == (Task.queued, task_id)
+    task = await door.get(task_id)
+    assert (task.run, task.HasField("error"), task.HasField("deadline")) == (2, False, True)
+    await door.complete(await door.run_one())
+    assert (await door.get(task_id)).state == Task.done
+
+
+async def test_a_task_that_was_never_resumed_shows_no_run(door):
+    assert not (await door.get(await paused(door))).HasField("run")
+
+
+async def test_resolve_records_the_given_result(door):
+    task_id = await paused(door)
+    answer = await door.resolve(task_id, result=Value(string_value="by hand"))
+    assert (answer.status, answer.task_id) == (Task.done, task_id)
+    task = await door.get(task_id)
+    assert task.result.string_value == "by hand"
+    assert not task.HasField("error")
+
+
+async def test_resolve_without_a_result_records_none(door):
+    task_id = await paused(door)
+    await door.resolve(task_id)
+    assert not (await door.get(task_id)).HasField("result")
+
+
+async def test_a_result_that_is_too_large_or_no_json_resolves_nothing(open_door, refused):
+    door = await open_door(max_payload_bytes=100)
+    task_id = await paused(door)
+    assert (await refused(door.resolve(task_id, result=Value(string_value="x" * 200)))).code == "too_large"
+    refusal = await refused(door.resolve(task_id, result=Value(number_value=float("nan"))))
+    assert (refusal.code, refusal.message[:7]) == ("bad_request", "result:")
+    assert (await door.get(task_id)).state == Task.paused
+
+
+@pytest.mark.parametrize("call", ["pause", "resume", "resolve"])
+async def test_a_call_in_the_wrong_state_is_a_conflict_and_over_rest_409(door, refused, by_rest, call):
+    task_id = (await door.submit()).task_id
+    refusal = await refused(getattr(door, call)(task_id, metadata=by_rest))
+    assert refusal.status is grpc.StatusCode.FAILED_PRECONDITION
+    assert refusal.trailers["x-http-status"] == "409"
+    assert refusal.rest_body["code"] == "conflict"
+    assert refusal.rest_body["error"].startswith("task is queued, only a")
+
+
+@pytest.mark.parametrize("call", ["pause", "resume", "resolve"])
+async def test_said_again_it_is_a_conflict(door, refused, call):
+    task_id = await paused(door)
+    if call == "pause":
+        assert (await refused(door.pause(task_id))).code == "conflict"
+    else:
+        await getattr(door, call)(task_id)
+        assert (await refused(getattr(door, call)(task_id))).code == "conflict"
+
+
+async def test_over_its_budget_a_pause_answers_failed(door):
+    task_id = (await door.submit(token_limit=5)).task_id
+    await door.use(await door.run_one(), 6)
+    await door.resume(task_id)
+    await door.run_one()
+    assert (await door.pause(task_id)).status == Task.failed
+    assert (await door.get(task_id)).error == "token limit exceeded"
+
+
+async def test_a_held_task_shows_it_until_it_is_resumed(door):
+    answer = await door.submit(hold=True)
+    assert answer.state == Task.pending
+    assert (await door.get(answer.task_id)).hold
+    assert (await door.resume(answer.task_id)).status == Task.queued
+    assert not (await door.get(answer.task_id)).HasField("hold")
+
+
+async def test_a_released_task_that_is_not_yet_due_answers_pending(door):
+    answer = await door.submit(hold=True, not_before={"seconds": 4_000_000_000})
+    assert (await door.resume(answer.task_id)).status == Task.pending
+    task = await door.get(answer.task_id)
+    assert (task.HasField("hold"), task.not_before.seconds) == (False, 4_000_000_000)
+
+
+async def test_a_held_task_with_a_time_before_all_times_can_be_shown(door):
+    answer = await door.submit(hold=True, not_before={"seconds": -(2**62)})
+    assert not (await door.get(answer.task_id)).HasField("not_before")
+
+
+async def test_paused_tasks_are_in_the_stats_only_while_there_are_some(door):
+    assert not (await door.stats()).queue.HasField("total_paused")
+    task_id = await paused(door)
+    assert (await door.stats()).queue.total_paused == 1
+    await door.resolve(task_id)
+    assert not (await door.stats()).queue.HasField("total_paused")
+
+
+async def test_the_stats_take_back_a_failure_that_was_resumed(door):
+    task_id = (await door.submit()).task_id
+    await door.fail(await door.run_one())
+    assert (await door.stats()).metrics.tasks_failed == 1
+    await door.resume(task_id)
+    assert (await door.stats()).metrics.tasks_failed == 0
+
+
+async def test_a_watcher_sees_each_step_as_it_was(door):
+    watch = door.watch(include_current=True)
+    await watch.read()
+    task_id = await paused(door)
+    await door.resume(task_id)
+    await door.fail(await door.run_one())
+    await door.resolve(task_id)
+    seen = []
+    while not seen or seen[-1][0] != Task.done:
+        seen += [(event.task.state, event.task.run, event.task.error) for event in (await watch.read()).events]
+    watch.cancel()
+    assert seen == [
+        (Task.queued, 0, ""),
+        (Task.assigned, 0, ""),
+        (Task.running, 0, ""),
+        (Task.paused, 0, "Job was interrupted by user"),
+        (Task.queued, 2, ""),
+        (Task.assigned, 2, ""),
+        (Task.running, 2, ""),
+        (Task.failed, 2, "broken"),
+        (Task.done, 2, ""),
+    ]
+
+
+async def test_a_wait_goes_on_while_a_task_is_paused(door):
+    task_id = await paused(door)
+    answer = await door.wait(task_id, timeout_ms=10)
+    assert (answer.ended, answer.task.state) == (False, Task.paused)
+
+
+# Doors and namespaces
+
+ELSEWHERE = (("taskyard-namespace", "elsewhere"),)
+
+
+@pytest.mark.parametrize("call", ["pause", "resume", "resolve"])
+async def test_no_call_reaches_a_task_of_another_namespace(door, refused, call):
+    await door.submit(metadata=ELSEWHERE)
+    task_id = await paused(door)
+    refusal = await refused(getattr(door, call)(task_id, metadata=ELSEWHERE))
+    assert (refusal.code, refusal.message) == ("not_found", "task not found")
+    assert (await door.get(task_id)).state == Task.paused
+
+
+async def test_paused_tasks_and_tokens_are_counted_in_their_own_namespace_only(door):
+    await door.submit(metadata=ELSEWHERE)
+    task_id = (await door.submit()).task_id
+    await door.use(await door.run_one(), 7)
+    await door.pause(task_id)
+    stats = await door.stats(metadata=ELSEWHERE)
+    assert not stats.queue.HasField("total_paused")
+    assert not stats.metrics.agents["ann"].HasField("tokens_used")
+    assert (await door.stats()).metrics.agents["ann"].tokens_used == 7
