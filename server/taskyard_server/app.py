@@ -235,7 +235,7 @@ class App:
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
         else:
             names = [name for name in names if name not in SCHEDULER_SERVICES]
-        hosts = RuntimeHostService(engine, scheduler.max_payload_bytes)  # type: ignore[abstract]
+        hosts = RuntimeHostService(engine, scheduler.max_payload_bytes)
         leases = LeaseService(engine, scheduler.max_payload_bytes)
         targets = target_pb2_grpc.TargetServiceServicer()  # type: ignore[abstract]
         schedules = schedule_pb2_grpc.ScheduleServiceServicer()  # type: ignore[abstract]

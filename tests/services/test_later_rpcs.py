@@ -38,6 +38,7 @@ SERVED = {
         "DrainHost",
         "ListHosts",
         "WatchHosts",
+        "Connect",
     },
     "taskyard.v1.LeaseService": {
         "ClaimTask",

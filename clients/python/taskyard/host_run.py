@@ -300,6 +300,9 @@ class HostRun:
 
     def _drained(self, drain: Drain) -> None:
         log.info("host %s is told to drain: %s", self._options.host_id, drain.reason or "no reason given")
+        if drain.reconnect:
+            # Nothing new comes on this stream, and what runs then is stopped by the server. After it there is another.
+            return
         end = float("inf")
         if drain.HasField("deadline"):
             secs = drain.deadline.ToNanoseconds() / 1e9 - time.time()

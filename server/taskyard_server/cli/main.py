@@ -11,7 +11,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import typer
 
-from . import tasks, up
+from . import tasks, up, watch
 from .failure import Failure
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command()(tasks.submit)
 app.command()(tasks.get)
 app.command("list")(tasks.list_tasks)
 app.command()(tasks.cancel)
+app.command()(watch.watch)
 app.command()(tasks.stats)
 
 

@@ -85,11 +85,12 @@ class TaskWatches:
     async def _follow(self, watcher: Watcher) -> AsyncIterator[bytes]:
         """What happens from the watcher's place on, until all watched tasks have ended."""
         while True:
-            events = watcher.take()
-            if events:
-                yield events + _cursor(watcher)
-            elif watcher.is_behind:
-                await asyncio.sleep(0)
+            if watcher.is_behind:
+                events = watcher.take()
+                if events:
+                    yield events + _cursor(watcher)
+                else:
+                    await asyncio.sleep(0)
             elif watcher.tasks_ended:
                 return
             elif watcher.is_closing:

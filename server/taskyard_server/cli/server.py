@@ -1,0 +1,61 @@
+"""How the commands reach a server, and how they show what comes from it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+import grpc
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from taskyard.v1 import task_pb2
+
+from .failure import Failure
+
+ServerOption = Annotated[str, typer.Option(envvar="TASKYARD_SERVER", help="The gRPC server, HOST:PORT.")]
+NamespaceOption = Annotated[str, typer.Option(envvar="TASKYARD_NAMESPACE", help="The namespace to act in.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as REST answers it.")]
+
+DEFAULT_SERVER = "127.0.0.1:50051"
+TIMEOUT_SECS = 30
+
+out = Console(highlight=False)
+
+
+KEEPALIVE: Final = (
+    # A watch may be silent for long; so it learns that the connection is dead.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+
+
+@contextmanager
+def connected(server: str) -> Iterator[grpc.Channel]:
+    """A channel on which every error is one line."""
+    with grpc.insecure_channel(server, KEEPALIVE) as channel:
+        try:
+            yield channel
+        except grpc.RpcError as error:
+            if not isinstance(error, grpc.Call):
+                raise
+            if error.code() is grpc.StatusCode.UNAVAILABLE and "connect" in (error.details() or ""):
+                raise Failure(f"no server answers at {server}") from None
+            raise Failure(error.details() or error.code().name.lower()) from None
+
+
+def call(namespace: str, timeout_secs: float | None = TIMEOUT_SECS) -> dict[str, Any]:
+    """The arguments of every call besides its request."""
+    if not (namespace.isascii() and namespace.isprintable()):
+        raise Failure("--namespace: must be letters, digits, dots, dashes or underscores")
+    return {"timeout": timeout_secs, "metadata": (("taskyard-namespace", namespace),)}
+
+
+def shown(text: str) -> Text:
+    """A text of somebody else: no markup, and nothing that a terminal would obey."""
+    return Text("".join(char if char.isprintable() else "\ufffd" for char in text))
+
+
+def word(state: int) -> str:
+    """A task's state as the documents spell it."""
+    return task_pb2.Task.State.Name(state)  # type: ignore[arg-type]
