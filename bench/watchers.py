@@ -5,7 +5,7 @@
 The server runs in a process of its own, makes the events itself, at a steady rate, and its CPU time is read from
 outside. What the same events cost with no watcher is subtracted. The yardstick sends as many messages of the same size
 over as many streams, with nothing behind them. Rates are low enough for one event a message, save in the fan-out. The
-least of all rounds counts: what else runs on the machine only adds.
+figures are the medians of all rounds.
 """
 
 import argparse
@@ -14,9 +14,13 @@ import json
 import platform
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
+from statistics import median
+from tempfile import TemporaryDirectory
 
 import grpc
 import psutil
@@ -36,7 +40,7 @@ from taskyard_server.services.watch import TaskWatches, encode_event
 
 MANY = 1_000
 FAN_OUT = 50
-TICK_SECS = 0.002
+TICK_SECS = 0.001
 STREAMS_A_CHANNEL = 100
 WATCH = "/taskyard.v1.TaskService/WatchTasks"
 BARE = "/bare.Bare/Watch"
@@ -147,7 +151,8 @@ class Server:
 
     def __init__(self, kind: str, size: int = 0) -> None:
         self.kind = kind
-        self._address = f"unix:/tmp/taskyard-bench-{id(self):x}.sock" if sys.platform != "win32" else "127.0.0.1:50999"
+        self._folder = TemporaryDirectory()
+        self._address = f"unix:{self._folder.name}/server.sock"
         command = [sys.executable, __file__, "--serve", kind, "--address", self._address, "--size", str(size)]
         self._process: subprocess.Popen[str] = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -202,6 +207,7 @@ class Server:
         self._process.stdin.close()
         self._process.terminate()
         self._process.wait(timeout=20)
+        self._folder.cleanup()
 
 
 async def _read(call: grpc.aio.UnaryStreamCall[bytes, bytes], seen: Seen) -> None:
@@ -217,33 +223,34 @@ async def measure(events: int, rounds: int) -> None:
         f"{MANY:,} watchers, each of one task": Load(MANY, MANY, 1, events),
         f"{FAN_OUT} watchers of everything": Load(FAN_OUT, MANY, 10, events, is_fan_out=True),
     }
-    print(f"{platform.python_version()}, grpcio {grpc.__version__}, {psutil.cpu_count()} CPUs; us of server CPU\n")
-    print(f"{'':36}{'a watch':>12}{'bare stream':>14}{'ratio':>8}   an event delivered; events a message")
-    watch, costs = Server("watch"), {}
-    for name, load in loads.items():
-        nobody = Load(0, load.tasks, load.burst, load.events)
+    print(f"{platform.python_version()}, grpcio {grpc.__version__}, {psutil.cpu_count()} CPUs\n")
+    print(f"us of server CPU an event delivered {'a watch':>12}{'bare stream':>14}{'ratio':>8}   events a message")
+    watch = Server("watch")
+    _, seen = await watch.cpu_secs(loads["1 watcher"])
+    bare = Server("bare", size=seen.bytes // events)
+    runs: dict[tuple[str, str], list[float]] = defaultdict(list)
+    coalesced: dict[str, float] = {}
+    # In turn, so that what else the machine does falls on all of them.
+    for _, (name, load), server in product(range(rounds), loads.items(), (watch, bare)):
+        secs, seen = await server.cpu_secs(load)
+        idle, _ = await server.cpu_secs(replace(load, streams=0))
         delivered = load.events * (FAN_OUT if load.is_fan_out else 1)
-        runs = [(await watch.cpu_secs(load), await watch.cpu_secs(nobody)) for _ in range(rounds)]
-        ours = max(min(run[0][0] for run in runs) - min(run[1][0] for run in runs), 0) / delivered
-        seen = runs[-1][0][1]
-        bare = Server("bare", size=seen.bytes // delivered)
-        plain_runs = [(await bare.cpu_secs(load), await bare.cpu_secs(nobody)) for _ in range(rounds)]
-        plain = max(min(run[0][0] for run in plain_runs) - min(run[1][0] for run in plain_runs), 0) / delivered
-        bare.stop()
-        costs[name] = ours
-        print(
-            f"{name:36}{ours * 1e6:12.1f}{plain * 1e6:14.1f}{ours / plain:8.2f}   "
-            f"{seen.bytes // delivered} bytes; {delivered / seen.messages:.2f}",
-            flush=True,
-        )
-    watch.stop()
+        runs[name, server.kind].append((secs - idle) / delivered * 1e6)
+        if server is watch:
+            coalesced[name] = delivered / seen.messages
+    for server in (watch, bare):
+        server.stop()
+    costs = {name: median(runs[name, "watch"]) for name in loads}
+    for name, ours in costs.items():
+        plain = median(runs[name, "bare"])
+        print(f"{name:36}{ours:12.1f}{plain:14.1f}{ours / plain:8.2f}   {coalesced[name]:.1f}")
     one, many, _ = costs.values()
     print(f"\n{MANY:,} watchers beside one: {many / one:.2f} times the cost of an event")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=10_000, help="events a run")
+    parser.add_argument("--events", type=int, default=5_000, help="events a run")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--serve", choices=["watch", "bare"], help=argparse.SUPPRESS)
     parser.add_argument("--address", help=argparse.SUPPRESS)

@@ -172,6 +172,7 @@ async def test_a_start_that_is_late_for_ever_never_counts_as_a_delivery(open_yar
         assert (await stream.task()).lease.fencing_token == token
         await yard.pass_time(10.3)
         assert (await stream.cancellation()).fencing_token == token
+        await yard.hosts.HeartbeatHost(pb.HeartbeatHostRequest(host_id="host"))
     last = await stream.task()
     assert await stream.told(last, completed=True) == "done"
     assert await yard.state(task_id) == "done"

@@ -37,7 +37,7 @@ WEIGHTS: Final = {
     "withdraw": 1,
     "hand out": 3,
     "reconcile": 1,
-    "reconfigure": 1.5,
+    "reconfigure": 2,
     "advance": 3,
     "pass time": 9,
     "jump": 0.1,

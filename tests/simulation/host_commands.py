@@ -118,18 +118,18 @@ class HostCommands:
         within_limits_in_flight(self._core.limits, after, [lease.task.agent_id for lease in leases])
 
     def held(self, host_id: str) -> tuple[Held, ...]:
-        """Leases that a host speaks of: mostly all that it has, or some; else others', earlier ones, or none."""
+        """Leases that a host speaks of: mostly all that it has, or some; some of them twice; others', and earlier ones."""
         chances, chance = self._chances, self._chances.part()
         its = [Held(job.id, job.token) for job in self._model.world.leases(host_id)]
-        if chance < 0.5:
+        if chance < 0.4:
             return tuple(its)
-        if chance < 0.75:
-            its = chances.some_of(its, chances.below(len(its) + 1))
-        if chance < 0.65:
+        its = chances.some_of(its, chances.below(len(its) + 1))
+        if chance < 0.7:
             return tuple(its)
         others = [Held(job.id, job.token) for job in self._model.world.flying()]
-        stale = [Held(lease.task, lease.token + chances.one_of([0, 0, -1, 1])) for lease in self._leases]
-        its += [chances.one_of(each) for each in (others, stale) if each and chances.under(0.7)]
+        earlier = [Held(lease.task, lease.token) for lease in self._leases]
+        wrong = [Held(held.task, held.token + chances.one_of([-1, 1])) for held in its or others]
+        its += [chances.one_of(each) for each in (others, earlier, wrong) if each and chances.under(0.6)]
         return tuple(chances.some_of(its, len(its)))
 
     def _some_lease(self) -> Lease:

@@ -197,18 +197,20 @@ class Simulation:
         due = self.core.next_due()
         if chance < 0.35:
             self.now += (1 + chances.below(5)) / 8
-        elif chance < 0.6 or due is None:
+        elif chance < 0.55 or due is None:
             self.now += self.chances.secs(0.15)
-        elif chance < 0.75:
+        elif chance < 0.65:
             self.now = max(self.now, due)
-        elif chance < 0.85:
+        elif chance < 0.72:
             self.now = max(self.now, nextafter(due, -inf))
         elif chance < 0.95 and (ends := self._ends()):
             self.now = max(self.now, chances.one_of(ends))
         else:
             self.now += self.chances.secs(3)
-        if chances.under(0.8):
+        if chances.under(0.75):
             self.advance()
+        elif chances.under(0.3):
+            self._streams.reconcile()
 
     def _ends(self) -> list[float]:
         """When deadlines and leases end to the instant, up to an eighth of a second before anyone acts on it.
@@ -216,10 +218,10 @@ class Simulation:
         And when hosts are too silent, to which someone may come at once.
         """
         world = self.model.world
-        ends = [job.deadline for job in world.ticking()] + [job.lease_end() for job in world.flying()]
-        ends += [world.hosts[offer.host].heard_at + offer.patience for offer in world.offers if offer.patience]
-        ends += [host.heard_at + world.dead_after() for host in world.mortals()]
-        return sorted(end for end in ends if end > self.now)[:4]
+        tasks = [job.deadline for job in world.ticking()] + [job.lease_end() for job in world.flying()]
+        hosts = [world.hosts[offer.host].heard_at + offer.patience for offer in world.offers if offer.patience]
+        hosts += [host.heard_at + world.dead_after() for host in world.mortals()]
+        return [end for ends in (tasks, hosts) for end in sorted(end for end in ends if end > self.now)[:2]]
 
     def jump(self) -> None:
         """Some time or some hours pass at once."""
@@ -278,8 +280,8 @@ class Simulation:
 
 
 def _error(error: str) -> str:
-    """An error without the name of the host that it is about."""
-    return f"{error[:26]} missed heartbeats" if "missed" in error else error
+    """An error, without the name of a host that it is about."""
+    return "missed heartbeats" if "missed" in error else error
 
 
 def _line(step: int, now: float, name: str, args: tuple[Any, ...], outcome: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from taskyard_server.core.hosts import HostStatus
@@ -30,7 +31,8 @@ class StreamCommands:
 
     def connect(self) -> None:
         chances, known = self._chances, self._model.world.hosts
-        host_id = self._hosts.some_host_id()
+        broken = [job.host for job in self._model.world.flying() if job.adopt_by < inf and job.host is not None]
+        host_id = chances.one_of(broken) if broken and chances.under(0.6) else self._hosts.some_host_id()
         if host_id == EXECUTOR:
             host_id = "host-0"
         instance = known[host_id].instance if host_id in known else None
@@ -44,6 +46,7 @@ class StreamCommands:
         name, slots, secs = chances.one_of([None, "a name"]), chances.slots(), chances.lease_secs()
         held, figures = self._hosts.held(host_id), chances.figures()
         greeting = Greeting(host_id, instance, name, machine, slots, held, secs, figures)
+        broken = {job.id for job in self._model.world.leases(host_id) if job.adopt_by < inf}
         hello = Hello(host_id, instance, to_profile(machine), name, slots, (), held, secs, figures)
         welcome = self._sim.both(
             "connect",
@@ -56,6 +59,7 @@ class StreamCommands:
             self._sim.ledger.connected(welcome)
             self._sim.given["connect", "kept a lease"] += len(welcome.kept)
             self._sim.given["connect", "lost a lease"] += len(welcome.lost)
+            self._sim.given["connect", "adopted a lease"] += sum(lease.task.id in broken for lease in welcome.kept)
             if chances.under(0.8):
                 self._credit(welcome.offer)
 
@@ -103,8 +107,8 @@ class StreamCommands:
     def disconnect(self) -> None:
         """Mostly of a stream that stands; one that was superseded breaks, too."""
         now = self._sim.now
-        offer = self._chances.one_of(list(self.names)) if self.names and self._chances.under(0.2) else None
-        offer = offer if offer is not None and offer.streamed else self._some_stream()
+        streams = [offer for offer in self.names if offer.streamed]
+        offer = self._chances.one_of(streams[-5:]) if streams and self._chances.under(0.4) else self._some_stream()
         if offer is not None:
             number = self.names[offer]
             self._sim.both(

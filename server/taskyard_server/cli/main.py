@@ -11,7 +11,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import typer
 
-from . import tasks, up, watch
+from . import hosts, tasks, up, watch
 from .failure import Failure
 
 app = typer.Typer(
@@ -28,6 +28,8 @@ app.command("list")(tasks.list_tasks)
 app.command()(tasks.cancel)
 app.command()(watch.watch)
 app.command()(tasks.stats)
+app.command()(hosts.hosts)
+app.command()(hosts.drain)
 
 
 def main() -> None:

@@ -127,6 +127,8 @@ def stats(
     table.add_section()
     table.add_row(Text("all", "bold"), f"{queue.total_queued:.0f}", *(f"{count:.0f}" for count in totals))
     table.caption = f"{queue.total_inflight:.0f} in flight, {metrics.avg_dispatch_latency_ms:.1f} ms to hand-out"
+    if answer.HasField("hosts"):
+        table.caption += f", {answer.hosts.online:.0f} of {answer.hosts.registered:.0f} hosts online"
     if queue.limited_by:
         table.caption += f", tasks wait: raise scheduler.{queue.limited_by}"
     _show(answer, as_json, table)

@@ -71,12 +71,14 @@ class Session:
         """The host is being told of this lease, or does not need to be."""
         self._unsaid.pop(lease, None)
 
-    def take_notices(self) -> tuple[list[Stop], DrainNotice | None]:
-        """What came since this was last called: work to stop, and whether to leave."""
-        taken = self._stops, self._drain
-        if self._stops:
-            self._stops = []
-        self._drain = None
+    def take_stops(self) -> list[Stop]:
+        """Work to stop, since this was last called."""
+        taken, self._stops = self._stops, []
+        return taken
+
+    def take_drain(self) -> DrainNotice | None:
+        """Whether the host shall leave, since this was last called."""
+        taken, self._drain = self._drain, None
         return taken
 
     # What the engine puts in

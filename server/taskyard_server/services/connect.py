@@ -61,6 +61,7 @@ class Connection:
         self._context = context
         self._namespace = current_call().namespace
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._welcome: pb.ConnectResponse | None = None
         self._answers: deque[tuple[pb.ConnectResponse, int]] = deque()
         self._unsent_bytes = 0
         self._tasks_next = False
@@ -113,20 +114,19 @@ class Connection:
         )
         session = self._session = await self._engine.connect(self._namespace, hello, self._on_news)
         welcome, limits = session.welcome, self._engine.limits
-        self._answer(
-            pb.ConnectResponse(
-                welcome=pb.Welcome(
-                    session=f"ses_{secrets.token_hex(8)}",
-                    heartbeat_interval_ms=round(welcome.heartbeat_secs * 1000),
-                    lease_secs=round(session.offer.secs),
-                    kept=map(lease_message, welcome.kept),
-                    lost=_named(welcome.lost),
-                    reconnect_grace_ms=round(limits.reconnect_grace_secs * 1000),
-                    start_timeout_ms=round(limits.start_timeout_secs * 1000),
-                    max_message_bytes=MAX_MESSAGE_BYTES,
-                )
+        self._welcome = pb.ConnectResponse(
+            welcome=pb.Welcome(
+                session=f"ses_{secrets.token_hex(8)}",
+                heartbeat_interval_ms=round(welcome.heartbeat_secs * 1000),
+                lease_secs=round(session.offer.secs),
+                kept=map(lease_message, welcome.kept),
+                lost=_named(welcome.lost),
+                reconnect_grace_ms=round(limits.reconnect_grace_secs * 1000),
+                start_timeout_ms=round(limits.start_timeout_secs * 1000),
+                max_message_bytes=MAX_MESSAGE_BYTES,
             )
         )
+        self._write()
         log.info("host_connected", host_id=self._host_id, namespace=self._namespace, kept=len(welcome.kept))
         return session
 
@@ -279,8 +279,17 @@ class Connection:
                 raise asyncio.CancelledError
 
     async def _next_message(self) -> pb.ConnectResponse | None:
-        """What to say next, None if nothing. Answers and tasks take turns, so that neither waits for the other."""
-        self._take_notices()
+        """What to say next, None if nothing.
+
+        What the host shall stop comes before what it shall do. Answers and tasks take turns, lest one waits for ever.
+        """
+        if self._welcome is not None:
+            welcome, self._welcome = self._welcome, None
+            return welcome
+        if stops := self._session.take_stops():
+            return pb.ConnectResponse(cancellations=pb.Cancellations(cancellations=map(_cancellation, stops)))
+        if (drain := self._session.take_drain()) is not None:
+            return pb.ConnectResponse(drain=_drain(drain))
         if self._session.has_leases and not self._leaving and (self._tasks_next or not self._answers):
             assignments = await self._next_assignments()
             if assignments:
@@ -292,14 +301,6 @@ class Connection:
         message, size = self._answers.popleft()
         self._unsent_bytes -= size
         return message
-
-    def _take_notices(self) -> None:
-        stops, drain = self._session.take_notices()
-        if stops:
-            cancellations = pb.Cancellations(cancellations=map(_cancellation, stops))
-            self._answers.append((pb.ConnectResponse(cancellations=cancellations), 0))
-        if drain is not None:
-            self._answers.append((pb.ConnectResponse(drain=_drain(drain)), 0))
 
     async def _next_assignments(self) -> list[lease_pb2.Assignment]:
         """As many tasks as one message may carry."""

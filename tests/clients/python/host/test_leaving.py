@@ -60,6 +60,7 @@ async def test_a_host_told_to_drain_finishes_what_runs_and_then_leaves_in_order(
     # Nothing was credited again.
     assert sum(message.credit.count for message in stream.messages) == 10
     assert len(server.hellos) == 1
+    assert server.deregistered == ["host-1"]
 
 
 async def test_a_host_leaves_only_when_its_last_report_was_answered(server, make_host, work):
