@@ -118,7 +118,7 @@ class HostCommands:
         within_limits_in_flight(self._core.limits, after, [lease.task.agent_id for lease in leases])
 
     def held(self, host_id: str) -> tuple[Held, ...]:
-        """Leases that a host speaks of: mostly all that it has, or some; some of them twice; others', and earlier ones."""
+        """Leases that a host speaks of: mostly all that it has, or some; also others', earlier ones, and wrong ones."""
         chances, chance = self._chances, self._chances.part()
         its = [Held(job.id, job.token) for job in self._model.world.leases(host_id)]
         if chance < 0.4:
