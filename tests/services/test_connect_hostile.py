@@ -4,6 +4,7 @@ import asyncio
 import gc
 import random
 import time
+from contextlib import suppress
 
 import grpc
 import psutil
@@ -19,10 +20,10 @@ MOST_CREDIT = 2**32 - 1
 LARGE = Struct(fields={"x": Value(string_value="x" * 200_000)})
 
 
-async def gone(yard):
-    """Wait until the engine keeps nothing for streams any more."""
+async def until(is_so):
+    """Wait for what nobody tells of."""
     async with asyncio.timeout(10):
-        while yard.leftovers():
+        while not is_so():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -45,37 +46,52 @@ async def is_served(yard, name="honest"):
 # Hosts that do not read
 
 
+async def deaf(yard):
+    """The stream of a host that took more tasks than its connection holds, and reads nothing."""
+    stream = yard.stream()
+    await stream.say(hello=pb.Hello(host_id="host", instance="i"))
+    await stream.credit(MOST_CREDIT)
+    while await yard.host() is None:
+        await turns(1)
+    for _ in range(60):
+        await yard.submit(params=LARGE)
+    return stream
+
+
 async def test_a_host_that_never_reads_is_not_read_for_ever_either(open_yard):
     yard = await open_yard()
     stream = yard.stream()
     await stream.say(hello=pb.Hello(host_id="host", instance="i"))
     lost = pb.ConnectRequest(reports=pb.Reports(reports=[report((f"tsk_{n}", 1), started=True) for n in range(2_000)]))
     before = psutil.Process().memory_info().rss
+
+    async def shout():
+        while True:
+            await stream.call.write(lost)
+
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(3):
-            while True:
-                await stream.call.write(lost)
+        await asyncio.wait_for(shout(), 3)
     gc.collect()
     assert psutil.Process().memory_info().rss - before < 100_000_000
     await is_served(yard)
     stream.call.cancel()
-    await gone(yard)
+    await until(lambda: not yard.leftovers())
 
 
 async def test_the_heartbeats_of_a_host_that_does_not_read_keep_it_alive_no_longer(open_yard, still):
     yard = await open_yard(still)
-    stream = yard.stream()
-    await stream.say(hello=pb.Hello(host_id="host", instance="i"))
-    await stream.credit(20)
-    for _ in range(20):
-        await yard.submit(params=LARGE)
+    stream = await deaf(yard)
     await settled()
-    await yard.pass_time(30)
+    await yard.pass_time(5)
     for sequence in range(5):
         await stream.say(heartbeat=pb.Heartbeat(sequence=sequence))
     await settled()
     heard_at = (await yard.host()).last_heartbeat_at.ToNanoseconds() / 1e9
-    assert heard_at == pytest.approx(yard.clock.now - 30, abs=1e-5)
+    assert heard_at == pytest.approx(yard.clock.now - 5, abs=1e-5)
+    while not (await stream.next()).HasField("heartbeat_ack"):
+        pass
+    heard_at = (await yard.host()).last_heartbeat_at.ToNanoseconds() / 1e9
+    assert heard_at == pytest.approx(yard.clock.now, abs=1e-5)
 
 
 async def settled():
@@ -86,27 +102,20 @@ async def settled():
 
 
 async def test_tasks_that_could_not_even_be_said_in_time_go_elsewhere_and_end_the_stream(open_yard):
-    yard = await open_yard(start_timeout_secs=0.5, reconnect_grace_secs=0.3)
-    stream = yard.stream("deaf")
-    await stream.say(hello=pb.Hello(host_id="deaf", instance="i"))
-    await stream.credit(MOST_CREDIT)
-    while (await yard.host("deaf")) is None:
-        await asyncio.sleep(0.01)
-    task_ids = [await yard.submit(params=LARGE) for _ in range(20)]
+    yard = await open_yard(start_timeout_secs=2.0)
+    await deaf(yard)
+    assert len(await yard.leased()) == 60
     honest = await yard.connect("honest")
-    await honest.credit(20)
-    assert {task.task.task_id for task in await honest.tasks(20)} == set(task_ids)
-    assert not (await yard.host("deaf")).HasField("instance")
+    await honest.credit(60)
+    await honest.tasks(60)
+    assert {host_id for _, host_id, _ in await yard.leased()} == {"honest"}
+    assert not (await yard.host()).HasField("instance")
 
 
 @pytest.mark.parametrize("end", ["deregister", "supersede", "close"])
 async def test_a_stream_that_is_not_read_ends_for_the_server_all_the_same(open_yard, end):
     yard = await open_yard()
-    stream = yard.stream()
-    await stream.say(hello=pb.Hello(host_id="host", instance="i"))
-    await stream.credit(20)
-    for _ in range(20):
-        await yard.submit(params=LARGE)
+    stream = await deaf(yard)
     match end:
         case "deregister":
             await yard.deregister()
@@ -115,9 +124,11 @@ async def test_a_stream_that_is_not_read_ends_for_the_server_all_the_same(open_y
             await again.leave()
         case "close":
             await yard.engine.close()
-    async with asyncio.timeout(5):
-        while yard.leftovers() or streams_at_work():
-            await asyncio.sleep(0.01)
+    await until(lambda: not yard.leftovers() and not streams_at_work())
+    if end != "supersede":
+        with pytest.raises(grpc.RpcError) as told:
+            await stream.end()
+        assert told.value.code() in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNAVAILABLE)
 
 
 # Floods
@@ -147,7 +158,7 @@ async def test_a_flood_of_heartbeats_and_credits_harms_nobody_else(open_yard):
         for stream in flooding:
             stream.call.cancel()
         await asyncio.gather(*work, return_exceptions=True)
-    await gone(yard)
+    await until(lambda: not yard.leftovers())
 
 
 async def test_the_largest_message_of_reports_does_not_stop_the_others(open_yard):
@@ -228,11 +239,10 @@ async def test_a_stream_may_break_after_any_step_and_nothing_is_left(open_yard, 
                 case "garbage":
                     await stream.call.write(b"\xff\xff")
             if how != "cancel":
-                await stream.call.code()
-            await gone(yard)
-    async with asyncio.timeout(5):
-        while streams_at_work():
-            await asyncio.sleep(0.01)
+                with suppress(grpc.RpcError):
+                    await stream.end()
+            await until(lambda: not yard.leftovers())
+    await until(lambda: not streams_at_work())
     honest = await yard.connect("honest")
     await honest.credit(5)
     assert {task.task.task_id for task in await honest.tasks(5)} == set(task_ids)
@@ -283,10 +293,8 @@ async def test_a_storm_of_reconnecting_hosts_loses_no_task_and_leaves_nothing(op
     for host in hosts:
         host.cancel()
     await asyncio.gather(*hosts, return_exceptions=True)
-    await gone(yard)
-    async with asyncio.timeout(5):
-        while streams_at_work():
-            await asyncio.sleep(0.01)
+    await until(lambda: not yard.leftovers())
+    await until(lambda: not streams_at_work())
     assert yard.engine.totals().inflight == 0
 
 

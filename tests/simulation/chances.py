@@ -62,6 +62,9 @@ LIMITS: Final = {
     "reconnect_grace_secs": [0.25, 1.0, 5.0],
     "start_timeout_secs": [0.5, 2.0, 10.0],
 }
+OFTEN_CHANGED: Final = ["max_inflight", "max_per_agent_inflight"] * 2
+"""Those that hold back what hosts wait for."""
+
 ROOM_FOR_FLOODS: Final = {"max_queue_size": 400, "max_per_agent": 400, "default_deadline_secs": 60.0}
 
 REQUIRED: Final = [frozenset(needs) for needs in ((), (), (), (), ("gpu",), ("eu",), ("gpu", "eu"))]
@@ -131,7 +134,8 @@ class Chances:
 
     def new_limits(self) -> dict[str, float]:
         """Some limits, changed."""
-        return {name: self.one_of(LIMITS[name]) for name in self.some_of(list(LIMITS), self.one_of([1, 1, 3]))}
+        names = [*LIMITS, *OFTEN_CHANGED]
+        return {name: self.one_of(LIMITS[name]) for name in self.some_of(names, self.one_of([1, 1, 3]))}
 
     def secs(self, about: float) -> float:
         """A length of time: in some lives a whole number of 1/1024 s, in others anything."""

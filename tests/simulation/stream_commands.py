@@ -9,7 +9,7 @@ from taskyard_server.core.hosts import HostStatus
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.streams import Hello
 
-from .chances import MACHINES
+from .chances import ABLE, MACHINES
 from .host_commands import EXECUTOR
 from .offer_indexes import nothing_left
 from .plain import plain, to_profile
@@ -38,7 +38,7 @@ class StreamCommands:
         instance = known[host_id].instance if host_id in known else None
         if instance is None or chances.under(0.3):
             instance = chances.one_of(["red", "green"])
-        machine = known[host_id].machine if host_id in known and chances.under(0.6) else chances.one_of(MACHINES)
+        machine = known[host_id].machine if host_id in known and chances.under(0.6) else chances.one_of([ABLE, ABLE, *MACHINES])
         self._connect(host_id, instance, machine)
 
     def _connect(self, host_id: str, instance: str, machine: Machine) -> None:

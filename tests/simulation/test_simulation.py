@@ -73,7 +73,7 @@ OFTEN = {
     ("deregister", "ok"): 20,
     ("connect", "ok"): 200,
     ("connect", "kept a lease"): 100,
-    ("connect", "adopted a lease"): 20,
+    ("connect", "adopted a lease"): 10,
     ("connect", "lost a lease"): 50,
     ("connect", "already_exists"): 10,
     ("connect", "bad_request"): 10,

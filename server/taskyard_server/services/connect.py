@@ -273,10 +273,9 @@ class Connection:
             self._written = None
 
     async def _say_the_rest(self) -> None:
-        """Let the host take what is still to be said; one that does not is left without a word."""
-        while self._writing:
-            if not await self._one_write(LAST_WORDS_SECS):
-                raise asyncio.CancelledError
+        """Let the host take what is still to be said, unless it does not."""
+        while self._writing and await self._one_write(LAST_WORDS_SECS):
+            pass
 
     async def _next_message(self) -> pb.ConnectResponse | None:
         """What to say next, None if nothing.
