@@ -30,7 +30,7 @@ class AgentCommands:
         self._batch_ids: deque[str] = deque(["bat_nope"], maxlen=12)
         self._task_ids: deque[str] = deque(NOBODY, maxlen=120)
         self._places: deque[tuple[int, int]] = deque([(0, 0)], maxlen=40)
-        self.claim: Callable[[int], None]
+        self.let_claim: Callable[[int], None]
         """Lets some host claim so many tasks."""
 
     def submit(self) -> None:
@@ -81,7 +81,7 @@ class AgentCommands:
         for wish in wishes:
             self._submit_one(wish)
         latest = list(self._task_ids)[-len(wishes) :]
-        self.claim(chances.below(20))
+        self.let_claim(chances.below(20))
         for task_id in chances.some_of(latest, max(0, len(latest) - chances.one_of([2, 15, 25, 40]))):
             self._cancel_one(task_id)
         for wish in wishes[:3]:

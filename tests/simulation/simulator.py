@@ -106,7 +106,7 @@ class Simulation:
         agents = AgentCommands(self)
         hosts = HostCommands(self, agents)
         self._streams = StreamCommands(self, hosts)
-        agents.claim = hosts.claim_up_to
+        agents.let_claim = hosts.claim_up_to
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {

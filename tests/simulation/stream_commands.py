@@ -38,7 +38,8 @@ class StreamCommands:
         instance = known[host_id].instance if host_id in known else None
         if instance is None or chances.under(0.3):
             instance = chances.one_of(["red", "green"])
-        machine = known[host_id].machine if host_id in known and chances.under(0.6) else chances.one_of([ABLE, ABLE, *MACHINES])
+        same = host_id in known and chances.under(0.6)
+        machine = known[host_id].machine if same else chances.one_of([ABLE, ABLE, *MACHINES])
         self._connect(host_id, instance, machine)
 
     def _connect(self, host_id: str, instance: str, machine: Machine) -> None:

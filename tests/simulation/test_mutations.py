@@ -163,6 +163,15 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a host that registers anew is handed what it could run before": [
         (Streams, "look_at", "self._fit(now, offer)", "pass"),
     ],
+    "a claim that waits does not notice that a stream registers its host anew": [
+        (Streams, "connect", "self.look_at(now, host)", "pass"),
+    ],
+    "a dead host is handed tasks while its stream may still be silent": [
+        (Streams, "_is_silent", "self._life.is_dead(now, host)", "False"),
+    ],
+    "what waits for one project is handed those of all after a look": [
+        (Streams, "_fit", ".narrowed(offer.project)", ""),
+    ],
     "a claim that waits forgets which project it asked for": [
         (Offers, "open", "patience, project, self._turns", "patience, None, self._turns"),
     ],
