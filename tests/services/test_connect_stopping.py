@@ -236,3 +236,17 @@ async def test_no_stream_opens_once_the_server_is_closed(yard, refused):
     await stream.say(hello=pb.Hello(host_id="host", instance="i"))
     assert (await refused(stream.end())).status is grpc.StatusCode.UNAVAILABLE
     assert not yard.leftovers()
+
+
+async def test_a_fault_of_the_server_is_told_as_such_and_the_task_is_not_lost(yard, stream, refused, monkeypatch):
+    def fail(task):
+        raise ValueError(task.id)
+
+    monkeypatch.setattr("taskyard_server.services.connect.task_message", fail)
+    task_id = await yard.submit()
+    refusal = await refused(stream.end())
+    assert refusal.status is grpc.StatusCode.INTERNAL
+    assert refusal.message == "internal error"
+    assert not yard.leftovers()
+    await yard.pass_time(5.3)
+    assert await yard.state(task_id) == "queued"

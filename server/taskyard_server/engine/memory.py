@@ -44,9 +44,10 @@ SCAN: Final = 2_000
 
 
 LIMIT_CHECK_SECS: Final = 1.0
-STALL_SECS: Final = 0.5
+STALL_SECS: Final = 0.1
 """A timer that is so late means that the process stood still."""
 CATCH_UP_SECS: Final = 0.25
+CATCH_UP_SECS_A_STREAM: Final = 0.0005
 """After a stall, so long is read what has arrived before anything expires."""
 LIGHT_SECS: Final = 0.05
 """The consequences of heartbeats are drawn so much later, for all of them at once."""
@@ -500,7 +501,9 @@ class MemoryEngine:
         if not self._stalled and time.monotonic() - self._rings_at > STALL_SECS:
             # Heartbeats that arrived meanwhile are read first.
             self._stalled = True
-            self._timer = asyncio.get_running_loop().call_later(CATCH_UP_SECS, self._advance)
+            streams = sum(len(yard.sessions) for yard in self._yards.values())
+            secs = CATCH_UP_SECS + streams * CATCH_UP_SECS_A_STREAM
+            self._timer = asyncio.get_running_loop().call_later(secs, self._advance)
             return
         self._stalled = False
         now = self._clock()

@@ -66,6 +66,7 @@ class Connection:
         self._unsent_bytes = 0
         self._tasks_next = False
         self._leaving = False
+        self._failure: Exception | None = None
         self._writing = False
         self._written: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
@@ -84,11 +85,10 @@ class Connection:
             self._leaving = True
             await self._engine.disconnect(session)
             await self._say_the_rest()
-            if reading.done():
-                # Raises what was wrong with what the host said.
-                reading.result()
-            if session.ended is not None:
-                raise session.ended
+            wrong = reading.exception() if reading.done() else None
+            why = session.ended or self._failure or wrong
+            if why is not None:
+                raise why
         finally:
             reading.cancel()
             if self._writer is not None:
@@ -153,13 +153,16 @@ class Connection:
     async def _on_heartbeat(self, beat: pb.Heartbeat) -> None:
         machine = requests.machine(beat, self._max_payload_bytes)
         word = requests.host_status(beat.status) if beat.HasField("status") else None
-        # A host that does not read what it is told does not work, however loud its heart beats.
-        await self._one_write()
-        lost = await self._engine.beat(self._session, _held(beat), word, machine)
-        ack = pb.HeartbeatAck(sequence=beat.sequence)
-        if lost:
-            ack.lost.extend(_named(lost))
-        await self._answer_now(pb.ConnectResponse(heartbeat_ack=ack))
+        if self._writing:
+            # A host that does not read what it is told does not work, however loud its heart beats.
+            await self._one_write()
+        lost = await self._engine.beat(self._session, _held(beat) if beat.leases else (), word, machine)
+        ack = pb.HeartbeatAck(sequence=beat.sequence, lost=_named(lost) if lost else None)
+        answer = pb.ConnectResponse(heartbeat_ack=ack)
+        if self._writing:
+            self._answer(answer)
+        else:
+            await self._answer_now(answer)
 
     async def _on_reports(self, said: pb.Reports) -> None:
         results = []
@@ -218,16 +221,13 @@ class Connection:
         self._write()
 
     async def _answer_now(self, message: pb.ConnectResponse) -> None:
-        """Answer without the detour over the writer where nothing else is to be said, as with idle hosts."""
-        if self._writing or self._answers:
-            self._answer(message)
-            return
+        """Answer without the detour over the writer, where that has nothing to say, as with idle hosts."""
         self._writing = True
         try:
-            await self._context.write(message)
+            is_said = await self._send(message)
         finally:
             self._note_written(writing=False)
-        if self._answers or self._session.has_news:
+        if is_said and (self._answers or self._session.has_news):
             self._write()
 
     def _on_news(self) -> None:
@@ -247,15 +247,23 @@ class Connection:
     async def _write_all(self) -> None:
         """Write until there is nothing to say; what comes meanwhile is said, too."""
         try:
-            while (message := await self._next_message()) is not None:
-                await self._context.write(message)
+            while (message := await self._next_message()) is not None and await self._send(message):
                 self._note_written()
         except Exception as error:
-            # The stream has broken; the reader learns of it, too.
-            log.debug("write_failed", host_id=self._host_id, error=str(error))
+            self._failure = error
             self._end()
         finally:
             self._note_written(writing=False)
+
+    async def _send(self, message: pb.ConnectResponse) -> bool:
+        """Write one message; False if the connection is gone, as it happens."""
+        try:
+            await self._context.write(message)
+        except Exception as error:
+            log.debug("write_failed", host_id=self._host_id, error=str(error))
+            self._end()
+            return False
+        return True
 
     async def _one_write(self, most_secs: float | None = None) -> bool:
         """Wait until what is being written is written; whether it was."""
@@ -291,9 +299,10 @@ class Connection:
             return pb.ConnectResponse(drain=_drain(drain))
         if self._session.has_leases and not self._leaving and (self._tasks_next or not self._answers):
             assignments = await self._next_assignments()
-            if assignments:
-                self._tasks_next = False
-                return pb.ConnectResponse(assignments=pb.Assignments(assignments=assignments))
+            if not assignments:
+                return await self._next_message()
+            self._tasks_next = False
+            return pb.ConnectResponse(assignments=pb.Assignments(assignments=assignments))
         if not self._answers:
             return None
         self._tasks_next = True
