@@ -159,3 +159,14 @@ async def test_fields_that_the_server_does_not_know_are_passed_over(yard):
         iter([HELLO.SerializeToString() + unknown])
     )
     assert (await call.read()).HasField("welcome")
+
+
+async def test_a_stream_on_which_nothing_is_said_ends(open_yard, monkeypatch):
+    monkeypatch.setattr("taskyard_server.services.connect.HELLO_SECS", 0.05)
+    stream = (await open_yard()).stream()
+    with pytest.raises(grpc.aio.AioRpcError) as ended:
+        await stream.call.read()
+    assert (ended.value.code(), ended.value.details()) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "hello: must come within 0.05 s",
+    )

@@ -45,6 +45,7 @@ MAX_UNSENT_BYTES: Final = 1_000_000
 MAX_RESULT_BYTES: Final = 3_500_000
 """Larger answers, which a host might not take, leave out the texts of errors."""
 REPORTS_A_TURN: Final = 100
+HELLO_SECS: Final = 30.0
 LAST_WORDS_SECS: Final = 1.0
 """A stream that is over waits so long for its host to take one more message."""
 
@@ -73,7 +74,11 @@ class Connection:
 
     async def serve(self, said: Requests) -> None:
         """Serve until the host leaves, or raise why it may not stay."""
-        first = await anext(said, NOTHING)
+        try:
+            async with asyncio.timeout(HELLO_SECS):
+                first = await anext(said, NOTHING)
+        except TimeoutError:
+            raise BadRequest(f"hello: must come within {HELLO_SECS:g} s") from None
         if first is None:
             raise BadRequest(MALFORMED)
         if not first.HasField("hello"):
