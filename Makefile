@@ -4,6 +4,8 @@ VENV := .venv
 READY := $(VENV)/.ready
 # What the protos must stay compatible with: the last release, or what is committed.
 BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
+# The benchmarks that `make bench` runs.
+BENCH ?= core submit_to_start idle_hosts watchers
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help setup up test lint format generate bench clean
@@ -39,8 +41,8 @@ format: $(READY) ## let ruff rewrite what it can
 generate: $(READY) ## stubs and the gateway's descriptor set from proto/
 	tools/generate.sh
 
-bench: $(READY)  ## what the core costs
-	python bench/core.py $(ARGS)
+bench: $(READY)  ## what it costs, beside the bare transport (BENCH="core watchers" picks some)
+	for each in $(BENCH); do echo "# $$each"; python bench/$$each.py $(ARGS) || exit 1; done
 
 clean:           ## remove everything that make made
 	rm -rf $(VENV) third_party dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -54,6 +54,7 @@ SERVICES: Final = tuple(
 SCHEDULER_SERVICES: Final = SERVICES[:3]
 CHANNELZ: Final = "grpc.channelz.v1.Channelz"
 STOP_GRACE_SECS: Final = 2.0
+PASS_ON_SECS: Final = 0.3
 WEBHOOK_GRACE_SECS: Final = 10.0
 
 SERVER_OPTIONS: Final = (
@@ -184,15 +185,20 @@ class App:
 
     async def _stop(self) -> None:
         await self._engine.close()
-        self._host_watches.close()
         if not self._hurry.is_set():
-            await self._unless(self._task_watches.close(STOP_GRACE_SECS), self._hurry)
+            await self._unless(self._end_watches(), self._hurry)
             await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
         for part in self._background:
             part.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self._stop_serving()
         log.info("stopped")
+
+    async def _end_watches(self) -> None:
+        self._host_watches.close()
+        if await self._task_watches.close(STOP_GRACE_SECS) and self._gateway is not None:
+            # The gateway, which ends at once when it is told to, has still to pass the last messages on.
+            await asyncio.sleep(PASS_ON_SECS)
 
     async def _stop_serving(self) -> None:
         if self._gateway is not None:

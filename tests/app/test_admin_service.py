@@ -148,7 +148,7 @@ async def test_every_setting_has_a_source(make_office):
     office = await make_office({})
     answer = await office.config()
     config = json_format.MessageToDict(answer.config)
-    sections = ("scheduler", "webhooks")
+    sections = ("scheduler", "daemon", "webhooks")
     keys = {f"{section}.{key}" for section in sections for key in config[section]}
     assert set(answer.sources) == keys | (set(config) - set(sections))
 

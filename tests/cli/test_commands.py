@@ -202,7 +202,7 @@ def test_an_option_comes_before_the_environment(taskyard, address, monkeypatch, 
     assert taskyard("list", "--server", address, "--json").json["count"] == 1
 
 
-@pytest.mark.parametrize("command", ["up", "submit", "get", "list", "cancel", "stats"])
+@pytest.mark.parametrize("command", ["up", "submit", "get", "list", "cancel", "watch", "stats", "hosts", "drain"])
 def test_every_command_is_listed_and_explains_itself(anywhere, command):
     assert f" {command} " in anywhere("--help").out
     explained = anywhere(command, "--help")

@@ -1,12 +1,13 @@
 """What the tests of the core share: a scheduler with its clock, and ways to see everything that it holds."""
 
 import gc
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from random import Random
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ import pytest
 from taskyard_server.core.hosts import Host, HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
 
 START = 1_700_000_000.0
@@ -94,6 +97,65 @@ class Yard:
     def deregister(self, host_id: str = "host") -> None:
         self.scheduler.deregister(self.now, host_id)
 
+    # Hosts that wait
+
+    def connect(
+        self,
+        host_id: str = "host",
+        *capabilities: str,
+        instance: str = "process 1",
+        credit: int = 0,
+        slots: int | None = None,
+        held: Sequence[Lease | HeldLease] = (),
+        lease_secs: float | None = None,
+        **profile: Any,
+    ) -> Welcome:
+        """Open the stream of a host, as `register` would register it, and give it credit."""
+        able = HostProfile(frozenset(capabilities), **profile)
+        listed = tuple(map(as_held, held))
+        hello = Hello(host_id, instance, able, slots=slots, held=listed, lease_secs=lease_secs)
+        welcome = self.scheduler.connect(self.now, hello)
+        if credit:
+            self.credit(welcome.offer, credit)
+        return welcome
+
+    def stream(self, host_id: str = "host", *capabilities: str, credit: int = 1, **hello: Any) -> Offer:
+        """The same, where only the stream matters."""
+        return self.connect(host_id, *capabilities, credit=credit, **hello).offer
+
+    def credit(self, stream: Offer, count: int = 1) -> None:
+        self.scheduler.give_credit(self.now, stream, count)
+
+    def beat(self, stream: Offer, *held: Lease | HeldLease) -> list[HeldLease]:
+        return self.scheduler.beat(self.now, stream, [*map(as_held, held)])
+
+    def disconnect(self, stream: Offer) -> None:
+        self.scheduler.disconnect(self.now, stream)
+
+    def wait(self, host_id: str = "host", room: int = 1, lease_secs: float | None = None, **only: Any) -> Offer:
+        """Let a host wait with a claim."""
+        return self.scheduler.offer(self.now, host_id, room, lease_secs, **only)
+
+    def hand_out(self) -> list[Lease]:
+        """Hand out what can be handed out: the leases, first granted first."""
+        given = self.scheduler.hand_out(self.now)
+        return sorted((lease for leases in given.values() for lease in leases), key=lambda lease: lease.number)
+
+    def hand_one(self) -> Lease:
+        """Hand out the one task that is known to be there."""
+        (lease,) = self.hand_out()
+        return lease
+
+    def served(self) -> list[str]:
+        """Hand out what can be handed out: the hosts that got something, first served first."""
+        return [lease.host.id for lease in self.hand_out()]
+
+    def stops(self) -> list[tuple[Lease, str, str]]:
+        """What was to be stopped since the last call, and why."""
+        return [(stop.lease, stop.reason, stop.message) for stop in self.scheduler.take_stops()]
+
+    # Limits and time
+
     def reconfigure(self, **limits: Any) -> None:
         """Change the named limits and keep the others."""
         kept = {name: getattr(self.scheduler.limits, name) for name in Limits.__slots__}
@@ -112,6 +174,11 @@ class Yard:
         """The transitions since the last call: which task, which state."""
         events = self.scheduler.take_events()
         return [(event.task.id, event.state) for event in events if event.kind in ("submitted", "changed")]
+
+
+def as_held(lease: Lease | HeldLease) -> HeldLease:
+    """What the holder of a lease knows of it."""
+    return (lease.task.id, lease.token) if isinstance(lease, Lease) else lease
 
 
 @pytest.fixture
@@ -177,6 +244,30 @@ def watch() -> Callable[[object], Callable[[], list[str]]]:
         return changes
 
     return watch
+
+
+@pytest.fixture
+def steps() -> Callable[[Callable[[], object]], int]:
+    """How many steps, in instructions of the interpreter, a call takes: what it costs, on any machine."""
+
+    def count(call: Callable[[], object]) -> int:
+        taken = 0
+
+        def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any]:
+            nonlocal taken
+            frame.f_trace_lines, frame.f_trace_opcodes = False, True
+            taken += event == "opcode"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            call()
+        finally:
+            sys.settrace(before)
+        return taken
+
+    return count
 
 
 @pytest.fixture

@@ -15,15 +15,22 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from google.protobuf.struct_pb2 import Value
 
 from taskyard import Client, EventKind, NewTask, TaskEvent, TaskState
+from taskyard.v1.lease_pb2 import ClaimTaskRequest, CompleteTaskRequest
+from taskyard.v1.lease_pb2_grpc import LeaseServiceStub
+from taskyard.v1.runtime_host_pb2 import RegisterHostRequest
+from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
 from .fleet import GRACE_SECS, LEASE_SECS, Fleet, Worker
 
 SEED = int(os.environ.get("SEED", "1"))
 TASKS = int(os.environ.get("TASKS", "5000"))
 HOSTS, SLOTS = 20, 10
+LATE = Value(string_value="late")
 SECS = 0.8
 """The mean length of a task: all of them together keep the fleet busy for half a minute."""
 
@@ -91,6 +98,28 @@ async def harass(fleet: Fleet, chance: random.Random) -> dict[str, int]:
     return hits
 
 
+async def report_too_late(address: str) -> int:
+    """A host that never renews and reports all the same, until cancelled; how often it was refused."""
+    refused = 0
+    async with grpc.aio.insecure_channel(address) as channel:
+        leases = LeaseServiceStub(channel)
+        await RuntimeHostServiceStub(channel).RegisterHost(RegisterHostRequest(host_id="late"))
+        try:
+            while True:
+                claim = await leases.ClaimTask(ClaimTaskRequest(host_id="late", lease_secs=1, wait_ms=1000))
+                if not claim.claimed:
+                    continue
+                await asyncio.sleep(1.5)
+                report = CompleteTaskRequest(
+                    host_id="late", task_id=claim.task_id, fencing_token=claim.fencing_token, result=LATE
+                )
+                with pytest.raises(grpc.aio.AioRpcError, match="lease lost"):
+                    await leases.CompleteTask(report)
+                refused += 1
+        except asyncio.CancelledError:
+            return refused
+
+
 @pytest.mark.timeout(300)
 async def test_under_kills_stops_and_cuts_every_task_ends_once_and_nearly_all_are_done(fleet: Fleet) -> None:
     chance = random.Random(SEED)
@@ -101,10 +130,12 @@ async def test_under_kills_stops_and_cuts_every_task_ends_once_and_nearly_all_ar
         new = [NewTask("work", params={"secs": chance.uniform(0, 2 * SECS)}) for _ in range(TASKS)]
         submitted = await asyncio.gather(*(client.submit(task) for task in new))
         harassing = asyncio.create_task(harass(fleet, chance))
+        reporting_late = asyncio.create_task(report_too_late(fleet.address))
         async with asyncio.timeout(200):
             await journal.all_ended.wait()
         harassing.cancel()
-        hits = await harassing
+        reporting_late.cancel()
+        hits, refused = await harassing, await reporting_late
         # What was late comes in now: those that slept wake up and report.
         await asyncio.sleep(LEASE_SECS)
         tasks = {task.id: task async for task in client.list()}
@@ -120,7 +151,8 @@ async def test_under_kills_stops_and_cuts_every_task_ends_once_and_nearly_all_ar
     assert (stats.metrics.tasks_completed, stats.queue.total_inflight) == (done, 0)
     overlaps = explained_overlaps(fleet.diaries(), journal)
     assert min(hits.values()) > 0
-    assert stats.metrics.late_reports > 0, "nobody reported late, so that nothing shows that it is refused"
+    assert 0 < refused <= stats.metrics.late_reports
+    assert all(task.result != "late" for task in tasks.values())
     print(
         f"seed {SEED}: {done} of {TASKS} done, {hits}, {overlaps} overlaps, {stats.metrics.late_reports} late reports"
     )

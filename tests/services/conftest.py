@@ -38,6 +38,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.watch import TaskWatches, encode_event
 from taskyard_server.snapshots import Snapshots
+from tests.services.host_streams import Yard, serving
 
 BY_REST = (("x-taskyard-rest", "1"),)
 
@@ -277,3 +278,29 @@ def log_lines() -> Iterator[list[Any]]:
 def by_rest() -> tuple[tuple[str, str], ...]:
     """The metadata by which the gateway marks the calls of REST callers."""
     return BY_REST
+
+
+@pytest.fixture
+async def still(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that stands still until a test moves it; the loop's timers go by it, too."""
+    loop = asyncio.get_running_loop()
+    loop_begin, begin = loop.time(), clock.now
+    monkeypatch.setattr(loop, "time", lambda: loop_begin + clock.now - begin)
+    return clock
+
+
+@pytest.fixture
+async def open_yard() -> AsyncIterator[Callable[..., Awaitable[Yard]]]:
+    """Starts a server for host streams, with these limits and this clock."""
+    async with AsyncExitStack() as ends:
+
+        async def start(clock: Clock | None = None, **given: Any) -> Yard:
+            return await ends.enter_async_context(serving(clock, **given))
+
+        yield start
+
+
+@pytest.fixture
+async def yard(open_yard: Callable[..., Awaitable[Yard]], still: Clock) -> Yard:
+    """A server for host streams whose time a test moves."""
+    return await open_yard(still)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from random import Random
 from typing import Final, TypeVar
 
-from .model import Machine, Wish
+from .words import Machine, Wish
 
 WEIGHTS: Final = {
     "submit": 22,
     "submit batch": 4,
-    "claim": 22,
-    "start": 5,
+    "claim": 14,
+    "start": 7,
     "progress": 2,
     "complete": 5,
     "fail": 1.5,
@@ -28,10 +28,20 @@ WEIGHTS: Final = {
     "heartbeat": 2,
     "drain host": 0.5,
     "deregister": 0.6,
-    "reconfigure": 1.5,
+    "connect": 5,
+    "credit": 6,
+    "return credit": 1,
+    "beat": 6,
+    "disconnect": 2,
+    "offer": 2,
+    "withdraw": 1,
+    "hand out": 3,
+    "reconcile": 1,
+    "reconfigure": 2,
     "advance": 3,
     "pass time": 9,
     "jump": 0.1,
+    "crawl": 0.3,
     "flood": 0,
 }
 FLOOD: Final = 110
@@ -49,7 +59,12 @@ LIMITS: Final = {
     "max_deliveries": [1, 2, 3, 5],
     "heartbeat_timeout_secs": [0.5, 4.0, 60.0],
     "dead_heartbeat_threshold": [1, 2, 3],
+    "reconnect_grace_secs": [0.25, 1.0, 5.0],
+    "start_timeout_secs": [0.5, 2.0, 10.0],
 }
+OFTEN_CHANGED: Final = ["max_inflight", "max_per_agent_inflight"] * 2
+"""Those that hold back what hosts wait for."""
+
 ROOM_FOR_FLOODS: Final = {"max_queue_size": 400, "max_per_agent": 400, "default_deadline_secs": 60.0}
 
 REQUIRED: Final = [frozenset(needs) for needs in ((), (), (), (), ("gpu",), ("eu",), ("gpu", "eu"))]
@@ -82,6 +97,7 @@ class Chances:
         self._agents = self.one_of([1, 2, 4, 8, 8, 150])
         self._actions = self.one_of([1, 2, 2, 150])
         self._whole = self.under(0.7)
+        self._prompt = self.one_of([1, 1, 0.5, 0.1])
         self._keyed: list[Wish] = []
         weights = {name: weight * self.one_of([0.4, 1, 1, 2]) for name, weight in WEIGHTS.items()}
         weights["flood"] = 1.5 * self.floods
@@ -107,6 +123,10 @@ class Chances:
     def command(self) -> str:
         return self._random.choices(list(WEIGHTS), self._weights)[0]
 
+    def prompt(self) -> bool:
+        """Whether what came free is handed out at once; in some lives seldom, so that several commands come before."""
+        return self.under(self._prompt)
+
     def limits(self) -> dict[str, float]:
         """The limits of a new scheduler."""
         limits = {name: self.one_of(values) for name, values in LIMITS.items()}
@@ -114,7 +134,8 @@ class Chances:
 
     def new_limits(self) -> dict[str, float]:
         """Some limits, changed."""
-        return {name: self.one_of(LIMITS[name]) for name in self.some_of(list(LIMITS), self.one_of([1, 1, 3]))}
+        names = [*LIMITS, *OFTEN_CHANGED]
+        return {name: self.one_of(LIMITS[name]) for name in self.some_of(names, self.one_of([1, 1, 3]))}
 
     def secs(self, about: float) -> float:
         """A length of time: in some lives a whole number of 1/1024 s, in others anything."""
@@ -124,6 +145,20 @@ class Chances:
     def lease_secs(self) -> float | None:
         """What a host asks for, some of it out of bounds."""
         return None if self.under(0.8) else self.one_of([1, 1.75, self.secs(3) + 1, 3600, 0.5, 3601])
+
+    def slots(self) -> int | None:
+        """How many tasks a host says that it runs at once."""
+        return self.one_of([None, None, 1, 4, 10])
+
+    def own_word(self) -> str | None:
+        return self.one_of([None, "alive", "busy"])
+
+    def figures(self) -> bytes | None:
+        return self.one_of([None, b"cpu", b"memory"])
+
+    def only_project(self) -> str | None:
+        """The only project that a claim asks for."""
+        return "red" if self.under(0.1) else None
 
     def agent(self) -> str:
         return f"agent-{self.below(self._agents)}"

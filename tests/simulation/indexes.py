@@ -1,15 +1,15 @@
 """Everything that the core derives from its tasks, recounted from the tasks alone.
 
 `recount` looks into the private structures of a `Scheduler` and compares each with what a walk over all tasks finds:
-the table, agents, ready queue, timers, leases of hosts, retention, batches, and the counts. It knows how the core
-stores things, and takes no figure of the core's for granted.
+the table, agents, ready queue, deadlines, leases of hosts, retention, batches, and the counts. It knows how the core
+stores things, and takes no figure of the core's for granted. Who waits for tasks is recounted in `offer_indexes`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import floor
 
 from taskyard_server.core.ready_queue import FEW, Lane
@@ -111,7 +111,7 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
         entries: dict[Lane, list[int]] = {}
         for rank, lane in bucket.heap:
             entries.setdefault(lane, []).append(rank)
-        _is_heap("lanes of a bucket", [rank for rank, _ in bucket.heap])
+        is_heap("lanes of a bucket", [rank for rank, _ in bucket.heap])
         lanes |= entries.keys()
         same("lanes of a bucket", bucket.lanes, len(entries))
         same("waiting lanes of a bucket", bucket.waiting, sum(lane.size > 0 for lane in entries))
@@ -138,7 +138,7 @@ def _lane(core: Scheduler, lane: Lane) -> list[Task]:
     _once("tasks of a lane", _ids(tasks))
     same("size of a lane", lane.size, len(live))
     same("dead entries of a lane are few", len(lane.heap) - len(live) <= len(live) + FEW, True)
-    _is_heap("tasks of a lane", [entry[:2] for entry in lane.heap])
+    is_heap("tasks of a lane", [entry[:2] for entry in lane.heap])
     for priority, seq, task in live:
         same("place in a lane", (priority, seq), (task.priority, task.seq))
         same("owner of a lane", task.agent is lane.agent, True)
@@ -152,25 +152,25 @@ def _lane(core: Scheduler, lane: Lane) -> list[Task]:
     return tasks
 
 
-def _is_heap(what: str, heap: list[object]) -> None:
+def is_heap(what: str, heap: list[object]) -> None:
+    """Fail, naming the entries that come before their parents."""
     bad = [at for at in range(1, len(heap)) if heap[at] < heap[(at - 1) // 2]]
     same(f"places in the heap of {what} that are out of order", bad, [])
 
 
 def _timers(core: Scheduler, tasks: list[Task]) -> None:
     deadlines = {task: task.deadline for task in tasks if task.state in TICKING}
-    leases = {task.lease: task.lease.expires_at for task in tasks if task.lease is not None}
-    _timer("deadlines", core._life.deadlines, deadlines)
-    _timer("ends of leases", core._life.lease_ends, leases)
+    recount_timer("deadlines", core._life.deadlines, deadlines)
 
 
-def _timer(what: str, timers: Timers, due: dict[Hashable, float]) -> None:
+def recount_timer(what: str, timers: Timers, due: Mapping[Hashable, float]) -> None:
+    """Fail unless the timers hold just these items at these times, and little more."""
     entries = [(item, tick) for tick, items in timers._due.items() for item in items]
     same(f"number of {what}", len(entries), len(due))
     same(f"items of {what}", {item for item, _ in entries} == due.keys(), True)
     same(f"ticks of {what}", [tick for _, tick in entries], [floor(8 * due[item]) + 1 for item, _ in entries])
     same(f"empty ticks of {what}", [tick for tick, items in timers._due.items() if not items], [])
-    _is_heap(what, timers._ticks)
+    is_heap(what, timers._ticks)
     same(f"stale ticks of {what} are few", len(timers._ticks) <= 2 * len(timers._due) + 64, True)
     same(f"ticks of {what} without a place in the heap", set(timers._due) - set(timers._ticks), set())
 

@@ -7,13 +7,18 @@ from typing import Any, Final
 
 from taskyard_server.core.batches import BatchSubmission
 from taskyard_server.core.errors import Refusal
+from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host as CoreHost
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.leases import Lease
+from taskyard_server.core.leases import Stop as CoreStop
+from taskyard_server.core.offers import Offer
 from taskyard_server.core.stats import Counters
+from taskyard_server.core.streams import Welcome
 from taskyard_server.core.task import IdempotencyKey, Submission, Task, TaskOptions
 
-from .model import FLYING, Host, Job, Machine, Refused, Wish
+from .words import FLYING, Host, Job, Machine, Refused, Wish
+from .world import Happened, Stop
 
 TABS: Final = {"any": Tabs.ANY, "only": Tabs.ONLY, "or plain": Tabs.OR_PLAIN}
 COUNTERS: Final = tuple(each.name for each in fields(Counters) if each.name != "dispatch_latency_secs")
@@ -32,6 +37,9 @@ FIELDS: Final = (
     "claimed_at",
     "lease length",
     "expires_at",
+    "start_by",
+    "adopt_by",
+    "lease over at",
     "deliveries",
     "created_at",
     "queued_at",
@@ -42,7 +50,7 @@ FIELDS: Final = (
     "position",
 )
 
-NO_LEASE: Final = (None,) * 5
+NO_LEASE: Final = (None,) * 8
 
 
 def of_task(task: Task) -> tuple[object, ...]:
@@ -56,7 +64,7 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.progress,
         task.token,
         task.host_id,
-        *(NO_LEASE if lease is None else (lease.host.id, lease.number, lease.claimed_at, lease.secs, lease.expires_at)),
+        *(NO_LEASE if lease is None else _of_lease(lease)),
         task.deliveries,
         task.created_at,
         task.queued_at,
@@ -65,6 +73,19 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.latency_ms,
         task.deadline,
         task.position,
+    )
+
+
+def _of_lease(lease: Lease) -> tuple[object, ...]:
+    return (
+        lease.host.id,
+        lease.number,
+        lease.claimed_at,
+        lease.secs,
+        lease.expires_at,
+        lease.start_by,
+        lease.adopt_by,
+        lease.due,
     )
 
 
@@ -79,7 +100,7 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.progress,
         job.token,
         job.last_host,
-        *((job.host, job.grant, job.claimed_at, job.lease_secs, job.lease_until) if held else NO_LEASE),
+        *(_lease_of(job) if held else NO_LEASE),
         job.deliveries,
         job.created_at,
         job.queued_at,
@@ -91,6 +112,40 @@ def of_job(job: Job) -> tuple[object, ...]:
     )
 
 
+def _lease_of(job: Job) -> tuple[object, ...]:
+    return (
+        job.host,
+        job.grant,
+        job.claimed_at,
+        job.lease_secs,
+        job.lease_until,
+        job.start_by,
+        job.adopt_by,
+        job.lease_end(),
+    )
+
+
+def of_event(event: Event) -> Happened:
+    """All that an event tells."""
+    return Happened(
+        event.at,
+        event.kind,
+        event.task.id,
+        event.before,
+        event.state,
+        event.host_id,
+        event.started_at,
+        event.error,
+        event.progress,
+    )
+
+
+def of_stop(stop: CoreStop) -> Stop:
+    """Whom it is for, and all that it tells."""
+    lease = stop.lease
+    return Stop(lease.host.id, lease.task.id, lease.token, stop.reason, stop.message)
+
+
 def plain(answer: Any) -> Any:
     """An answer of the core or of the model, so that equal answers are equal values."""
     match answer:
@@ -100,6 +155,10 @@ def plain(answer: Any) -> Any:
             return of_task(answer)
         case Job():
             return of_job(answer)
+        case Offer():
+            return None
+        case Welcome():
+            return (plain(answer.kept), answer.lost, answer.heartbeat_secs)
         case Lease():
             return (answer.task.id, answer.token, answer.expires_at)
         case BatchSubmission():
@@ -118,6 +177,7 @@ def plain(answer: Any) -> Any:
                 answer.draining,
                 answer.own_word,
                 answer.machine,
+                answer.instance,
             )
         case Host():
             return (
@@ -131,6 +191,7 @@ def plain(answer: Any) -> Any:
                 answer.draining,
                 answer.own_word,
                 answer.figures,
+                answer.instance,
             )
     return answer
 

@@ -15,8 +15,10 @@ from textwrap import dedent
 import pytest
 
 from taskyard_server.core.lifecycle import Lifecycle
+from taskyard_server.core.offers import Crew, Offers
 from taskyard_server.core.ready_queue import ReadyQueue
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.streams import Streams
 
 from .simulator import Mismatch, Simulation
 
@@ -34,13 +36,13 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ReadyQueue, "landed", "agent.rank - ONE_IN_FLIGHT", "agent.rank"),
     ],
     "an agent whose task lands does not move ahead at once": [
-        (ReadyQueue, "landed", "if lane.size and rank < lane.entries[-1]", "if False"),
+        (ReadyQueue, "landed", "if rank < lane.entries[-1]", "if False"),
     ],
     "a report needs no valid token": [
         (Scheduler, "_leased", "lease.token != token or ", ""),
     ],
     "a lease may expire more than max_deliveries times": [
-        (Lifecycle, "lease_expired", "task.deliveries < self.limits.max_deliveries", "True"),
+        (Lifecycle, "lose", "task.deliveries < self.limits.max_deliveries", "True"),
     ],
     "the deadline of an ended task stays in the timers": [
         (Lifecycle, "finish", "self.deadlines.remove(task.deadline, task)", "pass"),
@@ -62,9 +64,143 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a task is handed out in the instant of its deadline": [
         (Scheduler, "claim", "lane.head().deadline <= now", "lane.head().deadline < now"),
+        (Streams, "hand_out", "lane.head().deadline <= now", "lane.head().deadline < now"),
     ],
     "a released task counts as delivered": [
-        (Scheduler, "release", "task.deliveries -= 1", "pass"),
+        (Lifecycle, "release", "task.deliveries -= 1", "pass"),
+    ],
+    "a task that a stream never started counts as delivered": [
+        (Lifecycle, "lose", "task.deliveries -= 1", "pass"),
+    ],
+    "a task that a stream never started stays with it until its lease ends": [
+        (Lifecycle, "grant", "lease.due = min(lease.expires_at, lease.start_by)", "pass"),
+    ],
+    "a task that was started in time must be started again": [
+        (Lifecycle, "begin", "lease.start_by = inf", "pass"),
+    ],
+    "a lease is adopted whatever its token": [
+        (Streams, "_adopt", "(lease.task.id, lease.token) in listed", "lease.task.id in dict(held)"),
+    ],
+    "of two tokens that a host lists for a task only one counts": [
+        (Streams, "_adopt", "(lease.task.id, lease.token) in listed", "dict(held).get(lease.task.id) == lease.token"),
+    ],
+    "a host keeps what it does not list": [
+        (Streams, "_adopt", "elif lease.stream is not None", "elif False"),
+    ],
+    "an adopted lease ends with the grace of the broken stream": [
+        (Streams, "_adopt", "lease.adopt_by = inf", "pass"),
+    ],
+    "the leases of a broken stream wait for their host for ever": [
+        (Streams, "disconnect", "lease.adopt_by = now + self._life.limits.reconnect_grace_secs", "pass"),
+    ],
+    "a stream that was superseded breaks the one that took its place": [
+        (Streams, "disconnect", "if host.session is offer", "if True"),
+    ],
+    "another instance supersedes a stream that lives": [
+        (Streams, "_make_way", "host.instance != hello.instance and not self._is_silent(now, stream)", "False"),
+    ],
+    "a heartbeat renews leases that it does not list": [
+        (
+            Streams,
+            "beat",
+            "for task_id, token in held:",
+            "for task_id, token in [*held, *((its.task.id, its.token) for its in host.leases.values())]:",
+        ),
+    ],
+    "a heartbeat takes time from leases": [
+        (Streams, "beat", "elif now + lease.secs > lease.expires_at", "else"),
+    ],
+    "handing out uses no credit": [
+        (Offers, "served", "offer.room -= 1", "pass"),
+    ],
+    "handing out ignores how loaded hosts are": [
+        (Crew, "enter", "(len(host.leases) / slots, offer.turn)", "(0.0, offer.turn)"),
+    ],
+    "handing out counts leases, not shares of slots": [
+        (Crew, "enter", "len(host.leases) / slots", "float(len(host.leases))"),
+    ],
+    "a host that was just handed a task does not go behind its equals": [
+        (Offers, "served", "offer.turn = self._turns", "pass"),
+    ],
+    "a claim of a host with a stream leaves the stream's place as it was": [
+        (Scheduler, "claim", "life.offers.loaded(host)", "pass"),
+    ],
+    "a freed agent limit wakes nobody": [
+        (ReadyQueue, "landed", "if lane.bucket.crews", "if False"),
+    ],
+    "a new task wakes nobody": [
+        (ReadyQueue, "add", "if bucket.crews", "if False"),
+    ],
+    "new credit wakes nobody": [
+        (Offers, "eased", "self._awake[crew] = None", "pass"),
+    ],
+    "new limits wake nobody": [
+        (Scheduler, "reconfigure", "self._life.offers.wake_all()", "pass"),
+    ],
+    "a new kind of task is not shown to those who wait": [
+        (ReadyQueue, "_open", "self._join(crew, bucket)", "pass"),
+    ],
+    "a crew that waited for the limit of all is forgotten": [
+        (
+            Streams,
+            "hand_out",
+            "life.inflight >= limits.max_inflight:",
+            "life.inflight >= limits.max_inflight and not awake.clear():",
+        ),
+    ],
+    "a silent stream is handed tasks": [
+        (Streams, "hand_out", "self._is_silent(now, offer)", "False"),
+    ],
+    "a stream that was silent waits no more though it is heard of": [
+        (Streams, "heard", "session.place is None", "False"),
+    ],
+    "a claim that waits shows its host's stream no sign of life": [
+        (Streams, "_heard_by_a_claim", "self.heard(now, host)", "self._hosts.heard(now, host)"),
+    ],
+    "a draining host is handed tasks": [
+        (Offers, "eased", "offer.room > 0 and not offer.host.draining", "offer.room > 0"),
+    ],
+    "a host that registers anew is handed what it could run before": [
+        (Streams, "look_at", "self._fit(now, offer)", "pass"),
+    ],
+    "a claim that waits does not notice that a stream registers its host anew": [
+        (Streams, "connect", "self.look_at(now, host)", "pass"),
+    ],
+    "a dead host is handed tasks while its stream may still be silent": [
+        (Streams, "_is_silent", "self._life.is_dead(now, host)", "False"),
+    ],
+    "what waits for one project is handed those of all after a look": [
+        (Streams, "_fit", ".narrowed(offer.project)", ""),
+    ],
+    "a claim that waits forgets which project it asked for": [
+        (Offers, "open", "patience, project, self._turns", "patience, None, self._turns"),
+    ],
+    "the tab executor that waits does not notice who comes and goes": [
+        (Streams, "_look_at_built_in", "self._fit(now, offer)", "pass"),
+    ],
+    "a dead host keeps its leases": [
+        (Lifecycle, "orphan", "self.lose(", "(lambda *_: None)("),
+    ],
+    "a host is looked at once, and never again": [
+        (Lifecycle, "advance", "self.listen_for(host)", "self.forget_host(host)"),
+    ],
+    "lowered time-outs hold for silences that begin later": [
+        (Scheduler, "reconfigure", "self._life.listen_for(host)", "pass"),
+    ],
+    "reconciliation passes dead hosts by": [
+        (Scheduler, "reconcile", "self._life.orphan(now, host)", "pass"),
+    ],
+    "a stream is told to stop what it reported itself": [
+        (Lifecycle, "_end_lease", "stop is not None and lease.stream is not None", "lease.stream is not None"),
+    ],
+    "a stream is not told what was cancelled": [
+        (Scheduler, "cancel", "None, None, StopReason.CANCELLED", "None, None"),
+    ],
+    "a requeued task does not show why": [
+        (Lifecycle, "requeue", "self._move(now, task, QUEUED, why)", "self._move(now, task, QUEUED, None)"),
+    ],
+    "an event shows the state before as the state after": [
+        (Lifecycle, "_move", "Event(now, task, CHANGED, before)", "Event(now, task, CHANGED, state)"),
     ],
 }
 

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc
 
@@ -15,6 +15,10 @@ from .host_run import HostOptions, HostRun
 log = logging.getLogger("taskyard")
 
 H = TypeVar("H", bound=Handler)
+
+SAME_SIGNAL_SECS: Final = 1.0
+"""What comes so soon after the first signal is the same one again: `timeout`, terminals and init processes signal the
+whole group and then the process, too."""
 
 
 class Host:
@@ -122,13 +126,18 @@ class Host:
         """While the host runs, a first signal drains it and a second one ends the process."""
         loop = asyncio.get_running_loop()
         taken: dict[signal.Signals, Any] = {}
+        first: list[asyncio.TimerHandle] = []
 
         def on_signal() -> None:
+            if not first:
+                log.info("told to stop; another signal ends the process at once")
+                first.append(loop.call_later(SAME_SIGNAL_SECS, let_go))
+                self.drain()
+
+        def let_go() -> None:
             for number in taken:
                 loop.remove_signal_handler(number)
                 signal.signal(number, signal.SIG_DFL)
-            log.info("told to stop; another signal ends the process at once")
-            self.drain()
 
         # Only the main thread may take signals, and not every system has them.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
@@ -139,6 +148,9 @@ class Host:
         try:
             yield
         finally:
+            for timer in first:
+                timer.cancel()
+            let_go()
             for number, before in taken.items():
-                loop.remove_signal_handler(number)
-                signal.signal(number, before if before is not None else signal.SIG_DFL)
+                if before is not None:
+                    signal.signal(number, before)

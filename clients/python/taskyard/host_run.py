@@ -20,6 +20,7 @@ from taskyard.v1.runtime_host_pb2 import (
     Cancellations,
     ConnectRequest,
     ConnectResponse,
+    DeregisterHostRequest,
     Drain,
     DrainHostRequest,
     Hello,
@@ -174,6 +175,7 @@ class HostRun:
                 self._stub = None
                 self._session.broken(self._now())
                 call.cancel()
+            await self._deregister(stub)
 
     async def _greet(self, call: Stream) -> Welcome:
         sent_at = self._now()
@@ -300,6 +302,9 @@ class HostRun:
 
     def _drained(self, drain: Drain) -> None:
         log.info("host %s is told to drain: %s", self._options.host_id, drain.reason or "no reason given")
+        if drain.reconnect:
+            # Nothing new comes on this stream, and what runs then is stopped by the server. After it there is another.
+            return
         end = float("inf")
         if drain.HasField("deadline"):
             secs = drain.deadline.ToNanoseconds() / 1e9 - time.time()
@@ -335,6 +340,14 @@ class HostRun:
         except grpc.aio.AioRpcError as failed:
             # What comes all the same is given back at once.
             log.debug("the server was not told of the drain: %s", failed.details())
+
+    async def _deregister(self, stub: "RuntimeHostServiceAsyncStub") -> None:
+        """A host that has left in order is not looked for any more."""
+        request = DeregisterHostRequest(host_id=self._options.host_id)
+        try:
+            await stub.DeregisterHost(request, metadata=self._metadata, timeout=CLOSE_SECS)
+        except grpc.aio.AioRpcError as failed:
+            log.debug("the host stays registered: %s", failed.details())
 
     # Words
 

@@ -11,7 +11,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import typer
 
-from . import interruptions, targets, tasks, up
+from . import hosts, interruptions, targets, tasks, up, watch
 from .failure import Failure
 
 app = typer.Typer(
@@ -30,7 +30,10 @@ app.command()(interruptions.pause)
 app.command()(interruptions.resume)
 app.command()(interruptions.resolve)
 app.command()(targets.targets)
+app.command()(watch.watch)
 app.command()(tasks.stats)
+app.command()(hosts.hosts)
+app.command()(hosts.drain)
 
 
 def main() -> None:

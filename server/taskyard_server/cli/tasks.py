@@ -1,15 +1,11 @@
 """`taskyard submit | get | list | cancel | stats`: a person's view of a running control plane, over gRPC."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
-import grpc
 import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -17,16 +13,9 @@ from taskyard.v1 import stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard_server.payload import message_to_json
 
 from .failure import Failure
+from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, shown, word
 
-ServerOption = Annotated[str, typer.Option(envvar="TASKYARD_SERVER", help="The gRPC server, HOST:PORT.")]
-NamespaceOption = Annotated[str, typer.Option(envvar="TASKYARD_NAMESPACE", help="The namespace to act in.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as REST answers it.")]
 TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
-
-DEFAULT_SERVER = "127.0.0.1:50051"
-TIMEOUT_SECS = 30
-
-out = Console(highlight=False)
 
 
 def submit(
@@ -58,9 +47,9 @@ def submit(
         json_format.ParseDict({key: value for key, value in fields.items() if value is not None}, request)
     except (json_format.ParseError, OverflowError, ValueError) as error:
         raise Failure(str(error)) from None
-    with _connected(server) as channel:
-        answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **_call(namespace))
-    _show(answer, as_json, f"{answer.task_id} is {_word(answer.state)} at position {answer.position}")
+    with connected(server) as channel:
+        answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **call(namespace))
+    _show(answer, as_json, f"{answer.task_id} is {word(answer.state)} at position {answer.position}")
 
 
 def get(
@@ -71,11 +60,11 @@ def get(
 ) -> None:
     """Show one task."""
     request = task_pb2.GetTaskRequest(task_id=task_id)
-    with _connected(server) as channel:
-        task = task_pb2_grpc.TaskServiceStub(channel).GetTask(request, **_call(namespace))
+    with connected(server) as channel:
+        task = task_pb2_grpc.TaskServiceStub(channel).GetTask(request, **call(namespace))
     table = Table(show_header=False, box=None)
     for field, value in _as_dict(task).items():
-        table.add_row(Text(field, "bold"), _shown(value if isinstance(value, str) else json.dumps(value)))
+        table.add_row(Text(field, "bold"), shown(value if isinstance(value, str) else json.dumps(value)))
     _show(task, as_json, table)
 
 
@@ -89,13 +78,13 @@ def list_tasks(
 ) -> None:
     """List tasks in order of submission."""
     request = task_pb2.ListTasksRequest(agent_id=agent, state=state, page_size=limit)
-    with _connected(server) as channel:
-        answer = task_pb2_grpc.TaskServiceStub(channel).ListTasks(request, **_call(namespace))
+    with connected(server) as channel:
+        answer = task_pb2_grpc.TaskServiceStub(channel).ListTasks(request, **call(namespace))
     table = Table(Column("task", no_wrap=True), "agent", "action", "state", "ms", "error", box=None)
     for task in answer.tasks:
         latency = str(task.latency_ms) if task.HasField("latency_ms") else ""
-        texts = (task.task_id, task.agent_id, task.action, _word(task.state), latency, task.error)
-        table.add_row(*map(_shown, texts))
+        texts = (task.task_id, task.agent_id, task.action, word(task.state), latency, task.error)
+        table.add_row(*map(shown, texts))
     if answer.next_page_token:
         table.caption = f"the first {answer.count}; there are more"
     _show(answer, as_json, table)
@@ -109,9 +98,9 @@ def cancel(
 ) -> None:
     """Cancel a task that has not ended."""
     request = task_pb2.CancelTaskRequest(task_id=task_id)
-    with _connected(server) as channel:
-        answer = task_pb2_grpc.TaskServiceStub(channel).CancelTask(request, **_call(namespace))
-    _show(answer, as_json, f"{answer.task_id} is {_word(answer.status)}")
+    with connected(server) as channel:
+        answer = task_pb2_grpc.TaskServiceStub(channel).CancelTask(request, **call(namespace))
+    _show(answer, as_json, f"{answer.task_id} is {word(answer.status)}")
 
 
 def stats(
@@ -120,14 +109,14 @@ def stats(
     namespace: NamespaceOption = "default",
 ) -> None:
     """Show the scheduler's figures."""
-    with _connected(server) as channel:
+    with connected(server) as channel:
         request = stats_pb2.GetStatsRequest()
-        answer = stats_pb2_grpc.StatsServiceStub(channel).GetStats(request, **_call(namespace))
+        answer = stats_pb2_grpc.StatsServiceStub(channel).GetStats(request, **call(namespace))
     table = Table("agent", "queued", "submitted", "completed", "failed", "cancelled", "rejected", box=None)
     metrics, queue = answer.metrics, answer.queue
     for name, agent in sorted(metrics.agents.items()):
         counts = (agent.submitted, agent.completed, agent.failed, agent.cancelled, agent.rejected)
-        table.add_row(_shown(name), f"{queue.agent_counts.get(name, 0):.0f}", *(f"{count:.0f}" for count in counts))
+        table.add_row(shown(name), f"{queue.agent_counts.get(name, 0):.0f}", *(f"{count:.0f}" for count in counts))
     totals = (
         metrics.tasks_submitted,
         metrics.tasks_completed,
@@ -138,29 +127,11 @@ def stats(
     table.add_section()
     table.add_row(Text("all", "bold"), f"{queue.total_queued:.0f}", *(f"{count:.0f}" for count in totals))
     table.caption = f"{queue.total_inflight:.0f} in flight, {metrics.avg_dispatch_latency_ms:.1f} ms to hand-out"
+    if answer.HasField("hosts"):
+        table.caption += f", {answer.hosts.online:.0f} of {answer.hosts.registered:.0f} hosts online"
     if queue.limited_by:
         table.caption += f", tasks wait: raise scheduler.{queue.limited_by}"
     _show(answer, as_json, table)
-
-
-@contextmanager
-def _connected(server: str) -> Iterator[grpc.Channel]:
-    """A channel on which every error is one line."""
-    with grpc.insecure_channel(server) as channel:
-        try:
-            yield channel
-        except grpc.RpcError as error:
-            if not isinstance(error, grpc.Call):
-                raise
-            if error.code() is grpc.StatusCode.UNAVAILABLE and "connect" in (error.details() or ""):
-                raise Failure(f"no server answers at {server}") from None
-            raise Failure(error.details() or error.code().name.lower()) from None
-
-
-def _call(namespace: str) -> dict[str, Any]:
-    if not (namespace.isascii() and namespace.isprintable()):
-        raise Failure("--namespace: must be letters, digits, dots, dashes or underscores")
-    return {"timeout": TIMEOUT_SECS, "metadata": (("taskyard-namespace", namespace),)}
 
 
 def _show(answer: Message, as_json: bool, otherwise: str | Table) -> None:
@@ -173,15 +144,6 @@ def _show(answer: Message, as_json: bool, otherwise: str | Table) -> None:
 def _as_dict(message: Message) -> dict[str, Any]:
     shown = message_to_json(message, zeros=isinstance(message, stats_pb2.GetStatsResponse))
     return {"tasks": [], **shown} if isinstance(message, task_pb2.ListTasksResponse) else shown
-
-
-def _shown(text: str) -> Text:
-    """A text of somebody else: no markup, and nothing that a terminal would obey."""
-    return Text("".join(char if char.isprintable() else "\ufffd" for char in text))
-
-
-def _word(state: int) -> str:
-    return task_pb2.Task.State.Name(state)  # type: ignore[arg-type]
 
 
 def _object(text: str | None, option: str) -> dict[str, Any] | None:

@@ -273,8 +273,12 @@ class Scheduler:
 
     def give_credit(self, now: float, stream: Offer, count: int) -> None:
         """The host may be handed so many tasks more."""
-        stream.room += count
         self._streams.heard(now, stream.host)
+        self.return_credit(stream, count)
+
+    def return_credit(self, stream: Offer, count: int) -> None:
+        """So many tasks ended before the host learned of them: no sign of life, but room."""
+        stream.room += count
         self._life.offers.eased(stream)
 
     def beat(

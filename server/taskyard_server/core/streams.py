@@ -147,15 +147,15 @@ class Streams:
         while turns and life.inflight < limits.max_inflight:
             place, _, crew = turns[0]
             offer = crew.front()
-            if offer is not None and offer.place is not place:
+            if offer is None:
+                heappop(turns)
+                awake.pop(crew, None)
+            elif offer.place is not place:
                 heapreplace(turns, (offer.place, offer, crew))
-                continue
-            if offer is not None and self._is_silent(now, offer):
+            elif self._is_silent(now, offer):
                 # It waits again when it is heard of.
                 crew.leave(offer)
-                continue
-            lane = None if offer is None else ready.first(crew.buckets, limits.max_per_agent_inflight)
-            if offer is None or lane is None:
+            elif (lane := ready.first(crew.buckets, limits.max_per_agent_inflight)) is None:
                 heappop(turns)
                 awake.pop(crew, None)
             elif lane.head().is_overdue(now):

@@ -45,6 +45,7 @@ class EventLog:
         self.first = 1
         self.last = 0
         self.closed = False
+        self.is_watched = False
         self._namespace = namespace
         self._incarnation = token_hex(8)
         self._encode = encode
@@ -69,7 +70,7 @@ class EventLog:
             kind = event.kind
             if kind is EventKind.PROGRESSED or kind is EventKind.EVICTED:
                 self._bytes += _kept_alive(event)
-        if self._feeds:
+        if self.is_watched:
             matched: dict[Feed, None] = {}
             for event in happened:
                 number += 1
@@ -79,7 +80,13 @@ class EventLog:
             for feed in matched:
                 for watcher in feed.watchers:
                     watcher.wake()
-        self._trim()
+        now = happened[-1].at
+        if (
+            self._bytes > self._bounds.kept_bytes
+            or len(self._events) > self._bounds.events
+            or now - self._events[0].at > self._bounds.keep_secs * 9 / 8
+        ):
+            self._trim(now)
 
     def event(self, number: int) -> Event:
         """The event of this number, which must be there."""
@@ -99,6 +106,7 @@ class EventLog:
     def watch(self, wanted: EventFilter, cursor: str | None) -> Watcher:
         """A watcher that goes on after the cursor, or from now; raises `BadRequest` or `CursorExpired`."""
         place = self.last if cursor is None else self._place(cursor)
+        self.is_watched = True
         return Watcher(self, self._feeds.get(wanted, lambda: Feed(self, wanted)), place)
 
     def leave(self, watcher: Watcher, feed: Feed) -> None:
@@ -107,11 +115,12 @@ class EventLog:
             feed.watchers.remove(watcher)
             if not feed.watchers:
                 self._feeds.remove(feed)
+                self.is_watched = bool(self._feeds)
                 self._unused_since = self._clock()
 
-    def is_unused(self) -> bool:
+    def is_unused(self, now: float) -> bool:
         """Whether nobody has watched for so long that every cursor would have expired."""
-        return not self._feeds and self._clock() - self._unused_since > self._bounds.keep_secs
+        return not self.is_watched and now - self._unused_since > self._bounds.keep_secs
 
     def cursor(self, place: int) -> str:
         """The opaque name of a place."""
@@ -132,16 +141,9 @@ class EventLog:
             raise BadRequest(NO_CURSOR)
         return place
 
-    def _trim(self) -> None:
+    def _trim(self, now: float) -> None:
         """Drop what is over the bounds, and then a little more, since dropping costs as much for one as for many."""
-        bounds, events = self._bounds, self._events
-        oldest = self._clock() - bounds.keep_secs
-        if (
-            len(events) <= bounds.events
-            and self._bytes <= bounds.kept_bytes
-            and events[0].at > oldest - bounds.keep_secs / 8
-        ):
-            return
+        bounds, events, oldest = self._bounds, self._events, now - self._bounds.keep_secs
         most, most_bytes = bounds.events - bounds.events // 64, bounds.kept_bytes - bounds.kept_bytes // 64
         count = 0
         for event in events:
@@ -169,7 +171,7 @@ class EventLogs:
         log = self._logs.get(namespace)
         if log is not None:
             log.append(happened)
-            if log.is_unused():
+            if log.is_unused(happened[-1].at):
                 del self._logs[namespace]
 
     def watch(self, namespace: str, wanted: EventFilter, cursor: str | None = None) -> Watcher:
@@ -198,9 +200,10 @@ class EventLogs:
 
     def _sweep(self) -> None:
         """Forget the unused logs of namespaces where nothing happens any more."""
-        if self._clock() - self._swept_at > self._bounds.keep_secs:
-            self._swept_at = self._clock()
-            self._logs = {namespace: log for namespace, log in self._logs.items() if not log.is_unused()}
+        now = self._clock()
+        if now - self._swept_at > self._bounds.keep_secs:
+            self._swept_at = now
+            self._logs = {namespace: log for namespace, log in self._logs.items() if not log.is_unused(now)}
 
 
 def read_cursor(cursor: str) -> tuple[str, int, str]:

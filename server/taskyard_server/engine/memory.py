@@ -45,10 +45,13 @@ SCAN: Final = 2_000
 
 
 LIMIT_CHECK_SECS: Final = 1.0
-STALL_SECS: Final = 0.5
+STALL_SECS: Final = 0.1
 """A timer that is so late means that the process stood still."""
 CATCH_UP_SECS: Final = 0.25
+CATCH_UP_SECS_A_STREAM: Final = 0.0005
 """After a stall, so long is read what has arrived before anything expires."""
+LIGHT_SECS: Final = 0.05
+"""The consequences of heartbeats are drawn so much later, for all of them at once."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +80,7 @@ class MemoryEngine:
         self._random = random.Random(seed)
         self._yards: dict[str, Yard] = {}
         self._touched: dict[Yard, None] = {}
+        self._touched_lightly: dict[Yard, None] = {}
         self._listeners: list[Listener] = []
         self._due: list[tuple[float, str]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -240,18 +244,17 @@ class MemoryEngine:
             raise Unavailable("the engine is closed")
         yard = self._enter(namespace)
         before = [offer for offer in yard.scheduler.offers_of(hello.host_id) if offer.streamed]
-        session = Session(namespace, yard.scheduler.connect(self._clock(), hello), on_news)
+        session = Session(namespace, yard.scheduler.connect(self._clock(), hello), on_news, self._drain_notice)
         for offer in before:
             yard.sessions.pop(offer).end(Conflict("superseded by another stream of this host"))
         yard.sessions[session.offer] = session
-        if self._drain_notice is not None:
-            session.drain(self._drain_notice)
         return session
 
     async def give_credit(self, session: Session, count: int) -> None:
         yard = self._yard_of(session)
         if yard is not None:
             yard.scheduler.give_credit(self._clock(), session.offer, count)
+            self._touch(yard)
 
     async def beat(
         self,
@@ -261,15 +264,20 @@ class MemoryEngine:
         machine: bytes | None = None,
     ) -> list[HeldLease]:
         yard = self._yard_of(session)
-        return (
-            list(held) if yard is None else yard.scheduler.beat(self._clock(), session.offer, held, own_word, machine)
-        )
+        if yard is None:
+            return list(held)
+        if session.offer.room > 0 and session.offer.place is None:
+            # It was silent, and may be handed tasks again.
+            self._touch(yard)
+        else:
+            self._touch_soon(yard)
+        return yard.scheduler.beat(self._clock(), session.offer, held, own_word, machine)
 
     async def disconnect(self, session: Session) -> None:
-        yard = self._yard_of(session)
-        if yard is not None:
-            del yard.sessions[session.offer]
+        yard = self._yards[session.namespace]
+        if yard.sessions.pop(session.offer, None) is not None:
             yard.scheduler.disconnect(self._clock(), session.offer)
+            self._touch(yard)
 
     async def renew(
         self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
@@ -361,7 +369,7 @@ class MemoryEngine:
 
     def drain(self, until: float | None = None) -> None:
         self._draining = True
-        self._drain_notice = DrainNotice(until, "the server shuts down")
+        self._drain_notice = DrainNotice(until, "the server shuts down", reconnect=True)
         for yard in self._yards.values():
             yard.scheduler.drain()
             for session in yard.sessions.values():
@@ -428,6 +436,17 @@ class MemoryEngine:
             asyncio.get_running_loop().call_soon(self._settle)
         self._touched[yard] = None
 
+    def _touch_soon(self, yard: Yard) -> None:
+        """The same where hardly ever is there a consequence, and nobody waits for it: after a heartbeat."""
+        if not self._touched_lightly:
+            asyncio.get_running_loop().call_later(LIGHT_SECS, self._touch_all)
+        self._touched_lightly[yard] = None
+
+    def _touch_all(self) -> None:
+        touched, self._touched_lightly = self._touched_lightly, {}
+        for yard in touched:
+            self._touch(yard)
+
     def _settle(self) -> None:
         """Draw the consequences of everything that this turn's commands did."""
         if self._draining:
@@ -472,8 +491,12 @@ class MemoryEngine:
                 scheduler.withdraw(offer)
         for stop in scheduler.take_stops():
             session = yard.sessions.get(stop.lease.stream)  # type: ignore[arg-type]
-            if session is not None:
-                session.stop(stop)
+            if session is not None and not session.stop(stop):
+                # The host cannot say that it has stopped, for which a target may wait.
+                scheduler.stopped(now, stop.lease.host.id, stop.lease.task.id, stop.lease.token)
+                if session.ended is None:
+                    scheduler.return_credit(session.offer, 1)
+                self._touch(yard)
         if len(yard.limits_told) < ALL_LIMITS and now - yard.limits_checked_at >= LIMIT_CHECK_SECS:
             yard.limits_checked_at = now
             key = scheduler.limited_by
@@ -497,12 +520,8 @@ class MemoryEngine:
             self._touch(yard)
 
     def _yard_of(self, session: Session) -> Yard | None:
-        """The yard of a stream that still stands, noted as touched."""
-        yard = self._yards[session.namespace]
-        if session.offer not in yard.sessions:
-            return None
-        self._touch(yard)
-        return yard
+        """The yard of a stream that still stands."""
+        return None if session.ended is not None else self._yards[session.namespace]
 
     def _arm(self) -> None:
         """Set the timer to the earliest due time of all namespaces."""
@@ -527,7 +546,9 @@ class MemoryEngine:
         if not self._stalled and time.monotonic() - self._rings_at > STALL_SECS:
             # Heartbeats that arrived meanwhile are read first.
             self._stalled = True
-            self._timer = asyncio.get_running_loop().call_later(CATCH_UP_SECS, self._advance)
+            streams = sum(len(yard.sessions) for yard in self._yards.values())
+            secs = CATCH_UP_SECS + streams * CATCH_UP_SECS_A_STREAM
+            self._timer = asyncio.get_running_loop().call_later(secs, self._advance)
             return
         self._stalled = False
         now = self._clock()

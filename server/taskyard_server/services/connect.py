@@ -19,7 +19,7 @@ import structlog
 from taskyard.v1 import lease_pb2
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.core.errors import BadRequest, NotFound, Refusal
-from taskyard_server.core.leases import Lease, Stop
+from taskyard_server.core.leases import Stop
 from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
@@ -40,7 +40,16 @@ MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 MAX_ASSIGNMENTS: Final = 50
 MAX_ASSIGNMENT_BYTES: Final = 1_000_000
 MAX_UNSENT: Final = 100
+MAX_UNSENT_BYTES: Final = 1_000_000
 """So many answers wait for a host that does not read before no more is read of it."""
+MAX_RESULT_BYTES: Final = 3_500_000
+"""Larger answers, which a host might not take, leave out the texts of errors."""
+REPORTS_A_TURN: Final = 100
+HELLO_SECS: Final = 30.0
+LAST_WORDS_SECS: Final = 1.0
+"""A stream that is over waits so long for its host to take one more message."""
+
+NOTHING: Final = pb.ConnectRequest()
 
 
 class Connection:
@@ -52,34 +61,44 @@ class Connection:
         self._max_payload_bytes = max_payload_bytes
         self._context = context
         self._namespace = current_call().namespace
-        self._over = asyncio.Event()
-        self._answers: deque[pb.ConnectResponse] = deque()
-        self._unsent: dict[Lease, None] = {}
-        self._news = False
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._welcome: pb.ConnectResponse | None = None
+        self._answers: deque[tuple[pb.ConnectResponse, int]] = deque()
+        self._unsent_bytes = 0
+        self._tasks_next = False
+        self._leaving = False
+        self._failure: Exception | None = None
+        self._writing = False
+        self._written: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
 
     async def serve(self, said: Requests) -> None:
         """Serve until the host leaves, or raise why it may not stay."""
-        first = await anext(said, None)
-        if first is None or not first.HasField("hello"):
+        try:
+            async with asyncio.timeout(HELLO_SECS):
+                first = await anext(said, NOTHING)
+        except TimeoutError:
+            raise BadRequest(f"hello: must come within {HELLO_SECS:g} s") from None
+        if first is None:
+            raise BadRequest(MALFORMED)
+        if not first.HasField("hello"):
             raise BadRequest("hello: must come first")
         session = await self._open(first.hello)
         reading = asyncio.create_task(self._read(said))
-        over = asyncio.create_task(self._over.wait())
         try:
-            await asyncio.wait((reading, over), return_when=asyncio.FIRST_COMPLETED)
-            if reading.done():
-                # Raises what was wrong with what the host said.
-                reading.result()
-            await self._flush()
-            if session.ended is not None:
-                raise session.ended
-        finally:
-            for task in (reading, over):
-                task.cancel()
+            await asyncio.wait((reading, self._over), return_when=asyncio.FIRST_COMPLETED)
+            self._leaving = True
             await self._engine.disconnect(session)
+            await self._say_the_rest()
+            wrong = reading.exception() if reading.done() else None
+            why = session.ended or self._failure or wrong
+            if why is not None:
+                raise why
+        finally:
+            reading.cancel()
             if self._writer is not None:
                 self._writer.cancel()
+            await self._engine.disconnect(session)
             log.info("host_disconnected", host_id=self._host_id, namespace=self._namespace)
 
     async def _open(self, said: pb.Hello) -> Session:
@@ -100,7 +119,7 @@ class Connection:
         )
         session = self._session = await self._engine.connect(self._namespace, hello, self._on_news)
         welcome, limits = session.welcome, self._engine.limits
-        self._answer(
+        self._welcome = pb.ConnectResponse(
             welcome=pb.Welcome(
                 session=f"ses_{secrets.token_hex(8)}",
                 heartbeat_interval_ms=round(welcome.heartbeat_secs * 1000),
@@ -112,6 +131,7 @@ class Connection:
                 max_message_bytes=MAX_MESSAGE_BYTES,
             )
         )
+        self._write()
         log.info("host_connected", host_id=self._host_id, namespace=self._namespace, kept=len(welcome.kept))
         return session
 
@@ -125,22 +145,44 @@ class Connection:
                 case "heartbeat":
                     await self._on_heartbeat(request.heartbeat)
                 case "reports":
-                    results = [await self._on_report(report) for report in request.reports.reports]
-                    self._answer(report_results=pb.ReportResults(results=results))
+                    await self._on_reports(request.reports)
                 case "credit":
                     await self._engine.give_credit(self._session, request.credit.count)
                 case "hello":
                     raise BadRequest("hello: must come only once")
                 case _:
                     raise BadRequest("message: is required")
-            if len(self._answers) > MAX_UNSENT:
-                await self._flush()
+            while len(self._answers) > MAX_UNSENT or self._unsent_bytes > MAX_UNSENT_BYTES:
+                await self._one_write()
 
     async def _on_heartbeat(self, beat: pb.Heartbeat) -> None:
         machine = requests.machine(beat, self._max_payload_bytes)
         word = requests.host_status(beat.status) if beat.HasField("status") else None
-        lost = await self._engine.beat(self._session, _held(beat), word, machine)
-        self._answer(heartbeat_ack=pb.HeartbeatAck(sequence=beat.sequence, lost=_named(lost)))
+        if self._writing:
+            # A host that does not read what it is told does not work, however loud its heart beats.
+            await self._one_write()
+        lost = await self._engine.beat(self._session, _held(beat) if beat.leases else (), word, machine)
+        ack = pb.HeartbeatAck(sequence=beat.sequence, lost=_named(lost) if lost else None)
+        answer = pb.ConnectResponse(heartbeat_ack=ack)
+        if self._writing:
+            self._answer(answer)
+        else:
+            await self._answer_now(answer)
+
+    async def _on_reports(self, said: pb.Reports) -> None:
+        results = []
+        for number, report in enumerate(said.reports, 1):
+            results.append(await self._on_report(report))
+            if number % REPORTS_A_TURN == 0:
+                # Thousands may come at once; others have their turn meanwhile.
+                await asyncio.sleep(0)
+        answer = pb.ConnectResponse(report_results=pb.ReportResults(results=results))
+        size = answer.ByteSize()
+        if size > MAX_RESULT_BYTES:
+            for result in answer.report_results.results:
+                result.error.ClearField("error")
+            size = answer.ByteSize()
+        self._answer(answer, size)
 
     async def _on_report(self, report: pb.Report) -> pb.ReportResult:
         """One report; a refused one touches neither the stream nor its neighbours."""
@@ -178,81 +220,120 @@ class Connection:
 
     # What the host is told
 
-    def _answer(self, **message: Any) -> None:
-        self._answers.append(pb.ConnectResponse(**message))
+    def _answer(self, message: pb.ConnectResponse, size: int = 0) -> None:
+        self._answers.append((message, size))
+        self._unsent_bytes += size
         self._write()
+
+    async def _answer_now(self, message: pb.ConnectResponse) -> None:
+        """Answer without the detour over the writer, where that has nothing to say, as with idle hosts."""
+        self._writing = True
+        try:
+            is_said = await self._send(message)
+        finally:
+            self._note_written(writing=False)
+        if is_said and (self._answers or self._session.has_news):
+            self._write()
 
     def _on_news(self) -> None:
-        self._news = True
         self._write()
+        if self._session.ended is not None:
+            self._end()
+
+    def _end(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
 
     def _write(self) -> None:
-        if self._writer is None:
+        if not self._writing:
+            self._writing = True
             self._writer = asyncio.create_task(self._write_all())
 
     async def _write_all(self) -> None:
         """Write until there is nothing to say; what comes meanwhile is said, too."""
         try:
-            while True:
-                if self._news:
-                    await self._note_news()
-                if self._answers:
-                    message = self._answers.popleft()
-                elif self._unsent:
-                    message = pb.ConnectResponse(assignments=self._next_assignments())
-                else:
-                    break
-                await self._context.write(message)
+            while (message := await self._next_message()) is not None and await self._send(message):
+                self._note_written()
         except Exception as error:
-            # The stream has broken; the reader learns of it, too.
-            log.debug("write_failed", host_id=self._host_id, error=str(error))
-            self._over.set()
+            self._failure = error
+            self._end()
         finally:
-            self._writer = None
-        if self._session.ended is not None:
-            self._over.set()
+            self._note_written(writing=False)
 
-    async def _flush(self) -> None:
-        if self._writer is not None:
-            await asyncio.wait((self._writer,))
+    async def _send(self, message: pb.ConnectResponse) -> bool:
+        """Write one message; False if the connection is gone, as it happens."""
+        try:
+            await self._context.write(message)
+        except Exception as error:
+            log.debug("write_failed", host_id=self._host_id, error=str(error))
+            self._end()
+            return False
+        return True
 
-    async def _note_news(self) -> None:
-        self._news = False
-        leases, stops, drain = self._session.take()
-        self._unsent.update(dict.fromkeys(leases))
-        told = []
-        for stop in stops:
-            if self._was_never_sent(stop):
-                # The host cannot say that it has stopped, for which a target may wait.
-                task_id, token = stop.lease.task.id, stop.lease.token
-                await self._engine.stopped(self._namespace, self._host_id, task_id, token)
-            else:
-                told.append(stop)
-        if told:
-            cancellations = pb.Cancellations(cancellations=map(_cancellation, told))
-            self._answers.append(pb.ConnectResponse(cancellations=cancellations))
-        if drain is not None:
-            self._answers.append(pb.ConnectResponse(drain=_drain(drain)))
+    async def _one_write(self, most_secs: float | None = None) -> bool:
+        """Wait until what is being written is written; whether it was."""
+        if not self._writing:
+            return True
+        if self._written is None:
+            self._written = asyncio.get_running_loop().create_future()
+        done, _ = await asyncio.wait((self._written,), timeout=most_secs)
+        return bool(done)
 
-    def _was_never_sent(self, stop: Stop) -> bool:
-        return self._unsent.pop(stop.lease, self) is None
+    def _note_written(self, writing: bool = True) -> None:
+        self._writing = writing
+        if self._written is not None:
+            self._written.set_result(None)
+            self._written = None
 
-    def _next_assignments(self) -> pb.Assignments:
-        """As many tasks as one message may carry, at least one."""
+    async def _say_the_rest(self) -> None:
+        """Let the host take what is still to be said, unless it does not."""
+        while self._writing and await self._one_write(LAST_WORDS_SECS):
+            pass
+
+    async def _next_message(self) -> pb.ConnectResponse | None:
+        """What to say next, None if nothing.
+
+        What the host shall stop comes before what it shall do. Answers and tasks take turns, lest one waits for ever.
+        """
+        if self._welcome is not None:
+            welcome, self._welcome = self._welcome, None
+            return welcome
+        if stops := self._session.take_stops():
+            return pb.ConnectResponse(cancellations=pb.Cancellations(cancellations=map(_cancellation, stops)))
+        if (drain := self._session.take_drain()) is not None:
+            return pb.ConnectResponse(drain=_drain(drain))
+        if self._session.has_leases and not self._leaving and (self._tasks_next or not self._answers):
+            assignments = await self._next_assignments()
+            if not assignments:
+                return await self._next_message()
+            self._tasks_next = False
+            return pb.ConnectResponse(assignments=pb.Assignments(assignments=assignments))
+        if not self._answers:
+            return None
+        self._tasks_next = True
+        message, size = self._answers.popleft()
+        self._unsent_bytes -= size
+        return message
+
+    async def _next_assignments(self) -> list[lease_pb2.Assignment]:
+        """As many tasks as one message may carry."""
+        session = self._session
         assignments: list[lease_pb2.Assignment] = []
         size = 0
-        for lease in list(self._unsent):
-            if lease.task.lease is not lease:
-                # Its host has reported on it by a call.
-                del self._unsent[lease]
-                continue
-            task = task_message(lease.task)
-            size += task.ByteSize()
-            if assignments and (size > MAX_ASSIGNMENT_BYTES or len(assignments) == MAX_ASSIGNMENTS):
-                break
-            del self._unsent[lease]
-            assignments.append(lease_pb2.Assignment(lease=lease_message(lease), task=task))
-        return pb.Assignments(assignments=assignments)
+        while not assignments and session.has_leases:
+            for lease in session.next_leases(MAX_ASSIGNMENTS):
+                if lease.task.lease is not lease:
+                    # Its host has reported on it by a call.
+                    session.said(lease)
+                    await self._engine.give_credit(session, 1)
+                    continue
+                task = task_message(lease.task)
+                size += task.ByteSize()
+                if assignments and size > MAX_ASSIGNMENT_BYTES:
+                    break
+                session.said(lease)
+                assignments.append(lease_pb2.Assignment(lease=lease_message(lease), task=task))
+        return assignments
 
 
 def _held(said: pb.Hello | pb.Heartbeat) -> list[HeldLease]:
@@ -274,4 +355,4 @@ def _cancellation(stop: Stop) -> pb.Cancellation:
 
 def _drain(notice: DrainNotice) -> pb.Drain:
     deadline = None if notice.deadline is None else timestamp(notice.deadline)
-    return pb.Drain(deadline=deadline, reason=notice.reason)
+    return pb.Drain(deadline=deadline, reason=notice.reason, reconnect=notice.reconnect)

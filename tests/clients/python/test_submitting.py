@@ -78,9 +78,6 @@ async def test_a_task_too_large_for_any_message_harms_no_other(server, client):
 async def test_what_is_on_its_way_is_bounded(server, client):
     server.service.mute = True
     submitting = asyncio.create_task(submit_many(client, 50 * (MAX_UNANSWERED + 10)))
-    async with asyncio.timeout(10):
-        while len(server.service.messages) < 1:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
     submitter = client._submitter
     async with asyncio.timeout(10):
         while len(submitter._unanswered) < MAX_UNANSWERED:  # noqa: ASYNC110
@@ -91,9 +88,13 @@ async def test_what_is_on_its_way_is_bounded(server, client):
     assert len(submitter._waiting) == 50 * 10
     server.service.mute = False
     await server.stop()
+    server.service.messages.clear()
     await server.start()
     assert not [each for each in await submitting if isinstance(each, BaseException)]
     assert await server.made() == 50 * (MAX_UNANSWERED + 10)
+    # What goes again goes first, in its order.
+    sent = [action for message in server.service.messages for action in message]
+    assert sent == [f"a{number}" for number in range(50 * (MAX_UNANSWERED + 10))]
 
 
 # Refusals
@@ -206,7 +207,7 @@ async def test_a_server_that_restarts_under_load_makes_each_task_once(server, cl
     assert not [each for each in outcomes if isinstance(each, BaseException)]
     assert len({each.task_id for each in outcomes}) == len(outcomes) == 200 * rounds
     assert await server.made() == 200 * rounds
-    assert server.service.streams >= 6
+    assert server.service.streams >= 5
 
 
 async def test_a_wire_that_is_cut_under_load_makes_each_task_once(server, wire, open_client):
@@ -262,7 +263,11 @@ async def test_a_server_that_stays_away_is_unavailable_after_the_clients_patienc
         outcomes = await submit_many(client, 3)
     assert [type(each) for each in outcomes] == [Unavailable] * 3
     await server.start()
-    assert (await client.submit("type")).position == 2
+    # The channel's own wait before it connects again may be longer than so little patience.
+    async with asyncio.timeout(10):
+        while isinstance((await submit_many(client, 1))[0], Unavailable):
+            pass
+    assert await server.made() == 2
 
 
 async def test_a_server_that_owes_an_answer_for_too_long_is_unavailable(server, open_client):

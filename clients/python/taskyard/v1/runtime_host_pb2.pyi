@@ -1036,14 +1036,19 @@ Global___Cancellation: _TypeAlias = Cancellation  # noqa: Y015
 
 @_typing.final
 class Drain(_message.Message):
-    """Drain tells the host to finish and leave. Nothing new comes."""
+    """Drain tells the host to finish and leave. Nothing new comes on this stream."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DEADLINE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    RECONNECT_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     """Why, for people."""
+    reconnect: _builtins.bool
+    """True when it is the server that shuts down: the host finishes what it runs and connects again, to the server that
+    comes in its place. False when the host itself is drained, and shall leave for good.
+    """
     @_builtins.property
     def deadline(self) -> _timestamp_pb2.Timestamp:
         """By when; what runs then is interrupted. Absent if there is no hurry."""
@@ -1053,10 +1058,11 @@ class Drain(_message.Message):
         *,
         deadline: _timestamp_pb2.Timestamp | None = ...,
         reason: _builtins.str = ...,
+        reconnect: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["deadline", b"deadline"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline", b"deadline", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline", b"deadline", "reason", b"reason", "reconnect", b"reconnect"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1358,15 +1358,18 @@ class WatchTasksRequest(_message.Message):
     """Only events that leave a task in one of these states: names separated by commas, such as `done,failed`."""
     include_current: _builtins.bool
     """Send the matching tasks as they stand first, as events of the kind `current`. The cursor is taken before them, so
-    nothing is lost between them and what follows. Not together with `cursor`. Default false.
+    nothing is lost between them and what follows; what follows may tell again of what they already show. Not together
+    with `cursor`. Default false.
     """
     cursor: _builtins.str
     """Go on after this cursor of an earlier watch with the same filters. Default: from now."""
     until_ended: _builtins.bool
-    """End the watch once all tasks of `task_ids` or `batch_id`, one of which must be given, have ended. Default false."""
+    """End the watch once all tasks of `task_ids` or `batch_id`, one of which must be given, have ended, whatever `state`
+    selects. One that is not retained, or was never there, has ended. Default false.
+    """
     @_builtins.property
     def task_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Only these tasks."""
+        """Only these tasks, at most 10,000."""
 
     def __init__(
         self,
@@ -1426,7 +1429,9 @@ class WatchTasksResponse(_message.Message):
     BOOKMARK_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
-    """Where to resume after this message; opaque. Always set."""
+    """Where to resume after this message; opaque. Absent while the current tasks are sent, of which a watch that breaks
+    would miss the rest: it begins anew. Always set from the first bookmark on.
+    """
     bookmark: _builtins.bool
     """True in a message that only says that the stream lives and moves the cursor. Absent otherwise."""
     @_builtins.property

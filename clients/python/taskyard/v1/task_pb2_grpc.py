@@ -207,9 +207,10 @@ class TaskServiceServicer(object):
     def WatchTasks(self, request, context):
         """Streams what happens to the tasks that match all given filters.
 
-        Every message carries the cursor to resume from. A watcher that reads slowly loses nothing until its place has left
-        the log. A quiet stream gets a bookmark every 15 s. The last message says why the watch ended; over REST it is the
-        only sign, since HTTP has sent its 200 by then. REST answers one JSON object a line.
+        A watch begins with a bookmark, before which come only the current tasks, if they are asked for; what happens after
+        it is told. From there on every message carries the cursor to resume from. A watcher that reads slowly loses nothing
+        until its place has left the log. A quiet stream gets a bookmark every 15 s. The last message says why the watch
+        ended; over REST it is the only sign, since HTTP has sent its 200 by then. REST answers one JSON object a line.
 
         Errors: `bad_request` (an unknown state name, fields that exclude each other), `cursor_expired` (the cursor has
         left the log, or is of another incarnation of it: list anew with `include_current`).

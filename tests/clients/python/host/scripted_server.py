@@ -16,6 +16,7 @@ from taskyard.v1.runtime_host_pb2 import (
     Cancellations,
     ConnectRequest,
     ConnectResponse,
+    DeregisterHostResponse,
     Drain,
     DrainHostResponse,
     HeartbeatAck,
@@ -172,6 +173,7 @@ class ScriptedServer(RuntimeHostServiceServicer):
 
     def __init__(self) -> None:
         self.drained: list[str] = []
+        self.deregistered: list[str] = []
         self.refuse: tuple[str, str] | None = None
         """Refuse every Hello so."""
         self.hellos: list[Hello] = []
@@ -210,6 +212,11 @@ class ScriptedServer(RuntimeHostServiceServicer):
         self._streams.put_nowait(stream)
         with contextlib.suppress(asyncio.CancelledError):
             await stream.serve(context)
+
+    async def DeregisterHost(self, request: Any, context: Any) -> DeregisterHostResponse:  # noqa: N802
+        del context
+        self.deregistered.append(request.host_id)
+        return DeregisterHostResponse(deregistered=True)
 
     async def DrainHost(self, request: Any, context: Any) -> DrainHostResponse:  # noqa: N802
         del context

@@ -11,6 +11,7 @@ import time
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskyard.host import SAME_SIGNAL_SECS
 from taskyard.v1.runtime_host_pb2 import RuntimeHost
 
 
@@ -59,6 +60,7 @@ async def test_a_host_told_to_drain_finishes_what_runs_and_then_leaves_in_order(
     # Nothing was credited again.
     assert sum(message.credit.count for message in stream.messages) == 10
     assert len(server.hellos) == 1
+    assert server.deregistered == ["host-1"]
 
 
 async def test_a_host_leaves_only_when_its_last_report_was_answered(server, make_host, work):
@@ -111,6 +113,23 @@ async def test_after_the_servers_deadline_the_host_interrupts_what_the_server_di
     assert await stream.reports(2) == ["t started", "t released"]
     assert time.monotonic() - began > 1.5
     await ended(running)
+
+
+async def test_a_host_whose_server_shuts_down_goes_on_with_what_runs_and_connects_to_the_next_one(
+    server, make_host, work
+):
+    host, gate = make_host(), Gate()
+    host.action("click")(gate)
+    running = work(host)
+    stream = await server.welcomed()
+    stream.assign("t")
+    await gate.entered.wait()
+    stream.drain(reconnect=True)
+    gate.open.set()
+    assert await stream.reports(2) == ["t started", "t completed"]
+    stream.abort("unavailable", "the server shuts down")
+    await (await server.welcomed()).until_credit(10)
+    assert not running.done()
 
 
 async def test_the_host_itself_tells_the_server_that_it_drains(server, make_host, work):
@@ -198,6 +217,7 @@ async def test_a_signal_drains_the_host(server, make_host, work, number):
     await ended(running)
     assert await stream.reports(2) == ["t started", "t completed"]
     assert signal.getsignal(number) == before
+    assert not asyncio.get_running_loop().remove_signal_handler(number)
 
 
 async def test_signals_are_left_alone_on_demand(server, make_host, work):
@@ -226,6 +246,11 @@ def hang(task):
     task.progress(0.1)
     while True:
         time.sleep(1)
+
+@host.action("nap")
+async def nap(task):
+    await task.progress(0.1)
+    await asyncio.sleep(0.3)
 
 asyncio.run(host.run())
 print("left")
@@ -267,5 +292,17 @@ async def test_a_second_signal_ends_the_process_at_once(server, process, second)
     process.send_signal(signal.SIGTERM)
     while (await stream.beat()).status != RuntimeHost.STATUS_BUSY:
         pass
+    await asyncio.sleep(SAME_SIGNAL_SECS + 0.1)
     process.send_signal(second)
     assert await asyncio.wait_for(process.wait(), 10) == -second
+
+
+async def test_a_signal_that_comes_twice_at_once_is_one(server, process):
+    stream = await server.welcomed(heartbeat_interval_ms=20)
+    stream.assign("t", action="nap")
+    assert await stream.reports(2) == ["t started", "t progress"]
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+        process.send_signal(number)
+    out, _ = await asyncio.wait_for(process.communicate(), 10)
+    assert (process.returncode, out) == (0, b"left\n")
+    assert await stream.reports(1) == ["t completed"]

@@ -170,7 +170,8 @@ async def test_a_host_may_be_there_before_its_server_and_says_so_once(work, capl
     await server.start(port)
     stream = await server.welcomed()
     await stream.until_credit(10)
-    assert [record.message.partition(" at ")[0] for record in caplog.records] == [
+    said = [record.message for record in caplog.records if record.name == "taskyard"]
+    assert [message.partition(" at ")[0] for message in said] == [
         "host host-1: no server",
         "host host-1 connected to 127.0.0.1:" + f"{port} (session s)",
     ]
@@ -231,6 +232,7 @@ async def test_a_cancelled_host_cancels_its_handlers(server, make_host, work):
     host.action("click")(clicks)
     running = work(host)
     await begin(server, "a")
+    await clicks.entered["a"].wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -483,6 +483,26 @@ def test_a_kept_lease_counts_from_when_the_hello_was_sent(played):
     assert played.session.expired(72.0) == [A]
 
 
+def test_a_kept_lease_has_the_length_that_the_server_names(played):
+    played.turn()
+    played.begin(A)
+    played.session.broken(10.0)
+    kept = Lease(task_id="a", fencing_token=1, lease_secs=20)
+    played.session.welcomed(Welcome(lease_secs=60, kept=[kept]), 12.0)
+    assert played.session.expired(31.9) == []
+    assert played.session.expired(32.0) == [A]
+
+
+def test_the_answer_to_a_heartbeat_of_an_earlier_stream_renews_nothing(played):
+    played.turn()
+    played.begin(A)
+    played.beat(now=20.0)
+    played.session.broken(21.0)
+    played.welcome(A, at=15.0)
+    played.acknowledge()
+    assert played.session.expired(75.0) == [A]
+
+
 def test_handlers_of_leases_that_a_welcome_does_not_keep_are_stopped(played):
     played.turn()
     played.begin(A, B)

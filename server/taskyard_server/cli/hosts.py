@@ -1,0 +1,97 @@
+"""`taskyard hosts | drain`: who runs tasks, and telling one of them to leave."""
+
+import json
+import time
+from typing import Annotated, Any
+
+import typer
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.table import Table
+from rich.text import Text
+
+from taskyard.v1 import runtime_host_pb2 as pb
+from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
+
+from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, shown
+
+STYLES = {"alive": "green", "idle": "cyan", "busy": "yellow", "dead": "red"}
+MINUTE, HOUR = 60, 3600
+
+
+def hosts(
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """List the runtime hosts."""
+    found = pb.ListHostsResponse()
+    with connected(server) as channel:
+        stub = RuntimeHostServiceStub(channel)
+        request = pb.ListHostsRequest()
+        while True:
+            page = stub.ListHosts(request, **call(namespace))
+            found.hosts.extend(page.hosts)
+            if not page.next_page_token:
+                break
+            request.page_token = page.next_page_token
+    if as_json:
+        _print_json(found)
+        return
+    table = Table("host", "status", "leases", "slots", "seen", "cpu", "memory", "actions", "capabilities", box=None)
+    for host in found.hosts:
+        table.add_row(*_row(host))
+    out.print(table)
+
+
+def drain(
+    host_id: Annotated[str, typer.Argument(metavar="HOST", help="The host's id.")],
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Hand a host nothing new, and tell it to finish and leave."""
+    with connected(server) as channel:
+        answer = RuntimeHostServiceStub(channel).DrainHost(pb.DrainHostRequest(host_id=host_id), **call(namespace))
+    if as_json:
+        _print_json(answer)
+    else:
+        out.print(shown(f"{answer.host.id} drains, {answer.host.leases} leases are left"))
+
+
+def _row(host: pb.RuntimeHost) -> tuple[Text, ...]:
+    status = pb.RuntimeHost.Status.Name(host.status)
+    machine = host.machine
+    words = Text(status, STYLES.get(status, ""))
+    if host.draining:
+        words.append(", drains")
+    if not host.online and status != "dead":
+        words.append(", offline")
+    return (
+        shown(host.id),
+        words,
+        Text(str(host.leases)),
+        Text(str(host.slots) if host.HasField("slots") else ""),
+        Text(_ago(host.last_heartbeat_at)),
+        Text(f"{machine.cpu_percent:.0f} %" if machine.HasField("cpu_percent") else ""),
+        Text(f"{machine.memory_mb:.0f} MiB" if machine.HasField("memory_mb") else ""),
+        shown(", ".join(host.actions)),
+        shown(", ".join(host.capabilities)),
+    )
+
+
+def _ago(at: Timestamp) -> str:
+    secs = max(0.0, time.time() - at.seconds - at.nanos / 1e9)
+    if secs < MINUTE:
+        return f"{secs:.0f} s ago"
+    return f"{secs / MINUTE:.0f} min ago" if secs < HOUR else f"{secs / HOUR:.0f} h ago"
+
+
+def _print_json(answer: Message) -> None:
+    """As REST prints hosts: in snake_case, zeros too."""
+    fields: dict[str, Any] = json_format.MessageToDict(
+        answer, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    fields.pop("next_page_token", None)
+    print(json.dumps(fields, indent=2, ensure_ascii=False))

@@ -1,0 +1,159 @@
+"""`taskyard watch`: what happens to tasks, as it happens.
+
+On a terminal a table of the last events, elsewhere a line for each, or one JSON object a line. It goes on over broken
+connections and restarts of the server until it is interrupted, or until the watched tasks have ended.
+"""
+
+import json
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Annotated, Final
+
+import grpc
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Column, Table
+from rich.text import Text
+
+from taskyard.v1 import task_pb2, task_pb2_grpc
+from taskyard_server.payload import message_to_json
+
+from .server import DEFAULT_SERVER, NamespaceOption, ServerOption, call, connected, out, shown, word
+
+Show = Callable[[task_pb2.TaskEvent], None]
+
+AGAIN_SECS: Final = 1.0
+A_SECOND: Final = 8
+"""So often the table is drawn, however fast events come."""
+FRAME_LINES: Final = 3
+COLOURS: Final = {
+    "queued": "cyan",
+    "assigned": "blue",
+    "running": "yellow",
+    "paused": "magenta",
+    "done": "green",
+    "failed": "red",
+    "rejected": "red",
+    "cancelled": "bright_black",
+}
+
+trouble = Console(stderr=True, highlight=False)
+
+
+def watch(
+    agent: Annotated[str, typer.Option(help="Only tasks of this agent.")] = "",
+    batch: Annotated[str, typer.Option(help="Only tasks of this batch.")] = "",
+    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be given more than once.")] = None,
+    state: Annotated[str, typer.Option(help="Only what leaves a task in these states, separated by commas.")] = "",
+    target: Annotated[str, typer.Option(help="Only tasks of this target.")] = "",
+    until_ended: Annotated[
+        bool, typer.Option("--until-ended", help="End once all tasks given by --task or --batch have.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, an event each.")] = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Show what happens to tasks until Ctrl-C; with --task or --batch, first how they stand."""
+    asked = task_pb2.WatchTasksRequest(
+        task_ids=task,
+        batch_id=batch or None,
+        agent_id=agent or None,
+        target=target or None,
+        state=state or None,
+        include_current=bool(task or batch) or None,
+        until_ended=until_ended or None,
+    )
+    try:
+        with _display(as_json) as show:
+            for event in _events(asked, server, namespace):
+                show(event)
+    except KeyboardInterrupt:
+        pass
+    except BrokenPipeError:
+        # Whoever read along has gone; what is still in the buffer must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _events(asked: task_pb2.WatchTasksRequest, server: str, namespace: str) -> Iterator[task_pb2.TaskEvent]:
+    """The events of one watch, over as many streams as it takes; `asked` keeps the place."""
+    is_connected = has_begun = False
+    while True:
+        with connected(server) as channel:
+            try:
+                for message in task_pb2_grpc.TaskServiceStub(channel).WatchTasks(asked, **call(namespace, None)):
+                    is_connected = has_begun = True
+                    yield from message.events
+                    if message.end.reason == task_pb2.WatchEnd.tasks_ended:
+                        return
+                    if message.cursor:
+                        asked.ClearField("include_current")
+                        asked.cursor = message.cursor
+            except grpc.RpcError as error:
+                if not has_begun or not isinstance(error, grpc.Call) or not _may_go_on(error.code(), asked):
+                    raise
+        if is_connected:
+            is_connected = False
+            trouble.print("taskyard: the watch broke off, and goes on as soon as it can", style="dim")
+        time.sleep(AGAIN_SECS)
+
+
+def _may_go_on(status: grpc.StatusCode, asked: task_pb2.WatchTasksRequest) -> bool:
+    """Whether the watch can go on after its stream ended with this status; where it cannot resume, it begins anew."""
+    if status is grpc.StatusCode.OUT_OF_RANGE:
+        asked.ClearField("cursor")
+        if asked.task_ids or asked.batch_id:
+            asked.include_current = True
+        else:
+            trouble.print("taskyard: what happened in between cannot be shown any more", style="dim")
+        return True
+    return status is grpc.StatusCode.UNAVAILABLE
+
+
+@contextmanager
+def _display(as_json: bool) -> Iterator[Show]:
+    """What shows an event: on a terminal in a table that is drawn anew, elsewhere at once as a line."""
+    if as_json:
+        yield lambda event: print(json.dumps(message_to_json(event), ensure_ascii=False), flush=True)
+    elif not out.is_terminal:
+        yield lambda event: print("  ".join(cell.plain for cell in _cells(event) if cell.plain), flush=True)
+    else:
+        rows: deque[task_pb2.TaskEvent] = deque(maxlen=500)
+        with Live(get_renderable=lambda: _table(rows), console=out, refresh_per_second=A_SECOND):
+            yield rows.append
+
+
+def _table(events: deque[task_pb2.TaskEvent]) -> Table:
+    """The last events, as many as the terminal has room for, the newest at the bottom."""
+    names = ("time", "task", "agent", "action", "state", "host")
+    columns = [Column(name, no_wrap=True) for name in names]
+    note = Column("error or progress", no_wrap=True, ratio=1)
+    table = Table(*columns, Column("ms", no_wrap=True, justify="right"), note, box=None, expand=True)
+    room = max(out.height - FRAME_LINES, 1)
+    for event in list(events)[-room:]:
+        table.add_row(*_cells(event))
+    return table
+
+
+def _cells(event: task_pb2.TaskEvent) -> tuple[Text, ...]:
+    task = event.task
+    at = event.occurred_at.ToDatetime(UTC).astimezone()
+    state = word(task.state)
+    what = "evicted" if event.kind == task_pb2.TaskEvent.evicted else state
+    note = task.error
+    if event.kind == task_pb2.TaskEvent.progressed:
+        share = f"{task.progress.fraction:.0%} " if task.progress.HasField("fraction") else ""
+        note = share + task.progress.message
+    return (
+        Text(f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}"),
+        *map(shown, (task.task_id, task.agent_id, task.action)),
+        Text(what, COLOURS.get(what, "")),
+        shown(task.host_id),
+        Text(str(task.latency_ms) if task.HasField("latency_ms") else ""),
+        shown(note),
+    )

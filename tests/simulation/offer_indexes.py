@@ -1,0 +1,154 @@
+"""Who waits for tasks, recounted: offers and crews, which of them sleep, and the timers of leases and silences.
+
+`recount_offers` looks into the private structures of a `Scheduler`, as `indexes.recount` does, and compares each with
+what a walk over all hosts, offers, buckets and tasks finds. `nothing_left` is the rule that they exist for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from math import inf
+
+from taskyard_server.core.hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile
+from taskyard_server.core.offers import Crew, Offer
+from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.task import Task
+
+from .indexes import is_heap, recount_timer, same
+
+
+def recount_offers(core: Scheduler, now: float) -> None:
+    """Raise AssertionError, naming the structure, if it is not what hosts, offers and tasks say."""
+    life, hosts = core._life, list(core.hosts)
+    crews = list(life.offers)
+    _crews_of_offers(core, hosts, crews)
+    for crew in crews:
+        _crew(crew, now, core)
+        _sleeps_rightly(core, crew)
+    same("crews that the ready queue knows", sorted(map(id, life.ready._crews)), sorted(map(id, crews)))
+    same("crews that are awake and gone", life.offers._awake.keys() - set(crews), set())
+    for bucket in life.ready._buckets.values():
+        fit = {crew for crew in crews if crew.profile.may_run(*bucket.kind)}
+        same("crews of a bucket", (bucket.crews.keys() - fit, fit - bucket.crews.keys()), (set(), set()))
+    known = set(life.ready._buckets.values())
+    for crew in crews:
+        fit = {bucket for bucket in known if crew in bucket.crews}
+        same("buckets of a crew", (crew.buckets.keys() - fit, fit - crew.buckets.keys()), (set(), set()))
+    same("fresh buckets that are gone", life.ready._fresh.keys() - known, set())
+    _sessions(hosts)
+    _lease_times(core, hosts)
+    _silences(core, hosts)
+
+
+def _crews_of_offers(core: Scheduler, hosts: list[Host], crews: list[Crew]) -> None:
+    """Each offer of a host stands in one crew, that of its profile, and no other offer does."""
+    offers = [offer for host in hosts for offer in host.offers]
+    same("offers that stand twice", [id(offer) for offer, count in Counter(offers).items() if count > 1], [])
+    enlisted = [offer for crew in crews for offer in crew.offers]
+    same("offers in crews", sorted(map(id, enlisted)), sorted(map(id, offers)))
+    same("profiles of crews", core._life.offers._crews, {crew.profile: crew for crew in crews})
+    same("turns of offers that are equal", len({offer.turn for offer in offers}), len(offers))
+    for host in hosts:
+        for offer in host.offers:
+            same(f"host of an offer of {host.id}", offer.host is host, True)
+            same(f"crew of an offer of {host.id}", offer in offer.crew.offers, True)
+            fit = [profile.narrowed(offer.project) for profile in _profiles(host)]
+            same(f"profile of an offer of {host.id} is one of {fit}", offer.crew.profile in fit, True)
+
+
+def _profiles(host: Host) -> list[HostProfile]:
+    """What the host may run; which of two it is for a built-in one shows at the next hand-out."""
+    return [TAB_EXECUTOR, TAB_EXECUTOR_ALONE] if host.built_in else [host.profile]
+
+
+def _crew(crew: Crew, now: float, core: Scheduler) -> None:
+    entries = Counter(offer for place, offer in crew.heap if offer.place is place)
+    waiting = [offer for offer in crew.offers if offer.place is not None]
+    same("offers that a crew holds for waiting", crew.waiting, len(waiting))
+    same("offers that stand in the heap of a crew", entries, Counter(waiting))
+    is_heap("places of a crew", [place for place, _ in crew.heap])
+    same("a crew has offers", bool(crew.offers), True)
+    for offer in crew.offers:
+        could = offer.room > 0 and not offer.host.draining
+        if could and not (is_silent(core, offer, now) and offer.place is None):
+            same(f"place of an offer of {offer.host.id}", offer.place, _place(offer))
+        elif not could:
+            same(f"place of an offer of {offer.host.id} without room", offer.place, None)
+
+
+def _place(offer: Offer) -> tuple[float, int]:
+    leases = len(offer.host.leases)
+    return leases / (offer.host.slots or leases + offer.room), offer.turn
+
+
+def _sleeps_rightly(core: Scheduler, crew: Crew) -> None:
+    """Whoever waits in a crew that sleeps could be handed nothing, even if nothing else were in flight."""
+    ready = core._life.ready
+    if crew in core._life.offers._awake or any(bucket in ready._fresh for bucket in crew.buckets):
+        return
+    if any(offer.place is not None for offer in crew.offers):
+        same("tasks that a sleeping crew could be handed", list(_takeable(core, crew.profile)), [])
+
+
+def nothing_left(core: Scheduler, now: float) -> None:
+    """After a hand-out: raise AssertionError if anyone who waits could be handed a task."""
+    if core._draining or core.inflight >= core.limits.max_inflight:
+        return
+    online = core.hosts.any_online(now, core.limits.heartbeat_timeout_secs)
+    built_in = TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
+    for host in core.hosts:
+        for offer in host.offers:
+            if offer.room > 0 and not host.draining and not is_silent(core, offer, now):
+                profile = (built_in if host.built_in else host.profile).narrowed(offer.project)
+                left = list(_takeable(core, profile))
+                if left:
+                    raise AssertionError(f"{host.id} waits for {offer.room}, and {left} wait for a host")
+
+
+def _takeable(core: Scheduler, profile: HostProfile) -> Iterable[str]:
+    limit = core.limits.max_per_agent_inflight
+    for task in core.tasks_after(0):
+        if task.state == "queued" and task.agent.inflight < limit and profile.may_run(*_kind(task)):
+            yield task.id
+
+
+def _kind(task: Task) -> tuple[str | None, str, frozenset[str], bool]:
+    return (task.options.project, task.action, task.options.requires, task.tab_id is not None)
+
+
+def is_silent(core: Scheduler, offer: Offer, now: float) -> bool:
+    """Whether nothing is handed to a stream since nothing was heard of its host."""
+    silence, limits = now - offer.host.last_heartbeat_at, core.limits
+    dead_after = limits.heartbeat_timeout_secs * limits.dead_heartbeat_threshold
+    return offer.patience is not None and silence > min(offer.patience, dead_after)
+
+
+def _sessions(hosts: list[Host]) -> None:
+    for host in hosts:
+        streams = [offer for offer in host.offers if offer.streamed]
+        same(f"streams of {host.id}", streams, [] if host.session is None else [host.session])
+        same(f"who opened the stream of {host.id} is known", bool(streams) <= (host.instance is not None), True)
+
+
+def _lease_times(core: Scheduler, hosts: list[Host]) -> None:
+    """A lease of a stream that stands waits for no adoption; one that is assigned has to start in time."""
+    leases = [lease for host in hosts for lease in host.leases.values()]
+    for lease in leases:
+        streamed, stands = lease.stream is not None, lease.stream is lease.host.session
+        task = lease.task.id
+        same(f"{task} has to be adopted", lease.adopt_by < inf, streamed and not stands)
+        same(f"{task} has to be started", lease.start_by < inf, streamed and lease.task.state == "assigned")
+        same(f"end of the lease of {task}", lease.due, min(lease.expires_at, lease.start_by, lease.adopt_by))
+    recount_timer("ends of leases", core._life.lease_ends, {lease: lease.due for lease in leases})
+
+
+def _silences(core: Scheduler, hosts: list[Host]) -> None:
+    """A host that holds leases is looked at before its silence would be death."""
+    listened = {host: host.silence_at for host in hosts if host.silence_at is not None}
+    recount_timer("silences", core._life.silences, listened)
+    dead_after = core.limits.heartbeat_timeout_secs * core.limits.dead_heartbeat_threshold
+    mortals = {host for host in hosts if host.leases and not host.built_in}
+    same("hosts with leases that nobody looks at", {host.id for host in mortals - listened.keys()}, set())
+    late = {host.id for host, at in listened.items() if at > host.last_heartbeat_at + dead_after}
+    same("hosts that are looked at too late", late, set())
