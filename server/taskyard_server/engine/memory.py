@@ -8,10 +8,8 @@ time at which anything comes due.
 import asyncio
 import contextlib
 import random
-import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Final
@@ -20,55 +18,27 @@ import structlog
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import Conflict, NotFound, Refusal, Unavailable
-from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task
 
+from .alarm import Alarm
 from .clock import Clock, steady_clock
 from .port import Listener, TaskFilter, TaskPage
 from .sessions import DrainNotice, Session
+from .yard import Yard
 
 log = structlog.get_logger(__name__)
 
-ALL_LIMITS: Final = 2
-"""`maxInflight` and `maxPerAgentInflight`: each is told once."""
-
 SCAN: Final = 2_000
 """So many tasks a listing walks before others get their turn."""
-
-
-LIMIT_CHECK_SECS: Final = 1.0
-STALL_SECS: Final = 0.1
-"""A timer that is so late means that the process stood still."""
-CATCH_UP_SECS: Final = 0.25
-CATCH_UP_SECS_A_STREAM: Final = 0.0005
-"""After a stall, so long is read what has arrived before anything expires."""
 LIGHT_SECS: Final = 0.05
 """The consequences of heartbeats are drawn so much later, for all of them at once."""
-
-
-@dataclass(slots=True, eq=False)
-class Yard:
-    """One namespace: its scheduler, all who wait for something of it, and when it is next due.
-
-    `claims` are calls that wait for a task, `sessions` the streams of hosts, `ends` calls that wait for a task to end.
-    """
-
-    namespace: str
-    scheduler: Scheduler
-    claims: dict[Offer, asyncio.Future[list[Lease]]] = field(default_factory=dict)
-    sessions: dict[Offer, Session] = field(default_factory=dict)
-    ends: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
-    due: float | None = None
-    limits_told: set[str] = field(default_factory=set)
-    limits_checked_at: float = 0.0
 
 
 class MemoryEngine:
@@ -83,14 +53,13 @@ class MemoryEngine:
         self._touched_lightly: dict[Yard, None] = {}
         self._listeners: list[Listener] = []
         self._due: list[tuple[float, str]] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._armed: float | None = None
         self._landed = asyncio.Event()
         self._draining = False
         self._drain_notice: DrainNotice | None = None
         self._closed = False
-        self._rings_at = 0.0
-        self._stalled = False
+        self._alarm = Alarm(
+            self._clock, self._advance, lambda: sum(len(yard.sessions) for yard in self._yards.values())
+        )
 
     # Commands of agents
 
@@ -393,13 +362,7 @@ class MemoryEngine:
             yard.scheduler.shut_down(now)
             self._touch(yard)
         for yard in self._yards.values():
-            for granted in yard.claims.values():
-                if not granted.done():
-                    granted.set_result([])
-            for waits in yard.ends.values():
-                for ended in waits:
-                    if not ended.done():
-                        ended.set_result(None)
+            yard.let_all_go()
         self._settle()
         for yard in self._yards.values():
             for session in yard.sessions.values():
@@ -454,11 +417,11 @@ class MemoryEngine:
         touched, self._touched = self._touched, {}
         for yard in touched:
             scheduler = yard.scheduler
-            self._hand_out(yard)
+            if yard.hand_out(self._clock()):
+                self._touch(yard)
             happened = scheduler.take_events()
             if happened:
-                if yard.ends:
-                    self._tell_ends(yard, happened)
+                yard.tell_ends(happened)
                 for listener in self._listeners:
                     try:
                         listener(yard.namespace, happened)
@@ -475,42 +438,6 @@ class MemoryEngine:
             heapify(self._due)
         self._arm()
 
-    def _hand_out(self, yard: Yard) -> None:
-        """Give the hosts that wait what has become claimable, and tell streams what to stop."""
-        scheduler = yard.scheduler
-        if not yard.claims and not yard.sessions:
-            scheduler.take_stops()
-            return
-        now = self._clock()
-        for offer, leases in scheduler.hand_out(now).items():
-            session = yard.sessions.get(offer)
-            if session is not None:
-                session.hand(leases)
-            else:
-                yard.claims.pop(offer).set_result(leases)
-                scheduler.withdraw(offer)
-        for stop in scheduler.take_stops():
-            session = yard.sessions.get(stop.lease.stream)  # type: ignore[arg-type]
-            if session is not None and not session.stop(stop):
-                # The host cannot say that it has stopped, for which a target may wait.
-                scheduler.stopped(now, stop.lease.host.id, stop.lease.task.id, stop.lease.token)
-                if session.ended is None:
-                    scheduler.return_credit(session.offer, 1)
-                self._touch(yard)
-        if len(yard.limits_told) < ALL_LIMITS and now - yard.limits_checked_at >= LIMIT_CHECK_SECS:
-            yard.limits_checked_at = now
-            key = scheduler.limited_by
-            if key is not None and key not in yard.limits_told:
-                yard.limits_told.add(key)
-                log.warning("limit_reached", namespace=yard.namespace, raise_key=f"scheduler.{key}")
-
-    def _tell_ends(self, yard: Yard, happened: Sequence[Event]) -> None:
-        for event in happened:
-            if event.state in TERMINAL:
-                for ended in yard.ends.pop(event.task.id, ()):
-                    if not ended.done():
-                        ended.set_result(None)
-
     def _give_back(self, yard: Yard, host_id: str, granted: asyncio.Future[list[Lease]]) -> None:
         """The caller went away, perhaps in the very turn in which it was served."""
         if granted.done() and granted.exception() is None:
@@ -524,33 +451,13 @@ class MemoryEngine:
         return None if session.ended is not None else self._yards[session.namespace]
 
     def _arm(self) -> None:
-        """Set the timer to the earliest due time of all namespaces."""
-        if self._stalled:
-            return
+        """Set the alarm to the earliest due time of all namespaces."""
         due = self._due
         while due and self._yards[due[0][1]].due != due[0][0]:
             heappop(due)
-        first = due[0][0] if due and not self._closed else None
-        if first != self._armed:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._armed = first
-            if first is not None:
-                secs = max(0.0, first - self._clock())
-                # By the machine's own clock, whatever the engine's is: it tells whether the process stood still.
-                self._rings_at = time.monotonic() + secs
-                self._timer = asyncio.get_running_loop().call_later(secs, self._advance)
+        self._alarm.set(due[0][0] if due and not self._closed else None)
 
     def _advance(self) -> None:
-        self._armed = None
-        if not self._stalled and time.monotonic() - self._rings_at > STALL_SECS:
-            # Heartbeats that arrived meanwhile are read first.
-            self._stalled = True
-            streams = sum(len(yard.sessions) for yard in self._yards.values())
-            secs = CATCH_UP_SECS + streams * CATCH_UP_SECS_A_STREAM
-            self._timer = asyncio.get_running_loop().call_later(secs, self._advance)
-            return
-        self._stalled = False
         now = self._clock()
         for yard in self._yards.values():
             if yard.due is not None and yard.due <= now:
