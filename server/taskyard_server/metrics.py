@@ -121,10 +121,17 @@ class Metrics(Collector):
             ("expired", "Queued tasks that exceeded their deadline."),
             ("dispatched", "Hand-outs to hosts."),
             ("evicted", "Ended tasks dropped before their time."),
+            ("retried", "Failed attempts that another one follows."),
+            ("reopened", "Failed tasks that were resumed or resolved, or cancelled while they blocked their target."),
         ):
             families.append(CounterMetricFamily(f"taskyard_tasks_{name}", text, getattr(counters, name)))
         families.append(
             CounterMetricFamily("taskyard_late_reports", "Reports whose lease was lost.", counters.late_reports)
+        )
+        families.append(
+            CounterMetricFamily(
+                "taskyard_leases_expired", "Leases whose host was lost or did not renew them.", counters.leases_expired
+            )
         )
         webhooks = CounterMetricFamily("taskyard_webhooks", "Webhook deliveries.", labels=["outcome"])
         for outcome, count in asdict(self._webhooks).items():

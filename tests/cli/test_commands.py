@@ -5,7 +5,7 @@ import json
 import grpc
 import pytest
 
-from taskyard.v1 import task_pb2, task_pb2_grpc
+from taskyard.v1 import batch_pb2, batch_pb2_grpc, task_pb2, task_pb2_grpc
 
 
 def wait_for(address, task_id):
@@ -38,10 +38,13 @@ def test_every_option_of_submit_reaches_the_task(taskyard, submit):
     task_id = submit(
         *("--tab", "t1", "--ref", "e14", "--priority", "-5", "--params", json.dumps(params)),
         *("--deadline", "2126-03-08T12:05:00Z", "--callback", "http://127.0.0.1:1/hook"),
+        *("--target", "tree", "--hold", "--not-before", "2126-03-08T12:00:00Z", "--project", "p"),
+        *("--requires", "gpu", "--requires", "x86", "--label", "a=b=c", "--label", "e="),
+        *("--token-limit", "0", "--max-attempts", "3", "--idempotency-key", "k"),
     )
     task = taskyard("get", task_id, "--json").json
     assert task["createdAt"]
-    assert task["state"] == "queued"
+    assert task["state"] == "pending"
     del task["createdAt"], task["state"]
     assert task == {
         "taskId": task_id,
@@ -54,7 +57,25 @@ def test_every_option_of_submit_reaches_the_task(taskyard, submit):
         "deadline": "2126-03-08T12:05:00Z",
         "position": 1,
         "callbackUrl": "http://127.0.0.1:1/hook",
+        "target": "tree",
+        "hold": True,
+        "notBefore": "2126-03-08T12:00:00Z",
+        "project": "p",
+        "requires": ["gpu", "x86"],
+        "labels": {"a": "b=c", "e": ""},
+        "tokenLimit": 0,
+        "retryPolicy": {"maxAttempts": 3, "firstDelayMs": 1000, "multiplier": 2, "maxDelayMs": 60000},
+        "idempotencyKey": "k",
     }
+
+
+def test_the_same_key_twice_is_one_task(taskyard, submit):
+    assert submit("--idempotency-key", "k") == submit("--idempotency-key", "k")
+    assert taskyard("list", "--json").json["count"] == 1
+
+
+def test_a_held_task_is_told_to_be_pending(taskyard):
+    assert " is pending at position 1\n" in taskyard("submit", "--agent", "ann", "--action", "click", "--hold").out
 
 
 # Get
@@ -115,6 +136,25 @@ def test_list_filters_by_agent_and_state(taskyard, submit):
     assert ids("--agent", "ann") == [mine, cancelled]
     assert ids("--agent", "ann", "--state", "cancelled,done") == [cancelled]
     assert ids("--agent", "nobody") == []
+
+
+def test_list_filters_by_target_and_batch(taskyard, submit, address, namespace):
+    mine = submit("--target", "t")
+    submit("--target", "u")
+    tasks = [batch_pb2.BatchTask(action="click"), batch_pb2.BatchTask(action="click", target="t")]
+    request = batch_pb2.SubmitBatchRequest(agent_id="ann", tasks=tasks)
+    with grpc.insecure_channel(address) as channel:
+        stub = batch_pb2_grpc.BatchServiceStub(channel)
+        batch = stub.SubmitBatch(request, metadata=(("taskyard-namespace", namespace),))
+    first, second = (outcome.task_id for outcome in batch.tasks)
+
+    def ids(*words):
+        return [task["taskId"] for task in taskyard("list", "--json", *words).json["tasks"]]
+
+    assert ids("--target", "t") == [mine, second]
+    assert ids("--batch", batch.batch_id) == [first, second]
+    assert ids("--batch", batch.batch_id, "--target", "t") == [second]
+    assert ids("--target", "none") == []
 
 
 def test_a_list_that_is_cut_says_that_there_is_more(taskyard, submit):
@@ -202,7 +242,10 @@ def test_an_option_comes_before_the_environment(taskyard, address, monkeypatch, 
     assert taskyard("list", "--server", address, "--json").json["count"] == 1
 
 
-@pytest.mark.parametrize("command", ["up", "submit", "get", "list", "cancel", "watch", "stats", "hosts", "drain"])
+COMMANDS = "up submit get list cancel pause resume resolve targets watch stats hosts drain"
+
+
+@pytest.mark.parametrize("command", COMMANDS.split())
 def test_every_command_is_listed_and_explains_itself(anywhere, command):
     assert f" {command} " in anywhere("--help").out
     explained = anywhere(command, "--help")

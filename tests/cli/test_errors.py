@@ -118,6 +118,29 @@ def test_a_priority_that_is_no_int32_is_told(says):
     assert "priority" in says(*SUBMIT, "--priority", str(2**31))
 
 
+@pytest.mark.parametrize("label", ["gpu", ""])
+def test_a_label_without_a_value_is_told(says, label):
+    assert says(*SUBMIT, "--label", label) == "--label: must be KEY=VALUE"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        ("--token-limit", "-1", "--token-limit"),
+        ("--token-limit", str(2**32), "tokenLimit"),
+        ("--max-attempts", "0", "--max-attempts"),
+        ("--not-before", "tomorrow", "notBefore"),
+    ],
+)
+def test_an_option_out_of_its_range_is_named(says, option, value, told):
+    assert told in says(*SUBMIT, option, value)
+
+
+def test_a_key_of_another_task_is_told(says, submit):
+    submit("--idempotency-key", "k")
+    assert says(*SUBMIT, "--tab", "t", "--idempotency-key", "k") == "idempotencyKey: is that of another task"
+
+
 def test_an_unknown_state_is_told(says):
     assert says("list", "--state", "nonsense").startswith('state: unknown state "nonsense"')
 

@@ -106,3 +106,19 @@ def test_a_longer_list_of_targets_says_so(taskyard, place):
     for name in "abc":
         place.submit(target=name)
     assert "the first 2; there are more" in taskyard("targets", "--limit", "2").out
+
+
+def test_stats_tell_of_paused_tasks_and_of_those_that_wait_for_their_target(taskyard, place):
+    def caption():
+        return " ".join(taskyard("stats").out.split())
+
+    blocker = place.submit(target="b")
+    place.run()
+    assert "paused" not in caption()
+    assert "target" not in caption()
+    taskyard("pause", blocker)
+    for _ in range(2):
+        place.submit(target="b")
+    assert "ms to hand-out, 1 paused, 2 wait for their target (see: taskyard targets)" in caption()
+    taskyard("cancel", blocker)
+    assert "paused" not in caption()

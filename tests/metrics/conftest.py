@@ -80,11 +80,17 @@ class Yard:
         options = {name: wish.pop(name) for name in TaskOptions._fields if name in wish}
         return await self.engine.submit(namespace, Submission(agent, "click", **wish, options=TaskOptions(**options)))
 
-    async def claim(self, namespace: str = "default") -> Lease:
+    async def claim(self, namespace: str = "default", lease_secs: float | None = None) -> Lease:
         """A lease on the one task that is known to be there."""
         await self.engine.register(namespace, "host", None, HostProfile())
-        (lease,) = await self.engine.claim(namespace, "host")
+        (lease,) = await self.engine.claim(namespace, "host", lease_secs=lease_secs)
         return lease
+
+    async def pass_time(self, secs: float) -> None:
+        """Let time pass, and what comes due by it be done, as the engine's alarm would."""
+        await asyncio.sleep(0)
+        self.now += secs
+        self.engine._advance()
 
     async def start(self, lease: Lease, namespace: str = "default") -> None:
         await self.engine.start(namespace, "host", lease.task.id, lease.token)

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from taskyard_server.core.errors import LeaseLost, QueueFull
+from taskyard_server.core.history import RetryPolicy
 
 TYPES = {
     "taskyard_tasks_queued": "gauge",
@@ -19,6 +20,9 @@ TYPES = {
     "taskyard_tasks_expired": "counter",
     "taskyard_tasks_dispatched": "counter",
     "taskyard_tasks_evicted": "counter",
+    "taskyard_tasks_retried": "counter",
+    "taskyard_tasks_reopened": "counter",
+    "taskyard_leases_expired": "counter",
     "taskyard_late_reports": "counter",
     "taskyard_webhooks": "counter",
     "taskyard_queue_wait_seconds": "histogram",
@@ -33,6 +37,8 @@ COUNTED = (
     "expired",
     "dispatched",
     "evicted",
+    "retried",
+    "reopened",
 )
 PROCESS = (
     "process_cpu_seconds_total",
@@ -42,6 +48,21 @@ PROCESS = (
     "process_open_fds",
     "process_max_fds",
 )
+
+
+async def live_again(yard, namespace):
+    """A task fails, is repeated, fails for good, is resumed, loses its lease, is repeated and cancelled."""
+    task = await yard.submit(namespace, deadline=yard.now + 1_000, retry=RetryPolicy(2, 0.0))
+    await yard.fail(await yard.claim(namespace), namespace)
+    await yard.pass_time(1)
+    await yard.fail(await yard.claim(namespace), namespace)
+    await yard.engine.resume(namespace, task.id)
+    await yard.start(await yard.claim(namespace, lease_secs=1), namespace)
+    await yard.pass_time(2)
+    await yard.pass_time(1)
+    lease = await yard.claim(namespace)
+    assert (lease.task, lease.token) == (task, 4)
+    await yard.engine.cancel(namespace, task.id)
 
 
 async def live_through(yard, namespace, rounds):
@@ -60,6 +81,7 @@ async def live_through(yard, namespace, rounds):
         await yard.submit(namespace, deadline=yard.now + 1)
         yard.now += 2
         assert await yard.engine.claim(namespace, "host") == []
+        await live_again(yard, namespace)
     await yard.submit(namespace)
     await yard.claim(namespace)
     await yard.submit(namespace)
@@ -105,20 +127,23 @@ async def test_every_figure_counts_what_it_says(make_yard):
     await live_through(yard, "default", 2)
     scrape = await yard.scrape()
     assert {name: scrape.value(f"taskyard_tasks_{name}_total") for name in COUNTED} == {
-        "submitted": 2 * 4 + 2,
+        "submitted": 2 * 5 + 2,
         "completed": 2,
-        "failed": 2 * 2,
-        "cancelled": 2,
+        "failed": 2 * 3,
+        "cancelled": 2 * 2,
         "rejected": 1,
         "expired": 2,
-        "dispatched": 2 * 2 + 1,
-        "evicted": 2 * 4 - 5,
+        "dispatched": 2 * (2 + 4) + 1,
+        "evicted": 2 * 5 - 5,
+        "retried": 2 * 2,
+        "reopened": 2,
     }
     assert scrape.value("taskyard_tasks_queued") == 1
     assert scrape.value("taskyard_tasks_inflight") == 1
     assert scrape.value("taskyard_tasks_retained") == 5 + 1
     assert scrape.value("taskyard_namespaces") == 1
     assert scrape.value("taskyard_late_reports_total") == 2
+    assert scrape.value("taskyard_leases_expired_total") == 2
 
 
 async def test_figures_are_those_of_the_engine_summed_over_namespaces(make_yard):
@@ -148,6 +173,17 @@ async def test_gauges_go_down_again_and_counters_do_not(yard):
     after = await yard.scrape()
     assert (after.value("taskyard_tasks_queued"), after.value("taskyard_tasks_inflight")) == (0, 0)
     assert after.value("taskyard_tasks_submitted_total") == 1
+
+
+async def test_failures_that_are_taken_back_stay_counted_and_are_counted_as_reopened(yard):
+    task = await yard.submit()
+    await yard.fail(await yard.claim())
+    for resumes in range(1, 4):
+        await yard.engine.resume("default", task.id)
+        await yard.fail(await yard.claim())
+        scrape = await yard.scrape()
+        failed, reopened = (scrape.value(f"taskyard_tasks_{name}_total") for name in ("failed", "reopened"))
+        assert (failed, reopened) == (resumes + 1, resumes)
 
 
 async def test_webhooks_are_counted_by_outcome(yard):

@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from taskyard.v1 import runtime_host_pb2 as pb
-from taskyard.v1.task_pb2 import Progress, Task
+from taskyard.v1.task_pb2 import Progress, RetryPolicy, Task
 
 from .host_streams import report
 
@@ -209,10 +209,46 @@ async def test_the_text_of_a_refusal_is_bounded(stream):
     assert len(result.error.error) < 1_000
 
 
-async def test_tokens_are_not_supported_yet_and_say_so(yard, stream, handed):
-    (result,) = await stream.report(report(handed, completed=True, tokens_used=3))
-    assert result.error.code == "unimplemented"
-    assert await yard.state(handed.task.task_id) == "assigned"
+# Tokens that were used
+
+
+async def test_tokens_come_with_progress_and_outcomes_over_a_stream_and_count_up_over_attempts(yard, stream):
+    task_id = await yard.submit(retry_policy=RetryPolicy(max_attempts=2, first_delay_ms=1))
+    first = await stream.task()
+    assert await stream.told(first, progress=Progress(fraction=0.5), tokens_used=3) == "running"
+    assert (await yard.get(task_id)).tokens_used == 3
+    assert await stream.told(first, failed="it broke", tokens_used=4) == "pending"
+    await yard.pass_time(2)
+    assert await stream.told(await stream.task(), completed=True, tokens_used=5) == "done"
+    assert (await yard.get(task_id)).tokens_used == 4 + 5
+
+
+async def test_over_its_budget_a_running_task_fails_at_once_and_the_host_is_told_why(yard, stream):
+    task_id = await yard.submit(token_limit=10)
+    handed = await stream.task()
+    assert await stream.told(handed, progress=Progress(fraction=0.1), tokens_used=10) == "running"
+    await stream.say(reports=pb.Reports(reports=[report(handed, progress=Progress(fraction=0.2), tokens_used=11)]))
+    heard = {}
+    for _ in range(2):
+        answer = await stream.next()
+        heard[answer.WhichOneof("message")] = answer
+    (result,) = heard["report_results"].report_results.results
+    assert (result.HasField("error"), Task.State.Name(result.state)) == (False, "failed")
+    (stop,) = heard["cancellations"].cancellations.cancellations
+    assert (stop.task_id, stop.fencing_token) == (task_id, handed.lease.fencing_token)
+    assert stop.reason == pb.Cancellation.token_limit_exceeded
+    task = await yard.get(task_id)
+    assert (Task.State.Name(task.state), task.error, task.tokens_used) == ("failed", "token limit exceeded", 11)
+    assert not await yard.leased()
+
+
+@pytest.mark.parametrize("outcome", [{"completed": TEXT}, {"failed": "it broke"}])
+async def test_an_outcome_over_the_budget_is_a_failure_and_there_is_nothing_to_stop(yard, stream, outcome):
+    task_id = await yard.submit(token_limit=10, retry_policy=RetryPolicy(max_attempts=2))
+    assert await stream.told(await stream.task(), tokens_used=11, **outcome) == "failed"
+    await stream.is_quiet()
+    task = await yard.get(task_id)
+    assert (task.error, task.HasField("result")) == ("token limit exceeded", False)
 
 
 # A lease that has ended: `released` says that nothing runs for it any more

@@ -30,6 +30,7 @@ from .host import Host
 from .running_task import ActionFailed, RunningTask
 from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
 from .sync import SyncClient
+from .targets import Target, TargetStatus
 from .tasks import Attempt, NewTask, Progress, RetryPolicy, Submitted, Task, TaskState
 from .watching import EventKind, TaskEvent
 
@@ -67,6 +68,8 @@ __all__ = [
     "Submitted",
     "SubmittedBatch",
     "SyncClient",
+    "Target",
+    "TargetStatus",
     "Task",
     "TaskEvent",
     "TaskFailed",

@@ -12,7 +12,15 @@ from uuid import uuid4
 
 import grpc
 
-from taskyard.v1 import batch_pb2, batch_pb2_grpc, stats_pb2, stats_pb2_grpc, task_pb2_grpc
+from taskyard.v1 import (
+    batch_pb2,
+    batch_pb2_grpc,
+    stats_pb2,
+    stats_pb2_grpc,
+    target_pb2,
+    target_pb2_grpc,
+    task_pb2_grpc,
+)
 from taskyard.v1 import task_pb2 as pb
 
 from .batches import Batch, BatchOutcome, SubmittedBatch
@@ -21,6 +29,7 @@ from .errors import ClientClosed, Conflict
 from .retrying import persistent
 from .stats import Stats
 from .submitting import Submitter
+from .targets import Target, TargetStatus
 from .tasks import STATE_OF_NUMBER, NewTask, Submitted, Task, TaskFields, TaskState
 from .values import value_from
 from .watching import TaskEvent, Watch
@@ -82,6 +91,7 @@ class Client:
         self._tasks = task_pb2_grpc.TaskServiceStub(self._channel)
         self._batches = batch_pb2_grpc.BatchServiceStub(self._channel)
         self._figures = stats_pb2_grpc.StatsServiceStub(self._channel)
+        self._targets = target_pb2_grpc.TargetServiceStub(self._channel)
         self._submitter = Submitter(self._tasks, self._metadata, self._timeout, self._patience)
         self._watches: set[Any] = set()
         self._closed = False
@@ -202,6 +212,25 @@ class Client:
             page = await self._call(self._tasks.ListTasks, request)
             for message in page.tasks:
                 yield Task.from_message(message)
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def targets(
+        self, status: TargetStatus | str | None = None, *, page_size: int | None = None
+    ) -> AsyncGenerator[Target, None]:
+        """The targets that have tasks which wait, run or block, by name, page after page.
+
+        Those of all statuses unless one is given. `page_size` is at most 1,000, the default. Raises ValueError for an
+        unknown status.
+        """
+        request = target_pb2.ListTargetsRequest(page_size=page_size)
+        if status is not None:
+            request.status = target_pb2.Target.Status.Value(TargetStatus(status).value)
+        while True:
+            page = await self._call(self._targets.ListTargets, request)
+            for message in page.targets:
+                yield Target.from_message(message)
             if not page.next_page_token:
                 return
             request.page_token = page.next_page_token

@@ -32,8 +32,9 @@ class RunningTask:
 
     `fencing_token` grows with each hand-out of the task; give it along with side effects, so that a later run is told
     from an earlier one. `tokens_used` is yours to set: the tokens of a language model that this attempt has used so
-    far, which every later report carries. `cancelled` turns True when the work is no longer wanted; an async handler
-    is cancelled then, a plain function should look and return.
+    far, which every later report carries; once one of them is over the task's budget, the task fails and is stopped.
+    `cancelled` turns True when the work is no longer wanted; an async handler is cancelled then, a plain function
+    should look and return.
     """
 
     __slots__ = ("_loop", "_report", "_thread", "cancelled", "fencing_token", "task", "tokens_used")

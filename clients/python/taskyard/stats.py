@@ -25,13 +25,14 @@ class QueueStats:
 
 @dataclass(frozen=True, slots=True)
 class AgentMetrics:
-    """One agent's share of the counters."""
+    """One agent's share of the counters; `tokens_used` are those that hosts reported for its tasks."""
 
     submitted: int
     completed: int
     failed: int
     cancelled: int
     rejected: int
+    tokens_used: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ def _agent(agent: pb.AgentMetrics) -> AgentMetrics:
         failed=int(agent.failed),
         cancelled=int(agent.cancelled),
         rejected=int(agent.rejected),
+        tokens_used=int(agent.tokens_used),
     )
 
 

@@ -52,8 +52,8 @@ def _iterating(
 class SyncClient:
     """Calls a Taskyard server as `Client` does, which also says what each method raises. Safe to share among threads.
 
-    Iterators of `list` and `watch` block until there is something to give; each is for one thread at a time. Close the
-    client, best by `with`.
+    Iterators of `list`, `targets` and `watch` block until there is something to give; each is for one thread at a time.
+    Close the client, best by `with`.
     """
 
     def __init__(
@@ -106,6 +106,7 @@ class SyncClient:
     get = _blocking(Client.get)
     wait = _blocking(Client.wait)
     list = _iterating(Client.list)
+    targets = _iterating(Client.targets)
     get_batch = _blocking(Client.get_batch)
     stats = _blocking(Client.stats)
     watch = _iterating(Client.watch)

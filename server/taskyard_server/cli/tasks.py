@@ -27,6 +27,15 @@ def submit(
     priority: Annotated[int, typer.Option(help="The lower number runs first.")] = 0,
     deadline: Annotated[str | None, typer.Option(help="When it fails unless it has ended, RFC 3339.")] = None,
     callback: Annotated[str | None, typer.Option(help="Where the task is posted when it ends.")] = None,
+    target: Annotated[str | None, typer.Option(help="Its serial queue: one of its tasks runs at a time.")] = None,
+    hold: Annotated[bool, typer.Option("--hold", help="Hold it back until it is resumed.")] = False,
+    not_before: Annotated[str | None, typer.Option(help="It is not due before, RFC 3339.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project that it belongs to.")] = None,
+    requires: Annotated[list[str] | None, typer.Option(help="What its host must be capable of. Repeatable.")] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A mark. Repeatable.")] = None,
+    token_limit: Annotated[int | None, typer.Option(help="The most tokens that it may use.", min=0)] = None,
+    max_attempts: Annotated[int | None, typer.Option(help="Attempts in all, the first included.", min=1)] = None,
+    idempotency_key: Annotated[str | None, typer.Option(help="The same key twice is one task.")] = None,
     as_json: JsonOption = False,
     server: ServerOption = DEFAULT_SERVER,
     namespace: NamespaceOption = "default",
@@ -41,6 +50,15 @@ def submit(
         "priority": priority,
         "deadline": deadline,
         "callbackUrl": callback,
+        "target": target,
+        "hold": hold or None,
+        "notBefore": not_before,
+        "project": project,
+        "requires": requires,
+        "labels": dict(map(_label, label or ())),
+        "tokenLimit": token_limit,
+        "retryPolicy": None if max_attempts is None else {"maxAttempts": max_attempts},
+        "idempotencyKey": idempotency_key,
     }
     request = task_pb2.SubmitTaskRequest()
     try:
@@ -71,13 +89,15 @@ def get(
 def list_tasks(
     agent: Annotated[str, typer.Option(help="Only tasks of this agent.")] = "",
     state: Annotated[str, typer.Option(help="Only tasks in these states, separated by commas.")] = "",
+    target: Annotated[str, typer.Option(help="Only tasks of this target.")] = "",
+    batch: Annotated[str, typer.Option(help="Only tasks of this batch.")] = "",
     limit: Annotated[int, typer.Option(help="The most tasks to show.", min=1, max=1000)] = 100,
     as_json: JsonOption = False,
     server: ServerOption = DEFAULT_SERVER,
     namespace: NamespaceOption = "default",
 ) -> None:
     """List tasks in order of submission."""
-    request = task_pb2.ListTasksRequest(agent_id=agent, state=state, page_size=limit)
+    request = task_pb2.ListTasksRequest(agent_id=agent, state=state, target=target, batch_id=batch, page_size=limit)
     with connected(server) as channel:
         answer = task_pb2_grpc.TaskServiceStub(channel).ListTasks(request, **call(namespace))
     table = Table(Column("task", no_wrap=True), "agent", "action", "state", "ms", "error", box=None)
@@ -127,6 +147,10 @@ def stats(
     table.add_section()
     table.add_row(Text("all", "bold"), f"{queue.total_queued:.0f}", *(f"{count:.0f}" for count in totals))
     table.caption = f"{queue.total_inflight:.0f} in flight, {metrics.avg_dispatch_latency_ms:.1f} ms to hand-out"
+    if queue.total_paused:
+        table.caption += f", {queue.total_paused:.0f} paused"
+    if queue.targets.waiting:
+        table.caption += f", {queue.targets.waiting:.0f} wait for their target (see: taskyard targets)"
     if answer.HasField("hosts"):
         table.caption += f", {answer.hosts.online:.0f} of {answer.hosts.registered:.0f} hosts online"
     if queue.limited_by:
@@ -144,6 +168,13 @@ def _show(answer: Message, as_json: bool, otherwise: str | Table) -> None:
 def _as_dict(message: Message) -> dict[str, Any]:
     shown = message_to_json(message, zeros=isinstance(message, stats_pb2.GetStatsResponse))
     return {"tasks": [], **shown} if isinstance(message, task_pb2.ListTasksResponse) else shown
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, mark, value = text.partition("=")
+    if not mark:
+        raise Failure("--label: must be KEY=VALUE")
+    return key, value
 
 
 def _object(text: str | None, option: str) -> dict[str, Any] | None:

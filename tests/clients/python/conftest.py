@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from taskyard import Client
-from taskyard.v1 import batch_pb2_grpc, stats_pb2_grpc, task_pb2, task_pb2_grpc
+from taskyard.v1 import batch_pb2_grpc, stats_pb2_grpc, target_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
@@ -19,6 +19,7 @@ from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.stats import StatsService
+from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.watch import TaskWatches, encode_event
 from taskyard_server.snapshots import Snapshots
@@ -82,6 +83,7 @@ class Server:
         stats_pb2_grpc.add_StatsServiceServicer_to_server(
             StatsService(self.engine, Snapshots(self.engine, lambda: 60.0), "fair-fifo", 4), server
         )
+        target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(self.engine), server)
         server.add_insecure_port(self.address)
         await server.start()
         self._serving = server
@@ -109,8 +111,18 @@ class Server:
                 await asyncio.sleep(0.001)
         return leases[0]
 
+    async def run(self) -> Lease:
+        """Hand out one task and start it."""
+        (lease,) = await self.claim()
+        await self.engine.start("default", "host", lease.task.id, lease.token)
+        return lease
+
     async def complete(self, lease: Lease, result: bytes | None = None) -> None:
         await self.engine.complete("default", "host", lease.task.id, lease.token, result)
+
+    async def use(self, lease: Lease, tokens: int) -> None:
+        """Report so many tokens as used by this attempt."""
+        await self.engine.progress("default", "host", lease.task.id, lease.token, None, tokens)
 
     async def fail(self, lease: Lease, error: str) -> None:
         await self.engine.fail("default", "host", lease.task.id, lease.token, error)

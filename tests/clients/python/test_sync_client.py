@@ -40,6 +40,9 @@ async def test_calls_return_when_they_are_done(sync_client):
         batch = sync_client.submit_batch([NewTask("type"), NewTask("scroll")])
         assert sync_client.get_batch(batch.id).states == {TaskState.QUEUED: 2}
         assert [task.action for task in sync_client.list(page_size=2)] == ["click", "type", "scroll"]
+        held = sync_client.submit("click", target="t", hold=True).task_id
+        assert [target.task_id for target in sync_client.targets()] == [held]
+        assert sync_client.cancel(held) is TaskState.CANCELLED
         assert sync_client.stats().queue.total_queued == 3
         assert sync_client.cancel_batch(batch.id) == 2
         assert sync_client.cancel(submitted.task_id) is TaskState.CANCELLED

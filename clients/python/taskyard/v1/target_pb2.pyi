@@ -46,20 +46,20 @@ class Target(_message.Message):
         STATUS_RUNNING: Target._Status.ValueType  # 2
         """Same as `running`."""
         stopping: Target._Status.ValueType  # 3
-        """Its last task was stopped, but the host has not yet said that nothing runs any more."""
+        """A task was stopped, but its host has not yet said that nothing runs any more; at most until the lease would end."""
         STATUS_STOPPING: Target._Status.ValueType  # 3
         """Same as `stopping`."""
         blocked: Target._Status.ValueType  # 4
-        """A paused or failed task blocks it until that one is resumed, resolved or cancelled."""
+        """A paused task, or one that failed after it had started, blocks it until that is resumed, resolved or cancelled."""
         STATUS_BLOCKED: Target._Status.ValueType  # 4
         """Same as `blocked`."""
         waiting: Target._Status.ValueType  # 5
-        """Its head is not yet due, or waits for its next attempt."""
+        """Its head waits for its next attempt, or all of its tasks are held or not yet due."""
         STATUS_WAITING: Target._Status.ValueType  # 5
         """Same as `waiting`."""
 
     class Status(_Status, metaclass=_StatusEnumTypeWrapper):
-        """Status tells why its next task runs or does not."""
+        """Status tells why its next task runs or does not; where several hold, the first of `running`, `blocked`, `stopping`."""
 
     unspecified: Target.Status.ValueType  # 0
     """Not a status; never sent."""
@@ -74,15 +74,15 @@ class Target(_message.Message):
     STATUS_RUNNING: Target.Status.ValueType  # 2
     """Same as `running`."""
     stopping: Target.Status.ValueType  # 3
-    """Its last task was stopped, but the host has not yet said that nothing runs any more."""
+    """A task was stopped, but its host has not yet said that nothing runs any more; at most until the lease would end."""
     STATUS_STOPPING: Target.Status.ValueType  # 3
     """Same as `stopping`."""
     blocked: Target.Status.ValueType  # 4
-    """A paused or failed task blocks it until that one is resumed, resolved or cancelled."""
+    """A paused task, or one that failed after it had started, blocks it until that is resumed, resolved or cancelled."""
     STATUS_BLOCKED: Target.Status.ValueType  # 4
     """Same as `blocked`."""
     waiting: Target.Status.ValueType  # 5
-    """Its head is not yet due, or waits for its next attempt."""
+    """Its head waits for its next attempt, or all of its tasks are held or not yet due."""
     STATUS_WAITING: Target.Status.ValueType  # 5
     """Same as `waiting`."""
 
@@ -97,7 +97,7 @@ class Target(_message.Message):
     status: Global___Target.Status.ValueType
     """How it stands."""
     queued: _builtins.int
-    """Tasks that wait in it, its head included."""
+    """Tasks that wait in it, its head and those that are held or not yet due included."""
     task_id: _builtins.str
     """The task that runs, stops, blocks, or is the head: the one that `status` is about. Absent if there is none."""
     waits_for: _builtins.str

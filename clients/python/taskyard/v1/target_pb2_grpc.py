@@ -52,9 +52,9 @@ class TargetServiceServicer(object):
     """
 
     def ListTargets(self, request, context):
-        """Lists the targets that have tasks which are neither ended nor rejected, or that are blocked, by name.
+        """Lists the targets, by name: those with tasks that wait, run or block, or whose last task still stops at its host.
 
-        Errors: `bad_request` (a page token of another query).
+        Errors: `bad_request` (an unknown status, a page token of another query).
         Retry: safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -62,7 +62,8 @@ class TargetServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResumeTargetTask(self, request, context):
-        """Queues a paused or failed task of a target again, as ResumeTask does (queueing-and-execution, Resume flow).
+        """Queues a paused or failed task of a target again, or releases a held one, as ResumeTask does
+        (queueing-and-execution, Resume flow). REST takes the path with a slash at its end too.
 
         Errors: `not_found` (no such task, or not of this target), `conflict` (neither paused, failed nor held).
         Retry: safe until the task runs; afterwards a repeat would resume a new failure.

@@ -34,13 +34,14 @@ class TargetServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TargetServiceAsyncStub: ...
     ListTargets: _grpc.UnaryUnaryMultiCallable[_target_pb2.ListTargetsRequest, _target_pb2.ListTargetsResponse]
-    """Lists the targets that have tasks which are neither ended nor rejected, or that are blocked, by name.
+    """Lists the targets, by name: those with tasks that wait, run or block, or whose last task still stops at its host.
 
-    Errors: `bad_request` (a page token of another query).
+    Errors: `bad_request` (an unknown status, a page token of another query).
     Retry: safe.
     """
     ResumeTargetTask: _grpc.UnaryUnaryMultiCallable[_target_pb2.ResumeTargetTaskRequest, _target_pb2.ResumeTargetTaskResponse]
-    """Queues a paused or failed task of a target again, as ResumeTask does (queueing-and-execution, Resume flow).
+    """Queues a paused or failed task of a target again, or releases a held one, as ResumeTask does
+    (queueing-and-execution, Resume flow). REST takes the path with a slash at its end too.
 
     Errors: `not_found` (no such task, or not of this target), `conflict` (neither paused, failed nor held).
     Retry: safe until the task runs; afterwards a repeat would resume a new failure.
@@ -52,13 +53,14 @@ class TargetServiceAsyncStub(TargetServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListTargets: _aio.UnaryUnaryMultiCallable[_target_pb2.ListTargetsRequest, _target_pb2.ListTargetsResponse]  # type: ignore[assignment]
-    """Lists the targets that have tasks which are neither ended nor rejected, or that are blocked, by name.
+    """Lists the targets, by name: those with tasks that wait, run or block, or whose last task still stops at its host.
 
-    Errors: `bad_request` (a page token of another query).
+    Errors: `bad_request` (an unknown status, a page token of another query).
     Retry: safe.
     """
     ResumeTargetTask: _aio.UnaryUnaryMultiCallable[_target_pb2.ResumeTargetTaskRequest, _target_pb2.ResumeTargetTaskResponse]  # type: ignore[assignment]
-    """Queues a paused or failed task of a target again, as ResumeTask does (queueing-and-execution, Resume flow).
+    """Queues a paused or failed task of a target again, or releases a held one, as ResumeTask does
+    (queueing-and-execution, Resume flow). REST takes the path with a slash at its end too.
 
     Errors: `not_found` (no such task, or not of this target), `conflict` (neither paused, failed nor held).
     Retry: safe until the task runs; afterwards a repeat would resume a new failure.
@@ -73,9 +75,9 @@ class TargetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _target_pb2.ListTargetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_target_pb2.ListTargetsResponse, _abc.Awaitable[_target_pb2.ListTargetsResponse]]:
-        """Lists the targets that have tasks which are neither ended nor rejected, or that are blocked, by name.
+        """Lists the targets, by name: those with tasks that wait, run or block, or whose last task still stops at its host.
 
-        Errors: `bad_request` (a page token of another query).
+        Errors: `bad_request` (an unknown status, a page token of another query).
         Retry: safe.
         """
 
@@ -85,7 +87,8 @@ class TargetServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _target_pb2.ResumeTargetTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_target_pb2.ResumeTargetTaskResponse, _abc.Awaitable[_target_pb2.ResumeTargetTaskResponse]]:
-        """Queues a paused or failed task of a target again, as ResumeTask does (queueing-and-execution, Resume flow).
+        """Queues a paused or failed task of a target again, or releases a held one, as ResumeTask does
+        (queueing-and-execution, Resume flow). REST takes the path with a slash at its end too.
 
         Errors: `not_found` (no such task, or not of this target), `conflict` (neither paused, failed nor held).
         Retry: safe until the task runs; afterwards a repeat would resume a new failure.

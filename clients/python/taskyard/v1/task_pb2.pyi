@@ -223,7 +223,7 @@ class Task(_message.Message):
     token_limit: _builtins.int
     """The most tokens (of a language model) that the task may use. Absent without a budget."""
     tokens_used: _builtins.int
-    """Tokens used so far, over all attempts, as hosts reported. Absent until one reported."""
+    """Tokens used so far, over all attempts and runs, as hosts reported. Absent until one reported."""
     run: _builtins.int
     """The number of the current run, 2 after the first resume. Absent in the first."""
     idempotency_key: _builtins.str
@@ -238,8 +238,8 @@ class Task(_message.Message):
 
     @_builtins.property
     def deadline(self) -> _timestamp_pb2.Timestamp:
-        """When the task fails unless it has ended. Absent while a default deadline does not count yet: until the task is due,
-        released and no longer waits for its target.
+        """When the task fails unless it has ended. Absent while the task is paused, and while a default deadline does not
+        count yet: until the task is due, released and no longer waits for its target.
         """
 
     @_builtins.property
@@ -268,7 +268,7 @@ class Task(_message.Message):
 
     @_builtins.property
     def not_before(self) -> _timestamp_pb2.Timestamp:
-        """The task is not due before. Absent without one."""
+        """When the `pending` task is due, be it for the first time or for its next attempt. Absent once it is."""
 
     @_builtins.property
     def retry_policy(self) -> Global___RetryPolicy:

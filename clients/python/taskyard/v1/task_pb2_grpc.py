@@ -162,7 +162,8 @@ class TaskServiceServicer(object):
         """Interrupts an assigned or running task so that it can be resumed.
 
         The lease ends, the host is told to stop, the task is `paused` with the error `Job was interrupted by user`; over
-        its token budget it is `failed` with `token limit exceeded` instead.
+        its token budget it is `failed` with `token limit exceeded` instead. Its deadline counts no more. It blocks its
+        target.
 
         Errors: `not_found`, `conflict` (neither assigned nor running).
         Retry: safe; a repeat of a call that worked answers `conflict`.
@@ -174,8 +175,9 @@ class TaskServiceServicer(object):
     def ResumeTask(self, request, context):
         """Queues a paused or failed task again, or releases a held one.
 
-        A resumed task keeps its place (priority, first submission), gets a fresh deadline of its original length, and
-        counts a new run. Admission limits do not apply.
+        A resumed task keeps its place (priority, first submission), gets a fresh deadline of its original length, counts a
+        new run, and may take all its attempts again; the tokens that it used stay counted. Admission limits do not apply.
+        A held task that is released counts no run; it stays `pending` while it is not yet due.
 
         Errors: `not_found`, `conflict` (neither paused, failed nor held).
         Retry: safe until the task runs; afterwards a repeat would resume a new failure.
@@ -185,7 +187,7 @@ class TaskServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResolveTask(self, request, context):
-        """Ends a paused or failed task as `done` with the given result, which frees its target.
+        """Ends a paused or failed task as `done` with the given result; it no longer blocks its target.
 
         Errors: `not_found`, `conflict` (neither paused nor failed), `too_large` (result).
         Retry: safe; a repeat of a call that worked answers `conflict`.

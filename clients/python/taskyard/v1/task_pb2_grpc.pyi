@@ -98,7 +98,8 @@ class TaskServiceStub:
     """Interrupts an assigned or running task so that it can be resumed.
 
     The lease ends, the host is told to stop, the task is `paused` with the error `Job was interrupted by user`; over
-    its token budget it is `failed` with `token limit exceeded` instead.
+    its token budget it is `failed` with `token limit exceeded` instead. Its deadline counts no more. It blocks its
+    target.
 
     Errors: `not_found`, `conflict` (neither assigned nor running).
     Retry: safe; a repeat of a call that worked answers `conflict`.
@@ -106,14 +107,15 @@ class TaskServiceStub:
     ResumeTask: _grpc.UnaryUnaryMultiCallable[_task_pb2.ResumeTaskRequest, _task_pb2.ResumeTaskResponse]
     """Queues a paused or failed task again, or releases a held one.
 
-    A resumed task keeps its place (priority, first submission), gets a fresh deadline of its original length, and
-    counts a new run. Admission limits do not apply.
+    A resumed task keeps its place (priority, first submission), gets a fresh deadline of its original length, counts a
+    new run, and may take all its attempts again; the tokens that it used stay counted. Admission limits do not apply.
+    A held task that is released counts no run; it stays `pending` while it is not yet due.
 
     Errors: `not_found`, `conflict` (neither paused, failed nor held).
     Retry: safe until the task runs; afterwards a repeat would resume a new failure.
     """
     ResolveTask: _grpc.UnaryUnaryMultiCallable[_task_pb2.ResolveTaskRequest, _task_pb2.ResolveTaskResponse]
-    """Ends a paused or failed task as `done` with the given result, which frees its target.
+    """Ends a paused or failed task as `done` with the given result; it no longer blocks its target.
 
     Errors: `not_found`, `conflict` (neither paused nor failed), `too_large` (result).
     Retry: safe; a repeat of a call that worked answers `conflict`.
@@ -193,7 +195,8 @@ class TaskServiceAsyncStub(TaskServiceStub):
     """Interrupts an assigned or running task so that it can be resumed.
 
     The lease ends, the host is told to stop, the task is `paused` with the error `Job was interrupted by user`; over
-    its token budget it is `failed` with `token limit exceeded` instead.
+    its token budget it is `failed` with `token limit exceeded` instead. Its deadline counts no more. It blocks its
+    target.
 
     Errors: `not_found`, `conflict` (neither assigned nor running).
     Retry: safe; a repeat of a call that worked answers `conflict`.
@@ -201,14 +204,15 @@ class TaskServiceAsyncStub(TaskServiceStub):
     ResumeTask: _aio.UnaryUnaryMultiCallable[_task_pb2.ResumeTaskRequest, _task_pb2.ResumeTaskResponse]  # type: ignore[assignment]
     """Queues a paused or failed task again, or releases a held one.
 
-    A resumed task keeps its place (priority, first submission), gets a fresh deadline of its original length, and
-    counts a new run. Admission limits do not apply.
+    A resumed task keeps its place (priority, first submission), gets a fresh deadline of its original length, counts a
+    new run, and may take all its attempts again; the tokens that it used stay counted. Admission limits do not apply.
+    A held task that is released counts no run; it stays `pending` while it is not yet due.
 
     Errors: `not_found`, `conflict` (neither paused, failed nor held).
     Retry: safe until the task runs; afterwards a repeat would resume a new failure.
     """
     ResolveTask: _aio.UnaryUnaryMultiCallable[_task_pb2.ResolveTaskRequest, _task_pb2.ResolveTaskResponse]  # type: ignore[assignment]
-    """Ends a paused or failed task as `done` with the given result, which frees its target.
+    """Ends a paused or failed task as `done` with the given result; it no longer blocks its target.
 
     Errors: `not_found`, `conflict` (neither paused nor failed), `too_large` (result).
     Retry: safe; a repeat of a call that worked answers `conflict`.
@@ -321,7 +325,8 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         """Interrupts an assigned or running task so that it can be resumed.
 
         The lease ends, the host is told to stop, the task is `paused` with the error `Job was interrupted by user`; over
-        its token budget it is `failed` with `token limit exceeded` instead.
+        its token budget it is `failed` with `token limit exceeded` instead. Its deadline counts no more. It blocks its
+        target.
 
         Errors: `not_found`, `conflict` (neither assigned nor running).
         Retry: safe; a repeat of a call that worked answers `conflict`.
@@ -335,8 +340,9 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_task_pb2.ResumeTaskResponse, _abc.Awaitable[_task_pb2.ResumeTaskResponse]]:
         """Queues a paused or failed task again, or releases a held one.
 
-        A resumed task keeps its place (priority, first submission), gets a fresh deadline of its original length, and
-        counts a new run. Admission limits do not apply.
+        A resumed task keeps its place (priority, first submission), gets a fresh deadline of its original length, counts a
+        new run, and may take all its attempts again; the tokens that it used stay counted. Admission limits do not apply.
+        A held task that is released counts no run; it stays `pending` while it is not yet due.
 
         Errors: `not_found`, `conflict` (neither paused, failed nor held).
         Retry: safe until the task runs; afterwards a repeat would resume a new failure.
@@ -348,7 +354,7 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _task_pb2.ResolveTaskRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_task_pb2.ResolveTaskResponse, _abc.Awaitable[_task_pb2.ResolveTaskResponse]]:
-        """Ends a paused or failed task as `done` with the given result, which frees its target.
+        """Ends a paused or failed task as `done` with the given result; it no longer blocks its target.
 
         Errors: `not_found`, `conflict` (neither paused nor failed), `too_large` (result).
         Retry: safe; a repeat of a call that worked answers `conflict`.

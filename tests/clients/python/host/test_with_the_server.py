@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 import grpc
 import pytest
 
-from taskyard import Client, Host, TaskFailed, TaskState
+from taskyard import ActionFailed, Client, Host, RetryPolicy, TargetStatus, TaskFailed, TaskState
 from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc
 from tests.clients.python.conftest import Wire
 from tests.ports import free_port
@@ -68,6 +68,13 @@ class Yard:
     async def _connected(self):
         hosts = (await self._hosts.ListHosts(runtime_host_pb2.ListHostsRequest(), metadata=self._metadata)).hosts
         return {host.id: host for host in hosts if host.HasField("instance")}
+
+
+async def eventually(holds):
+    """Return once it holds; a host learns of what the server did a moment later."""
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
 
 
 @pytest.fixture
@@ -272,6 +279,127 @@ async def test_another_instance_of_a_host_waits_until_the_first_has_left(yard, c
     first.drain()
     await asyncio.wait_for(running, 5)
     assert await client.run("click") == "second"
+
+
+class Waiter:
+    """A handler that waits to be stopped, except in the runs that are to end; it tells what happened to it."""
+
+    def __init__(self, host, until_token=1, before=None):
+        self.entered, self.stopped = asyncio.Event(), []
+        self._until_token, self._before = until_token, before
+        host.action("click")(self.click)
+
+    async def click(self, task):
+        if task.fencing_token > self._until_token:
+            return f"run {task.task.run}"
+        if self._before is not None:
+            await self._before(task)
+        self.entered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.stopped.append((task.fencing_token, task.cancelled))
+
+
+async def test_a_paused_task_stops_its_handler_and_runs_again_with_another_token_once_resumed(yard, client, work):
+    host = yard.host()
+    waiter = Waiter(host)
+    work(host)
+    task_id = (await client.submit("click")).task_id
+    await waiter.entered.wait()
+    assert await client.pause(task_id) is TaskState.PAUSED
+    await eventually(lambda: waiter.stopped == [(1, True)])
+    assert (await client.get(task_id)).state is TaskState.PAUSED
+    await client.resume(task_id)
+    ended = await asyncio.wait_for(client.wait(task_id), 5)
+    assert (ended.state, ended.result, ended.run) == (TaskState.DONE, "run 2", 2)
+    assert waiter.stopped == [(1, True)]
+
+
+async def test_the_next_task_of_a_target_starts_once_the_handler_of_the_resolved_one_has_stopped(yard, client, work):
+    host, let_go = yard.host(), asyncio.Event()
+    entered, order = asyncio.Event(), []
+
+    @host.action("click")
+    async def click(task):
+        order.append(f"begin {task.params['n']}")
+        if task.params["n"] == 1:
+            entered.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await let_go.wait()
+                order.append("end 1")
+
+    work(host)
+    first, second = [(await client.submit("click", params={"n": n}, target="t")).task_id for n in (1, 2)]
+    await entered.wait()
+    await client.pause(first)
+    await client.resolve(first)
+    (target,) = [target async for target in client.targets()]
+    assert (target.status, target.task_id, target.queued) == (TargetStatus.STOPPING, first, 1)
+    assert order == ["begin 1"]
+    let_go.set()
+    assert (await asyncio.wait_for(client.wait(second), 5)).state is TaskState.DONE
+    assert order == ["begin 1", "end 1", "begin 2"]
+
+
+async def test_a_handler_over_its_token_budget_is_stopped_and_its_task_failed(yard, client, work):
+    async def use(task):
+        for task.tokens_used in (4, 11):
+            await task.progress(message=f"{task.tokens_used} tokens")
+
+    host = yard.host()
+    waiter = Waiter(host, before=use)
+    work(host)
+    task_id = (await client.submit("click", token_limit=10)).task_id
+    ended = await asyncio.wait_for(client.wait(task_id), 5)
+    assert (ended.state, ended.error, ended.tokens_used) == ("failed", "token limit exceeded", 11)
+    await eventually(lambda: waiter.stopped == [(1, True)])
+
+
+async def test_the_last_report_of_a_handler_carries_its_tokens(yard, client, work):
+    host = yard.host()
+
+    @host.action("click")
+    async def click(task):
+        task.tokens_used = task.params["uses"]
+        if task.params["fails"]:
+            raise ActionFailed("no such element")
+        return "done"
+
+    work(host)
+    ends = [
+        await client.wait((await client.submit("click", params=params, token_limit=10)).task_id, timeout=5)
+        for params in ({"uses": 10, "fails": False}, {"uses": 9, "fails": True}, {"uses": 11, "fails": False})
+    ]
+    assert [(end.state, end.error, end.tokens_used) for end in ends] == [
+        ("done", None, 10),
+        ("failed", "no such element", 9),
+        ("failed", "token limit exceeded", 11),
+    ]
+
+
+async def test_a_failed_attempt_is_repeated_and_the_handler_knows_which_one_it_is(yard, client, work):
+    host, attempts = yard.host(), []
+
+    @host.action("click")
+    async def click(task):
+        attempts.append(task.attempt)
+        if task.attempt < 3:
+            raise ActionFailed("not yet", code="early")
+        return "done"
+
+    work(host)
+    policy = RetryPolicy(max_attempts=3, first_delay_ms=1)
+    task_id = (await client.submit("click", retry_policy=policy)).task_id
+    task = await client.wait(task_id, timeout=5)
+    assert attempts == [1, 2, 3]
+    assert [(each.number, each.error, each.code) for each in task.attempts] == [
+        (1, "not yet", "early"),
+        (2, "not yet", "early"),
+        (3, None, None),
+    ]
 
 
 HOST = """
