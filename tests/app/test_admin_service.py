@@ -118,6 +118,7 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_of
         "maxDeliveries": 5,
         "maxRetainedTasks": 200_000,
         "maxPayloadBytes": 262_144,
+        "retryPolicies": {},
     }
     assert (config["grpc"], config["rest"], config["metrics"]) == (
         "127.0.0.1:50051",
