@@ -13,7 +13,7 @@ from taskyard_server.core.task import Task
 from .agreement import within_limits_for_one_more
 from .indexes import bounded
 from .plain import to_submission
-from .words import Wish
+from .words import STOPPED, Wish
 
 if TYPE_CHECKING:
     from .simulator import Simulation, Told
@@ -108,6 +108,30 @@ class AgentCommands:
             lambda: self._core.cancel(now, task_id),
             lambda _: self._model.cancel(now, task_id),
         )
+
+    def pause(self) -> None:
+        self._go("pause", self.some_task_id())
+
+    def resume(self) -> None:
+        """Mostly of one that can be; sometimes with a target, which may be another's."""
+        stopped = [job for job in self._model.world.tasks.values() if job.held or job.state in STOPPED]
+        likely = stopped and self._chances.under(0.7)
+        job = self._chances.one_of(stopped) if likely else None
+        target = self._chances.one_of([None, None, job.target if job else None, "target-0"])
+        self._go("resume", job.id if job else self.some_task_id(), target)
+
+    def resolve(self) -> None:
+        self._go("resolve", self.some_task_id(), self._chances.one_of([None, b"resolved"]))
+
+    def _go(self, name: str, task_id: str, *args: Any) -> None:
+        now, tasks = self._sim.now, self._model.world.tasks
+        before = tasks[task_id].state if task_id in tasks else "unknown"
+        core, model = getattr(self._core, name), getattr(self._model, name)
+        done = self._sim.both(
+            name, (task_id, *args), lambda: core(now, task_id, *args), lambda _: model(now, task_id, *args)
+        )
+        if done is not None:
+            self._sim.given[f"{name} of", before] += 1
 
     def get(self) -> None:
         task_id = self.some_task_id()

@@ -15,7 +15,7 @@ from taskyard_server.core.task import Task
 from .indexes import same
 from .model import Model
 from .plain import AGENT_COUNTERS, COUNTERS, FIELDS, of_event, of_job, of_task, plain
-from .words import FLYING, tick_of
+from .words import FLYING, WAITING, tick_of
 from .world import Happened
 
 
@@ -100,6 +100,7 @@ def figures_agree(core: Scheduler, model: Model) -> None:
     world, stats = model.world, core.stats()
     load = (world.queued(), len(world.flying()))
     same("queued and in flight", (stats.queued, stats.inflight), load)
+    same("paused", stats.paused, sum(job.state == "paused" for job in world.tasks.values()))
     same("agents of the stats", set(stats.agents), set(world.agents))
     for name, its in stats.agents.items():
         found = {each: getattr(its, each) for each in AGENT_COUNTERS}
@@ -112,8 +113,8 @@ def figures_agree(core: Scheduler, model: Model) -> None:
         its = world.leases(host_id)
         found = [lease.number for lease in core.leases_after(its[0].grant if its else 0, host_id)]
         same(f"later leases of {host_id}", found, [job.grant for job in its[1:]])
-    same("order of the ended", [task.id for _, task in core._life.ended._ended], world.ended)
-    same("order of the rejected", [task.id for _, task in core._life.rejected._ended], world.rejected)
+    same("order of the ended", [task.id for task in core._life.archive.ended._ended], world.ended)
+    same("order of the rejected", [task.id for task in core._life.archive.rejected._ended], world.rejected)
     totals = Totals()
     core.add_to(totals)
     core.add_to(totals)
@@ -126,7 +127,7 @@ def figures_agree(core: Scheduler, model: Model) -> None:
 
 def within_limits_for_one_more(limits: Limits, before: Sequence[tuple[str, str]], agent: str) -> None:
     """Raise AssertionError if admission had to refuse a task. `before`: the states and agents of all other tasks."""
-    queued = [name for state, name in before if state == "queued"]
+    queued = [name for state, name in before if state in WAITING]
     if len(queued) >= limits.max_queue_size or queued.count(agent) >= limits.max_per_agent:
         raise AssertionError(f"admitted over a limit: {len(queued)} queued, {queued.count(agent)} of {agent}")
 

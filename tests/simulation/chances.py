@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final, TypeVar
 
-from .words import Machine, Wish
+from .words import Machine, Retry, Wish
 
 WEIGHTS: Final = {
     "submit": 22,
@@ -21,12 +21,16 @@ WEIGHTS: Final = {
     "renew": 4,
     "cancel": 4,
     "cancel batch": 1,
+    "pause": 2,
+    "resume": 3,
+    "resolve": 1,
+    "stopped": 2,
     "get": 1,
     "list": 1,
     "batch": 1,
     "register": 2,
     "heartbeat": 2,
-    "drain host": 0.5,
+    "drain host": 1,
     "deregister": 0.6,
     "connect": 5,
     "credit": 6,
@@ -98,6 +102,8 @@ class Chances:
         self._actions = self.one_of([1, 2, 2, 150])
         self._whole = self.under(0.7)
         self._prompt = self.one_of([1, 1, 0.5, 0.1])
+        self._targets = self.one_of([0, 0, 1, 2, 5])
+        self._options = self.one_of([0, 0.03, 0.2])
         self._keyed: list[Wish] = []
         weights = {name: weight * self.one_of([0.4, 1, 1, 2]) for name, weight in WEIGHTS.items()}
         weights["flood"] = 1.5 * self.floods
@@ -160,6 +166,10 @@ class Chances:
         """The only project that a claim asks for."""
         return "red" if self.under(0.1) else None
 
+    def tokens(self) -> int | None:
+        """How many tokens a host says that it used."""
+        return self.one_of([None, None, None, 10, 60, 200])
+
     def agent(self) -> str:
         return f"agent-{self.below(self._agents)}"
 
@@ -185,10 +195,19 @@ class Chances:
             project=self.one_of([None, None, None, "red", "blue"]),
             requires=self.one_of(REQUIRED),
             key=self.one_of([None, None, None, f"key-{self.below(50)}"]),
+            target=f"target-{self.below(self._targets)}" if self._targets and self.under(0.5) else None,
+            hold=self.under(self._options / 2),
+            not_before=now + self.secs(2) - 0.5 if self.under(self._options) else None,
+            retry=self.retry() if self.under(self._options) else None,
+            token_limit=self.one_of([0, 50, 100]) if self.under(self._options) else None,
         )
         if wish.key is not None:
             self._keyed.append(wish)
         return wish
+
+    def retry(self) -> Retry:
+        fatal = frozenset({"fatal"}) if self.under(0.5) else frozenset()
+        return Retry(self.one_of([1, 2, 3, 5]), self.one_of([0.0, 0.25, 1.0]), self.one_of([1.0, 2.0]), 2.0, fatal)
 
     def wishes(self, now: float) -> list[Wish]:
         """The tasks of one batch; in most batches none has a deadline that is not in the future."""

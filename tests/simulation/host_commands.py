@@ -64,12 +64,13 @@ class HostCommands:
         )
 
     def drain_host(self) -> None:
-        host_id = self.some_host_id()
+        host_id, chances = self.some_host_id(), self._chances
+        until = self._sim.now + chances.secs(0.5) if chances.under(0.7) else None
         self._sim.both(
             "drain host",
-            (host_id,),
-            lambda: self._core.drain_host(host_id),
-            lambda _: self._model.drain_host(host_id),
+            (host_id, until),
+            lambda: self._core.drain_host(host_id, until),
+            lambda _: self._model.drain_host(host_id, until),
         )
 
     def deregister(self) -> None:
@@ -157,16 +158,29 @@ class HostCommands:
         self._report("start")
 
     def progress(self) -> None:
-        self._report("progress", self._chances.one_of([None, b"a half", b"all"]))
+        self._report("progress", self._chances.one_of([None, b"a half", b"all"]), self._chances.tokens())
 
     def complete(self) -> None:
-        self._report("complete", self._chances.one_of([None, b"1", b"{}"]))
+        self._report("complete", self._chances.one_of([None, b"1", b"{}"]), self._chances.tokens())
 
     def fail(self) -> None:
-        self._report("fail", self._chances.one_of(["broken", "no such tab"]))
+        chances = self._chances
+        error, code = chances.one_of(["broken", "no such tab"]), chances.one_of([None, None, "fatal"])
+        self._report("fail", error, chances.under(0.85), code, chances.tokens())
 
     def release(self) -> None:
         self._report("release")
+
+    def stopped(self) -> None:
+        """Mostly of one that may still run."""
+        stopping, chances = self._model.world.stopping, self._chances
+        lease = Lease(*chances.one_of(stopping).key) if stopping and chances.under(0.8) else self._some_lease()
+        now = self._sim.now
+        self._sim.given["stopped", "of one that may run"] += any(its.key == lease for its in stopping)
+        self._sim.both(
+            "stopped", lease, lambda: self._core.stopped(now, *lease), lambda _: self._model.stopped(now, *lease)
+        )
+        self._sim.targets.stopped(lease.host, [(lease.task, lease.token)])
 
     def renew(self) -> None:
         self._report("renew", self._chances.lease_secs())

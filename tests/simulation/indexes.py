@@ -21,7 +21,8 @@ from taskyard_server.core.timers import Timers
 FORM_OF_AN_ID = re.compile("tsk_[0-9a-f]{32}")
 ENDED = {"done", "failed", "cancelled", "rejected"}
 FLYING = {"assigned", "running"}
-TICKING = {"queued", "assigned", "running"}
+WAITING = {"pending", "queued"}
+TICKING = {"pending", "queued", "assigned", "running"}
 
 
 def same(what: str, found: object, expected: object) -> None:
@@ -38,25 +39,38 @@ def recount(core: Scheduler) -> None:
     _ready(core, tasks)
     _timers(core, tasks)
     _leases(core, tasks)
-    _kept("ended", core._life.ended, [task for task in tasks if task.state in ENDED and task.state != "rejected"])
-    _kept("rejected", core._life.rejected, [task for task in tasks if task.state == "rejected"])
+    _kept("ended", core._life.archive.ended, [task for task in tasks if is_kept(core, task)])
+    _kept("rejected", core._life.archive.rejected, [task for task in tasks if task.state == "rejected"])
     _batches(core, tasks)
     keyed = [((task.agent.id, task.options.key.key), task.id) for task in tasks if _has_key(task)]
     same("keys", sorted((key, task.id) for key, task in core._life.keys.items()), sorted(keyed))
-    same("count of queued", core._life.queued, sum(task.state == "queued" for task in tasks))
+    same("count of queued", core._life.queued, sum(task.state in WAITING for task in tasks))
+    same("count of paused", core._life.paused, sum(task.state == "paused" for task in tasks))
     same("count in flight", core._life.inflight, sum(task.state in FLYING for task in tasks))
 
 
 def bounded(core: Scheduler, task: Task, kinds_before: Collection[Hashable], *, new_agent: bool) -> None:
     """Check what a task that was just accepted leaves behind: callers make up kinds and agents, so both are swept."""
     buckets = core._life.ready._buckets
-    assert task.lane is not None
+    if task.lane is None:
+        return
     bucket = task.lane.bucket
     if bucket.kind not in kinds_before:
         waiting = sum(other.waiting > 0 for other in buckets.values() if other is not bucket)
         same(f"{len(buckets)} buckets, {waiting} in use", len(buckets) <= 2 * waiting + FEW + 1, True)
     if new_agent:
         same(f"{bucket.lanes} lanes, {bucket.waiting} in use", bucket.lanes <= 2 * bucket.waiting + FEW, True)
+
+
+def is_claimable(core: Scheduler, task: Task) -> bool:
+    """Whether it waits for a host only."""
+    target = task.options.target
+    return task.state == "queued" and (target is None or core._life.targets._targets[target].head is task)
+
+
+def is_kept(core: Scheduler, task: Task) -> bool:
+    """Whether it has ended and may be forgotten with time."""
+    return task.state in ENDED and task.state != "rejected" and not core._life.targets.blocks(task)
 
 
 def _has_key(task: Task) -> bool:
@@ -96,7 +110,7 @@ def _agents(core: Scheduler, tasks: list[Task]) -> None:
         same(f"tasks of another {name}", [task.id for task in its if task.agent is not agent], [])
         states = Counter(str(task.state) for task in its)
         same(f"tasks of {name}", agent.tasks, len(its))
-        same(f"queued of {name}", agent.queued, states["queued"])
+        same(f"queued of {name}", agent.queued, states["pending"] + states["queued"])
         same(f"in flight of {name}", agent.inflight, states["assigned"] + states["running"])
         same(f"in flight in the rank of {name}", agent.rank >> 48, agent.inflight)
     _once("ranks", [agent.rank for agent in core._life.agents.values()])
@@ -123,7 +137,7 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
     same("buckets in use", ready._busy_buckets, sum(bucket.waiting > 0 for bucket in ready._buckets.values()))
     known = {lane for agent in core._life.agents.values() for lane in agent.lanes.values()}
     same("lanes of agents that stand in no bucket", known - lanes, set())
-    queued = [task for task in tasks if task.state == "queued"]
+    queued = [task for task in tasks if is_claimable(core, task)]
     same("ready queue", sorted(_ids(found)), sorted(_ids(queued)))
     same("tasks with a lane", _ids(task for task in tasks if task.lane is not None), _ids(queued))
     for profile, buckets in ready._eligible.items():
@@ -133,7 +147,8 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
 
 def _lane(core: Scheduler, lane: Lane) -> list[Task]:
     """The ready tasks of a lane."""
-    live = [entry for entry in lane.heap if entry[2].lane is lane]
+    # A task that left and came back can stand in the heap twice.
+    live = list({entry[1]: entry for entry in lane.heap if entry[2].lane is lane}.values())
     tasks = [task for _, _, task in live]
     _once("tasks of a lane", _ids(tasks))
     same("size of a lane", lane.size, len(live))
@@ -159,7 +174,8 @@ def is_heap(what: str, heap: list[object]) -> None:
 
 
 def _timers(core: Scheduler, tasks: list[Task]) -> None:
-    deadlines = {task: task.deadline for task in tasks if task.state in TICKING}
+    deadlines = {task: task.deadline for task in tasks if task.state in TICKING and task.deadline is not None}
+    same("claimable tasks with no deadline", [*_ids(t for t in tasks if t.lane and t.deadline is None)], [])
     recount_timer("deadlines", core._life.deadlines, deadlines)
 
 
@@ -191,9 +207,8 @@ def _leases(core: Scheduler, tasks: list[Task]) -> None:
 
 def _kept(what: str, kept: Retention, tasks: list[Task]) -> None:
     entries = list(kept._ended)
-    same(f"retention of {what}", sorted(task.id for _, task in entries), sorted(_ids(tasks)))
-    times = [at for at, _ in entries]
-    same(f"times in the retention of {what}", times, [task.completed_at for _, task in entries])
+    same(f"retention of {what}", sorted(_ids(entries)), sorted(_ids(tasks)))
+    times = [task.completed_at for task in entries]
     same(f"order of the retention of {what}", times, sorted(times))
     same(f"length of the retention of {what}", len(kept), len(tasks))
 

@@ -9,13 +9,45 @@ Where DESIGN leaves an order open, the model does not choose: see `advance`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import floor
-from typing import NoReturn
+from collections.abc import Collection, Mapping, Sequence
+from math import floor, inf
+from typing import NamedTuple, NoReturn
 
 from .model_streams import Streams
-from .words import ENDED, FLYING, Agent, Host, Job, Machine, Refused, Wish, lease_length, tick_of
+from .words import (
+    ENDED,
+    FLYING,
+    OVER_BUDGET,
+    STOPPED,
+    WAITING,
+    Agent,
+    Host,
+    Job,
+    Machine,
+    Refused,
+    Stopping,
+    Wish,
+    lease_length,
+    tick_of,
+)
 from .world import World
+
+
+class Due(NamedTuple):
+    """Something that time brings about, to a task, a host, or a lease that ended. `rank` orders those of one tick."""
+
+    tick: int
+    rank: int
+    thing: Job | Host | Stopping
+
+    def touches(self, world: World) -> set[str]:
+        """The tasks that are told of first if this is done."""
+        if isinstance(self.thing, Job):
+            return {self.thing.id}
+        return {job.id for job in world.leases(self.thing.id)} if isinstance(self.thing, Host) else set()
+
+
+DEADLINE, LEASE_END, SILENCE, DRAIN, DUE, STOPPING = range(6)
 
 
 class Model:
@@ -38,14 +70,19 @@ class Model:
         self._check(now, wish)
         world, limits = self.world, self.world.limits
         agent = world.agents.setdefault(wish.agent, Agent(world.number()))
-        deadline = now + limits["default_deadline_secs"] if wish.deadline is None else wish.deadline
-        job = Job(task_id, world.number(), wish, "queued", now, deadline, batch, queued_at=now)
+        job = Job(task_id, world.number(), wish, "queued", now, wish.deadline, batch, queued_at=now)
+        job.own_secs = None if wish.deadline is None else wish.deadline - now
+        due = wish.not_before if wish.not_before is not None and wish.not_before > now else None
         queued = world.queued()
         full = queued >= limits["max_queue_size"]
         refused = full or world.queued(wish.agent) >= limits["max_per_agent"]
         world.tasks[task_id] = job
         if refused:
             self._reject(now, job, agent, queued, "global" if full else "agent")
+        if wish.hold or due is not None:
+            job.state, job.held, job.due = "pending", wish.hold, due
+        else:
+            world.place(now, job)
         world.tell(now, "submitted", job, None)
         world.counts["submitted"] += 1
         agent.counts["submitted"] += 1
@@ -80,9 +117,40 @@ class Model:
 
     def cancel(self, now: float, task_id: str) -> Job:
         job = self.world.get(task_id)
-        if job.state in ENDED:
+        if job.state in ENDED and not job.blocks:
             raise Refused("conflict")
         self.world.end(now, job, "cancelled", stop="cancelled")
+        return job
+
+    def pause(self, now: float, task_id: str) -> Job:
+        job = self.world.get(task_id)
+        if job.state not in FLYING:
+            raise Refused("conflict")
+        self.world.pause(now, job, "paused")
+        return job
+
+    def resume(self, now: float, task_id: str, target: str | None) -> Job:
+        """Of a held one: let it go."""
+        job = self.world.get(task_id)
+        if target is not None and job.target != target:
+            raise Refused("not_found")
+        if not job.held and job.state not in STOPPED:
+            raise Refused("conflict")
+        if self.world.draining:
+            raise Refused("unavailable")
+        if not job.held:
+            self.world.resume(now, job)
+        else:
+            job.held = False
+            if job.due is None or job.due <= now:
+                self.world.come_due(now, job)
+        return job
+
+    def resolve(self, now: float, task_id: str, result: bytes | None) -> Job:
+        job = self.world.get(task_id)
+        if job.state not in STOPPED:
+            raise Refused("conflict")
+        self.world.end(now, job, "done", result=result)
         return job
 
     def get(self, task_id: str) -> Job:
@@ -116,10 +184,11 @@ class Model:
         del world.hosts[host_id]
         self._held_up.pop(host_id, None)
 
-    def drain_host(self, host_id: str) -> Host:
-        """It gets nothing new, until it registers again."""
+    def drain_host(self, host_id: str, until: float | None) -> Host:
+        """It gets nothing new, until it registers again; what it still has by then is paused."""
         host = self.world.host(host_id)
         host.draining = True
+        host.drain_until = until
         return host
 
     def claim(
@@ -139,7 +208,7 @@ class Model:
             job = world.next_of(world.waiting_for(machine, project))
             if job is None:
                 break
-            if job.deadline <= now:
+            if job.deadline is not None and job.deadline <= now:
                 world.expire(now, job)
                 continue
             world.grant(now, job, host, secs)
@@ -165,68 +234,111 @@ class Model:
         job.lease_until = max(job.lease_until, now + secs)
         return (job.id, job.token, job.lease_until)
 
-    def progress(self, now: float, host_id: str, task_id: str, token: int, progress: bytes | None) -> Job:
-        """Counts as a start, too; None is as far as before."""
+    def progress(
+        self, now: float, host_id: str, task_id: str, token: int, progress: bytes | None, tokens: int | None
+    ) -> Job:
+        """Counts as a start, too; None is as far as before, or as many tokens."""
         job = self._begun(now, host_id, task_id, token)
+        self._use(job, tokens)
         if progress is not None:
             job.progress = progress
+        if progress is not None or tokens is not None:
             self.world.tell(now, "progressed", job, job.state)
+        if tokens is not None and job.is_over_budget():
+            self.world.end(now, job, "failed", OVER_BUDGET, stop="token_limit_exceeded")
         return job
 
-    def complete(self, now: float, host_id: str, task_id: str, token: int, result: bytes | None) -> Job:
+    def complete(
+        self, now: float, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None
+    ) -> Job:
         job = self._begun(now, host_id, task_id, token)
-        self.world.end(now, job, "done", result=result)
+        self._use(job, tokens)
+        if tokens is not None and job.is_over_budget():
+            self.world.end(now, job, "failed", OVER_BUDGET)
+        else:
+            self.world.end(now, job, "done", result=result)
         return job
 
-    def fail(self, now: float, host_id: str, task_id: str, token: int, error: str) -> Job:
+    def fail(
+        self,
+        now: float,
+        host_id: str,
+        task_id: str,
+        token: int,
+        error: str,
+        retryable: bool,
+        code: str | None,
+        tokens: int | None,
+    ) -> Job:
         job = self._begun(now, host_id, task_id, token)
-        self.world.end(now, job, "failed", error)
+        self._use(job, tokens)
+        over = tokens is not None and job.is_over_budget()
+        self.world.fail(now, job, OVER_BUDGET if over else error, retryable and not over, code)
         return job
+
+    def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
+        """A sign of life of a host that is known; and what it speaks of may be over, or unknown."""
+        world = self.world
+        if host_id in world.hosts:
+            world.heard(now, host_id)
+        world.stopped(now, [lease for lease in world.stopping if lease.key == (host_id, task_id, token)])
 
     def release(self, now: float, host_id: str, task_id: str, token: int) -> Job:
         """Back to its place; this hand-out does not count."""
         job = self._leased(now, host_id, task_id, token)
-        self.world.requeue(now, job, None, None)
         job.deliveries -= 1
+        self.world.requeue(now, job, None, None)
         return job
 
     # Time and the operator
 
-    def advance(self, now: float, chosen: Sequence[tuple[str, str]]) -> int:
-        """Do what is due: the earliest tick first, at the same tick deadlines before leases; then dead hosts; then
-        what need not be retained any more.
+    def advance(
+        self,
+        now: float,
+        chosen: Sequence[tuple[str, str]],
+        looks: Mapping[str, float],
+        left: Collection[object],
+    ) -> int:
+        """Do what is due: the earliest tick first, at the same tick deadlines before leases, then what hosts did not
+        do, what pending tasks wait for, and leases that only may still run; then what need not be retained any more.
 
-        DESIGN leaves open which of two things of the same tick goes first, and how many are done at once. That order
-        shows in results: tasks are retained in the order in which they ended. So the model does as many things as the
-        core told of in `chosen` (kinds and tasks of its events), and insists that each choice is one of those that were
-        due. Returns how many were done.
+        DESIGN leaves open which of two things of the same kind and tick goes first, and how many are done at once. That
+        order shows in results: tasks are retained in the order in which they ended. So the model does as many things as
+        the core told of in `chosen` (kinds and tasks of its events), and insists that each choice is one of those that
+        were due. `looks` is when the core meant to look at hosts, which may be before they have to be dead. `left` are
+        the hosts and leases that the core says are still to come, of those of which nothing is told. Returns how many
+        things were done.
         """
         world = self.world
         first, done = len(world.happened), 0
-        while len(world.happened) - first < len(chosen):
-            kind, task_id = chosen[len(world.happened) - first]
-            what, due = self._due_now(now, kind)
-            if what != "retention" and task_id not in due:
-                raise AssertionError(f"the {what} of one of {sorted(due)} is due, but the core {kind} {task_id}")
-            if what == "deadline":
-                world.expire(now, due[task_id])
-            elif what == "end of lease":
-                world.lose(now, due[task_id], "lease expired")
-            elif what == "death of host":
-                world.bury(now, world.hosts[due[task_id].host])
-            elif not world.forget_one(now):
-                raise AssertionError(f"nothing is due, but the core {kind} {task_id}")
+        while True:
+            told = chosen[len(world.happened) - first :]
+            due = self._first_due(now, looks)
+            if due and not any(each.touches(world) for each in due):
+                over = [each for each in due if told or self._name(each) not in left]
+                if over:
+                    self._do(now, over[0])
+                    done += 1
+                    continue
+            if not told:
+                return done
+            kind, task_id = told[0]
+            if not due:
+                if kind != "evicted" or not world.forget_one(now):
+                    raise AssertionError(f"nothing is due, but the core {kind} {task_id}")
+            else:
+                fit = [each for each in due if task_id in each.touches(world)]
+                if not fit:
+                    raise AssertionError(f"{due} is due, but the core {kind} {task_id}")
+                self._do(now, fit[0])
             done += 1
-        return done
 
     def next_due(self) -> float | None:
         """The time of the first thing that happens to a task if only time passes."""
         world = self.world
-        times = [tick_of(job.deadline) / 8 for job in world.ticking()]
-        times += [tick_of(job.lease_end()) / 8 for job in world.flying()]
-        times += [tick_of(host.heard_at + world.dead_after()) / 8 for host in world.mortals()]
+        times = [due.tick / 8 for due in self._agenda({})]
         ttl = world.limits["result_ttl_secs"]
-        times += [job.completed_at + ttl for job in world.tasks.values() if job.state in ENDED]
+        times += [world.tasks[task_id].completed_at + ttl for task_id in (*world.ended, *world.rejected)]
         return min(times, default=None)
 
     def drain(self) -> None:
@@ -236,7 +348,7 @@ class Model:
         for job in list(self.world.tasks.values()):
             if job.state in FLYING:
                 self.world.pause(now, job, "shutdown")
-            elif job.state == "queued":
+            elif job.state in WAITING:
                 self.world.end(now, job, "cancelled", "scheduler shutdown")
 
     def silent_from(self) -> float | None:
@@ -262,23 +374,59 @@ class Model:
 
     # The rules
 
-    def _due_now(self, now: float, kind: str) -> tuple[str, dict[str, Job]]:
-        """What is to be done next, and which tasks it may happen to. `kind` is the core's next event.
+    def _agenda(self, looks: Mapping[str, float]) -> list[Due]:
+        """Everything that time will bring about."""
+        world, after = self.world, self.world.dead_after()
+        agenda = [Due(tick_of(job.deadline), DEADLINE, job) for job in world.ticking() if job.deadline is not None]
+        agenda += [Due(tick_of(job.lease_end()), LEASE_END, job) for job in world.flying()]
+        for host in world.mortals():
+            silent = min(host.heard_at + after, looks.get(host.id, inf))
+            agenda.append(Due(tick_of(silent), SILENCE, host))
+        for host in world.hosts.values():
+            if host.drain_until is not None:
+                agenda.append(Due(tick_of(host.drain_until), DRAIN, host))
+        agenda += [
+            Due(tick_of(job.due), DUE, job) for job in world.tasks.values() if job.due is not None and not job.held
+        ]
+        return agenda + [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
 
-        A dead host may lose its leases as soon as it is dead, up to an eighth of a second before it has to.
-        """
-        world, this_tick = self.world, floor(8 * now)
-        deadlines = {job.id: tick_of(job.deadline) for job in world.ticking()}
-        leases = {job.id: tick_of(job.lease_end()) for job in world.flying()}
-        for what, ticks in (("deadline", deadlines), ("end of lease", leases)):
-            first = min([*deadlines.values(), *leases.values()], default=this_tick + 1)
-            if first <= this_tick and first in ticks.values():
-                return what, {task_id: world.tasks[task_id] for task_id, tick in ticks.items() if tick == first}
-        dead = [host for host in world.mortals() if world.is_dead(now, host)]
-        late = any(tick_of(host.heard_at + world.dead_after()) <= this_tick for host in dead)
-        if late or (dead and kind == "changed"):
-            return "death of host", {job.id: job for host in dead for job in world.leases(host.id)}
-        return "retention", {}
+    def _first_due(self, now: float, looks: Mapping[str, float]) -> list[Due]:
+        """What is to be done next: one of these. A look at a host that lives comes to nothing."""
+        world = self.world
+        agenda = [
+            due
+            for due in self._agenda(looks)
+            if due.tick <= floor(8 * now) and not (due.rank == SILENCE and not world.is_dead(now, due.thing))
+        ]
+        first = min((due[:2] for due in agenda), default=None)
+        return [due for due in agenda if due[:2] == first]
+
+    def _name(self, due: Due) -> object:
+        return due.thing.key if isinstance(due.thing, Stopping) else due.thing.id
+
+    def _do(self, now: float, due: Due) -> None:
+        world, thing = self.world, due.thing
+        if isinstance(thing, Stopping):
+            world.stopped(now, [thing])
+        elif isinstance(thing, Host) and due.rank == DRAIN:
+            thing.drain_until = None
+            for job in world.leases(thing.id):
+                world.pause(now, job, "paused")
+        elif isinstance(thing, Host):
+            world.bury(now, thing)
+        elif due.rank == DEADLINE:
+            world.expire(now, thing)
+        elif due.rank == LEASE_END:
+            world.lose(now, thing, "lease expired")
+        else:
+            world.come_due(now, thing)
+
+    def _use(self, job: Job, tokens: int | None) -> None:
+        """What an attempt says that it used, on top of the earlier ones; never less than before."""
+        if tokens is not None:
+            before = job.tokens_used or 0
+            job.tokens_used = max(before, job.tokens_before + tokens)
+            self.world.agents[job.wish.agent].counts["tokens_used"] += job.tokens_used - before
 
     def _first_under(self, wish: Wish) -> Job | None:
         """The retained task that the agent submitted under this key; a rejection consumed none."""

@@ -65,6 +65,9 @@ class Streams:
                 kept.append((job.id, job.token, job.lease_until))
             elif job.stream is not None:
                 world.lose(now, job, "lease expired")
+        known = greeting.held
+        forgotten = [its for its in world.stopping if its.host == host.id and its.streamed]
+        world.stopped(now, [its for its in forgotten if Held(its.job.id, its.token) not in known])
         alive = {grant[:2] for grant in kept}
         return kept, [held for held in greeting.held if held not in alive], heartbeat
 
@@ -135,7 +138,7 @@ class Streams:
                     break
             else:
                 break
-            if job.deadline <= now:
+            if job.deadline is not None and job.deadline <= now:
                 world.expire(now, job)
                 continue
             host = world.hosts[offer.host]

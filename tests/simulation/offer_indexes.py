@@ -15,7 +15,7 @@ from taskyard_server.core.offers import Crew, Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
 
-from .indexes import is_heap, recount_timer, same
+from .indexes import is_claimable, is_heap, recount_timer, same
 
 
 def recount_offers(core: Scheduler, now: float) -> None:
@@ -109,7 +109,7 @@ def nothing_left(core: Scheduler, now: float) -> None:
 def _takeable(core: Scheduler, profile: HostProfile) -> Iterable[str]:
     limit = core.limits.max_per_agent_inflight
     for task in core.tasks_after(0):
-        if task.state == "queued" and task.agent.inflight < limit and profile.may_run(*_kind(task)):
+        if is_claimable(core, task) and task.agent.inflight < limit and profile.may_run(*_kind(task)):
             yield task.id
 
 
@@ -146,7 +146,7 @@ def _lease_times(core: Scheduler, hosts: list[Host]) -> None:
 def _silences(core: Scheduler, hosts: list[Host]) -> None:
     """A host that holds leases is looked at before its silence would be death."""
     listened = {host: host.silence_at for host in hosts if host.silence_at is not None}
-    recount_timer("silences", core._life.silences, listened)
+    recount_timer("silences", core._life.liveness._silences, listened)
     dead_after = core.limits.heartbeat_timeout_secs * core.limits.dead_heartbeat_threshold
     mortals = {host for host in hosts if host.leases and not host.built_in}
     same("hosts with leases that nobody looks at", {host.id for host in mortals - listened.keys()}, set())

@@ -8,6 +8,7 @@ from typing import Any, Final
 from taskyard_server.core.batches import BatchSubmission
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event
+from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import Host as CoreHost
 from taskyard_server.core.hosts import HostProfile, Tabs
 from taskyard_server.core.leases import Lease
@@ -22,7 +23,7 @@ from .world import Happened, Stop
 
 TABS: Final = {"any": Tabs.ANY, "only": Tabs.ONLY, "or plain": Tabs.OR_PLAIN}
 COUNTERS: Final = tuple(each.name for each in fields(Counters) if each.name != "dispatch_latency_secs")
-AGENT_COUNTERS: Final = ("submitted", "completed", "failed", "cancelled", "rejected")
+AGENT_COUNTERS: Final = ("submitted", "completed", "failed", "cancelled", "rejected", "tokens_used")
 
 FIELDS: Final = (
     "id",
@@ -48,6 +49,12 @@ FIELDS: Final = (
     "latency_ms",
     "deadline",
     "position",
+    "run",
+    "failed attempts",
+    "held",
+    "not before",
+    "tokens before",
+    "tokens used",
 )
 
 NO_LEASE: Final = (None,) * 8
@@ -73,6 +80,12 @@ def of_task(task: Task) -> tuple[object, ...]:
         task.latency_ms,
         task.deadline,
         task.position,
+        task.history.run,
+        task.history.failed,
+        task.history.held,
+        task.history.not_before,
+        task.history.tokens_before,
+        task.history.tokens_used,
     )
 
 
@@ -109,6 +122,12 @@ def of_job(job: Job) -> tuple[object, ...]:
         job.latency_ms(),
         job.deadline,
         job.position,
+        job.run,
+        job.failed,
+        job.held,
+        job.due,
+        job.tokens_before,
+        job.tokens_used,
     )
 
 
@@ -204,7 +223,17 @@ def to_profile(machine: Machine) -> HostProfile:
 def to_submission(wish: Wish) -> Submission:
     """The core's word for what an agent asks for."""
     key = None if wish.key is None else IdempotencyKey(wish.key, repr(wish).encode())
-    options = TaskOptions(project=wish.project, requires=wish.requires, key=key)
+    retry = None if wish.retry is None else RetryPolicy(*wish.retry)
+    options = TaskOptions(
+        project=wish.project,
+        requires=wish.requires,
+        target=wish.target,
+        key=key,
+        hold=wish.hold,
+        not_before=wish.not_before,
+        token_limit=wish.token_limit,
+        retry=retry,
+    )
     return Submission(
         wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options
     )

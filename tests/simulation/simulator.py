@@ -8,7 +8,7 @@ or a crash of the core is raised as `Mismatch`, which names the seed, the step a
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf, nextafter
 from random import Random
@@ -24,13 +24,15 @@ from .agreement import agree, figures_agree
 from .chances import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
 from .host_commands import EXECUTOR, HostCommands
 from .indexes import recount, same
-from .ledger import Ledger
+from .ledger import ENDING, Ledger
 from .model import Model
 from .offer_indexes import recount_offers
 from .plain import of_stop, plain
 from .stream_commands import StreamCommands
+from .target_indexes import nothing_stays, recount_targets
+from .target_ledger import TargetLedger
 from .watch import Watch
-from .words import Refused
+from .words import FLYING, Refused
 
 START: Final = 1_700_000_000.0
 RECOUNT_EVERY: Final = 4
@@ -87,6 +89,7 @@ class Simulation:
             if self.steps % self._recount_every == 0:
                 recount(self.core)
                 recount_offers(self.core, self.now)
+                recount_targets(self.core)
                 figures_agree(self.core, self.model)
         except Exception as error:
             why = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
@@ -101,7 +104,7 @@ class Simulation:
         self.core = Scheduler(Limits(**self._limits), self._entropy)
         self.core._life.tasks._last_seq = chances.one_of([0, 0, 4000])  # the next page of the table begins at 4096
         self.model = Model(dict(self._limits))
-        self.watch, self.ledger = Watch(), Ledger()
+        self.watch, self.ledger, self.targets = Watch(), Ledger(), TargetLedger()
         self._events: list[Event] = []
         agents = AgentCommands(self)
         hosts = HostCommands(self, agents)
@@ -124,6 +127,8 @@ class Simulation:
 
     def _take_a_step(self) -> None:
         if self.steps > self._over_at:
+            if self._over_at:
+                nothing_stays(self.core, self.now)
             self._begin_life()
             return
         if self.steps in self._shut_down_at:
@@ -154,6 +159,7 @@ class Simulation:
         self._last[-1] = (self.steps, self.now, name, args, plain(refusal or answer))
         self.given[name, outcome] += 1
         events = self._take_events(name, args, refusal)
+        self.model.world.retries = retries_of(events)
         expected, refused = None, None
         try:
             expected = model(Told(answer, refusal, [(event.kind, event.task.id) for event in events]))
@@ -170,6 +176,8 @@ class Simulation:
         events = self.core.take_events()
         self._events += events
         self.watch.see(events)
+        self.targets.given(lease for host in self.core.hosts for lease in host.leases.values())
+        self.targets.see(events, [args[1:3]] if name in ENDING and refusal is None else [])
         if refusal is None:
             self.ledger.reported(name, args)
         self.ledger.see(events)
@@ -218,7 +226,10 @@ class Simulation:
         And when hosts are too silent, to which someone may come at once.
         """
         world = self.model.world
-        tasks = [job.deadline for job in world.ticking()] + [job.lease_end() for job in world.flying()]
+        tasks = [job.deadline for job in world.ticking() if job.deadline is not None]
+        tasks += [job.lease_end() for job in world.flying()]
+        tasks += [job.due for job in world.tasks.values() if job.due is not None]
+        tasks += [lease.until for lease in world.stopping]
         hosts = [world.hosts[offer.host].heard_at + offer.patience for offer in world.offers if offer.patience]
         hosts += [host.heard_at + world.dead_after() for host in world.mortals()]
         return [end for ends in (tasks, hosts) for end in sorted(end for end in ends if end > self.now)[:2]]
@@ -250,12 +261,12 @@ class Simulation:
 
     def _advance_by(self, most: int) -> bool:
         """A look at a host that lives is something to do, too, though nothing comes of it."""
-        looks = sum(host.silence_at is not None for host in self.core.hosts)
+        looks = {host.id: host.silence_at for host in self.core.hosts if host.silence_at is not None}
 
         def model(told: Told) -> bool:
-            done = self.model.advance(self.now, told.events)
+            done = self.model.advance(self.now, told.events, looks, still_to_come(self.core))
             same(f"{done} things of {most} done", done <= most, True)
-            same("more to do", told.answer is False or done + looks >= most, True)
+            same("more to do", told.answer is False or done + len(looks) >= most, True)
             return bool(told.answer)
 
         return bool(self.both("advance", (most,), lambda: self.core.advance(self.now, most), model))
@@ -277,6 +288,22 @@ class Simulation:
                 self.given["error", _error(event.error)] += 1
         for stop in stops:
             self.given["stop", stop.reason] += 1
+
+
+def retries_of(events: Sequence[Event]) -> dict[str, deque[float]]:
+    """When the tasks that are tried again are due, in order."""
+    dues: dict[str, deque[float]] = {}
+    for event in events:
+        if event.state == "pending" and event.before in FLYING and event.history.not_before is not None:
+            dues.setdefault(event.task.id, deque()).append(event.history.not_before)
+    return dues
+
+
+def still_to_come(core: Scheduler) -> set[object]:
+    """The hosts that have a time to drain by, and the leases that may still run."""
+    drains = {host.id for hosts in core._life.liveness._drains._due.values() for host in hosts}
+    stopping = {(host, *key) for host, leases in core._life.stopping._by_host.items() for key in leases}
+    return drains | stopping
 
 
 def _error(error: str) -> str:

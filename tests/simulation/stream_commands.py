@@ -58,6 +58,7 @@ class StreamCommands:
         if welcome is not None:
             self._name(welcome.offer)
             self._sim.ledger.connected(welcome)
+            self._sim.targets.connected(host_id, held)
             self._sim.given["connect", "kept a lease"] += len(welcome.kept)
             self._sim.given["connect", "lost a lease"] += len(welcome.lost)
             self._sim.given["connect", "adopted a lease"] += sum(lease.task.id in broken for lease in welcome.kept)

@@ -13,7 +13,7 @@ from taskyard_server.core.stats import Counters
 from taskyard_server.core.task import Task
 
 from .indexes import same
-from .words import ARROWS, ENDED
+from .words import ARROWS, ENDED, FLYING, WAITING
 
 
 class Watch:
@@ -43,7 +43,8 @@ class Watch:
         task_id, state = event.task.id, event.state
         if state not in ARROWS[before]:
             raise AssertionError(f"{task_id} went from {before} to {state}")
-        if state in ENDED and task_id in self._over:
+        # A failure is only replaced by another end if someone resolves or cancels it.
+        if state in ENDED and task_id in self._over and before != "failed":
             raise AssertionError(f"{task_id} ended twice, now as {state}")
         if state in ENDED:
             self._over.add(task_id)
@@ -54,15 +55,17 @@ class Watch:
 
     def _count(self, event: Event, before: str | None) -> None:
         state, task_id = event.state, event.task.id
+        self._counts["submitted"] += before is None and state in WAITING
         if state == "queued":
             self._queued_at[task_id] = event.at
-            self._counts["submitted"] += before is None
         elif state == "assigned":
             self._counts["dispatched"] += 1
             self._latency += event.at - self._queued_at[task_id]
         elif state in ENDED:
             self._counts[state] += 1
-            self._counts["expired"] += state == "failed" and before == "queued"
+            self._counts["expired"] += state == "failed" and before in WAITING
+        self._counts["reopened"] += before == "failed"
+        self._counts["retried"] += state == "pending" and before in FLYING
 
     def compare(self, counters: Counters, tasks: Iterable[Task]) -> None:
         """Raise AssertionError if states or counters are not what the events made them."""
@@ -73,12 +76,15 @@ class Watch:
         same(
             "counters", found, tuple(counts[name] for name in ("submitted", "done", "failed", "cancelled", "rejected"))
         )
+        same("reopened", counters.reopened, counts["reopened"])
+        same("retried", counters.retried, counts["retried"])
         found = (counters.dispatched, counters.expired, counters.dispatch_latency_secs)
         same("counters of hand-outs and expiry", found, (counts["dispatched"], counts["expired"], self._latency))
         live = sum(state not in ENDED for state in present.values())
-        same("submitted", counters.submitted, counters.completed + counters.failed + counters.cancelled + live)
+        ended = counters.completed + counters.failed + counters.cancelled - counters.reopened
+        same("submitted", counters.submitted, ended + live)
         retained = sum(state in ENDED and state != "rejected" for state in present.values())
-        if counters.completed + counters.failed + counters.cancelled < retained + counters.evicted:
+        if ended < retained + counters.evicted:
             raise AssertionError(f"{counters.evicted} evicted and {retained} retained are more than ended")
 
     def _forget(self, task_id: str, state: str) -> None:

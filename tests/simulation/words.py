@@ -25,11 +25,14 @@ ARROWS: Final[dict[str | None, set[str]]] = {
 }
 ENDED: Final = {"done", "failed", "cancelled", "rejected"}
 FLYING: Final = {"assigned", "running"}
-TICKING: Final = {"queued", "assigned", "running"}
+WAITING: Final = {"pending", "queued"}
+STOPPED: Final = {"paused", "failed"}
+TICKING: Final = {"pending", "queued", "assigned", "running"}
 """The states in which a deadline counts."""
 
 COUNTED: Final = {"done": "completed", "failed": "failed", "cancelled": "cancelled"}
 INTERRUPTED: Final = "Job was interrupted by user"
+OVER_BUDGET: Final = "token limit exceeded"
 
 
 class Refused(Exception):
@@ -42,9 +45,22 @@ class Refused(Exception):
         self.details = details
 
 
+class Retry(NamedTuple):
+    """How often a task is tried, and how long it waits before it is tried again, in seconds."""
+
+    attempts: int
+    first: float
+    multiplier: float
+    most: float
+    fatal: frozenset[str]
+
+    def delay(self, failed: int) -> float:
+        return min(self.first * self.multiplier ** (failed - 1), self.most)
+
+
 @dataclass(frozen=True)
 class Wish:
-    """What an agent asks for. `deadline` is absolute; None takes the default."""
+    """What an agent asks for. `deadline` and `not_before` are absolute; None is the default, or at once."""
 
     agent: str
     action: str
@@ -54,6 +70,11 @@ class Wish:
     project: str | None = None
     requires: frozenset[str] = frozenset()
     key: str | None = None
+    target: str | None = None
+    hold: bool = False
+    not_before: float | None = None
+    retry: Retry | None = None
+    token_limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +115,9 @@ class Job:
 
     `last_host` is the runtime host that has or had it last; the tab executor is none. `stream` is the number of the
     stream that the lease belongs to; such a lease ends at `start_by` and `adopt_by`, too.
+
+    `own_secs` is the length of a deadline that the agent set. A pending task waits to be released if it is `held`, for
+    its `due` time, or to be tried again, when `retrying`. `blocks` and `is_head` are about its target.
     """
 
     id: str
@@ -101,7 +125,7 @@ class Job:
     wish: Wish
     state: str
     created_at: float
-    deadline: float
+    deadline: float | None
     batch: str | None
     position: int | None = None
     token: int = 0
@@ -121,6 +145,23 @@ class Job:
     result: bytes | None = None
     progress: bytes | None = None
     error: str | None = None
+    own_secs: float | None = None
+    run: int = 1
+    failed: int = 0
+    held: bool = False
+    due: float | None = None
+    retrying: bool = False
+    blocks: bool = False
+    is_head: bool = False
+    tokens_before: int = 0
+    tokens_used: int | None = None
+
+    @property
+    def target(self) -> str | None:
+        return self.wish.target
+
+    def is_over_budget(self) -> bool:
+        return self.wish.token_limit is not None and (self.tokens_used or 0) > self.wish.token_limit
 
     def latency_ms(self) -> int | None:
         """From the first start to the end."""
@@ -153,9 +194,25 @@ class Host:
     heard_at: float
     slots: int | None = None
     draining: bool = False
+    drain_until: float | None = None
     own_word: str | None = None
     figures: bytes | None = None
     instance: str | None = None
+
+
+@dataclass(slots=True)
+class Stopping:
+    """A lease that ended while its host may still work; its target stays taken `until` then, or the host's word."""
+
+    host: str
+    job: Job
+    token: int
+    until: float
+    streamed: bool
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return (self.host, self.job.id, self.token)
 
 
 @dataclass(slots=True)

@@ -5,12 +5,27 @@ Everything is found by looking at every task. `happened` and `stops` tell what c
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
-from .words import COUNTED, FLYING, INTERRUPTED, TICKING, Agent, Host, Job, Machine, Offer, Refused, may_run
+from .words import (
+    COUNTED,
+    FLYING,
+    INTERRUPTED,
+    OVER_BUDGET,
+    TICKING,
+    WAITING,
+    Agent,
+    Host,
+    Job,
+    Machine,
+    Offer,
+    Refused,
+    Stopping,
+    may_run,
+)
 
 
 class Happened(NamedTuple):
@@ -53,6 +68,9 @@ class World:
         self.draining = False
         self.happened: list[Happened] = []
         self.stops: list[Stop] = []
+        self.stopping: list[Stopping] = []
+        self.retries: dict[str, deque[float]] = {}
+        """For tasks that the core lets try again: when, which is partly chance."""
         self._numbers = 0
 
     def number(self) -> int:
@@ -66,10 +84,12 @@ class World:
         return [job for job in self.tasks.values() if job.state in FLYING and agent in (None, job.wish.agent)]
 
     def ticking(self) -> list[Job]:
-        return [job for job in self.tasks.values() if job.state in TICKING]
+        """The tasks whose deadline counts."""
+        return [job for job in self.tasks.values() if job.state in TICKING and job.deadline is not None]
 
     def queued(self, agent: str | None = None) -> int:
-        return sum(job.state == "queued" and agent in (None, job.wish.agent) for job in self.tasks.values())
+        """How many wait, for whatever they wait."""
+        return sum(job.state in WAITING and agent in (None, job.wish.agent) for job in self.tasks.values())
 
     def leases(self, host_id: str | None = None) -> list[Job]:
         """The tasks under a lease, in the order of the grants."""
@@ -102,7 +122,10 @@ class World:
         return [
             job
             for job in self.tasks.values()
-            if job.state == "queued" and project in (None, job.wish.project) and may_run(machine, job.wish)
+            if job.state == "queued"
+            and (job.target is None or job.is_head)
+            and project in (None, job.wish.project)
+            and may_run(machine, job.wish)
         ]
 
     def next_of(self, waiting: Sequence[Job]) -> Job | None:
@@ -167,10 +190,12 @@ class World:
         if stream is not None:
             job.stream = stream.number
             job.start_by = now + self.limits["start_timeout_secs"]
+        job.tokens_before = job.tokens_used or 0
         self.counts["dispatched"] += 1
         job.grant = self.counts["dispatched"]
         self.latency += now - job.queued_at
         self.enter(now, job, "assigned")
+        self.settle(now, job.target)
 
     def begin(self, now: float, job: Job) -> None:
         if job.started_at is None:
@@ -178,18 +203,61 @@ class World:
         job.start_by = inf
         self.enter(now, job, "running")
 
-    def requeue(self, now: float, job: Job, why: str | None, stop: str | None) -> None:
+    def requeue(self, now: float, job: Job, why: str | None, stop: str | None, may_run: bool = True) -> None:
         """To its old place. `stop` is the message for its stream; None where the host itself gave it back."""
         self.enter(now, job, "queued", why)
-        if stop is not None:
-            self._stop(job, "lease_ended", stop)
-        self._unlease(job)
-        job.queued_at = now
+        self._end_lease(now, job, None if stop is None else "lease_ended", stop, may_run)
+        self.place(now, job)
 
     def pause(self, now: float, job: Job, reason: str) -> None:
+        """One over its budget fails."""
+        if job.is_over_budget():
+            self.end(now, job, "failed", OVER_BUDGET, stop="token_limit_exceeded")
+            return
         self.enter(now, job, "paused", INTERRUPTED)
-        self._stop(job, reason, INTERRUPTED)
-        self._unlease(job)
+        job.deadline = None
+        job.blocks = job.target is not None
+        self._end_lease(now, job, reason, INTERRUPTED)
+        self.settle(now, job.target)
+
+    def resume(self, now: float, job: Job) -> None:
+        """Another run, at the old place."""
+        self._leave_the_end(job)
+        job.run += 1
+        job.deliveries = job.failed = 0
+        job.progress = job.completed_at = job.result = None
+        job.deadline = None if job.own_secs is None else now + job.own_secs
+        self.enter(now, job, "queued")
+        self.place(now, job)
+
+    def come_due(self, now: float, job: Job) -> None:
+        job.due = None
+        job.retrying = False
+        self.enter(now, job, "queued", job.error)
+        self.place(now, job)
+
+    def place(self, now: float, job: Job) -> None:
+        """It waits for a host, or for its target; a default deadline counts once only a host is missing."""
+        job.queued_at = now
+        if job.target is None and job.deadline is None:
+            job.deadline = now + self.limits["default_deadline_secs"]
+        self.settle(now, job.target)
+
+    def settle(self, now: float, target: str | None) -> None:
+        """DESIGN, Targets: the oldest that waits may go, if nothing runs, may still run, or blocks."""
+        if target is None:
+            return
+        its = [job for job in self.tasks.values() if job.target == target]
+        line = [job for job in its if job.state == "queued" or job.retrying]
+        taken = any(job.state in FLYING or job.blocks for job in its)
+        taken = taken or any(lease.job.target == target for lease in self.stopping)
+        head = None if taken or not line or line[0].retrying else line[0]
+        for job in its:
+            if job is head and not job.is_head and job.deadline is None:
+                job.deadline = now + self.limits["default_deadline_secs"]
+            elif job.is_head and job is not head and job.state == "queued" and not job.deliveries:
+                job.deadline = None if job.own_secs is None else job.deadline
+            job.is_head = job is head
 
     def end(
         self,
@@ -201,21 +269,28 @@ class World:
         stop: str | None = None,
     ) -> None:
         """`stop` is the reason for its stream; None where the end is the host's own report."""
+        if job.state not in TICKING:
+            self._leave_the_end(job)
+        flew = job.state in FLYING
         self.enter(now, job, state, error)
-        if stop is not None:
-            self._stop(job, stop, error or "task cancelled")
-        self._unlease(job)
+        job.blocks = state == "failed" and job.target is not None and job.started_at is not None
+        job.held = job.retrying = False
+        job.due = None
+        if flew:
+            self._end_lease(now, job, stop, error or "task cancelled")
         job.completed_at = now
         job.result = result
         self.counts[COUNTED[state]] += 1
         self.agents[job.wish.agent].counts[COUNTED[state]] += 1
-        self.ended.append(job.id)
+        if not job.blocks:
+            self.ended.append(job.id)
         while len(self.ended) > self.limits["max_retained_tasks"]:
             self.counts["evicted"] += 1
             self.forget(now, self.ended[0])
+        self.settle(now, job.target)
 
     def expire(self, now: float, job: Job) -> None:
-        if job.state == "queued":
+        if job.state in WAITING:
             self.counts["expired"] += 1
             self.end(now, job, "failed", "deadline exceeded while queued")
         else:
@@ -225,11 +300,50 @@ class World:
         """DESIGN, Leases; what a stream never started is no delivery."""
         if job.stream is not None and job.state == "assigned":
             job.deliveries -= 1
-            self.requeue(now, job, "not started by its host", "not started by its host")
-        elif job.deliveries < self.limits["max_deliveries"]:
+            self.requeue(now, job, "not started by its host", "not started by its host", may_run=False)
+            return
+        self.counts["leases_expired"] += 1
+        if job.wish.retry is not None:
+            self.fail(now, job, why, stop="lease_ended")
+        elif job.target is None and job.deliveries < self.limits["max_deliveries"]:
             self.requeue(now, job, why, why)
         else:
             self.end(now, job, "failed", why, stop="lease_ended")
+
+    def fail(
+        self,
+        now: float,
+        job: Job,
+        error: str,
+        retryable: bool = True,
+        code: str | None = None,
+        stop: str | None = None,
+    ) -> None:
+        """DESIGN, Retries. When the next attempt is due the core says: from half of the delay to all of it.
+
+        Where the deadline lies between, the core may also say that there is none.
+        """
+        retry = job.wish.retry
+        if retry is None or not retryable or code in retry.fatal or job.failed + 1 >= retry.attempts:
+            self.end(now, job, "failed", error, stop=stop)
+            return
+        delay, left = retry.delay(job.failed + 1), inf if job.deadline is None else job.deadline - now
+        told = self.retries.get(job.id)
+        due = told.popleft() if told else None
+        if due is None:
+            if left > delay + 1e-6:
+                raise AssertionError(f"{job.id} is not tried again after {delay} s, though it has {left} s")
+            self.end(now, job, "failed", error, stop=stop)
+            return
+        if not now + delay / 2 - 1e-6 <= due <= now + delay + 1e-6 or due - now >= left + 1e-6:
+            raise AssertionError(f"{job.id} is tried again after {due - now} s, not {delay} s, and has {left} s")
+        job.failed += 1
+        job.due = due
+        job.retrying = True
+        self.counts["retried"] += 1
+        self.enter(now, job, "pending", error)
+        self._end_lease(now, job, stop, error)
+        self.settle(now, job.target)
 
     def bury(self, now: float, host: Host) -> None:
         """A dead host loses all that it holds (DESIGN, Hosts)."""
@@ -252,10 +366,28 @@ class World:
         if all(other.wish.agent != job.wish.agent for other in self.tasks.values()):
             del self.agents[job.wish.agent]
 
-    def _stop(self, job: Job, reason: str, message: str) -> None:
-        if job.host is not None and job.stream is not None:
-            self.stops.append(Stop(job.host, job.id, job.token, reason, message))
+    def stopped(self, now: float, leases: Sequence[Stopping]) -> None:
+        """Nothing runs under these any more."""
+        self.stopping = [lease for lease in self.stopping if lease not in leases]
+        for lease in leases:
+            self.settle(now, lease.job.target)
 
-    def _unlease(self, job: Job) -> None:
+    def _leave_the_end(self, job: Job) -> None:
+        """A paused or failed task goes on."""
+        job.blocks = False
+        if job.state == "failed":
+            self.counts["reopened"] += 1
+            self.agents[job.wish.agent].counts["failed"] -= 1
+            if job.id in self.ended:
+                self.ended.remove(job.id)
+
+    def _end_lease(self, now: float, job: Job, stop: str | None, message: str | None, may_run: bool = True) -> None:
+        """`stop` is why its host shall stop; None where the host itself ended it. Till it has, its target is taken."""
+        if job.host is None:
+            raise AssertionError(f"{job.id} has no lease that could end")
+        if stop is not None and job.stream is not None:
+            self.stops.append(Stop(job.host, job.id, job.token, stop, message or ""))
+        if stop is not None and may_run and job.target is not None and job.lease_until > now:
+            self.stopping.append(Stopping(job.host, job, job.token, job.lease_until, job.stream is not None))
         job.host = job.stream = None
         job.start_by = job.adopt_by = inf

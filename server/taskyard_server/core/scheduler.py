@@ -423,6 +423,9 @@ class Scheduler:
         self.hosts.look_anew()
         for host in self.hosts:
             self._life.liveness.listen_for(host)
+            if host.session is not None and host.session.place is None:
+                # Its stream may have been silent for too long by the old time-outs, and not by the new ones.
+                self._life.offers.eased(host.session)
 
     def drain(self) -> None:
         """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""

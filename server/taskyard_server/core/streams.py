@@ -160,6 +160,11 @@ class Streams:
                 awake.pop(crew, None)
             elif lane.head().is_overdue(now):
                 life.expire(now, lane.head())
+                # The next task of its target may be one for hosts that had nothing to wait for.
+                for woken in ready.take_woken():
+                    awake[woken] = None
+                    if (front := woken.front()) is not None:
+                        heappush(turns, (front.place, front, woken))
             else:
                 if not offer.streamed:
                     self._heard_by_a_claim(now, offer.host, turns)

@@ -174,6 +174,9 @@ class Targets:
         """The task blocks its target until it is resumed, resolved or cancelled."""
         target = self._of(task)
         target.blockers[task] = None
+        if target.head is task:
+            # It ends while it waits; who ends it takes it out of the ready queue.
+            target.head = None
         self._elect(now, target)
 
     def unblock(self, now: float, task: Task) -> None:
