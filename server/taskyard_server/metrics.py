@@ -106,6 +106,7 @@ class Metrics(Collector):
         gauges = {
             "queued": ("Tasks that wait for a host.", totals.queued),
             "inflight": ("Tasks that are assigned or running.", totals.inflight),
+            "paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
             "retained": ("Ended tasks that can still be asked for.", totals.retained),
         }
         families: list[Metric] = [

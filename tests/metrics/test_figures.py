@@ -10,6 +10,7 @@ from taskyard_server.core.history import RetryPolicy
 TYPES = {
     "taskyard_tasks_queued": "gauge",
     "taskyard_tasks_inflight": "gauge",
+    "taskyard_tasks_paused": "gauge",
     "taskyard_tasks_retained": "gauge",
     "taskyard_namespaces": "gauge",
     "taskyard_tasks_submitted": "counter",
@@ -250,3 +251,13 @@ async def test_scrapes_are_answered_while_the_loop_works(yard):
         waiting = scrape.value("taskyard_tasks_queued") + scrape.value("taskyard_tasks_inflight")
         assert submitted == completed + waiting
     assert max(scrape.value("taskyard_tasks_submitted_total") for scrape in scrapes) > 0
+
+
+async def test_a_paused_task_is_neither_queued_nor_in_flight(make_yard):
+    yard = make_yard()
+    task = await yard.submit()
+    await yard.claim()
+    await yard.engine.pause("default", task.id)
+    scrape = await yard.scrape()
+    names = ("queued", "inflight", "paused")
+    assert [scrape.value(f"taskyard_tasks_{name}") for name in names] == [0, 0, 1]

@@ -493,6 +493,7 @@ class Scheduler:
         life = self._life
         totals.queued += life.queued
         totals.inflight += life.inflight
+        totals.paused += life.paused
         totals.retained += len(life.archive)
         totals.namespaces += 1
         totals.counters.add(life.counters)

@@ -40,6 +40,7 @@ class Totals:
 
     queued: int = 0
     inflight: int = 0
+    paused: int = 0
     retained: int = 0
     namespaces: int = 0
     counters: Counters = field(default_factory=Counters)

@@ -271,7 +271,7 @@ class SchedulerMetrics(_message.Message):
     late_reports: _builtins.float
     """Reports refused because their lease had ended. Absent while 0."""
     leases_expired: _builtins.float
-    """Leases that ended by their time. Absent while 0."""
+    """Leases that ended by their time, with their host, or unadopted after a break. Absent while 0."""
     tasks_retried: _builtins.float
     """Attempts that failed and were repeated. Absent while 0."""
     webhooks_delivered: _builtins.float
