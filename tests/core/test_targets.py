@@ -1,6 +1,5 @@
 """Targets: the tasks of one target run one at a time, oldest first (queueing-and-execution; DESIGN, Targets)."""
 
-import sys
 from functools import partial
 
 import pytest
@@ -520,26 +519,7 @@ def test_a_resumed_task_is_not_evicted_by_its_earlier_end(yard):
     assert yard.scheduler.get(task.id) is task
 
 
-def steps(call):
-    """How many instructions of the interpreter a call takes: what it costs, on any machine."""
-    taken = 0
-
-    def trace(frame, event, _):
-        nonlocal taken
-        frame.f_trace_lines, frame.f_trace_opcodes = False, True
-        taken += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
-    return taken
-
-
-def cost_with(yard, targets):
+def cost_with(yard, targets, steps):
     """What a task's way from submit over pause, resume and a lost host to its end costs, beside so many targets."""
     for number in range(targets):
         yard.submit(f"agent {number % 100}", target=f"t{number}")
@@ -562,8 +542,8 @@ def cost_with(yard, targets):
     return steps(live)
 
 
-def test_ten_thousand_targets_cost_no_scan(make_yard):
-    assert cost_with(a_yard(make_yard()), 10_000) < 1.2 * cost_with(a_yard(make_yard()), 100)
+def test_ten_thousand_targets_cost_no_scan(make_yard, steps):
+    assert cost_with(a_yard(make_yard()), 10_000, steps) < 1.2 * cost_with(a_yard(make_yard()), 100, steps)
 
 
 def test_nothing_is_left_behind_when_all_is_over(yard, weight):

@@ -15,6 +15,7 @@ from textwrap import dedent
 import pytest
 
 from taskyard_server.core.agenda import Agenda
+from taskyard_server.core.handing import Handing
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
 from taskyard_server.core.offers import Crew, Offers
@@ -100,7 +101,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Streams, "disconnect", "if host.session is offer", "if True"),
     ],
     "another instance supersedes a stream that lives": [
-        (Streams, "_make_way", "host.instance != hello.instance and not self._is_silent(now, stream)", "False"),
+        (Streams, "_make_way", "host.instance != hello.instance and not self._handing.is_silent(now, stream)", "False"),
     ],
     "a heartbeat renews leases that it does not list": [
         (
@@ -126,7 +127,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Offers, "served", "offer.turn = self._turns", "pass"),
     ],
     "a claim of a host with a stream leaves the stream's place as it was": [
-        (Scheduler, "claim", "life.offers.loaded(host)", "pass"),
+        (Handing, "claim", "life.offers.loaded(host)", "pass"),
     ],
     "a freed agent limit wakes nobody": [
         (ReadyQueue, "landed", "if lane.bucket.crews", "if False"),
@@ -145,41 +146,41 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a crew that waited for the limit of all is forgotten": [
         (
-            Streams,
+            Handing,
             "hand_out",
             "life.inflight >= limits.max_inflight:",
             "life.inflight >= limits.max_inflight and not awake.clear():",
         ),
     ],
     "a silent stream is handed tasks": [
-        (Streams, "hand_out", "self._is_silent(now, offer)", "False"),
+        (Handing, "hand_out", "self.is_silent(now, offer)", "False"),
     ],
     "a stream that was silent waits no more though it is heard of": [
-        (Streams, "heard", "session.place is None", "False"),
+        (Handing, "heard", "session.place is None", "False"),
     ],
     "a claim that waits shows its host's stream no sign of life": [
-        (Streams, "_heard_by_a_claim", "self.heard(now, host)", "self._hosts.heard(now, host)"),
+        (Handing, "_heard_by_a_claim", "self.heard(now, host)", "self._hosts.heard(now, host)"),
     ],
     "a draining host is handed tasks": [
         (Offers, "eased", "offer.room > 0 and not offer.host.draining", "offer.room > 0"),
     ],
     "a host that registers anew is handed what it could run before": [
-        (Streams, "look_at", "self._fit(now, offer)", "pass"),
+        (Handing, "look_at", "self._fit(now, offer)", "pass"),
     ],
     "a claim that waits does not notice that a stream registers its host anew": [
-        (Streams, "connect", "self.look_at(now, host)", "pass"),
+        (Streams, "connect", "self._handing.look_at(now, host)", "pass"),
     ],
     "a dead host is handed tasks while its stream may still be silent": [
-        (Streams, "_is_silent", "self._life.liveness.is_dead(now, host)", "False"),
+        (Handing, "is_silent", "self._life.liveness.is_dead(now, host)", "False"),
     ],
     "what waits for one project is handed those of all after a look": [
-        (Streams, "_fit", ".narrowed(offer.project)", ""),
+        (Handing, "_fit", ".narrowed(offer.project)", ""),
     ],
     "a claim that waits forgets which project it asked for": [
         (Offers, "open", "patience, project, self._turns", "patience, None, self._turns"),
     ],
     "the tab executor that waits does not notice who comes and goes": [
-        (Streams, "_look_at_built_in", "self._fit(now, offer)", "pass"),
+        (Handing, "_look_at_built_in", "self._fit(now, offer)", "pass"),
     ],
     "a dead host keeps its leases": [
         (Liveness, "orphan", "self._life.lose(", "(lambda *_: None)("),

@@ -1,6 +1,5 @@
 """`taskyard hosts | drain`: who runs tasks, and telling one of them to leave."""
 
-import json
 import time
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from rich.text import Text
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
-from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, shown
+from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, print_json, shown
 
 STYLES = {"alive": "green", "idle": "cyan", "busy": "yellow", "dead": "red"}
 MINUTE, HOUR = 60, 3600
@@ -94,4 +93,4 @@ def _print_json(answer: Message) -> None:
         answer, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
     fields.pop("next_page_token", None)
-    print(json.dumps(fields, indent=2, ensure_ascii=False))
+    print_json(fields)

@@ -11,9 +11,18 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard_server.payload import message_to_json
 
 from .failure import Failure
-from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, word
-
-TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
+from .server import (
+    DEFAULT_SERVER,
+    JsonOption,
+    NamespaceOption,
+    ServerOption,
+    TaskArgument,
+    call,
+    connected,
+    out,
+    print_json,
+    word,
+)
 
 
 def pause(
@@ -61,6 +70,6 @@ def resolve(
 
 def _show(answer: pb.PauseTaskResponse | pb.ResumeTaskResponse | pb.ResolveTaskResponse, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(message_to_json(answer), indent=2))
+        print_json(message_to_json(answer))
     else:
         out.print(f"{answer.task_id} is {word(answer.status)}")

@@ -1,6 +1,7 @@
 """How the commands reach a server, and how they show what comes from it."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
@@ -16,6 +17,8 @@ from .failure import Failure
 ServerOption = Annotated[str, typer.Option(envvar="TASKYARD_SERVER", help="The gRPC server, HOST:PORT.")]
 NamespaceOption = Annotated[str, typer.Option(envvar="TASKYARD_NAMESPACE", help="The namespace to act in.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as REST answers it.")]
+
+TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
 
 DEFAULT_SERVER = "127.0.0.1:50051"
 TIMEOUT_SECS = 30
@@ -49,6 +52,11 @@ def call(namespace: str, timeout_secs: float | None = TIMEOUT_SECS) -> dict[str,
     if not (namespace.isascii() and namespace.isprintable()):
         raise Failure("--namespace: must be letters, digits, dots, dashes or underscores")
     return {"timeout": timeout_secs, "metadata": (("taskyard-namespace", namespace),)}
+
+
+def print_json(fields: Mapping[str, Any]) -> None:
+    """An answer as JSON for people and for programs."""
+    print(json.dumps(fields, indent=2, ensure_ascii=False))
 
 
 def shown(text: str) -> Text:

@@ -1,6 +1,5 @@
 """`taskyard targets`: the serial queues, and what each waits for."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from taskyard.v1.target_pb2_grpc import TargetServiceStub
 from taskyard_server.core.targets import TargetStatus
 from taskyard_server.payload import message_to_json
 
-from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, shown
+from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, print_json, shown
 
 STYLES = {"ready": "green", "running": "green", "stopping": "yellow", "blocked": "red", "waiting": "cyan"}
 
@@ -30,7 +29,7 @@ def targets(
     with connected(server) as channel:
         answer = TargetServiceStub(channel).ListTargets(request, **call(namespace))
     if as_json:
-        print(json.dumps({"targets": [], **message_to_json(answer)}, indent=2, ensure_ascii=False))
+        print_json({"targets": [], **message_to_json(answer)})
         return
     table = Table("target", "status", Column("queued", justify="right"), "waits for", box=None)
     for target in answer.targets:

@@ -13,9 +13,19 @@ from taskyard.v1 import stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard_server.payload import message_to_json
 
 from .failure import Failure
-from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, shown, word
-
-TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
+from .server import (
+    DEFAULT_SERVER,
+    JsonOption,
+    NamespaceOption,
+    ServerOption,
+    TaskArgument,
+    call,
+    connected,
+    out,
+    print_json,
+    shown,
+    word,
+)
 
 
 def submit(
@@ -160,7 +170,7 @@ def stats(
 
 def _show(answer: Message, as_json: bool, otherwise: str | Table) -> None:
     if as_json:
-        print(json.dumps(_as_dict(answer), indent=2, ensure_ascii=False))
+        print_json(_as_dict(answer))
     else:
         out.print(otherwise)
 

@@ -118,6 +118,11 @@ class Host:
         self.session: Offer | None = None
         self.silence_at: float | None = None
 
+    def note(self, own_word: HostStatus | None, machine: bytes | None) -> None:
+        """What it says of itself now; without figures of its machine, those it gave before stay."""
+        self.own_word = own_word
+        self.machine = self.machine if machine is None else machine
+
     def online(self, now: float, timeout_secs: float) -> bool:
         """Whether it was heard of in time (runtime-host-model, API Response Shape)."""
         return now - self.last_heartbeat_at <= timeout_secs

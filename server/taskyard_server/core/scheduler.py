@@ -7,21 +7,21 @@ collects what happened with `take_events`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from .batches import Batch, BatchSubmission
 from .errors import AlreadyExists, BadRequest, Conflict, LeaseLost, NotFound, QueueFull, Refusal, Unavailable
 from .events import Event
-from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts, HostStatus
+from .handing import Handing, lease_length
+from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease, Stop, StopReason
 from .lifecycle import OVER_BUDGET, Lifecycle
 from .limits import Limits
 from .offers import Offer
-from .ready_queue import Bucket
 from .stats import AgentStats, Stats, Totals
-from .streams import HeldLease, Hello, Streams, Welcome, lease_length
+from .streams import HeldLease, Hello, Streams, Welcome
 from .targets import Targets
 from .task import IN_FLIGHT, TERMINAL, Submission, Task, TaskState
 
@@ -35,11 +35,10 @@ class Scheduler:
 
     def __init__(self, limits: Limits, entropy: Callable[[], int]) -> None:
         self.hosts = Hosts()
-        self._held_up: dict[str, HostProfile] = {}
         self._life = Lifecycle(limits, entropy)
         self._entropy = entropy
-        self._streams = Streams(self._life, self.hosts, self._profile)
-        self._draining = False
+        self._handing = Handing(self._life, self.hosts)
+        self._streams = Streams(self._life, self.hosts, self._handing)
 
     # Commands of agents
 
@@ -117,7 +116,7 @@ class Scheduler:
             raise NotFound("task not found")
         if not task.is_held and task.state not in STOPPED:
             raise Conflict(f"task is {task.state.value}, only a paused, failed or held one can be resumed")
-        if self._draining:
+        if self._handing.draining:
             raise Unavailable("the scheduler is draining")
         if task.is_held:
             self._life.let_go(now, task)
@@ -171,7 +170,7 @@ class Scheduler:
         """Make or replace a host, which ends its drain (runtime-host-model, Behavior Rules 1)."""
         host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
         self._life.liveness.set_drain(host, None)
-        self._streams.look_at(now, host)
+        self._handing.look_at(now, host)
         return host
 
     def heartbeat(
@@ -182,9 +181,8 @@ class Scheduler:
         Raises `NotFound` (runtime-host-model, Behavior Rules 2).
         """
         host = self.hosts.get(host_id)
-        self._streams.heard(now, host)
-        host.own_word = own_word
-        host.machine = host.machine if machine is None else machine
+        self._handing.heard(now, host)
+        host.note(own_word, machine)
         return host
 
     def drain_host(self, host_id: str, until: float | None = None) -> Host:
@@ -204,13 +202,11 @@ class Scheduler:
         host = self.hosts.get(host_id)
         for lease in list(host.leases.values()):
             self._life.take_back(now, lease.task)
-        for offer in list(host.offers):
-            self._life.offers.close(offer)
+        self._handing.forget(host)
         host.session = None
         self._life.liveness.set_drain(host, None)
         self._life.liveness.forget(host)
         self.hosts.remove(host)
-        self._held_up.pop(host_id, None)
 
     def claim(
         self, now: float, host_id: str, count: int = 1, lease_secs: float | None = None, project: str | None = None
@@ -220,38 +216,13 @@ class Scheduler:
         Raises `NotFound` for an unknown host, and `BadRequest` for a lease outside of 1 to 3600 s or a `project` that
         is not the host's own, where it has one.
         """
-        life = self._life
-        host = self.hosts.get(host_id)
-        self._streams.heard(now, host)
-        limits = life.limits
-        secs = lease_length(lease_secs, limits.lease_secs)
-        profile = self._narrowed(now, host, project)
-        leases: list[Lease] = []
-        if self._draining or host.draining:
-            self._held_up.pop(host.id, None)
-            return leases
-        while len(leases) < count and life.inflight < limits.max_inflight:
-            lane = life.ready.first(life.ready.eligible(profile), limits.max_per_agent_inflight)
-            if lane is None:
-                break
-            if lane.head().is_overdue(now):
-                life.expire(now, lane.head())
-                continue
-            leases.append(life.grant(now, life.ready.take(lane), host, secs))
-        life.offers.loaded(host)
-        if len(leases) < count and self._limit_in_force(life.ready.eligible(profile)) is not None:
-            self._held_up[host.id] = profile
-        else:
-            self._held_up.pop(host.id, None)
-        return leases
+        return self._handing.claim(now, self.hosts.get(host_id), count, lease_secs, project)
 
     def offer(
         self, now: float, host_id: str, room: int, lease_secs: float | None = None, project: str | None = None
     ) -> Offer:
         """Let a host that claims wait for up to `room` tasks; `hand_out` gives them. Raises as `claim` does."""
-        host = self.hosts.get(host_id)
-        secs = lease_length(lease_secs, self.limits.lease_secs)
-        return self._life.offers.open(host, self._narrowed(now, host, project), room, secs, project=project)
+        return self._handing.offer(now, self.hosts.get(host_id), room, lease_secs, project)
 
     def offers_of(self, host_id: str) -> list[Offer]:
         """What a host offers now; nothing for one that is not registered."""
@@ -273,7 +244,7 @@ class Scheduler:
 
     def give_credit(self, now: float, stream: Offer, count: int) -> None:
         """The host may be handed so many tasks more."""
-        self._streams.heard(now, stream.host)
+        self._handing.heard(now, stream.host)
         self.return_credit(stream, count)
 
     def return_credit(self, stream: Offer, count: int) -> None:
@@ -300,7 +271,7 @@ class Scheduler:
 
     def hand_out(self, now: float) -> dict[Offer, list[Lease]]:
         """Lease what can be leased to the hosts that wait: the least loaded by share of its slots chooses first."""
-        return {} if self._draining else self._streams.hand_out(now)
+        return self._handing.hand_out(now)
 
     def take_stops(self) -> list[Stop]:
         """Which work on streams is to stop, since this was last called."""
@@ -385,7 +356,7 @@ class Scheduler:
         """A host that was told to stop has done so, for which a target may wait (DESIGN, Cancel)."""
         host = self.hosts.find(host_id)
         if host is not None:
-            self._streams.heard(now, host)
+            self._handing.heard(now, host)
         lease = self._life.stopping.find(host_id, task_id, token)
         if lease is not None:
             self._life.has_stopped(now, lease)
@@ -429,7 +400,7 @@ class Scheduler:
 
     def drain(self) -> None:
         """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""
-        self._draining = True
+        self._handing.draining = True
 
     def shut_down(self, now: float) -> None:
         """Interrupt what is in flight, and end what waits: this core does not outlive its process."""
@@ -440,11 +411,6 @@ class Scheduler:
                 self._life.finish(now, task, CANCELLED, None, "scheduler shutdown")
 
     # Figures
-
-    @property
-    def events(self) -> Sequence[Event]:
-        """What has happened and was not taken yet."""
-        return self._life.events
 
     def take_events(self) -> list[Event]:
         """What has happened since this was last called, in order."""
@@ -464,11 +430,7 @@ class Scheduler:
     @property
     def limited_by(self) -> str | None:
         """The configuration key that keeps a host, which asked for more than it got, from tasks that wait."""
-        ready = self._life.ready
-        asked = [ready.eligible(profile) for profile in self._held_up.values()]
-        waiting = [crew.buckets for crew in self._life.offers if crew.waiting]
-        keys = (self._limit_in_force(buckets) for buckets in (*asked, *waiting))
-        return next((key for key in keys if key is not None), None)
+        return self._handing.limited_by
 
     @property
     def targets(self) -> Targets:
@@ -513,36 +475,15 @@ class Scheduler:
 
     def _check(self, now: float, asked: Submission) -> None:
         """Raise for what no admission could accept."""
-        if self._draining:
+        if self._handing.draining:
             raise Unavailable("the scheduler is draining")
         if asked.deadline is not None and asked.deadline <= now:
             raise BadRequest("deadline: must be in the future")
 
-    def _profile(self, now: float, host: Host) -> HostProfile:
-        if not host.built_in:
-            return host.profile
-        online = self.hosts.any_online(now, self.limits.heartbeat_timeout_secs)
-        return TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
-
-    def _narrowed(self, now: float, host: Host, project: str | None) -> HostProfile:
-        profile = self._profile(now, host)
-        if project is not None and profile.project not in (None, project):
-            raise BadRequest("project: must be the host's own")
-        return profile.narrowed(project)
-
-    def _limit_in_force(self, buckets: Collection[Bucket]) -> str | None:
-        """The configuration key that keeps a host from the tasks in these buckets, if they wait for nothing else."""
-        life = self._life
-        if self._draining or not any(bucket.waiting for bucket in buckets):
-            return None
-        if life.inflight >= life.limits.max_inflight:
-            return "maxInflight"
-        return "maxPerAgentInflight" if life.ready.first(buckets, life.limits.max_per_agent_inflight) is None else None
-
     def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Lease:
         """The lease that a report is about; raises `NotFound`, or `LeaseLost` if it is not the task's present one."""
         host = self.hosts.get(host_id)
-        self._streams.heard(now, host)
+        self._handing.heard(now, host)
         task = self.get(task_id)
         lease = task.lease
         if lease is None or lease.token != token or lease.host is not host:
