@@ -23,6 +23,7 @@ from .limits import Limits
 from .liveness import Liveness
 from .offers import Offer, Offers
 from .ready_queue import ReadyQueue
+from .schedule import Trigger
 from .stats import Counters
 from .stopping import Stopping
 from .targets import Targets
@@ -70,8 +71,16 @@ class Lifecycle:
         self.dues = self.agenda.timers(self.come_due)
         self.stopping = Stopping(self.agenda.timers(self.has_stopped))
         self.archive = Archive(self)
+        # Tasks that triggers submitted and that have not ended; `Firing` wants to be told when one does.
+        self.fired: dict[Task, Trigger] = {}
+        self.on_fired_end: Callable[[float, Task], None]
 
     # Into the yard
+
+    def is_full(self, agent: Agent | None) -> bool:
+        """Whether admission refuses one more task of this agent (scheduler-architecture, Admission And Limits)."""
+        limits = self.limits
+        return self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent)
 
     def accept(self, now: float, agent: Agent, asked: Submission) -> Task:
         """A new task, queued, or pending where it is held or not yet due."""
@@ -325,6 +334,8 @@ class Lifecycle:
         if not blocks:
             self.archive.keep(task)
         self.archive.make_room(now)
+        if self.fired and task in self.fired:
+            self.on_fired_end(now, task)
 
     def expire(self, now: float, task: Task) -> None:
         """Its deadline has passed (scheduler-architecture, Deadline Handling)."""

@@ -20,6 +20,7 @@ from .leases import Lease, Stop, StopReason
 from .lifecycle import OVER_BUDGET, Lifecycle
 from .limits import Limits
 from .offers import Offer
+from .schedules import Schedules
 from .stats import AgentStats, Stats, Totals
 from .streams import HeldLease, Hello, Streams, Welcome
 from .targets import Targets
@@ -27,6 +28,8 @@ from .task import IN_FLIGHT, TERMINAL, Submission, Task, TaskState
 
 ASSIGNED, PAUSED = TaskState.ASSIGNED, TaskState.PAUSED
 STOPPED: Final = frozenset({PAUSED, TaskState.FAILED})
+SCHEDULES_AT_ONCE: Final = 50
+"""Finding the next time of a cron expression is slow, so a step deals with few of them."""
 DONE, FAILED, CANCELLED = TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED
 
 
@@ -39,6 +42,7 @@ class Scheduler:
         self._entropy = entropy
         self._handing = Handing(self._life, self.hosts)
         self._streams = Streams(self._life, self.hosts, self._handing)
+        self.schedules = Schedules(self._life, self.submit, entropy)
 
     # Commands of agents
 
@@ -54,11 +58,10 @@ class Scheduler:
             return first
         self._check(now, asked)
         life = self._life
-        limits = life.limits
         agent = life.agents.get(asked.agent_id)
         if agent is None:
             agent = life.agents[asked.agent_id] = life.ready.new_agent(asked.agent_id)
-        if life.queued >= limits.max_queue_size or agent.queued >= limits.max_per_agent:
+        if life.is_full(agent):
             raise life.reject(now, agent, asked)
         return life.accept(now, agent, asked)
 
@@ -367,8 +370,8 @@ class Scheduler:
         """When `advance` has something to do, in seconds on the caller's clock; None while nothing can come due."""
         # The tab executor may take more when the last runtime host has fallen silent.
         silent_from = self.hosts.silent_from(self.limits.heartbeat_timeout_secs)
-        due = self._life.next_due()
-        return silent_from if due is None else due if silent_from is None else min(due, silent_from)
+        dues = (self._life.next_due(), silent_from, self.schedules.next_due())
+        return min((due for due in dues if due is not None), default=None)
 
     def advance(self, now: float, most: int = 1000) -> bool:
         """Do what has come due, in order of time, a deadline before a lease that ends with it.
@@ -376,7 +379,8 @@ class Scheduler:
         Stops after `most` items and returns True if more may be due, so that the caller can let others run between.
         """
         self.hosts.note_silence(now, self.limits.heartbeat_timeout_secs)
-        return self._life.advance(now, most)
+        more = self._life.advance(now, most)
+        return self.schedules.advance(now, min(most, SCHEDULES_AT_ONCE)) or more
 
     def reconcile(self, now: float) -> None:
         """End what dead hosts hold: the safety net beside the look that each silence gets by itself.
@@ -386,6 +390,11 @@ class Scheduler:
         for host in self.hosts:
             if self._life.liveness.is_dead(now, host) and not host.built_in:
                 self._life.liveness.orphan(now, host)
+
+    def recover(self, now: float) -> None:
+        """Go on after a restart with what was restored (scheduler-daemon, Reboot Recovery)."""
+        self.reconcile(now)
+        self.schedules.recover(now)
 
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force. What was admitted or is in flight stays, also above a lowered limit."""
@@ -401,6 +410,7 @@ class Scheduler:
     def drain(self) -> None:
         """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""
         self._handing.draining = True
+        self.schedules.hold()
 
     def shut_down(self, now: float) -> None:
         """Interrupt what is in flight, and end what waits: this core does not outlive its process."""

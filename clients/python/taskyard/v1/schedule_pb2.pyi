@@ -8,6 +8,7 @@ The gateway prints every plain field of these answers, be it 0 or empty; `option
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
@@ -46,20 +47,22 @@ class Overlap(_message.Message):
         POLICY_SKIP: Overlap._Policy.ValueType  # 1
         """Same as `skip`."""
         wait: Overlap._Policy.ValueType  # 2
-        """The trigger waits until the task has ended; at most one waits, later ones are skipped."""
+        """The trigger waits until those before it have ended; at most one waits, later ones are skipped."""
         POLICY_WAIT: Overlap._Policy.ValueType  # 2
         """Same as `wait`."""
         allow: Overlap._Policy.ValueType  # 3
-        """The trigger fires; the tasks run side by side."""
+        """The trigger fires; the tasks run side by side. It is skipped when 1,000 of the schedule have not ended."""
         POLICY_ALLOW: Overlap._Policy.ValueType  # 3
         """Same as `allow`."""
         replace: Overlap._Policy.ValueType  # 4
-        """The task is cancelled and the trigger fires."""
+        """The tasks of those before it are cancelled and the trigger fires."""
         POLICY_REPLACE: Overlap._Policy.ValueType  # 4
         """Same as `replace`."""
 
     class Policy(_Policy, metaclass=_PolicyEnumTypeWrapper):
-        """Policy tells what happens when a trigger is due while the schedule's last task has not ended."""
+        """Policy tells what happens when a trigger is due while one before it has not ended: its task runs or waits, or it
+        waits itself for a place (`maxConcurrent`) or for room in the queue.
+        """
 
     unspecified: Overlap.Policy.ValueType  # 0
     """The default: `skip`. Never sent."""
@@ -70,15 +73,15 @@ class Overlap(_message.Message):
     POLICY_SKIP: Overlap.Policy.ValueType  # 1
     """Same as `skip`."""
     wait: Overlap.Policy.ValueType  # 2
-    """The trigger waits until the task has ended; at most one waits, later ones are skipped."""
+    """The trigger waits until those before it have ended; at most one waits, later ones are skipped."""
     POLICY_WAIT: Overlap.Policy.ValueType  # 2
     """Same as `wait`."""
     allow: Overlap.Policy.ValueType  # 3
-    """The trigger fires; the tasks run side by side."""
+    """The trigger fires; the tasks run side by side. It is skipped when 1,000 of the schedule have not ended."""
     POLICY_ALLOW: Overlap.Policy.ValueType  # 3
     """Same as `allow`."""
     replace: Overlap.Policy.ValueType  # 4
-    """The task is cancelled and the trigger fires."""
+    """The tasks of those before it are cancelled and the trigger fires."""
     POLICY_REPLACE: Overlap.Policy.ValueType  # 4
     """Same as `replace`."""
 
@@ -110,11 +113,13 @@ class CatchUp(_message.Message):
         POLICY_UNSPECIFIED: CatchUp._Policy.ValueType  # 0
         """Same as `unspecified`."""
         last: CatchUp._Policy.ValueType  # 1
-        """Only the last one; the others are skipped."""
+        """Only the last one of each schedule; the others are skipped."""
         POLICY_LAST: CatchUp._Policy.ValueType  # 1
         """Same as `last`."""
         all: CatchUp._Policy.ValueType  # 2
-        """All of them, spread over `maxJitterMs` where there are more than `jitterThreshold`."""
+        """All of them within `catch_up_window_secs`, spread over `maxJitterMs` where there are more than
+        `jitterThreshold`. The overlap policy applies to each.
+        """
         POLICY_ALL: CatchUp._Policy.ValueType  # 2
         """Same as `all`."""
         none: CatchUp._Policy.ValueType  # 3
@@ -123,18 +128,22 @@ class CatchUp(_message.Message):
         """Same as `none`."""
 
     class Policy(_Policy, metaclass=_PolicyEnumTypeWrapper):
-        """Policy tells which triggers fire that came due while the scheduler was not running."""
+        """Policy tells which triggers fire that came due while the scheduler was not running, that is those that are late by
+        more than `daemon.pollIntervalMs`. Of a run of due times that do not fire the first is kept as a skipped trigger.
+        """
 
     unspecified: CatchUp.Policy.ValueType  # 0
     """The default: `last`. Never sent."""
     POLICY_UNSPECIFIED: CatchUp.Policy.ValueType  # 0
     """Same as `unspecified`."""
     last: CatchUp.Policy.ValueType  # 1
-    """Only the last one; the others are skipped."""
+    """Only the last one of each schedule; the others are skipped."""
     POLICY_LAST: CatchUp.Policy.ValueType  # 1
     """Same as `last`."""
     all: CatchUp.Policy.ValueType  # 2
-    """All of them, spread over `maxJitterMs` where there are more than `jitterThreshold`."""
+    """All of them within `catch_up_window_secs`, spread over `maxJitterMs` where there are more than
+    `jitterThreshold`. The overlap policy applies to each.
+    """
     POLICY_ALL: CatchUp.Policy.ValueType  # 2
     """Same as `all`."""
     none: CatchUp.Policy.ValueType  # 3
@@ -198,10 +207,12 @@ class Schedule(_message.Message):
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     CRON_FIELD_NUMBER: _builtins.int
     INTERVAL_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
     OVERLAP_FIELD_NUMBER: _builtins.int
     CATCH_UP_FIELD_NUMBER: _builtins.int
+    CATCH_UP_WINDOW_SECS_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
     UPDATED_AT_FIELD_NUMBER: _builtins.int
@@ -217,17 +228,25 @@ class Schedule(_message.Message):
     (scheduler-daemon, Cron Expressions).
     """
     interval: _builtins.str
-    """A duration such as `30s`, `10m`, `1.5h` or `1d`, counted from the creation of the schedule."""
+    """A duration such as `30s`, `10m`, `1.5h` or `1d`, counted from the creation of the schedule, or from when it was
+    given this interval; at least `1s`.
+    """
     time_zone: _builtins.str
     """The IANA time zone that `cron` is read in."""
     overlap: Global___Overlap.Policy.ValueType
     """What happens if the last task has not ended."""
     catch_up: Global___CatchUp.Policy.ValueType
     """What happens after an outage."""
+    catch_up_window_secs: _builtins.int
+    """With the catch-up policy `all`: how long ago a time may be to be caught up, in seconds."""
     status: Global___Schedule.Status.ValueType
     """Whether it fires."""
     last_task_id: _builtins.str
     """The task that it submitted last. Absent before the first one."""
+    @_builtins.property
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """One time."""
+
     @_builtins.property
     def task(self) -> Global___TaskTemplate:
         """What it submits."""
@@ -242,7 +261,7 @@ class Schedule(_message.Message):
 
     @_builtins.property
     def next_due_at(self) -> _timestamp_pb2.Timestamp:
-        """When it is due next. Absent while it is paused."""
+        """When it is due next. Absent while it is paused, and when no time is left."""
 
     @_builtins.property
     def last_fired_at(self) -> _timestamp_pb2.Timestamp:
@@ -255,10 +274,12 @@ class Schedule(_message.Message):
         display_name: _builtins.str | None = ...,
         cron: _builtins.str = ...,
         interval: _builtins.str = ...,
+        at: _timestamp_pb2.Timestamp | None = ...,
         time_zone: _builtins.str = ...,
         task: Global___TaskTemplate | None = ...,
         overlap: Global___Overlap.Policy.ValueType = ...,
         catch_up: Global___CatchUp.Policy.ValueType = ...,
+        catch_up_window_secs: _builtins.int = ...,
         status: Global___Schedule.Status.ValueType = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
         updated_at: _timestamp_pb2.Timestamp | None = ...,
@@ -266,15 +287,15 @@ class Schedule(_message.Message):
         last_fired_at: _timestamp_pb2.Timestamp | None = ...,
         last_task_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_display_name", b"_display_name", "_last_task_id", b"_last_task_id", "cadence", b"cadence", "created_at", b"created_at", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "last_fired_at", b"last_fired_at", "last_task_id", b"last_task_id", "next_due_at", b"next_due_at", "task", b"task", "updated_at", b"updated_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_display_name", b"_display_name", "_last_task_id", b"_last_task_id", "at", b"at", "cadence", b"cadence", "created_at", b"created_at", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "last_fired_at", b"last_fired_at", "last_task_id", b"last_task_id", "next_due_at", b"next_due_at", "task", b"task", "updated_at", b"updated_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_display_name", b"_display_name", "_last_task_id", b"_last_task_id", "cadence", b"cadence", "catch_up", b"catch_up", "created_at", b"created_at", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "last_fired_at", b"last_fired_at", "last_task_id", b"last_task_id", "next_due_at", b"next_due_at", "overlap", b"overlap", "schedule_id", b"schedule_id", "status", b"status", "task", b"task", "time_zone", b"time_zone", "updated_at", b"updated_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_display_name", b"_display_name", "_last_task_id", b"_last_task_id", "at", b"at", "cadence", b"cadence", "catch_up", b"catch_up", "catch_up_window_secs", b"catch_up_window_secs", "created_at", b"created_at", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "last_fired_at", b"last_fired_at", "last_task_id", b"last_task_id", "next_due_at", b"next_due_at", "overlap", b"overlap", "schedule_id", b"schedule_id", "status", b"status", "task", b"task", "time_zone", b"time_zone", "updated_at", b"updated_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__display_name: _TypeAlias = _typing.Literal["display_name"]  # noqa: Y015
     _WhichOneofArgType__display_name: _TypeAlias = _typing.Literal["_display_name", b"_display_name"]  # noqa: Y015
     _WhichOneofReturnType__last_task_id: _TypeAlias = _typing.Literal["last_task_id"]  # noqa: Y015
     _WhichOneofArgType__last_task_id: _TypeAlias = _typing.Literal["_last_task_id", b"_last_task_id"]  # noqa: Y015
-    _WhichOneofReturnType_cadence: _TypeAlias = _typing.Literal["cron", "interval"]  # noqa: Y015
+    _WhichOneofReturnType_cadence: _TypeAlias = _typing.Literal["cron", "interval", "at"]  # noqa: Y015
     _WhichOneofArgType_cadence: _TypeAlias = _typing.Literal["cadence", b"cadence"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__display_name) -> _WhichOneofReturnType__display_name | None: ...
@@ -451,7 +472,7 @@ class Trigger(_message.Message):
         STATE_FAILED: Trigger._State.ValueType  # 4
         """Same as `failed`."""
         skipped: Trigger._State.ValueType  # 5
-        """It did not fire: the schedule was paused, or a policy said so."""
+        """It did not fire: the schedule was paused or changed, or a policy said so."""
         STATE_SKIPPED: Trigger._State.ValueType  # 5
         """Same as `skipped`."""
 
@@ -479,7 +500,7 @@ class Trigger(_message.Message):
     STATE_FAILED: Trigger.State.ValueType  # 4
     """Same as `failed`."""
     skipped: Trigger.State.ValueType  # 5
-    """It did not fire: the schedule was paused, or a policy said so."""
+    """It did not fire: the schedule was paused or changed, or a policy said so."""
     STATE_SKIPPED: Trigger.State.ValueType  # 5
     """Same as `skipped`."""
 
@@ -501,20 +522,20 @@ class Trigger(_message.Message):
     state: Global___Trigger.State.ValueType
     """Where it stands."""
     idempotency_key: _builtins.str
-    """What makes it unique: the schedule and the due time, or the caller's key."""
+    """What makes it unique in its schedule: the due time in milliseconds since 1970, or the caller's key."""
     task_id: _builtins.str
     """The task that it submitted. Absent until then."""
     reason: _builtins.str
     """Why it failed or was skipped. Absent otherwise."""
     traceparent: _builtins.str
-    """The W3C trace context that its task runs under. Absent until it fired."""
+    """The W3C trace context that its task runs under: the one of the call that made it, or its own."""
     @_builtins.property
     def due_at(self) -> _timestamp_pb2.Timestamp:
         """When it was due."""
 
     @_builtins.property
     def deferred_until(self) -> _timestamp_pb2.Timestamp:
-        """When it fires, where jitter or a full queue put it off. Absent otherwise."""
+        """When it fires at the soonest, while jitter or a full queue puts it off. Absent otherwise."""
 
     @_builtins.property
     def fired_at(self) -> _timestamp_pb2.Timestamp:
@@ -568,13 +589,17 @@ class CreateScheduleRequest(_message.Message):
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     CRON_FIELD_NUMBER: _builtins.int
     INTERVAL_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
     OVERLAP_FIELD_NUMBER: _builtins.int
     CATCH_UP_FIELD_NUMBER: _builtins.int
+    CATCH_UP_WINDOW_SECS_FIELD_NUMBER: _builtins.int
     PAUSED_FIELD_NUMBER: _builtins.int
     schedule_id: _builtins.str
-    """The id to use. Default: the server chooses one."""
+    """The id to use: 1 to 128 letters, digits and any of `.`, `_`, `~`, `-`. Default: the server chooses one, which begins
+    with `sch_`.
+    """
     display_name: _builtins.str
     """A name for people. Default none."""
     cron: _builtins.str
@@ -587,8 +612,14 @@ class CreateScheduleRequest(_message.Message):
     """What happens if the last task has not ended. Default `skip`."""
     catch_up: Global___CatchUp.Policy.ValueType
     """What happens after an outage. Default `last`."""
+    catch_up_window_secs: _builtins.int
+    """With the catch-up policy `all`: how long ago a time may be to be caught up, in seconds. Default 86,400."""
     paused: _builtins.bool
     """Create it paused. Default false."""
+    @_builtins.property
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """One time. One that has passed is refused."""
+
     @_builtins.property
     def task(self) -> Global___TaskTemplate:
         """What it submits. Required."""
@@ -600,18 +631,22 @@ class CreateScheduleRequest(_message.Message):
         display_name: _builtins.str | None = ...,
         cron: _builtins.str = ...,
         interval: _builtins.str = ...,
+        at: _timestamp_pb2.Timestamp | None = ...,
         time_zone: _builtins.str | None = ...,
         task: Global___TaskTemplate | None = ...,
         overlap: Global___Overlap.Policy.ValueType | None = ...,
         catch_up: Global___CatchUp.Policy.ValueType | None = ...,
+        catch_up_window_secs: _builtins.int | None = ...,
         paused: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up", "_display_name", b"_display_name", "_overlap", b"_overlap", "_paused", b"_paused", "_schedule_id", b"_schedule_id", "_time_zone", b"_time_zone", "cadence", b"cadence", "catch_up", b"catch_up", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "overlap", b"overlap", "paused", b"paused", "schedule_id", b"schedule_id", "task", b"task", "time_zone", b"time_zone"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up", "_catch_up_window_secs", b"_catch_up_window_secs", "_display_name", b"_display_name", "_overlap", b"_overlap", "_paused", b"_paused", "_schedule_id", b"_schedule_id", "_time_zone", b"_time_zone", "at", b"at", "cadence", b"cadence", "catch_up", b"catch_up", "catch_up_window_secs", b"catch_up_window_secs", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "overlap", b"overlap", "paused", b"paused", "schedule_id", b"schedule_id", "task", b"task", "time_zone", b"time_zone"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up", "_display_name", b"_display_name", "_overlap", b"_overlap", "_paused", b"_paused", "_schedule_id", b"_schedule_id", "_time_zone", b"_time_zone", "cadence", b"cadence", "catch_up", b"catch_up", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "overlap", b"overlap", "paused", b"paused", "schedule_id", b"schedule_id", "task", b"task", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up", "_catch_up_window_secs", b"_catch_up_window_secs", "_display_name", b"_display_name", "_overlap", b"_overlap", "_paused", b"_paused", "_schedule_id", b"_schedule_id", "_time_zone", b"_time_zone", "at", b"at", "cadence", b"cadence", "catch_up", b"catch_up", "catch_up_window_secs", b"catch_up_window_secs", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "overlap", b"overlap", "paused", b"paused", "schedule_id", b"schedule_id", "task", b"task", "time_zone", b"time_zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__catch_up: _TypeAlias = _typing.Literal["catch_up"]  # noqa: Y015
     _WhichOneofArgType__catch_up: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up"]  # noqa: Y015
+    _WhichOneofReturnType__catch_up_window_secs: _TypeAlias = _typing.Literal["catch_up_window_secs"]  # noqa: Y015
+    _WhichOneofArgType__catch_up_window_secs: _TypeAlias = _typing.Literal["_catch_up_window_secs", b"_catch_up_window_secs"]  # noqa: Y015
     _WhichOneofReturnType__display_name: _TypeAlias = _typing.Literal["display_name"]  # noqa: Y015
     _WhichOneofArgType__display_name: _TypeAlias = _typing.Literal["_display_name", b"_display_name"]  # noqa: Y015
     _WhichOneofReturnType__overlap: _TypeAlias = _typing.Literal["overlap"]  # noqa: Y015
@@ -622,10 +657,12 @@ class CreateScheduleRequest(_message.Message):
     _WhichOneofArgType__schedule_id: _TypeAlias = _typing.Literal["_schedule_id", b"_schedule_id"]  # noqa: Y015
     _WhichOneofReturnType__time_zone: _TypeAlias = _typing.Literal["time_zone"]  # noqa: Y015
     _WhichOneofArgType__time_zone: _TypeAlias = _typing.Literal["_time_zone", b"_time_zone"]  # noqa: Y015
-    _WhichOneofReturnType_cadence: _TypeAlias = _typing.Literal["cron", "interval"]  # noqa: Y015
+    _WhichOneofReturnType_cadence: _TypeAlias = _typing.Literal["cron", "interval", "at"]  # noqa: Y015
     _WhichOneofArgType_cadence: _TypeAlias = _typing.Literal["cadence", b"cadence"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__catch_up) -> _WhichOneofReturnType__catch_up | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__catch_up_window_secs) -> _WhichOneofReturnType__catch_up_window_secs | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__display_name) -> _WhichOneofReturnType__display_name | None: ...
     @_typing.overload
@@ -776,7 +813,7 @@ Global___ListSchedulesResponse: _TypeAlias = ListSchedulesResponse  # noqa: Y015
 
 @_typing.final
 class UpdateScheduleRequest(_message.Message):
-    """UpdateScheduleRequest names a schedule and its new parts; what is absent stays."""
+    """UpdateScheduleRequest names a schedule and its new parts. Without a mask, what is absent stays."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -784,10 +821,13 @@ class UpdateScheduleRequest(_message.Message):
     DISPLAY_NAME_FIELD_NUMBER: _builtins.int
     CRON_FIELD_NUMBER: _builtins.int
     INTERVAL_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     TASK_FIELD_NUMBER: _builtins.int
     OVERLAP_FIELD_NUMBER: _builtins.int
     CATCH_UP_FIELD_NUMBER: _builtins.int
+    CATCH_UP_WINDOW_SECS_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
     schedule_id: _builtins.str
     """The schedule. Required."""
     display_name: _builtins.str
@@ -802,9 +842,21 @@ class UpdateScheduleRequest(_message.Message):
     """What happens if the last task has not ended."""
     catch_up: Global___CatchUp.Policy.ValueType
     """What happens after an outage."""
+    catch_up_window_secs: _builtins.int
+    """How far the policy `all` looks back, in seconds."""
+    @_builtins.property
+    def at(self) -> _timestamp_pb2.Timestamp:
+        """One time. One that has passed is refused."""
+
     @_builtins.property
     def task(self) -> Global___TaskTemplate:
         """What it submits; replaces the template as a whole."""
+
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """The names of the fields to replace, such as `cron,timeZone`; what is named and absent gets its default, what is not
+        named stays. Default: those that are given.
+        """
 
     def __init__(
         self,
@@ -813,27 +865,34 @@ class UpdateScheduleRequest(_message.Message):
         display_name: _builtins.str | None = ...,
         cron: _builtins.str = ...,
         interval: _builtins.str = ...,
+        at: _timestamp_pb2.Timestamp | None = ...,
         time_zone: _builtins.str | None = ...,
         task: Global___TaskTemplate | None = ...,
         overlap: Global___Overlap.Policy.ValueType | None = ...,
         catch_up: Global___CatchUp.Policy.ValueType | None = ...,
+        catch_up_window_secs: _builtins.int | None = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up", "_display_name", b"_display_name", "_overlap", b"_overlap", "_time_zone", b"_time_zone", "cadence", b"cadence", "catch_up", b"catch_up", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "overlap", b"overlap", "task", b"task", "time_zone", b"time_zone"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up", "_catch_up_window_secs", b"_catch_up_window_secs", "_display_name", b"_display_name", "_overlap", b"_overlap", "_time_zone", b"_time_zone", "at", b"at", "cadence", b"cadence", "catch_up", b"catch_up", "catch_up_window_secs", b"catch_up_window_secs", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "overlap", b"overlap", "task", b"task", "time_zone", b"time_zone", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up", "_display_name", b"_display_name", "_overlap", b"_overlap", "_time_zone", b"_time_zone", "cadence", b"cadence", "catch_up", b"catch_up", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "overlap", b"overlap", "schedule_id", b"schedule_id", "task", b"task", "time_zone", b"time_zone"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up", "_catch_up_window_secs", b"_catch_up_window_secs", "_display_name", b"_display_name", "_overlap", b"_overlap", "_time_zone", b"_time_zone", "at", b"at", "cadence", b"cadence", "catch_up", b"catch_up", "catch_up_window_secs", b"catch_up_window_secs", "cron", b"cron", "display_name", b"display_name", "interval", b"interval", "overlap", b"overlap", "schedule_id", b"schedule_id", "task", b"task", "time_zone", b"time_zone", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__catch_up: _TypeAlias = _typing.Literal["catch_up"]  # noqa: Y015
     _WhichOneofArgType__catch_up: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up"]  # noqa: Y015
+    _WhichOneofReturnType__catch_up_window_secs: _TypeAlias = _typing.Literal["catch_up_window_secs"]  # noqa: Y015
+    _WhichOneofArgType__catch_up_window_secs: _TypeAlias = _typing.Literal["_catch_up_window_secs", b"_catch_up_window_secs"]  # noqa: Y015
     _WhichOneofReturnType__display_name: _TypeAlias = _typing.Literal["display_name"]  # noqa: Y015
     _WhichOneofArgType__display_name: _TypeAlias = _typing.Literal["_display_name", b"_display_name"]  # noqa: Y015
     _WhichOneofReturnType__overlap: _TypeAlias = _typing.Literal["overlap"]  # noqa: Y015
     _WhichOneofArgType__overlap: _TypeAlias = _typing.Literal["_overlap", b"_overlap"]  # noqa: Y015
     _WhichOneofReturnType__time_zone: _TypeAlias = _typing.Literal["time_zone"]  # noqa: Y015
     _WhichOneofArgType__time_zone: _TypeAlias = _typing.Literal["_time_zone", b"_time_zone"]  # noqa: Y015
-    _WhichOneofReturnType_cadence: _TypeAlias = _typing.Literal["cron", "interval"]  # noqa: Y015
+    _WhichOneofReturnType_cadence: _TypeAlias = _typing.Literal["cron", "interval", "at"]  # noqa: Y015
     _WhichOneofArgType_cadence: _TypeAlias = _typing.Literal["cadence", b"cadence"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__catch_up) -> _WhichOneofReturnType__catch_up | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__catch_up_window_secs) -> _WhichOneofReturnType__catch_up_window_secs | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__display_name) -> _WhichOneofReturnType__display_name | None: ...
     @_typing.overload
@@ -966,18 +1025,24 @@ class ResumeScheduleRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCHEDULE_ID_FIELD_NUMBER: _builtins.int
+    CATCH_UP_FIELD_NUMBER: _builtins.int
     schedule_id: _builtins.str
     """The schedule. Required."""
+    catch_up: Global___CatchUp.Policy.ValueType
+    """What becomes of the times that have passed since the pause. Default `none`."""
     def __init__(
         self,
         *,
         schedule_id: _builtins.str = ...,
+        catch_up: Global___CatchUp.Policy.ValueType | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up", "catch_up", b"catch_up"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["schedule_id", b"schedule_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up", "catch_up", b"catch_up", "schedule_id", b"schedule_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__catch_up: _TypeAlias = _typing.Literal["catch_up"]  # noqa: Y015
+    _WhichOneofArgType__catch_up: _TypeAlias = _typing.Literal["_catch_up", b"_catch_up"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__catch_up) -> _WhichOneofReturnType__catch_up | None: ...
 
 Global___ResumeScheduleRequest: _TypeAlias = ResumeScheduleRequest  # noqa: Y015
 
@@ -1116,6 +1181,52 @@ class PreviewScheduleResponse(_message.Message):
 Global___PreviewScheduleResponse: _TypeAlias = PreviewScheduleResponse  # noqa: Y015
 
 @_typing.final
+class GetTriggerRequest(_message.Message):
+    """GetTriggerRequest names a trigger."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRIGGER_ID_FIELD_NUMBER: _builtins.int
+    trigger_id: _builtins.str
+    """The trigger. Required."""
+    def __init__(
+        self,
+        *,
+        trigger_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["trigger_id", b"trigger_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTriggerRequest: _TypeAlias = GetTriggerRequest  # noqa: Y015
+
+@_typing.final
+class GetTriggerResponse(_message.Message):
+    """GetTriggerResponse shows the trigger."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TRIGGER_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def trigger(self) -> Global___Trigger:
+        """The trigger."""
+
+    def __init__(
+        self,
+        *,
+        trigger: Global___Trigger | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["trigger", b"trigger"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["trigger", b"trigger"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetTriggerResponse: _TypeAlias = GetTriggerResponse  # noqa: Y015
+
+@_typing.final
 class ListTriggersRequest(_message.Message):
     """ListTriggersRequest selects triggers; an absent or empty filter selects all."""
 
@@ -1125,6 +1236,8 @@ class ListTriggersRequest(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    DUE_FROM_FIELD_NUMBER: _builtins.int
+    DUE_BEFORE_FIELD_NUMBER: _builtins.int
     schedule_id: _builtins.str
     """Only triggers of this schedule."""
     state: _builtins.str
@@ -1133,6 +1246,14 @@ class ListTriggersRequest(_message.Message):
     """The most triggers to answer with. Default and maximum 1,000."""
     page_token: _builtins.str
     """`next_page_token` of the answer before, with the same filters. Default: from the start."""
+    @_builtins.property
+    def due_from(self) -> _timestamp_pb2.Timestamp:
+        """Only triggers that are due at this time or later."""
+
+    @_builtins.property
+    def due_before(self) -> _timestamp_pb2.Timestamp:
+        """Only triggers that are due before this time."""
+
     def __init__(
         self,
         *,
@@ -1140,10 +1261,12 @@ class ListTriggersRequest(_message.Message):
         state: _builtins.str | None = ...,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str | None = ...,
+        due_from: _timestamp_pb2.Timestamp | None = ...,
+        due_before: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_page_token", b"_page_token", "_schedule_id", b"_schedule_id", "_state", b"_state", "page_size", b"page_size", "page_token", b"page_token", "schedule_id", b"schedule_id", "state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_page_token", b"_page_token", "_schedule_id", b"_schedule_id", "_state", b"_state", "due_before", b"due_before", "due_from", b"due_from", "page_size", b"page_size", "page_token", b"page_token", "schedule_id", b"schedule_id", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_page_token", b"_page_token", "_schedule_id", b"_schedule_id", "_state", b"_state", "page_size", b"page_size", "page_token", b"page_token", "schedule_id", b"schedule_id", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_page_token", b"_page_token", "_schedule_id", b"_schedule_id", "_state", b"_state", "due_before", b"due_before", "due_from", b"due_from", "page_size", b"page_size", "page_token", b"page_token", "schedule_id", b"schedule_id", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015

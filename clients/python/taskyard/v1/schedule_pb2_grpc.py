@@ -80,6 +80,11 @@ class ScheduleServiceStub(object):
                 request_serializer=taskyard_dot_v1_dot_schedule__pb2.PreviewScheduleRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_schedule__pb2.PreviewScheduleResponse.FromString,
                 _registered_method=True)
+        self.GetTrigger = channel.unary_unary(
+                '/taskyard.v1.ScheduleService/GetTrigger',
+                request_serializer=taskyard_dot_v1_dot_schedule__pb2.GetTriggerRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_schedule__pb2.GetTriggerResponse.FromString,
+                _registered_method=True)
         self.ListTriggers = channel.unary_unary(
                 '/taskyard.v1.ScheduleService/ListTriggers',
                 request_serializer=taskyard_dot_v1_dot_schedule__pb2.ListTriggersRequest.SerializeToString,
@@ -94,9 +99,10 @@ class ScheduleServiceServicer(object):
     def CreateSchedule(self, request, context):
         """Creates a schedule; its first trigger is due at the next time that its cadence names.
 
-        Errors: `bad_request` (no cadence, a malformed one, an unknown time zone, a malformed task), `already_exists` (the
-        id is taken by a different schedule), `too_large` (params of the task).
-        Retry: safe with a `schedule_id`; without one a repeat may create a second schedule.
+        Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
+        `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
+        (draining).
+        Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,8 +129,8 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateSchedule(self, request, context):
-        """Replaces the given parts of a schedule. What is already submitted stays as it is; pending triggers follow the new
-        cadence.
+        """Replaces the given parts of a schedule. What is already submitted stays as it is. A changed cadence or time zone
+        counts from now, and skips the triggers that came due by the old one and have not fired.
 
         Errors: `not_found`, `bad_request`, `too_large` (params of the task).
         Retry: safe.
@@ -144,7 +150,8 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PauseSchedule(self, request, context):
-        """Pauses a schedule: triggers that come due meanwhile are skipped. Pausing a paused one changes nothing.
+        """Pauses a schedule: its pending triggers are skipped, unless a call made them, and those that come due meanwhile
+        are, unless the resume says otherwise. Pausing a paused one changes nothing.
 
         Errors: `not_found`.
         Retry: safe.
@@ -154,7 +161,8 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResumeSchedule(self, request, context):
-        """Lets a paused schedule go on. Resuming an active one changes nothing.
+        """Lets a paused schedule go on at its next due time, perhaps after what it missed. Resuming an active one changes
+        nothing.
 
         Errors: `not_found`.
         Retry: safe.
@@ -166,7 +174,7 @@ class ScheduleServiceServicer(object):
     def TriggerSchedule(self, request, context):
         """Makes a trigger that is due now, whatever the cadence says, also for a paused schedule. The overlap policy applies.
 
-        Errors: `not_found`.
+        Errors: `not_found`, `unavailable` (draining).
         Retry: safe with an `idempotency_key`, which answers with the first trigger; without one a repeat fires again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -183,8 +191,19 @@ class ScheduleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetTrigger(self, request, context):
+        """Answers one trigger.
+
+        Errors: `not_found`.
+        Retry: safe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTriggers(self, request, context):
-        """Lists triggers, latest due first.
+        """Lists triggers, latest due first: all that have not ended, and of the others the newest 100 of each schedule, at
+        most 100,000.
 
         Errors: `bad_request` (an unknown state name, a page token of another query).
         Retry: safe.
@@ -240,6 +259,11 @@ def add_ScheduleServiceServicer_to_server(servicer, server):
                     servicer.PreviewSchedule,
                     request_deserializer=taskyard_dot_v1_dot_schedule__pb2.PreviewScheduleRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_schedule__pb2.PreviewScheduleResponse.SerializeToString,
+            ),
+            'GetTrigger': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetTrigger,
+                    request_deserializer=taskyard_dot_v1_dot_schedule__pb2.GetTriggerRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_schedule__pb2.GetTriggerResponse.SerializeToString,
             ),
             'ListTriggers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTriggers,
@@ -491,6 +515,33 @@ class ScheduleService(object):
             '/taskyard.v1.ScheduleService/PreviewSchedule',
             taskyard_dot_v1_dot_schedule__pb2.PreviewScheduleRequest.SerializeToString,
             taskyard_dot_v1_dot_schedule__pb2.PreviewScheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetTrigger(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.ScheduleService/GetTrigger',
+            taskyard_dot_v1_dot_schedule__pb2.GetTriggerRequest.SerializeToString,
+            taskyard_dot_v1_dot_schedule__pb2.GetTriggerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,9 +39,10 @@ class ScheduleServiceStub:
     CreateSchedule: _grpc.UnaryUnaryMultiCallable[_schedule_pb2.CreateScheduleRequest, _schedule_pb2.CreateScheduleResponse]
     """Creates a schedule; its first trigger is due at the next time that its cadence names.
 
-    Errors: `bad_request` (no cadence, a malformed one, an unknown time zone, a malformed task), `already_exists` (the
-    id is taken by a different schedule), `too_large` (params of the task).
-    Retry: safe with a `schedule_id`; without one a repeat may create a second schedule.
+    Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
+    `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
+    (draining).
+    Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
     """
     GetSchedule: _grpc.UnaryUnaryMultiCallable[_schedule_pb2.GetScheduleRequest, _schedule_pb2.GetScheduleResponse]
     """Answers one schedule.
@@ -56,8 +57,8 @@ class ScheduleServiceStub:
     Retry: safe.
     """
     UpdateSchedule: _grpc.UnaryUnaryMultiCallable[_schedule_pb2.UpdateScheduleRequest, _schedule_pb2.UpdateScheduleResponse]
-    """Replaces the given parts of a schedule. What is already submitted stays as it is; pending triggers follow the new
-    cadence.
+    """Replaces the given parts of a schedule. What is already submitted stays as it is. A changed cadence or time zone
+    counts from now, and skips the triggers that came due by the old one and have not fired.
 
     Errors: `not_found`, `bad_request`, `too_large` (params of the task).
     Retry: safe.
@@ -69,13 +70,15 @@ class ScheduleServiceStub:
     Retry: safe; a repeat of a call that worked answers `not_found`.
     """
     PauseSchedule: _grpc.UnaryUnaryMultiCallable[_schedule_pb2.PauseScheduleRequest, _schedule_pb2.PauseScheduleResponse]
-    """Pauses a schedule: triggers that come due meanwhile are skipped. Pausing a paused one changes nothing.
+    """Pauses a schedule: its pending triggers are skipped, unless a call made them, and those that come due meanwhile
+    are, unless the resume says otherwise. Pausing a paused one changes nothing.
 
     Errors: `not_found`.
     Retry: safe.
     """
     ResumeSchedule: _grpc.UnaryUnaryMultiCallable[_schedule_pb2.ResumeScheduleRequest, _schedule_pb2.ResumeScheduleResponse]
-    """Lets a paused schedule go on. Resuming an active one changes nothing.
+    """Lets a paused schedule go on at its next due time, perhaps after what it missed. Resuming an active one changes
+    nothing.
 
     Errors: `not_found`.
     Retry: safe.
@@ -83,7 +86,7 @@ class ScheduleServiceStub:
     TriggerSchedule: _grpc.UnaryUnaryMultiCallable[_schedule_pb2.TriggerScheduleRequest, _schedule_pb2.TriggerScheduleResponse]
     """Makes a trigger that is due now, whatever the cadence says, also for a paused schedule. The overlap policy applies.
 
-    Errors: `not_found`.
+    Errors: `not_found`, `unavailable` (draining).
     Retry: safe with an `idempotency_key`, which answers with the first trigger; without one a repeat fires again.
     """
     PreviewSchedule: _grpc.UnaryUnaryMultiCallable[_schedule_pb2.PreviewScheduleRequest, _schedule_pb2.PreviewScheduleResponse]
@@ -92,8 +95,15 @@ class ScheduleServiceStub:
     Errors: `not_found`, `bad_request` (more than 1,000 times).
     Retry: safe.
     """
+    GetTrigger: _grpc.UnaryUnaryMultiCallable[_schedule_pb2.GetTriggerRequest, _schedule_pb2.GetTriggerResponse]
+    """Answers one trigger.
+
+    Errors: `not_found`.
+    Retry: safe.
+    """
     ListTriggers: _grpc.UnaryUnaryMultiCallable[_schedule_pb2.ListTriggersRequest, _schedule_pb2.ListTriggersResponse]
-    """Lists triggers, latest due first.
+    """Lists triggers, latest due first: all that have not ended, and of the others the newest 100 of each schedule, at
+    most 100,000.
 
     Errors: `bad_request` (an unknown state name, a page token of another query).
     Retry: safe.
@@ -107,9 +117,10 @@ class ScheduleServiceAsyncStub(ScheduleServiceStub):
     CreateSchedule: _aio.UnaryUnaryMultiCallable[_schedule_pb2.CreateScheduleRequest, _schedule_pb2.CreateScheduleResponse]  # type: ignore[assignment]
     """Creates a schedule; its first trigger is due at the next time that its cadence names.
 
-    Errors: `bad_request` (no cadence, a malformed one, an unknown time zone, a malformed task), `already_exists` (the
-    id is taken by a different schedule), `too_large` (params of the task).
-    Retry: safe with a `schedule_id`; without one a repeat may create a second schedule.
+    Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
+    `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
+    (draining).
+    Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
     """
     GetSchedule: _aio.UnaryUnaryMultiCallable[_schedule_pb2.GetScheduleRequest, _schedule_pb2.GetScheduleResponse]  # type: ignore[assignment]
     """Answers one schedule.
@@ -124,8 +135,8 @@ class ScheduleServiceAsyncStub(ScheduleServiceStub):
     Retry: safe.
     """
     UpdateSchedule: _aio.UnaryUnaryMultiCallable[_schedule_pb2.UpdateScheduleRequest, _schedule_pb2.UpdateScheduleResponse]  # type: ignore[assignment]
-    """Replaces the given parts of a schedule. What is already submitted stays as it is; pending triggers follow the new
-    cadence.
+    """Replaces the given parts of a schedule. What is already submitted stays as it is. A changed cadence or time zone
+    counts from now, and skips the triggers that came due by the old one and have not fired.
 
     Errors: `not_found`, `bad_request`, `too_large` (params of the task).
     Retry: safe.
@@ -137,13 +148,15 @@ class ScheduleServiceAsyncStub(ScheduleServiceStub):
     Retry: safe; a repeat of a call that worked answers `not_found`.
     """
     PauseSchedule: _aio.UnaryUnaryMultiCallable[_schedule_pb2.PauseScheduleRequest, _schedule_pb2.PauseScheduleResponse]  # type: ignore[assignment]
-    """Pauses a schedule: triggers that come due meanwhile are skipped. Pausing a paused one changes nothing.
+    """Pauses a schedule: its pending triggers are skipped, unless a call made them, and those that come due meanwhile
+    are, unless the resume says otherwise. Pausing a paused one changes nothing.
 
     Errors: `not_found`.
     Retry: safe.
     """
     ResumeSchedule: _aio.UnaryUnaryMultiCallable[_schedule_pb2.ResumeScheduleRequest, _schedule_pb2.ResumeScheduleResponse]  # type: ignore[assignment]
-    """Lets a paused schedule go on. Resuming an active one changes nothing.
+    """Lets a paused schedule go on at its next due time, perhaps after what it missed. Resuming an active one changes
+    nothing.
 
     Errors: `not_found`.
     Retry: safe.
@@ -151,7 +164,7 @@ class ScheduleServiceAsyncStub(ScheduleServiceStub):
     TriggerSchedule: _aio.UnaryUnaryMultiCallable[_schedule_pb2.TriggerScheduleRequest, _schedule_pb2.TriggerScheduleResponse]  # type: ignore[assignment]
     """Makes a trigger that is due now, whatever the cadence says, also for a paused schedule. The overlap policy applies.
 
-    Errors: `not_found`.
+    Errors: `not_found`, `unavailable` (draining).
     Retry: safe with an `idempotency_key`, which answers with the first trigger; without one a repeat fires again.
     """
     PreviewSchedule: _aio.UnaryUnaryMultiCallable[_schedule_pb2.PreviewScheduleRequest, _schedule_pb2.PreviewScheduleResponse]  # type: ignore[assignment]
@@ -160,8 +173,15 @@ class ScheduleServiceAsyncStub(ScheduleServiceStub):
     Errors: `not_found`, `bad_request` (more than 1,000 times).
     Retry: safe.
     """
+    GetTrigger: _aio.UnaryUnaryMultiCallable[_schedule_pb2.GetTriggerRequest, _schedule_pb2.GetTriggerResponse]  # type: ignore[assignment]
+    """Answers one trigger.
+
+    Errors: `not_found`.
+    Retry: safe.
+    """
     ListTriggers: _aio.UnaryUnaryMultiCallable[_schedule_pb2.ListTriggersRequest, _schedule_pb2.ListTriggersResponse]  # type: ignore[assignment]
-    """Lists triggers, latest due first.
+    """Lists triggers, latest due first: all that have not ended, and of the others the newest 100 of each schedule, at
+    most 100,000.
 
     Errors: `bad_request` (an unknown state name, a page token of another query).
     Retry: safe.
@@ -178,9 +198,10 @@ class ScheduleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_schedule_pb2.CreateScheduleResponse, _abc.Awaitable[_schedule_pb2.CreateScheduleResponse]]:
         """Creates a schedule; its first trigger is due at the next time that its cadence names.
 
-        Errors: `bad_request` (no cadence, a malformed one, an unknown time zone, a malformed task), `already_exists` (the
-        id is taken by a different schedule), `too_large` (params of the task).
-        Retry: safe with a `schedule_id`; without one a repeat may create a second schedule.
+        Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
+        `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
+        (draining).
+        Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
         """
 
     @_abc_1.abstractmethod
@@ -213,8 +234,8 @@ class ScheduleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _schedule_pb2.UpdateScheduleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_schedule_pb2.UpdateScheduleResponse, _abc.Awaitable[_schedule_pb2.UpdateScheduleResponse]]:
-        """Replaces the given parts of a schedule. What is already submitted stays as it is; pending triggers follow the new
-        cadence.
+        """Replaces the given parts of a schedule. What is already submitted stays as it is. A changed cadence or time zone
+        counts from now, and skips the triggers that came due by the old one and have not fired.
 
         Errors: `not_found`, `bad_request`, `too_large` (params of the task).
         Retry: safe.
@@ -238,7 +259,8 @@ class ScheduleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _schedule_pb2.PauseScheduleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_schedule_pb2.PauseScheduleResponse, _abc.Awaitable[_schedule_pb2.PauseScheduleResponse]]:
-        """Pauses a schedule: triggers that come due meanwhile are skipped. Pausing a paused one changes nothing.
+        """Pauses a schedule: its pending triggers are skipped, unless a call made them, and those that come due meanwhile
+        are, unless the resume says otherwise. Pausing a paused one changes nothing.
 
         Errors: `not_found`.
         Retry: safe.
@@ -250,7 +272,8 @@ class ScheduleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _schedule_pb2.ResumeScheduleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_schedule_pb2.ResumeScheduleResponse, _abc.Awaitable[_schedule_pb2.ResumeScheduleResponse]]:
-        """Lets a paused schedule go on. Resuming an active one changes nothing.
+        """Lets a paused schedule go on at its next due time, perhaps after what it missed. Resuming an active one changes
+        nothing.
 
         Errors: `not_found`.
         Retry: safe.
@@ -264,7 +287,7 @@ class ScheduleServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_schedule_pb2.TriggerScheduleResponse, _abc.Awaitable[_schedule_pb2.TriggerScheduleResponse]]:
         """Makes a trigger that is due now, whatever the cadence says, also for a paused schedule. The overlap policy applies.
 
-        Errors: `not_found`.
+        Errors: `not_found`, `unavailable` (draining).
         Retry: safe with an `idempotency_key`, which answers with the first trigger; without one a repeat fires again.
         """
 
@@ -281,12 +304,25 @@ class ScheduleServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def GetTrigger(
+        self,
+        request: _schedule_pb2.GetTriggerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_schedule_pb2.GetTriggerResponse, _abc.Awaitable[_schedule_pb2.GetTriggerResponse]]:
+        """Answers one trigger.
+
+        Errors: `not_found`.
+        Retry: safe.
+        """
+
+    @_abc_1.abstractmethod
     def ListTriggers(
         self,
         request: _schedule_pb2.ListTriggersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_schedule_pb2.ListTriggersResponse, _abc.Awaitable[_schedule_pb2.ListTriggersResponse]]:
-        """Lists triggers, latest due first.
+        """Lists triggers, latest due first: all that have not ended, and of the others the newest 100 of each schedule, at
+        most 100,000.
 
         Errors: `bad_request` (an unknown state name, a page token of another query).
         Retry: safe.
