@@ -32,12 +32,13 @@ from .executors.tab_resolver import TabMap
 from .gateway import Gateway
 from .interceptors.calls import CallInterceptor
 from .live_config import LiveConfig
-from .logs import TransitionLog
+from .logs import TransitionLog, TriggerLog
 from .metrics import Metrics
 from .services.admin import AdminService
 from .services.batches import BatchService
 from .services.hosts import RuntimeHostService
 from .services.leases import LeaseService
+from .services.schedules import ScheduleService
 from .services.stats import StatsService
 from .services.targets import TargetService
 from .services.tasks import TaskService
@@ -91,7 +92,7 @@ class App:
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
         self._webhooks = Webhooks(settings.webhooks)
-        self._metrics = Metrics(self._engine.totals, self._webhooks.counts)
+        self._metrics = Metrics(self._engine.totals, self._webhooks.counts, self._snapshots)
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._gateway = Gateway(rest=settings.rest, grpc=settings.grpc) if settings.gateway else None
@@ -111,7 +112,9 @@ class App:
         loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
         for listener in (TransitionLog(), self._metrics, self._webhooks, self._event_logs):
             self._engine.subscribe(listener)
+        self._engine.schedules.subscribe(TriggerLog())
         self._config.apply = self._apply
+        self._engine.recover()
         try:
             self._listen()
             await self._server.start()
@@ -252,7 +255,7 @@ class App:
         hosts = RuntimeHostService(engine, scheduler.max_payload_bytes)
         leases = LeaseService(engine, scheduler.max_payload_bytes)
         targets = TargetService(engine)
-        schedules = schedule_pb2_grpc.ScheduleServiceServicer()  # type: ignore[abstract]
+        schedules = ScheduleService(engine, scheduler.max_payload_bytes, self._default_retry)
         admin = AdminService(engine, self._config, self.drain)
         self._host_watches = hosts.watches
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(hosts, server)

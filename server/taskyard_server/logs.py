@@ -1,4 +1,4 @@
-"""Structured logs: one line an event, as JSON unless a person reads along.
+"""Structured logs: one line an event, as JSON unless a person reads along; and in a file, if one is wanted.
 
 Events that can come by the thousand pass a `Throttle`: above a hundred a second, one counted line a second stands for
 the rest.
@@ -16,14 +16,16 @@ from typing import Final
 import structlog
 
 from .core.events import Event, EventKind
+from .core.schedule import TriggerEvent, TriggerEventKind
+from .log_file import LogFile, ToFile
 
 MOST_A_SECOND: Final = 100
 
 log = structlog.get_logger(__name__)
 
 
-def configure(level: str = "info", as_json: bool | None = None) -> None:
-    """Send all logs to standard error; `as_json` None means unless that is a terminal."""
+def configure(level: str = "info", as_json: bool | None = None, file: LogFile | None = None) -> None:
+    """Send all logs to standard error; `as_json` None means unless that is a terminal. To `file` they go as JSON."""
     renderer: structlog.typing.Processor
     if sys.stderr.isatty() if as_json is None else not as_json:
         renderer = structlog.dev.ConsoleRenderer()
@@ -32,8 +34,10 @@ def configure(level: str = "info", as_json: bool | None = None) -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True, key="timestamp"),
+            # Not "iso", which leaves the fraction out where it is zero.
+            structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%fZ", utc=True, key="timestamp"),
             structlog.processors.format_exc_info,
+            *([] if file is None else [ToFile(file)]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
@@ -94,7 +98,7 @@ class TransitionLog:
             if event.kind in TRANSITIONS and self._throttle.admits(state):
                 fields = {"error": event.error} if event.error else {}
                 if task.options.traceparent:
-                    fields["trace_id"] = task.options.traceparent.split("-")[1]
+                    fields["trace_id"] = trace_id(task.options.traceparent)
                 log.info(
                     f"task_{state}",
                     task_id=task.id,
@@ -103,3 +107,33 @@ class TransitionLog:
                     namespace=namespace,
                     **fields,
                 )
+
+
+AFTER_FIRING: Final = frozenset(TriggerEventKind) - {TriggerEventKind.DUE, TriggerEventKind.DEFERRED}
+
+
+class TriggerLog:
+    """A listener of triggers: one line for each thing that happens to one (scheduler-daemon, Structured Logging)."""
+
+    def __init__(self) -> None:
+        self._throttle = Throttle("triggers")
+
+    def __call__(self, namespace: str, happened: Sequence[TriggerEvent]) -> None:
+        """Log what happened in one turn."""
+        for event in happened:
+            if self._throttle.admits(event.kind):
+                trigger = event.trigger
+                known = {"task_id": trigger.task_id, "reason": trigger.reason} if event.kind in AFTER_FIRING else {}
+                log.info(
+                    f"trigger_{event.kind}",
+                    trigger_id=trigger.id,
+                    schedule_id=trigger.schedule.id,
+                    trace_id=trace_id(trigger.traceparent),
+                    namespace=namespace,
+                    **{name: value for name, value in known.items() if value},
+                )
+
+
+def trace_id(traceparent: str) -> str:
+    """The trace that a W3C trace context belongs to."""
+    return traceparent.split("-")[1]

@@ -89,9 +89,3 @@ class Unavailable(Refusal):
 
     code = "unavailable"
     retryable = True
-
-
-class NotYetSupported(Refusal):
-    """A documented field or call whose behaviour is not built yet."""
-
-    code = "unimplemented"

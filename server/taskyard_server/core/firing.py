@@ -17,11 +17,11 @@ from .schedule import (
     Overlap,
     Schedule,
     Trigger,
-    TriggerCounters,
     TriggerEvent,
     TriggerEventKind,
     TriggerState,
 )
+from .stats import TriggerCounters
 from .task import TERMINAL, IdempotencyKey, Submission, Task, TaskState
 from .triggers import Triggers
 

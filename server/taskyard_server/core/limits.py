@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Counts are tasks, times are seconds. `Scheduler.reconfigure` takes a new one at any time."""
+    """Counts are tasks or triggers, times are seconds. `Scheduler.reconfigure` takes a new one at any time."""
 
     max_queue_size: int = 1000
     max_per_agent: int = 100
@@ -21,6 +21,10 @@ class Limits:
     orphan_check_secs: float = 300.0
     reconnect_grace_secs: float = 5.0
     start_timeout_secs: float = 10.0
+    max_concurrent: int = 5
+    poll_secs: float = 30.0
+    max_jitter_secs: float = 30.0
+    jitter_threshold: int = 3
 
 
 MAX_LEASE_SECS = 3600.0

@@ -191,12 +191,3 @@ class TriggerEvent(NamedTuple):
     at: float
     kind: TriggerEventKind
     trigger: Trigger
-
-
-class TriggerCounters:
-    """Counts of triggers since the start: those that fired, how they ended, and how often one was deferred."""
-
-    __slots__ = ("completed", "deferred", "failed", "fired", "skipped")
-
-    def __init__(self) -> None:
-        self.fired = self.completed = self.failed = self.skipped = self.deferred = 0

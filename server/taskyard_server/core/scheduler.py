@@ -469,6 +469,7 @@ class Scheduler:
         totals.retained += len(life.archive)
         totals.namespaces += 1
         totals.counters.add(life.counters)
+        self.schedules.add_to(totals)
 
     # What the commands share
 

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .errors import AlreadyExists, BadRequest, NotFound, Unavailable
 from .firing import Firing
-from .schedule import CatchUp, Schedule, ScheduleSpec, Trigger, TriggerCounters, TriggerEvent
+from .schedule import CatchUp, Schedule, ScheduleSpec, Trigger, TriggerEvent
+from .stats import Totals, TriggerCounters
 from .task import Submission, Task
 from .timers import TICKS_PER_SECOND, Timers
 from .triggers import Triggers
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
+
+NOISE_SECS: Final = 0.01
+"""The clocks are read one after the other: smaller differences mean nothing."""
 
 PAUSED = "skipped: the schedule was paused"
 CHANGED = "skipped: the schedule was changed"
@@ -158,7 +162,8 @@ class Schedules:
 
     def note_wall(self, now: float, wall: float) -> None:
         """How the wall clock stands."""
-        self._skew = wall - now
+        if abs(wall - now - self._skew) > NOISE_SECS:
+            self._skew = wall - now
         self._looked_at = now
 
     def next_due(self) -> float | None:
@@ -213,19 +218,16 @@ class Schedules:
         return len(self._schedules)
 
     @property
-    def pending(self) -> int:
-        """Triggers that have not fired."""
-        return self._firing.pending
-
-    @property
-    def executing(self) -> int:
-        """Triggers whose task has not ended."""
-        return self._firing.executing
-
-    @property
     def counters(self) -> TriggerCounters:
         """Counts of triggers since the start."""
         return self._firing.counters
+
+    def add_to(self, totals: Totals) -> None:
+        """Add this namespace's figures to those of others."""
+        totals.schedules += len(self._schedules)
+        totals.triggers_pending += self._firing.pending
+        totals.triggers_executing += self._firing.executing
+        totals.triggers.add(self._firing.counters)
 
     # What comes due
 

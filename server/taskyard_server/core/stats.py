@@ -4,14 +4,37 @@ Counters follow scheduler-reference, Metrics Fields, and DESIGN, Figures: submit
 live, always; `expired` and `evicted` tasks are counted elsewhere too.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from typing import Self
 
 from .agents import Agent
 from .limits import Limits
 
 
+class _Addable:
+    """Counts that can be summed over namespaces, name by name."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def add(self, other: Self) -> None:
+        """Add another scheduler's counts to these."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
 @dataclass(slots=True)
-class Counters:
+class TriggerCounters(_Addable):
+    """Counts of triggers since the start: those that fired, how they ended, and how often one was deferred."""
+
+    fired: int = 0
+    completed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    deferred: int = 0
+
+
+@dataclass(slots=True)
+class Counters(_Addable):
     """Counts of tasks since the start, and the sum behind the average dispatch latency."""
 
     submitted: int = 0
@@ -28,11 +51,6 @@ class Counters:
     retried: int = 0
     leases_expired: int = 0
 
-    def add(self, other: "Counters") -> None:
-        """Add another scheduler's counts to these."""
-        for each in fields(self):
-            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
-
 
 @dataclass(slots=True)
 class Totals:
@@ -43,6 +61,10 @@ class Totals:
     paused: int = 0
     retained: int = 0
     namespaces: int = 0
+    schedules: int = 0
+    triggers_pending: int = 0
+    triggers_executing: int = 0
+    triggers: TriggerCounters = field(default_factory=TriggerCounters)
     counters: Counters = field(default_factory=Counters)
 
 

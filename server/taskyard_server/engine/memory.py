@@ -8,11 +8,12 @@ time at which anything comes due.
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import Callable, Sequence
 from copy import copy
 from heapq import heapify, heappop, heappush
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
@@ -29,11 +30,14 @@ from taskyard_server.core.task import TERMINAL, Submission, Task
 
 from .alarm import Alarm
 from .clock import Clock, steady_clock
+from .memory_schedules import MemorySchedules
 from .port import Listener, TaskFilter, TaskPage
 from .sessions import DrainNotice, Session
 from .yard import Yard
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 SCAN: Final = 2_000
 """So many tasks a listing walks before others get their turn."""
@@ -42,9 +46,14 @@ LIGHT_SECS: Final = 0.05
 
 
 class MemoryEngine:
-    """Implements `port.Engine`. `seed` makes ids repeatable, for tests."""
+    """Implements `port.Engine`. `seed` makes ids and jitter repeatable, for tests.
 
-    def __init__(self, limits: Limits, clock: Clock | None = None, seed: int | None = None) -> None:
+    `wall` is the wall clock, which may jump; where only `clock` is given it stands for both.
+    """
+
+    def __init__(
+        self, limits: Limits, clock: Clock | None = None, seed: int | None = None, wall: Clock | None = None
+    ) -> None:
         self._limits = limits
         self._clock = clock or steady_clock()
         self._random = random.Random(seed)
@@ -57,6 +66,8 @@ class MemoryEngine:
         self._draining = False
         self._drain_notice: DrainNotice | None = None
         self._closed = False
+        wall = wall or clock or time.time
+        self.schedules = MemorySchedules(self._yards, self._enter, self._existing, self._clock, wall)
         self._alarm = Alarm(
             self._clock, self._advance, lambda: sum(len(yard.sessions) for yard in self._yards.values())
         )
@@ -336,6 +347,12 @@ class MemoryEngine:
             yard.scheduler.reconcile(self._clock())
             self._touch(yard)
 
+    def recover(self) -> None:
+        now = self._clock()
+        for yard in self._yards.values():
+            yard.scheduler.recover(now)
+            self._touch(yard)
+
     def drain(self, until: float | None = None) -> None:
         self._draining = True
         self._drain_notice = DrainNotice(until, "the server shuts down", reconnect=True)
@@ -422,12 +439,10 @@ class MemoryEngine:
             happened = scheduler.take_events()
             if happened:
                 yard.tell_ends(happened)
-                for listener in self._listeners:
-                    try:
-                        listener(yard.namespace, happened)
-                    except Exception:
-                        # A listener's fault must not stop what is due for all the others.
-                        log.exception("listener_failed", namespace=yard.namespace)
+                _tell(self._listeners, yard.namespace, happened)
+            fired = scheduler.schedules.take_events()
+            if fired:
+                _tell(self.schedules.listeners, yard.namespace, fired)
             due = scheduler.next_due()
             if due != yard.due:
                 yard.due = due
@@ -462,7 +477,17 @@ class MemoryEngine:
         for yard in self._yards.values():
             if yard.due is not None and yard.due <= now:
                 yard.due = None
+                self.schedules.of(yard)
                 yard.scheduler.advance(now)
                 self._touch(yard)
         if not self._touched:
             self._arm()
+
+
+def _tell(listeners: Sequence[Callable[[str, Sequence[T]], None]], namespace: str, happened: Sequence[T]) -> None:
+    for listener in listeners:
+        try:
+            listener(namespace, happened)
+        except Exception:
+            # A listener's fault must not stop what is due for all the others.
+            log.exception("listener_failed", namespace=namespace)

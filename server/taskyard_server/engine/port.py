@@ -18,6 +18,7 @@ from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import Submission, Task, TaskState
 
+from .schedule_port import SchedulePort
 from .sessions import Session
 
 Listener: TypeAlias = Callable[[str, Sequence[Event]], None]
@@ -53,6 +54,10 @@ class TaskPage:
 
 class Engine(Protocol):
     """The port. Times are seconds; a fencing token is the one of the lease that a call is about."""
+
+    @property
+    def schedules(self) -> SchedulePort:
+        """The schedules and their triggers."""
 
     async def submit(self, namespace: str, asked: Submission) -> Task:
         """Accept one task, or raise `BadRequest`, `QueueFull` or `Unavailable`."""
@@ -223,6 +228,13 @@ class Engine(Protocol):
 
     def reconcile(self) -> None:
         """End what dead hosts hold, in every namespace."""
+
+    def recover(self) -> None:
+        """Go on with what was kept over a restart, before anything is served.
+
+        Leases of dead hosts end, executing triggers are tied to their tasks, and what was missed is caught up by the
+        policy of each schedule (scheduler-daemon, Reboot Recovery).
+        """
 
     def drain(self, until: float | None = None) -> None:
         """From now on hand out nothing, and accept only what survives the end of the process.

@@ -131,7 +131,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     async def _refuse(self, method: str, call: Call, begin: float, error: Exception, context: Context) -> None:
         if isinstance(error, grpc.aio.AbortError):
             raise error
-        refusal = refusal_of(error, method)
+        refusal = refusal_of(error)
         if refusal.code == "internal":
             log.error("internal_error", method=method, exc_info=error)
         self._log(method, call, begin, refusal.code)

@@ -12,7 +12,7 @@ import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from taskyard_server.core.errors import NotYetSupported, Refusal
+from taskyard_server.core.errors import Refusal
 
 DOMAIN: Final = "taskyard"
 MAX_BODY_BYTES: Final = 2048
@@ -44,7 +44,6 @@ MAPPINGS: Final = {
     "already_exists": Mapping(grpc.StatusCode.ALREADY_EXISTS, 409),
     "cursor_expired": Mapping(grpc.StatusCode.OUT_OF_RANGE, 410),
     "queue_full": Mapping(grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
-    "unimplemented": Mapping(grpc.StatusCode.UNIMPLEMENTED, 501),
     "unavailable": Mapping(grpc.StatusCode.UNAVAILABLE, 503),
     "internal": Mapping(grpc.StatusCode.INTERNAL, 500),
 }
@@ -59,13 +58,9 @@ class Internal(Refusal):
         super().__init__("internal error")
 
 
-def refusal_of(error: Exception, method: str) -> Refusal:
-    """What the caller is told of an error. `NotImplementedError` is what generated servicers raise."""
-    if isinstance(error, Refusal):
-        return error
-    if isinstance(error, NotImplementedError):
-        return NotYetSupported(f"{method.rpartition('/')[2]} is not supported yet")
-    return Internal()
+def refusal_of(error: Exception) -> Refusal:
+    """What the caller is told of an error."""
+    return error if isinstance(error, Refusal) else Internal()
 
 
 def trailing_metadata(refusal: Refusal, by_rest: bool) -> tuple[tuple[str, str | bytes], ...]:

@@ -26,7 +26,7 @@ LISTING: Final = "hosts"
 
 
 class RuntimeHostService(RuntimeHostServiceServicer):
-    """Serves `taskyard.v1.RuntimeHostService`; what it does not define answers `unimplemented`."""
+    """Serves `taskyard.v1.RuntimeHostService`."""
 
     def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
         self._engine = engine

@@ -4,9 +4,10 @@ import binascii
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from hashlib import sha256
 from math import isfinite
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from zlib import crc32
 
@@ -21,7 +22,7 @@ from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.core.errors import BadRequest, TooLarge
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostStatus
-from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, TaskOptions, TaskState
+from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, TaskOptions
 from taskyard_server.interceptors.calls import TRACEPARENT
 from taskyard_server.payload import MAX_DEPTH, is_json, is_too_deep
 
@@ -34,7 +35,7 @@ END_OF_TIME: Final = 253_402_300_800
 CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NOT_A_TOKEN: Final = "pageToken: is not a token of this listing"
 DefaultRetry: TypeAlias = Callable[[str], RetryPolicy | None]
-STATES: Final = {state.value: state for state in TaskState}
+State = TypeVar("State", bound=StrEnum)
 WORDS: Final = {RuntimeHost.Status.Value(word.value): word for word in HostStatus if word is not HostStatus.DEAD}
 
 
@@ -51,30 +52,32 @@ def submission(
     max_payload_bytes: int,
     default_retry: DefaultRetry,
     at: str = "",
+    owner_at: str = "",
 ) -> Submission:
-    """One task as its submitter wants it. `at` tells where in the request it stands, for example `tasks[3].`.
+    """One task as its submitter wants it. `at` tells where in the request it stands, for example `tasks[3].`, and
+    `owner_at` where its agent and callback do.
 
     `default_retry` gives the retry policy of an action, for a task that has none of its own.
     """
     return Submission(
-        agent_id=_required(agent_id, "agentId"),
+        agent_id=_required(agent_id, f"{owner_at}agentId"),
         action=_required(asked.action, f"{at}action"),
         tab_id=name(asked.tab_id, f"{at}tabId"),
         ref=name(asked.ref, f"{at}ref"),
         params=payload(asked.params, f"{at}params", max_payload_bytes) if asked.HasField("params") else None,
         priority=asked.priority,
-        deadline=_seconds(asked.deadline, f"{at}deadline") if asked.HasField("deadline") else None,
-        options=_options(asked, agent_id, callback_url, traceparent, default_retry, at),
+        deadline=seconds(asked.deadline, f"{at}deadline") if asked.HasField("deadline") else None,
+        options=_options(asked, agent_id, callback_url, traceparent, default_retry, at, owner_at),
     )
 
 
-def states(text: str) -> frozenset[TaskState] | None:
+def states(text: str, known: type[State]) -> frozenset[State] | None:
     """State names separated by commas; None for an empty text."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in STATES:
-            raise BadRequest(f'state: unknown state "{name[:64]}", must be among {", ".join(STATES)}')
-    return frozenset(STATES[name] for name in names) or None
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in known.__members__.values():
+            raise BadRequest(f'state: unknown state "{word[:64]}", must be among {", ".join(known)}')
+    return frozenset(map(known, words)) or None
 
 
 def page_size(asked: int) -> int:
@@ -118,9 +121,10 @@ def _options(
     traceparent: str | None,
     default_retry: DefaultRetry,
     at: str,
+    owner_at: str,
 ) -> TaskOptions:
     options = TaskOptions(
-        callback_url=_http_url(callback_url, "callbackUrl"),
+        callback_url=_http_url(callback_url, f"{owner_at}callbackUrl"),
         project=name(asked.project, f"{at}project"),
         requires=names(asked.requires, f"{at}requires"),
         labels=labels(asked.labels, f"{at}labels"),
@@ -128,7 +132,7 @@ def _options(
         key=_key(asked, agent_id, callback_url, f"{at}idempotencyKey") if asked.idempotency_key else None,
         target=name(asked.target, f"{at}target"),
         hold=asked.hold,
-        not_before=_seconds(asked.not_before, f"{at}notBefore") if asked.HasField("not_before") else None,
+        not_before=seconds(asked.not_before, f"{at}notBefore") if asked.HasField("not_before") else None,
         token_limit=asked.token_limit if asked.HasField("token_limit") else None,
         retry=_retry(asked.retry_policy, f"{at}retryPolicy")
         if asked.HasField("retry_policy")
@@ -212,7 +216,8 @@ def machine(said: RegisterHostRequest | HeartbeatHostRequest | Hello | Heartbeat
     return payload(said.machine.context, "machine", most, said.machine)
 
 
-def _seconds(at: Timestamp, field: str) -> float:
+def seconds(at: Timestamp, field: str) -> float:
+    """A time, in seconds since the epoch."""
     if not (at.seconds < END_OF_TIME and 0 <= at.nanos < 1_000_000_000):
         raise BadRequest(f"{field}: must be a time before the year 10000")
     return at.seconds + at.nanos / 1e9

@@ -10,7 +10,7 @@ import grpc
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
 from taskyard_server.core.errors import BadRequest, QueueFull, Refusal
-from taskyard_server.core.task import TERMINAL, Submission
+from taskyard_server.core.task import TERMINAL, Submission, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 
@@ -26,7 +26,7 @@ MAX_WAIT_SECS: Final = 300.0
 
 
 class TaskService(TaskServiceServicer):
-    """Serves `taskyard.v1.TaskService`; what it does not define answers `unimplemented`."""
+    """Serves `taskyard.v1.TaskService`."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class TaskService(TaskServiceServicer):
         filters = f"{request.agent_id}\0{request.state}\0{request.batch_id}\0{request.target}"
         wanted = TaskFilter(
             agent_id=request.agent_id or None,
-            states=requests.states(request.state),
+            states=requests.states(request.state, TaskState),
             batch_id=request.batch_id or None,
             target=request.target or None,
         )

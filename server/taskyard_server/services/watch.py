@@ -16,7 +16,7 @@ import grpc
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Unavailable
 from taskyard_server.core.events import Event
-from taskyard_server.core.task import TERMINAL, Task
+from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.engine.watchers import MOST_BYTES, MOST_EVENTS, EventFilter, Watcher
@@ -169,7 +169,7 @@ def _event_filter(request: pb.WatchTasksRequest) -> EventFilter:
         batch_id=request.batch_id or None,
         agent_id=request.agent_id or None,
         target=request.target or None,
-        states=requests.states(request.state),
+        states=requests.states(request.state, TaskState),
         ends=request.until_ended,
     )
 

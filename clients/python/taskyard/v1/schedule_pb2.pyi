@@ -597,8 +597,8 @@ class CreateScheduleRequest(_message.Message):
     CATCH_UP_WINDOW_SECS_FIELD_NUMBER: _builtins.int
     PAUSED_FIELD_NUMBER: _builtins.int
     schedule_id: _builtins.str
-    """The id to use: 1 to 128 letters, digits and any of `.`, `_`, `~`, `-`. Default: the server chooses one, which begins
-    with `sch_`.
+    """The id to use: 1 to 128 letters, digits and any of `.`, `_`, `~`, `-`, the first a letter or digit. Default: the
+    server chooses one, which begins with `sch_`.
     """
     display_name: _builtins.str
     """A name for people. Default none."""

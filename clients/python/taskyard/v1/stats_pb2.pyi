@@ -461,22 +461,26 @@ class ListSnapshotsRequest(_message.Message):
     HOST_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    SERVER_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """Only snapshots of this host."""
     page_size: _builtins.int
     """The most snapshots to answer with. Default 100, at most 1,000."""
     page_token: _builtins.str
     """`next_page_token` of the answer before, with the same filter. Default: from the newest."""
+    server: _builtins.bool
+    """True: only the server's own snapshots. False: only those of hosts."""
     def __init__(
         self,
         *,
         host_id: _builtins.str | None = ...,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str | None = ...,
+        server: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_id", b"_host_id", "_page_size", b"_page_size", "_page_token", b"_page_token", "host_id", b"host_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_id", b"_host_id", "_page_size", b"_page_size", "_page_token", b"_page_token", "_server", b"_server", "host_id", b"host_id", "page_size", b"page_size", "page_token", b"page_token", "server", b"server"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_id", b"_host_id", "_page_size", b"_page_size", "_page_token", b"_page_token", "host_id", b"host_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_id", b"_host_id", "_page_size", b"_page_size", "_page_token", b"_page_token", "_server", b"_server", "host_id", b"host_id", "page_size", b"page_size", "page_token", b"page_token", "server", b"server"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__host_id: _TypeAlias = _typing.Literal["host_id"]  # noqa: Y015
     _WhichOneofArgType__host_id: _TypeAlias = _typing.Literal["_host_id", b"_host_id"]  # noqa: Y015
@@ -484,12 +488,16 @@ class ListSnapshotsRequest(_message.Message):
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
     _WhichOneofReturnType__page_token: _TypeAlias = _typing.Literal["page_token"]  # noqa: Y015
     _WhichOneofArgType__page_token: _TypeAlias = _typing.Literal["_page_token", b"_page_token"]  # noqa: Y015
+    _WhichOneofReturnType__server: _TypeAlias = _typing.Literal["server"]  # noqa: Y015
+    _WhichOneofArgType__server: _TypeAlias = _typing.Literal["_server", b"_server"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__host_id) -> _WhichOneofReturnType__host_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_token) -> _WhichOneofReturnType__page_token | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__server) -> _WhichOneofReturnType__server | None: ...
 
 Global___ListSnapshotsRequest: _TypeAlias = ListSnapshotsRequest  # noqa: Y015
 
@@ -538,20 +546,26 @@ class MachineSnapshot(_message.Message):
     MEMORY_MB_FIELD_NUMBER: _builtins.int
     CONTEXT_FIELD_NUMBER: _builtins.int
     CREATED_AT_FIELD_NUMBER: _builtins.int
+    INFLIGHT_TASKS_FIELD_NUMBER: _builtins.int
+    QUEUED_TASKS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """The id of the snapshot."""
     host_id: _builtins.str
     """The host whose machine it is. Absent for the server's own."""
     active_workers: _builtins.int
-    """Workers at work."""
+    """Workers at work. The server's own counts the online hosts of the namespace."""
     active_teams: _builtins.int
-    """Teams at work."""
+    """Teams at work. The server knows of none."""
     sessions: _builtins.int
-    """Open sessions."""
+    """Open sessions. The server's own counts the open streams of the namespace's hosts."""
     cpu_percent: _builtins.float
     """Use of all processors in percent, 0 to 100. Absent if not measured."""
     memory_mb: _builtins.float
     """Memory in use in MiB. Absent if not measured."""
+    inflight_tasks: _builtins.int
+    """Tasks of the namespace that are assigned or running. Only in the server's own."""
+    queued_tasks: _builtins.int
+    """Tasks of the namespace that count as queued, as `QueueStats.total_queued`. Only in the server's own."""
     @_builtins.property
     def context(self) -> _struct_pb2.Struct:
         """Anything else that was reported. Absent if there is nothing."""
@@ -572,22 +586,32 @@ class MachineSnapshot(_message.Message):
         memory_mb: _builtins.float | None = ...,
         context: _struct_pb2.Struct | None = ...,
         created_at: _timestamp_pb2.Timestamp | None = ...,
+        inflight_tasks: _builtins.int | None = ...,
+        queued_tasks: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu_percent", b"_cpu_percent", "_host_id", b"_host_id", "_memory_mb", b"_memory_mb", "context", b"context", "cpu_percent", b"cpu_percent", "created_at", b"created_at", "host_id", b"host_id", "memory_mb", b"memory_mb"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cpu_percent", b"_cpu_percent", "_host_id", b"_host_id", "_inflight_tasks", b"_inflight_tasks", "_memory_mb", b"_memory_mb", "_queued_tasks", b"_queued_tasks", "context", b"context", "cpu_percent", b"cpu_percent", "created_at", b"created_at", "host_id", b"host_id", "inflight_tasks", b"inflight_tasks", "memory_mb", b"memory_mb", "queued_tasks", b"queued_tasks"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu_percent", b"_cpu_percent", "_host_id", b"_host_id", "_memory_mb", b"_memory_mb", "active_teams", b"active_teams", "active_workers", b"active_workers", "context", b"context", "cpu_percent", b"cpu_percent", "created_at", b"created_at", "host_id", b"host_id", "id", b"id", "memory_mb", b"memory_mb", "sessions", b"sessions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cpu_percent", b"_cpu_percent", "_host_id", b"_host_id", "_inflight_tasks", b"_inflight_tasks", "_memory_mb", b"_memory_mb", "_queued_tasks", b"_queued_tasks", "active_teams", b"active_teams", "active_workers", b"active_workers", "context", b"context", "cpu_percent", b"cpu_percent", "created_at", b"created_at", "host_id", b"host_id", "id", b"id", "inflight_tasks", b"inflight_tasks", "memory_mb", b"memory_mb", "queued_tasks", b"queued_tasks", "sessions", b"sessions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__cpu_percent: _TypeAlias = _typing.Literal["cpu_percent"]  # noqa: Y015
     _WhichOneofArgType__cpu_percent: _TypeAlias = _typing.Literal["_cpu_percent", b"_cpu_percent"]  # noqa: Y015
     _WhichOneofReturnType__host_id: _TypeAlias = _typing.Literal["host_id"]  # noqa: Y015
     _WhichOneofArgType__host_id: _TypeAlias = _typing.Literal["_host_id", b"_host_id"]  # noqa: Y015
+    _WhichOneofReturnType__inflight_tasks: _TypeAlias = _typing.Literal["inflight_tasks"]  # noqa: Y015
+    _WhichOneofArgType__inflight_tasks: _TypeAlias = _typing.Literal["_inflight_tasks", b"_inflight_tasks"]  # noqa: Y015
     _WhichOneofReturnType__memory_mb: _TypeAlias = _typing.Literal["memory_mb"]  # noqa: Y015
     _WhichOneofArgType__memory_mb: _TypeAlias = _typing.Literal["_memory_mb", b"_memory_mb"]  # noqa: Y015
+    _WhichOneofReturnType__queued_tasks: _TypeAlias = _typing.Literal["queued_tasks"]  # noqa: Y015
+    _WhichOneofArgType__queued_tasks: _TypeAlias = _typing.Literal["_queued_tasks", b"_queued_tasks"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__cpu_percent) -> _WhichOneofReturnType__cpu_percent | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__host_id) -> _WhichOneofReturnType__host_id | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__inflight_tasks) -> _WhichOneofReturnType__inflight_tasks | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_mb) -> _WhichOneofReturnType__memory_mb | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__queued_tasks) -> _WhichOneofReturnType__queued_tasks | None: ...
 
 Global___MachineSnapshot: _TypeAlias = MachineSnapshot  # noqa: Y015

@@ -62,7 +62,9 @@ class StatsServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListSnapshots(self, request, context):
-        """Lists machine snapshots, newest first (scheduler-daemon, Machine Snapshots).
+        """Lists machine snapshots, newest first (scheduler-daemon, Machine Snapshots): those of each online host that reports
+        figures, and the server's own, which also tell how its namespace stood. They are taken at the start and then every
+        `daemon.heartbeatIntervalMs`, and kept for an hour.
 
         Errors: `bad_request` (a page token of another query).
         Retry: safe.

@@ -44,7 +44,9 @@ class StatsServiceStub:
     Retry: safe.
     """
     ListSnapshots: _grpc.UnaryUnaryMultiCallable[_stats_pb2.ListSnapshotsRequest, _stats_pb2.ListSnapshotsResponse]
-    """Lists machine snapshots, newest first (scheduler-daemon, Machine Snapshots).
+    """Lists machine snapshots, newest first (scheduler-daemon, Machine Snapshots): those of each online host that reports
+    figures, and the server's own, which also tell how its namespace stood. They are taken at the start and then every
+    `daemon.heartbeatIntervalMs`, and kept for an hour.
 
     Errors: `bad_request` (a page token of another query).
     Retry: safe.
@@ -62,7 +64,9 @@ class StatsServiceAsyncStub(StatsServiceStub):
     Retry: safe.
     """
     ListSnapshots: _aio.UnaryUnaryMultiCallable[_stats_pb2.ListSnapshotsRequest, _stats_pb2.ListSnapshotsResponse]  # type: ignore[assignment]
-    """Lists machine snapshots, newest first (scheduler-daemon, Machine Snapshots).
+    """Lists machine snapshots, newest first (scheduler-daemon, Machine Snapshots): those of each online host that reports
+    figures, and the server's own, which also tell how its namespace stood. They are taken at the start and then every
+    `daemon.heartbeatIntervalMs`, and kept for an hour.
 
     Errors: `bad_request` (a page token of another query).
     Retry: safe.
@@ -89,7 +93,9 @@ class StatsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _stats_pb2.ListSnapshotsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_stats_pb2.ListSnapshotsResponse, _abc.Awaitable[_stats_pb2.ListSnapshotsResponse]]:
-        """Lists machine snapshots, newest first (scheduler-daemon, Machine Snapshots).
+        """Lists machine snapshots, newest first (scheduler-daemon, Machine Snapshots): those of each online host that reports
+        figures, and the server's own, which also tell how its namespace stood. They are taken at the start and then every
+        `daemon.heartbeatIntervalMs`, and kept for an hour.
 
         Errors: `bad_request` (a page token of another query).
         Retry: safe.

@@ -1,0 +1,177 @@
+"""ScheduleService: schedules, and the triggers that they made (scheduler-daemon)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+import grpc
+import structlog
+
+from taskyard.v1 import schedule_pb2 as pb
+from taskyard.v1.schedule_pb2_grpc import ScheduleServiceServicer
+from taskyard_server.core.errors import BadRequest
+from taskyard_server.core.schedule import CatchUp, Schedule, TriggerState
+from taskyard_server.core.triggers import Place
+from taskyard_server.engine.port import Engine
+from taskyard_server.engine.schedule_port import TriggerFilter
+from taskyard_server.interceptors.calls import current_call
+
+from . import requests
+from .responses import MAX_PAGE_BYTES, timestamp
+from .schedule_messages import (
+    catch_up_policy,
+    changed_spec,
+    new_spec,
+    schedule_id,
+    schedule_message,
+    template_reader,
+    trigger_message,
+)
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+PREVIEWED: Final = 10
+MAX_PREVIEWED: Final = 1_000
+LISTING: Final = "schedules"
+
+log = structlog.get_logger(__name__)
+
+
+class ScheduleService(ScheduleServiceServicer):
+    """Serves `taskyard.v1.ScheduleService`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        max_payload_bytes: int,
+        default_retry: requests.DefaultRetry = requests.no_default_retry,
+    ) -> None:
+        self._schedules = engine.schedules
+        self._read_template = template_reader(max_payload_bytes, default_retry)
+
+    async def CreateSchedule(  # noqa: N802
+        self, request: pb.CreateScheduleRequest, context: Context
+    ) -> pb.CreateScheduleResponse:
+        del context
+        chosen, spec = schedule_id(request.schedule_id), new_spec(request, self._read_template)
+        schedule = await self._schedules.create(current_call().namespace, chosen, spec, request.paused)
+        _note("created", schedule)
+        return pb.CreateScheduleResponse(schedule=schedule_message(schedule))
+
+    async def GetSchedule(self, request: pb.GetScheduleRequest, context: Context) -> pb.GetScheduleResponse:  # noqa: N802
+        del context
+        schedule = await self._schedules.get(current_call().namespace, request.schedule_id)
+        return pb.GetScheduleResponse(schedule=schedule_message(schedule))
+
+    async def ListSchedules(  # noqa: N802
+        self, request: pb.ListSchedulesRequest, context: Context
+    ) -> pb.ListSchedulesResponse:
+        del context
+        after = requests.page_start(request.page_token, LISTING)
+        most = requests.page_size(request.page_size)
+        answer, size, last = pb.ListSchedulesResponse(), 0, 0
+        for schedule in await self._schedules.list_schedules(current_call().namespace, after):
+            message = schedule_message(schedule)
+            size += message.ByteSize()
+            if answer.schedules and (len(answer.schedules) == most or size > MAX_PAGE_BYTES):
+                answer.next_page_token = requests.page_token(last, LISTING)
+                break
+            answer.schedules.append(message)
+            last = schedule.number
+        return answer
+
+    async def UpdateSchedule(  # noqa: N802
+        self, request: pb.UpdateScheduleRequest, context: Context
+    ) -> pb.UpdateScheduleResponse:
+        del context
+        change = changed_spec(request, self._read_template)
+        schedule = await self._schedules.update(current_call().namespace, request.schedule_id, change)
+        _note("updated", schedule)
+        return pb.UpdateScheduleResponse(schedule=schedule_message(schedule))
+
+    async def DeleteSchedule(  # noqa: N802
+        self, request: pb.DeleteScheduleRequest, context: Context
+    ) -> pb.DeleteScheduleResponse:
+        del context
+        namespace = current_call().namespace
+        await self._schedules.delete(namespace, request.schedule_id)
+        log.info("schedule_deleted", schedule_id=request.schedule_id, namespace=namespace)
+        return pb.DeleteScheduleResponse(deleted=True)
+
+    async def PauseSchedule(  # noqa: N802
+        self, request: pb.PauseScheduleRequest, context: Context
+    ) -> pb.PauseScheduleResponse:
+        del context
+        schedule = await self._schedules.pause(current_call().namespace, request.schedule_id)
+        _note("paused", schedule)
+        return pb.PauseScheduleResponse(schedule=schedule_message(schedule))
+
+    async def ResumeSchedule(  # noqa: N802
+        self, request: pb.ResumeScheduleRequest, context: Context
+    ) -> pb.ResumeScheduleResponse:
+        del context
+        catch_up = catch_up_policy(request.catch_up) or CatchUp.NONE
+        schedule = await self._schedules.resume(current_call().namespace, request.schedule_id, catch_up)
+        _note("resumed", schedule)
+        return pb.ResumeScheduleResponse(schedule=schedule_message(schedule))
+
+    async def TriggerSchedule(  # noqa: N802
+        self, request: pb.TriggerScheduleRequest, context: Context
+    ) -> pb.TriggerScheduleResponse:
+        del context
+        call = current_call()
+        key = requests.name(request.idempotency_key, "idempotencyKey")
+        trigger = await self._schedules.trigger(call.namespace, request.schedule_id, key, call.traceparent)
+        return pb.TriggerScheduleResponse(trigger=trigger_message(trigger))
+
+    async def PreviewSchedule(  # noqa: N802
+        self, request: pb.PreviewScheduleRequest, context: Context
+    ) -> pb.PreviewScheduleResponse:
+        del context
+        count = request.count if request.HasField("count") else PREVIEWED
+        if not 1 <= count <= MAX_PREVIEWED:
+            raise BadRequest(f"count: must be 1 to {MAX_PREVIEWED}, is {count}")
+        after = requests.seconds(request.after, "after") if request.HasField("after") else None
+        times = await self._schedules.preview(current_call().namespace, request.schedule_id, count, after)
+        return pb.PreviewScheduleResponse(due_at=map(timestamp, times))
+
+    async def GetTrigger(self, request: pb.GetTriggerRequest, context: Context) -> pb.GetTriggerResponse:  # noqa: N802
+        del context
+        trigger = await self._schedules.get_trigger(current_call().namespace, request.trigger_id)
+        return pb.GetTriggerResponse(trigger=trigger_message(trigger))
+
+    async def ListTriggers(self, request: pb.ListTriggersRequest, context: Context) -> pb.ListTriggersResponse:  # noqa: N802
+        del context
+        wanted = TriggerFilter(
+            schedule_id=request.schedule_id or None,
+            states=requests.states(request.state, TriggerState),
+        )
+        if request.HasField("due_from"):
+            wanted = replace(wanted, due_from=requests.seconds(request.due_from, "dueFrom"))
+        if request.HasField("due_before"):
+            wanted = replace(wanted, due_before=requests.seconds(request.due_before, "dueBefore"))
+        listing = f"triggers\0{request.schedule_id}\0{request.state}\0{wanted.due_from}\0{wanted.due_before}"
+        before = _place(requests.page_start_name(request.page_token, listing))
+        most = requests.page_size(request.page_size)
+        page = await self._schedules.list_triggers(current_call().namespace, wanted, before, most)
+        answer = pb.ListTriggersResponse(triggers=map(trigger_message, page.triggers))
+        if page.next_before is not None:
+            due_at, number = page.next_before
+            answer.next_page_token = requests.page_token(f"{due_at!r}/{number}", listing)
+        return answer
+
+
+def _note(what: str, schedule: Schedule) -> None:
+    log.info(f"schedule_{what}", schedule_id=schedule.id, namespace=current_call().namespace)
+
+
+def _place(text: str) -> Place | None:
+    """Where a listing of triggers goes on."""
+    if not text:
+        return None
+    due_at, _, number = text.partition("/")
+    try:
+        return float(due_at), int(number)
+    except ValueError:
+        raise BadRequest(requests.NOT_A_TOKEN) from None
