@@ -1,0 +1,187 @@
+"""What it costs when 10,000 schedules come due in the same minute: are all fired in time, and do others notice?
+
+    python bench/schedules.py [--schedules N] [--quiet SECS]
+
+A host runs what the schedules submit. Meanwhile a prober submits one task at a time and waits until a host of its own
+has it, beside an echo over a bare stream: before the minute, and in the window after it. Server, bare server, host and
+prober are processes of their own, on loopback and uvloop.
+"""
+
+import argparse
+import asyncio
+import json
+import platform
+import tempfile
+import time
+from pathlib import Path
+
+import grpc
+import uvloop
+from idle_hosts import free_port, running, serve_bare, wait_for
+from submit_to_start import line
+
+from taskyard import Host, RunningTask
+from taskyard.v1 import runtime_host_pb2 as pb
+from taskyard.v1 import runtime_host_pb2_grpc, schedule_pb2, schedule_pb2_grpc, task_pb2, task_pb2_grpc
+
+LOCAL = (("grpc.use_local_subchannel_pool", 1),)
+JITTER_SECS = 30.0
+SPARE_SECS = 5.0
+PROBE_EVERY_SECS = 0.02
+AT_ONCE = 50
+
+
+def settings(schedules: int) -> dict[str, dict[str, int]]:
+    """Limits that let all of it run, and the documented jitter."""
+    room = 2 * schedules
+    return {
+        "scheduler": {
+            "maxQueueSize": room,
+            "maxPerAgent": room,
+            "maxInflight": room,
+            "maxPerAgentInflight": room,
+        },
+        "daemon": {"maxConcurrent": room, "maxJitterMs": int(JITTER_SECS * 1000)},
+    }
+
+
+async def run_host(port: int) -> None:
+    host = Host(f"127.0.0.1:{port}", "ticker", slots=200)
+
+    @host.action("tick")
+    async def tick(task: RunningTask) -> None:
+        del task
+
+    await host.run()
+
+
+async def create(stub: schedule_pb2_grpc.ScheduleServiceStub, count: int, lead_secs: float) -> float:
+    """Make the schedules, each of them due in the same minute; when that is."""
+    begin = time.time()
+    due = (int(begin + lead_secs) // 60 + 1) * 60
+    minute, hour = time.gmtime(due)[4], time.gmtime(due)[3]
+    pending = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> None:
+        async with pending:
+            task = schedule_pb2.TaskTemplate(agent_id=f"agent-{number % 100}", action="tick")
+            asked = schedule_pb2.CreateScheduleRequest(
+                schedule_id=f"s-{number}", cron=f"{minute} {hour} * * *", task=task
+            )
+            await stub.CreateSchedule(asked)
+
+    await asyncio.gather(*map(one, range(count)))
+    print(f"{count} schedules made in {time.time() - begin:.1f} s, due in {due - time.time():.0f} s")
+    return due
+
+
+class Prober:
+    """One task at a time from submit to its host, and one echo, over and over."""
+
+    def __init__(self, taskyard: grpc.aio.Channel, hosts: grpc.aio.Channel, bare: grpc.aio.Channel) -> None:
+        self._submit = task_pb2_grpc.TaskServiceStub(taskyard).SubmitTask
+        self._host = runtime_host_pb2_grpc.RuntimeHostServiceStub(hosts).Connect()
+        self._echo = runtime_host_pb2_grpc.RuntimeHostServiceStub(bare).Connect()
+
+    async def open(self) -> None:
+        hello = pb.Hello(host_id="prober", instance="i", actions=["probe"])
+        await self._host.write(pb.ConnectRequest(hello=hello))
+        await self._host.read()
+
+    async def until(self, end: float) -> tuple[list[float], list[float]]:
+        """Seconds from submit to host, and of an echo, over and over until the wall clock shows `end`."""
+        starts, echoes = [], []
+        while time.time() < end:
+            await self._host.write(pb.ConnectRequest(credit=pb.Credit(count=1)))
+            await self._acknowledged()
+            reading = asyncio.ensure_future(self._host.read())
+            await asyncio.sleep(0)
+            begin = time.perf_counter()
+            call = self._submit(task_pb2.SubmitTaskRequest(agent_id="prober", action="probe"))
+            (assignment,) = (await reading).assignments.assignments
+            starts.append(time.perf_counter() - begin)
+            await call
+            lease = assignment.lease
+            done = pb.Report(task_id=lease.task_id, fencing_token=lease.fencing_token, completed=pb.TaskCompleted())
+            await self._host.write(pb.ConnectRequest(reports=pb.Reports(reports=[done])))
+            await self._host.read()
+            begin = time.perf_counter()
+            await self._echo.write(pb.ConnectRequest(heartbeat=pb.Heartbeat(sequence=1)))
+            await self._echo.read()
+            echoes.append(time.perf_counter() - begin)
+            await asyncio.sleep(PROBE_EVERY_SECS)
+        return starts, echoes
+
+    async def _acknowledged(self) -> None:
+        await self._host.write(pb.ConnectRequest(heartbeat=pb.Heartbeat(sequence=1)))
+        await self._host.read()
+
+
+async def delays(stub: schedule_pb2_grpc.ScheduleServiceStub) -> list[float]:
+    """For each trigger that fired, the seconds from its due time."""
+    found: list[float] = []
+    token = ""
+    while True:
+        page = await stub.ListTriggers(schedule_pb2.ListTriggersRequest(page_token=token))
+        found += [
+            trigger.fired_at.ToMicroseconds() / 1e6 - trigger.due_at.ToMicroseconds() / 1e6
+            for trigger in page.triggers
+            if trigger.state == schedule_pb2.Trigger.completed
+        ]
+        token = page.next_page_token
+        if not token:
+            return sorted(found)
+
+
+async def measure(port: int, bare: int, schedules: int, quiet_secs: float) -> None:
+    async with (
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}", LOCAL) as agents,
+        grpc.aio.insecure_channel(f"127.0.0.1:{port}", LOCAL) as hosts,
+        grpc.aio.insecure_channel(f"127.0.0.1:{bare}", LOCAL) as other,
+    ):
+        stub = schedule_pb2_grpc.ScheduleServiceStub(agents)
+        due = await create(stub, schedules, lead_secs=schedules / 1000 + quiet_secs)
+        prober = Prober(agents, hosts, other)
+        await prober.open()
+        await asyncio.sleep(max(0.0, due - quiet_secs - time.time()))
+        before = await prober.until(due)
+        during = await prober.until(due + JITTER_SECS + SPARE_SECS)
+        fired = await delays(stub)
+    for name, (starts, echoes) in (("before", before), ("while they fire", during)):
+        print(f"{name}, {len(starts)} probes")
+        print(line("submit until a host has the task", starts) + f"   max {max(starts) * 1000:6.2f} ms")
+        print(line("echo over a bare stream", echoes) + f"   max {max(echoes) * 1000:6.2f} ms")
+    print(f"fired and done: {len(fired)} of {schedules}, {fired[0]:.2f} to {fired[-1]:.2f} s after they were due")
+    if len(fired) != schedules or not 0 <= fired[0] <= fired[-1] <= JITTER_SECS + 1:
+        raise SystemExit("not each of them fired once within the jitter window")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--schedules", type=int, default=10_000)
+    parser.add_argument("--quiet", type=float, default=15, help="seconds measured before they are due")
+    parser.add_argument("--serve-bare", type=int, metavar="PORT", help=argparse.SUPPRESS)
+    parser.add_argument("--host", type=int, metavar="PORT", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, tempfile.TemporaryDirectory() as folder:
+        if given.serve_bare:
+            runner.run(serve_bare(given.serve_bare))
+            return
+        if given.host:
+            runner.run(run_host(given.host))
+            return
+        config = Path(folder, "taskyard.json")
+        config.write_text(json.dumps(settings(given.schedules)))
+        port, bare, metrics = free_port(), free_port(), free_port()
+        at = ("--grpc", f"127.0.0.1:{port}", "--metrics", f"127.0.0.1:{metrics}", "--config", str(config))
+        up = ("-m", "taskyard_server.cli.main", "up", "--no-gateway", "--log-level", "warning", *at)
+        with running(*up), running(__file__, "--serve-bare", str(bare)):
+            wait_for(port)
+            wait_for(bare)
+            print(f"Python {platform.python_version()}, grpcio {grpc.__version__}")
+            with running(__file__, "--host", str(port)):
+                runner.run(measure(port, bare, given.schedules, given.quiet))
+
+
+if __name__ == "__main__":
+    main()
