@@ -74,6 +74,15 @@ def test_the_defaults_are_the_documented_ones():
     assert (shown["grpc"], shown["rest"]) == ("127.0.0.1:50051", "127.0.0.1:9867")
     assert shown["metrics"] == "127.0.0.1:9464"
     assert shown["shutdownGracePeriodSeconds"] == 300
+    assert {key: value for key, value in shown.items() if key.startswith("daemon.")} == {
+        "daemon.maxConcurrent": 5,
+        "daemon.pollIntervalMs": 30_000,
+        "daemon.maxJitterMs": 30_000,
+        "daemon.jitterThreshold": 3,
+        "daemon.heartbeatIntervalMs": 60_000,
+        "daemon.orphanCheckIntervalMs": 300_000,
+        "daemon.deadHeartbeatThreshold": 2,
+    }
 
 
 def test_the_core_has_the_same_defaults_as_the_configuration():
@@ -122,7 +131,14 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         "reconnectGraceSecs": 21.5,
         "startTimeoutSecs": 22.5,
     }
-    daemon = {"orphanCheckIntervalMs": 23_500, "deadHeartbeatThreshold": 24}
+    daemon = {
+        "orphanCheckIntervalMs": 23_500,
+        "deadHeartbeatThreshold": 24,
+        "maxConcurrent": 25,
+        "pollIntervalMs": 26_500,
+        "maxJitterMs": 27_500,
+        "jitterThreshold": 28,
+    }
     assert settings(json.dumps({"scheduler": keys, "daemon": daemon})).limits() == Limits(
         max_queue_size=11,
         max_per_agent=12,
@@ -138,7 +154,26 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         start_timeout_secs=22.5,
         orphan_check_secs=23.5,
         dead_heartbeat_threshold=24,
+        max_concurrent=25,
+        poll_secs=26.5,
+        max_jitter_secs=27.5,
+        jitter_threshold=28,
     )
+
+
+def test_triggers_may_be_spread_over_no_time_and_from_the_first_on(settings):
+    limits = settings('{"daemon": {"maxJitterMs": 0, "jitterThreshold": 0}}').limits()
+    assert (limits.max_jitter_secs, limits.jitter_threshold) == (0, 0)
+
+
+def test_the_log_goes_to_no_file_unless_one_is_named(settings):
+    assert settings("{}").log.file is None
+    assert settings('{"log": {"file": null}}').log.file is None
+
+
+def test_a_log_file_may_be_named_from_home(settings, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    assert settings('{"log": {"file": "~/logs/taskyard.log"}}').log.file == Path("/home/ann/logs/taskyard.log")
 
 
 # Precedence
@@ -199,6 +234,13 @@ def test_the_variables_of_the_command_line_are_no_settings(monkeypatch):
         ({"scheduler": {"workerCount": 0}}, "scheduler.workerCount: input should be greater than 0"),
         ({"scheduler": {"strategy": "lifo"}}, "scheduler.strategy: input should be 'fair-fifo', got 'lifo'"),
         ({"scheduler": {"enabled": "perhaps"}}, "scheduler.enabled: input should be a valid boolean"),
+        ({"daemon": {"maxConcurrent": 0}}, "daemon.maxConcurrent: input should be greater than 0, got 0"),
+        ({"daemon": {"pollIntervalMs": 0}}, "daemon.pollIntervalMs: input should be greater than 0, got 0"),
+        ({"daemon": {"maxJitterMs": -1}}, "daemon.maxJitterMs: input should be greater than or equal to 0, got -1"),
+        ({"daemon": {"jitterThreshold": -1}}, "daemon.jitterThreshold: input should be greater than or equal to 0"),
+        ({"log": {"maxBytes": 65_535}}, "log.maxBytes: input should be greater than or equal to 65536, got 65535"),
+        ({"log": {"backups": 0}}, "log.backups: input should be greater than or equal to 1, got 0"),
+        ({"log": {"file": "~nobody-of-this-name/x"}}, "log.file: value error, no such home directory"),
         ({"executor": "127.0.0.1:9222"}, "executor: input should be a valid URL"),
         ({"executor": "ftp://127.0.0.1"}, "executor: URL scheme should be 'http' or 'https'"),
         ({"tabs": {"mine": "nonsense"}}, "tabs.mine: input should be a valid URL"),

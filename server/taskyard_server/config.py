@@ -41,9 +41,19 @@ def _with_a_port(address: str) -> str:
     return address
 
 
+def _from_home(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise ValueError("no such home directory") from None
+
+
 Count = Annotated[int, Field(gt=0, lt=2**32)]
+CountOrZero = Annotated[int, Field(ge=0, lt=2**32)]
 PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+HomePath = Annotated[Path, AfterValidator(_from_home)]
+"""It may begin with `~`."""
 Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_with_a_port)]
 
 KEEPS_WHAT_IS_SET: Final = frozenset(
@@ -66,9 +76,9 @@ class RetrySettings(Section):
     """A retry policy, as on a task (DESIGN, Retries). `...Ms` are milliseconds."""
 
     max_attempts: Count = 1
-    first_delay_ms: Annotated[int, Field(ge=0, lt=2**32)] = 1_000
+    first_delay_ms: CountOrZero = 1_000
     multiplier: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 2.0
-    max_delay_ms: Annotated[int, Field(ge=0, lt=2**32)] = 60_000
+    max_delay_ms: CountOrZero = 60_000
     non_retryable_codes: list[Annotated[str, Field(min_length=1, max_length=1_024)]] = []
 
     def policy(self) -> RetryPolicy:
@@ -114,8 +124,16 @@ class SchedulerSettings(Section):
 
 
 class DaemonSettings(Section):
-    """How hosts are looked after (scheduler-daemon, Configuration). Milliseconds, as documented."""
+    """How schedules fire and hosts are looked after (scheduler-daemon, Configuration). `...Ms` are milliseconds."""
 
+    max_concurrent: Count = 5
+    """The most triggers of a namespace that execute at once."""
+    poll_interval_ms: Count = 30_000
+    """How often the wall clock is looked at, at the least; a due time that passed longer ago was missed."""
+    max_jitter_ms: CountOrZero = 30_000
+    """Over how long triggers that come due together are spread; 0: not at all."""
+    jitter_threshold: CountOrZero = 3
+    """How many triggers may come due together before they are spread."""
     heartbeat_interval_ms: Count = 60_000
     """How often the machine figures of hosts are kept as a snapshot."""
     orphan_check_interval_ms: Count = 300_000
@@ -142,6 +160,16 @@ class WebhookSettings(Section):
     timeout_secs: PositiveSeconds = 10
 
 
+class LogSettings(Section):
+    """A file that is given every log line as JSON, beside the console. Its folder is made, but not that one's own."""
+
+    file: HomePath | None = None
+    max_bytes: Annotated[int, Field(ge=65_536, lt=2**63)] = 10_485_760
+    """The file that grew to this is set aside as FILE.1, the one before as FILE.2, and so on."""
+    backups: Annotated[int, Field(ge=1, le=1_000)] = 5
+    """How many files are kept set aside."""
+
+
 class Settings(BaseModel):
     """Everything that `taskyard up` can be told. Addresses are HOST:PORT."""
 
@@ -150,6 +178,7 @@ class Settings(BaseModel):
     scheduler: SchedulerSettings = SchedulerSettings()
     daemon: DaemonSettings = DaemonSettings()
     webhooks: WebhookSettings = WebhookSettings()
+    log: LogSettings = LogSettings()
     grpc: Address = "127.0.0.1:50051"
     rest: Address = "127.0.0.1:9867"
     metrics: Address = "127.0.0.1:9464"
@@ -186,6 +215,10 @@ class Settings(BaseModel):
             start_timeout_secs=scheduler.start_timeout_secs,
             dead_heartbeat_threshold=daemon.dead_heartbeat_threshold,
             orphan_check_secs=daemon.orphan_check_interval_ms / 1000,
+            max_concurrent=daemon.max_concurrent,
+            poll_secs=daemon.poll_interval_ms / 1000,
+            max_jitter_secs=daemon.max_jitter_ms / 1000,
+            jitter_threshold=daemon.jitter_threshold,
         )
 
 
@@ -193,6 +226,16 @@ class Environment(BaseSettings, Settings):
     """The part that environment variables set."""
 
     model_config = SettingsConfigDict(env_prefix="TASKYARD_", env_nested_delimiter="__", frozen=True)
+
+    max_concurrent: Count | None = Field(default=None, validation_alias="TASKYARD_MAX_CONCURRENT")
+    """Another name of `daemon.maxConcurrent`, which has a variable in the spec (scheduler-daemon, Configuration)."""
+
+    def in_sections(self) -> Settings:
+        """The same with every key in its section, where the variable that names the section comes first."""
+        found = self.model_dump(exclude_unset=True)
+        if (cap := found.pop("max_concurrent", None)) is not None:
+            found["daemon"] = {"max_concurrent": cap, **found.get("daemon", {})}
+        return Settings.model_validate(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +255,7 @@ def load(file: Path | None, flags: dict[str, Any], before: Settings | None = Non
     try:
         parts = {
             "file": Settings.model_validate(_read(file) if file else {}),
-            "environment": Environment(),
+            "environment": Environment().in_sections(),
             "flag": Settings.model_validate(flags),
         }
         kept = {"scheduler": before.scheduler.model_dump(), "daemon": before.daemon.model_dump()} if before else {}

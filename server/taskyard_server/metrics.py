@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from .core.events import Event, EventKind
 from .core.stats import Totals
 from .core.task import TERMINAL, TaskState
+from .snapshots import Snapshots
 from .webhooks import WebhookCounts
 
 ASSIGNED: Final = TaskState.ASSIGNED
@@ -53,9 +54,10 @@ class Histogram:
 class Metrics(Collector):
     """An engine listener for the durations, and the collector of everything."""
 
-    def __init__(self, totals: Callable[[], Totals], webhooks: WebhookCounts) -> None:
+    def __init__(self, totals: Callable[[], Totals], webhooks: WebhookCounts, snapshots: Snapshots) -> None:
         self._totals = totals
         self._webhooks = webhooks
+        self._snapshots = snapshots
         self._queue_wait = Histogram()
         self._run_time = Histogram()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -104,15 +106,18 @@ class Metrics(Collector):
         totals = self._totals()
         counters = totals.counters
         gauges = {
-            "queued": ("Tasks that wait for a host.", totals.queued),
-            "inflight": ("Tasks that are assigned or running.", totals.inflight),
-            "paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
-            "retained": ("Ended tasks that can still be asked for.", totals.retained),
+            "tasks_queued": ("Tasks that wait for a host.", totals.queued),
+            "tasks_inflight": ("Tasks that are assigned or running.", totals.inflight),
+            "tasks_paused": ("Tasks that were interrupted and can be resumed.", totals.paused),
+            "tasks_retained": ("Ended tasks that can still be asked for.", totals.retained),
+            "namespaces": ("Namespaces in use.", totals.namespaces),
+            "schedules": ("Schedules, paused ones among them.", totals.schedules),
+            "triggers_pending": ("Triggers that have not fired.", totals.triggers_pending),
+            "triggers_executing": ("Triggers whose task has not ended.", totals.triggers_executing),
         }
         families: list[Metric] = [
-            GaugeMetricFamily(f"taskyard_tasks_{name}", text, value) for name, (text, value) in gauges.items()
+            GaugeMetricFamily(f"taskyard_{name}", text, value) for name, (text, value) in gauges.items()
         ]
-        families.append(GaugeMetricFamily("taskyard_namespaces", "Namespaces in use.", totals.namespaces))
         for name, text in (
             ("submitted", "Tasks accepted."),
             ("completed", "Tasks that finished successfully."),
@@ -126,6 +131,14 @@ class Metrics(Collector):
             ("reopened", "Failed tasks that were resumed or resolved, or cancelled while they blocked their target."),
         ):
             families.append(CounterMetricFamily(f"taskyard_tasks_{name}", text, getattr(counters, name)))
+        for name, text in (
+            ("fired", "Triggers that submitted their task."),
+            ("completed", "Triggers whose task was done."),
+            ("failed", "Triggers whose task failed or was cancelled."),
+            ("skipped", "Triggers that a policy or a pause skipped."),
+            ("deferred", "How often a full queue put a trigger off."),
+        ):
+            families.append(CounterMetricFamily(f"taskyard_triggers_{name}", text, getattr(totals.triggers, name)))
         families.append(
             CounterMetricFamily("taskyard_late_reports", "Reports whose lease was lost.", counters.late_reports)
         )
@@ -138,6 +151,22 @@ class Metrics(Collector):
         for outcome, count in asdict(self._webhooks).items():
             webhooks.add_metric([outcome], count)
         families.append(webhooks)
+        families += await self._hosts_and_machine()
         families.append(self._queue_wait.family("taskyard_queue_wait_seconds", "From queue entry to hand-out."))
         families.append(self._run_time.family("taskyard_run_time_seconds", "From the first start to the end."))
+        return families
+
+    async def _hosts_and_machine(self) -> list[Metric]:
+        """The hosts as they are now; the machine as in the newest snapshot, since its use is that between two looks."""
+        hosts, machine = await self._snapshots.count_hosts(), self._snapshots.machine
+        families: list[Metric] = [
+            GaugeMetricFamily("taskyard_hosts_online", "Runtime hosts that were heard of in time.", hosts.online),
+            GaugeMetricFamily("taskyard_host_streams", "Open streams of runtime hosts.", hosts.streams),
+        ]
+        if machine is not None and machine.HasField("cpu_percent"):
+            text = "Use of all processors of the server's machine, in percent."
+            families.append(GaugeMetricFamily("taskyard_machine_cpu_percent", text, machine.cpu_percent))
+        if machine is not None and machine.HasField("memory_mb"):
+            text = "Memory in use of the server's machine, in MiB."
+            families.append(GaugeMetricFamily("taskyard_machine_memory_mb", text, machine.memory_mb))
         return families

@@ -1,66 +1,140 @@
-"""How the machines of hosts stood over the last hour (scheduler-daemon, Machine Snapshots)."""
+"""How the machines of hosts and the server itself stood over the last hour (scheduler-daemon, Machine Snapshots)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
+
+from taskyard.machine import MachineFigures
+from taskyard.v1.runtime_host_pb2 import Machine
+
+from .core.hosts import Host, HostStatus
 from .engine.port import Engine
+from .interceptors.calls import DEFAULT_NAMESPACE
 
 KEPT_SECS: Final = 3600.0
 MOST_KEPT: Final = 100_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCounts:
+    """Tasks of a namespace at one moment."""
+
+    inflight: int
+    queued: int
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One machine at one moment. `machine` are the bytes that the host reported; `number` counts snapshots."""
+    """One machine at one moment. `number` counts snapshots.
+
+    `machine` are the bytes that the host reported; or, where `host_id` is None, the server's own figures, which go with
+    the tasks of the namespace.
+    """
 
     number: int
     at: float
     namespace: str
-    host_id: str
+    host_id: str | None
     machine: bytes
+    tasks: TaskCounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostCounts:
+    """Runtime hosts that are online, and open streams of hosts. The built-in executor is none."""
+
+    online: int = 0
+    streams: int = 0
 
 
 class Snapshots:
-    """Takes a snapshot of each online host that reports figures, and keeps the newest: an hour's, within bounds."""
+    """Takes snapshots of each online host that reports figures, and of the server; keeps an hour's, within bounds."""
 
     def __init__(self, engine: Engine, interval_secs: Callable[[], float]) -> None:
         self._engine = engine
         self._interval_secs = interval_secs
+        self._figures = MachineFigures()
+        self._machine: Machine | None = None
         self._kept: deque[Snapshot] = deque()
         self._bytes = 0
         self._last = 0
 
+    @property
+    def machine(self) -> Machine | None:
+        """The figures of the server's machine in the newest snapshot; None before the first."""
+        return self._machine
+
     async def run(self) -> None:
-        """Take them every so often, until cancelled."""
+        """Take them now and every so often, until cancelled."""
         while True:
-            await asyncio.sleep(self._interval_secs())
             await self.take()
+            await asyncio.sleep(self._interval_secs())
 
     async def take(self) -> None:
-        """Take one of every host."""
-        now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
-        for namespace in self._engine.namespaces():
-            for host in await self._engine.list_hosts(namespace, 0):
+        """Take one of every host, and of the server one for each namespace in use and for the default one."""
+        now, limits = self._engine.now(), self._engine.limits
+        timeout = limits.heartbeat_timeout_secs
+        machine = self._machine = self._figures.look(0)
+        by_status: Counter[HostStatus] = Counter()
+        for namespace in dict.fromkeys((DEFAULT_NAMESPACE, *self._engine.namespaces())):
+            hosts = await self._runtime_hosts(namespace)
+            for host in hosts:
+                by_status[host.status(now, timeout, limits.dead_heartbeat_threshold)] += 1
                 if host.machine is not None and host.online(now, timeout):
-                    self._last += 1
-                    self._bytes += len(host.machine)
-                    self._kept.append(Snapshot(self._last, now, namespace, host.id, host.machine))
+                    self._keep(now, namespace, host.id, host.machine)
+            self._take_own(now, namespace, machine, _count(hosts, now, timeout))
+        if by_status:
+            log.debug("heartbeats_collected", **{status.value: by_status[status] for status in HostStatus})
         kept = self._kept
         while kept and (kept[0].at <= now - KEPT_SECS or len(kept) > MOST_KEPT or self._bytes > MOST_BYTES):
             self._bytes -= len(kept.popleft().machine)
 
-    def newest_first(self, namespace: str, host_id: str | None, before: int) -> Iterator[Snapshot]:
-        """Those of a namespace, perhaps of one host; with `before`, only those taken before that number."""
+    async def count_hosts(self) -> HostCounts:
+        """The hosts of all namespaces now. It looks at every host."""
+        now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
+        counts = [_count(await self._runtime_hosts(each), now, timeout) for each in self._engine.namespaces()]
+        return HostCounts(sum(each.online for each in counts), sum(each.streams for each in counts))
+
+    def newest_first(self, namespace: str, host_id: str | None, before: int, own: bool | None) -> Iterator[Snapshot]:
+        """Those of a namespace, perhaps of one host, perhaps only the server's `own` or only those of hosts.
+
+        With `before`, only those taken before that number.
+        """
         for snapshot in reversed(self._kept):
             if (
                 snapshot.namespace == namespace
                 and host_id in (None, snapshot.host_id)
+                and own in (None, snapshot.host_id is None)
                 and (not before or snapshot.number < before)
             ):
                 yield snapshot
+
+    async def _runtime_hosts(self, namespace: str) -> list[Host]:
+        return [host for host in await self._engine.list_hosts(namespace, 0) if not host.built_in]
+
+    def _take_own(self, now: float, namespace: str, machine: Machine, hosts: HostCounts) -> None:
+        totals = self._engine.totals(namespace)
+        own = Machine()
+        own.CopyFrom(machine)
+        own.active_workers, own.sessions = hosts.online, hosts.streams
+        self._keep(now, namespace, None, own.SerializeToString(), TaskCounts(totals.inflight, totals.queued))
+
+    def _keep(
+        self, now: float, namespace: str, host_id: str | None, machine: bytes, tasks: TaskCounts | None = None
+    ) -> None:
+        self._last += 1
+        self._bytes += len(machine)
+        self._kept.append(Snapshot(self._last, now, namespace, host_id, machine, tasks))
+
+
+def _count(hosts: list[Host], now: float, timeout: float) -> HostCounts:
+    return HostCounts(sum(host.online(now, timeout) for host in hosts), sum(host.session is not None for host in hosts))

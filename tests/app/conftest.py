@@ -220,6 +220,7 @@ class Hook:
     """A real HTTP server that takes webhooks. Each answer waits for `opened`."""
 
     posts: list[dict[str, Any]] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
     came: asyncio.Event = field(default_factory=asyncio.Event)
     opened: asyncio.Event = field(default_factory=asyncio.Event)
     url: str = ""
@@ -227,6 +228,7 @@ class Hook:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            self.heads.append(head)
             length = next(line for line in head.split("\r\n") if line.startswith("content-length:"))
             self.posts.append(json.loads(await reader.readexactly(int(length.partition(":")[2]))))
             self.came.set()

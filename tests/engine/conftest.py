@@ -60,8 +60,8 @@ async def make_engine(request: pytest.FixtureRequest, clock: Clock) -> AsyncIter
     """Makes an engine with the limits that a test names."""
     made: list[Engine] = []
 
-    def make(*, seed: int | None = None, **limits: Any) -> Engine:
-        made.append(ENGINES[request.param](Limits(**limits), clock, seed))
+    def make(*, seed: int | None = None, wall: Callable[[], float] | None = None, **limits: Any) -> Engine:
+        made.append(ENGINES[request.param](Limits(**limits), clock, seed, wall))
         return made[-1]
 
     yield make

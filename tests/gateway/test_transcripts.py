@@ -11,7 +11,7 @@ Each file of `transcripts/` is a conversation, from top to bottom:
 A `GET /tasks:watch` stays open while the steps after it are played. All its lines, one a message, stand with it.
 
 Ids and times are masked: `tsk_<1>` is the first task id of the file, in requests too, `<time>` any time, `<ms>` any
-duration, `<cursor>` any cursor. `UPDATE=1` writes what the server answers now into the files: read the difference
+duration, `<cursor>` any cursor, `<trace>` a trace context. `UPDATE=1` writes what the server answers now into the files: read the difference
 before you commit it.
 """
 
@@ -33,10 +33,11 @@ from tests.ports import free_port
 
 HERE = Path(__file__).parent / "transcripts"
 ROOT = Path(__file__).parents[2]
-ID = re.compile(r"(tsk|bat)_[0-9a-f]{32}")
-MASKED_ID = re.compile(r"(tsk|bat)_<\d+>")
+ID = re.compile(r"(tsk|bat|sch|trg)_[0-9a-f]{32}")
+MASKED_ID = re.compile(r"(tsk|bat|sch|trg)_<\d+>")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 DURATIONS = ("latencyMs", "avgDispatchLatencyMs")
+TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01")
 CURSOR = re.compile(r'"cursor": "[A-Za-z0-9_-]+"')
 WATCH = "GET /tasks:watch"
 
@@ -66,7 +67,7 @@ class Masks:
         text = ID.sub(lambda found: self._name(found[0]), text)
         for name in DURATIONS:
             text = re.sub(rf'"{name}": [0-9.e-]+', f'"{name}": "<ms>"', text)
-        return TIME.sub("<time>", CURSOR.sub('"cursor": "<cursor>"', text))
+        return TIME.sub("<time>", TRACE.sub("<trace>", CURSOR.sub('"cursor": "<cursor>"', text)))
 
     def unmask(self, text: str) -> str:
         """A request as it is sent."""

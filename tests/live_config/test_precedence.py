@@ -60,6 +60,50 @@ def test_the_grace_period_has_the_name_of_the_spec_in_the_environment(monkeypatc
     assert LiveConfig(None, {}).settings.shutdown_grace_period_seconds == 7
 
 
+def test_the_cap_on_triggers_has_the_variable_of_the_spec_too(bench, monkeypatch):
+    monkeypatch.setenv("TASKYARD_MAX_CONCURRENT", "7")
+    live = bench.start({"daemon": {"maxConcurrent": 1, "pollIntervalMs": 2_000}})
+    assert live.settings.limits().max_concurrent == 7
+    assert live.sources == {"daemon.maxConcurrent": "environment", "daemon.pollIntervalMs": "file"}
+    bench.write({"daemon": {"maxConcurrent": 2, "pollIntervalMs": 2_000}})
+    assert live.reload().changed == []
+    assert live.settings.daemon.max_concurrent == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("TASKYARD_DAEMON__MAX_CONCURRENT", "3"), ("TASKYARD_DAEMON", '{"maxConcurrent": 3}')],
+)
+def test_the_variable_that_names_the_section_comes_before_the_short_one(monkeypatch, name, value):
+    monkeypatch.setenv("TASKYARD_MAX_CONCURRENT", "7")
+    monkeypatch.setenv(name, value)
+    live = LiveConfig(None, {})
+    assert live.settings.daemon.max_concurrent == 3
+    assert live.sources == {"daemon.maxConcurrent": "environment"}
+
+
+def test_the_short_variable_leaves_the_other_keys_of_the_environment_alone(monkeypatch):
+    monkeypatch.setenv("TASKYARD_MAX_CONCURRENT", "7")
+    monkeypatch.setenv("TASKYARD_DAEMON__JITTER_THRESHOLD", "0")
+    monkeypatch.setenv("TASKYARD_WEBHOOKS__SECRET", "whsec_c2VjcmV0")
+    live = LiveConfig(None, {})
+    assert (live.settings.daemon.max_concurrent, live.settings.daemon.jitter_threshold) == (7, 0)
+    assert live.settings.webhooks.secret.get_secret_value() == "whsec_c2VjcmV0"
+    assert set(live.sources) == {"daemon.maxConcurrent", "daemon.jitterThreshold", "webhooks.secret"}
+
+
+@pytest.mark.parametrize("value", ["many", "0", "-1", "1.5", "", "4294967296"])
+def test_a_wrong_cap_is_one_line_that_names_its_variable(monkeypatch, value):
+    monkeypatch.setenv("TASKYARD_MAX_CONCURRENT", value)
+    with pytest.raises(ConfigError, match=r"^TASKYARD_MAX_CONCURRENT: [^\n]*$"):
+        LiveConfig(None, {})
+
+
+def test_the_short_name_is_none_of_the_file(bench):
+    with pytest.raises(ConfigError, match=r"^max_concurrent: unknown key$"):
+        bench.start({"max_concurrent": 3})
+
+
 def test_the_source_of_each_setting_is_told(bench, monkeypatch):
     monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_INFLIGHT", "5")
     live = bench.start({"scheduler": {"maxInflight": 1, "maxQueueSize": 2}, "rest": "127.0.0.1:1"}, rest="127.0.0.1:2")

@@ -33,6 +33,10 @@ KEYS = {
     "daemon.heartbeatIntervalMs": (60_000, 19_000),
     "daemon.orphanCheckIntervalMs": (300_000, 20_000),
     "daemon.deadHeartbeatThreshold": (2, 21),
+    "daemon.maxConcurrent": (5, 22),
+    "daemon.pollIntervalMs": (30_000, 23_000),
+    "daemon.maxJitterMs": (30_000, 0),
+    "daemon.jitterThreshold": (3, 0),
 }
 # The limits of the core that a key is put into force by.
 LIMITS = {
@@ -49,6 +53,8 @@ LIMITS = {
     "scheduler.reconnectGraceSecs": "reconnect_grace_secs",
     "scheduler.startTimeoutSecs": "start_timeout_secs",
     "daemon.deadHeartbeatThreshold": "dead_heartbeat_threshold",
+    "daemon.maxConcurrent": "max_concurrent",
+    "daemon.jitterThreshold": "jitter_threshold",
 }
 # Keys that hold only after a restart, with a value that is not their default.
 AFTER_RESTART = {
@@ -60,6 +66,9 @@ AFTER_RESTART = {
     "webhooks.workers": 3,
     "webhooks.maxPending": 4,
     "webhooks.timeoutSecs": 1.5,
+    "log.file": "/elsewhere/taskyard.log",
+    "log.maxBytes": 100_000,
+    "log.backups": 2,
     "grpc": "127.0.0.1:1",
     "rest": "127.0.0.1:2",
     "metrics": "127.0.0.1:3",

@@ -19,6 +19,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.metrics import Metrics
+from taskyard_server.snapshots import Snapshots
 from taskyard_server.webhooks import WebhookCounts
 
 START = 1_700_000_000.0
@@ -63,7 +64,8 @@ class Yard:
         self.now = START
         self.engine = MemoryEngine(Limits(**limits), clock=lambda: self.now, seed=1)
         self.webhooks = WebhookCounts()
-        self.metrics = Metrics(self.engine.totals, self.webhooks)
+        self.snapshots = Snapshots(self.engine, lambda: 60.0)
+        self.metrics = Metrics(self.engine.totals, self.webhooks, self.snapshots)
         self.engine.subscribe(self.metrics)
         with socket.create_server(("127.0.0.1", 0)) as server:
             self.port = int(server.getsockname()[1])

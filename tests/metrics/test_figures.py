@@ -1,11 +1,18 @@
 """The scheduler's figures as Prometheus metrics: their names, their types, and that they are the engine's own."""
 
 import asyncio
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
+from taskyard_server.cadence import parse_interval
 from taskyard_server.core.errors import LeaseLost, QueueFull
 from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.schedule import Overlap, ScheduleSpec
+from taskyard_server.core.streams import Hello
+from taskyard_server.core.task import Submission
 
 TYPES = {
     "taskyard_tasks_queued": "gauge",
@@ -13,6 +20,16 @@ TYPES = {
     "taskyard_tasks_paused": "gauge",
     "taskyard_tasks_retained": "gauge",
     "taskyard_namespaces": "gauge",
+    "taskyard_schedules": "gauge",
+    "taskyard_triggers_pending": "gauge",
+    "taskyard_triggers_executing": "gauge",
+    "taskyard_triggers_fired": "counter",
+    "taskyard_triggers_completed": "counter",
+    "taskyard_triggers_failed": "counter",
+    "taskyard_triggers_skipped": "counter",
+    "taskyard_triggers_deferred": "counter",
+    "taskyard_hosts_online": "gauge",
+    "taskyard_host_streams": "gauge",
     "taskyard_tasks_submitted": "counter",
     "taskyard_tasks_completed": "counter",
     "taskyard_tasks_failed": "counter",
@@ -49,6 +66,11 @@ PROCESS = (
     "process_open_fds",
     "process_max_fds",
 )
+
+
+def every_hour(overlap):
+    task = Submission("ann", "report")
+    return ScheduleSpec(parse_interval("1h"), "UTC", task, overlap=overlap)
 
 
 async def live_again(yard, namespace):
@@ -261,3 +283,49 @@ async def test_a_paused_task_is_neither_queued_nor_in_flight(make_yard):
     scrape = await yard.scrape()
     names = ("queued", "inflight", "paused")
     assert [scrape.value(f"taskyard_tasks_{name}") for name in names] == [0, 0, 1]
+
+
+async def test_hosts_are_counted_as_they_are_at_the_scrape(yard):
+    await yard.engine.register("default", "silent", None, HostProfile())
+    await yard.pass_time(61)
+    await yard.engine.register("red", "polls", None, HostProfile())
+    await yard.engine.register("red", "taskyard:tabs", None, HostProfile(), built_in=True)
+    session = await yard.engine.connect("default", Hello("streams", "i1"), lambda: None)
+    scrape = await yard.scrape()
+    assert (scrape.value("taskyard_hosts_online"), scrape.value("taskyard_host_streams")) == (2, 1)
+    await yard.engine.disconnect(session)
+    assert (await yard.scrape()).value("taskyard_host_streams") == 0
+
+
+async def test_the_machine_is_as_in_the_newest_snapshot_and_absent_before_the_first(yard, monkeypatch):
+    monkeypatch.setattr(psutil, "cpu_percent", lambda _interval: 12.5)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(used=64 * 1024 * 1024))
+    assert not [name for name in (await yard.scrape()).families if name.startswith("taskyard_machine")]
+    await yard.snapshots.take()
+    scrape = await yard.scrape()
+    for name, value in (("cpu_percent", 12.5), ("memory_mb", 64)):
+        family = scrape.families[f"taskyard_machine_{name}"]
+        assert (family.type, family.samples[0].value) == ("gauge", value)
+        assert family.documentation
+
+
+async def test_triggers_are_counted_by_what_became_of_them(make_yard):
+    yard = make_yard(max_queue_size=2, max_concurrent=2)
+    schedules = yard.engine.schedules
+    await schedules.create("default", "s", every_hour(Overlap.ALLOW))
+    await schedules.create("default", "t", every_hour(Overlap.SKIP), paused=True)
+    for _ in range(2):
+        await schedules.trigger("default", "s", None, None)
+        await yard.complete(await yard.claim("default"), "default")
+    await schedules.trigger("default", "t", None, None)
+    await schedules.trigger("default", "t", None, None)
+    await yard.fail(await yard.claim("default"), "default")
+    for _ in range(2):
+        await yard.submit("default")
+    await schedules.trigger("default", "s", None, None)
+    await schedules.trigger("default", "t", None, None)
+    scrape = await yard.scrape()
+    counted = ("fired", "completed", "failed", "skipped", "deferred")
+    assert [scrape.value(f"taskyard_triggers_{name}_total") for name in counted] == [3, 2, 1, 1, 2]
+    gauges = ("schedules", "triggers_pending", "triggers_executing")
+    assert [scrape.value(f"taskyard_{name}") for name in gauges] == [2, 2, 0]

@@ -17,6 +17,7 @@ from google.rpc import error_details_pb2, status_pb2
 from taskyard.v1 import (
     batch_pb2,
     batch_pb2_grpc,
+    schedule_pb2_grpc,
     stats_pb2,
     stats_pb2_grpc,
     target_pb2,
@@ -33,6 +34,7 @@ from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.requests import no_default_retry
+from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
@@ -100,6 +102,7 @@ class Door:
         self.batches = batch_pb2_grpc.BatchServiceStub(channel)
         self.figures = stats_pb2_grpc.StatsServiceStub(channel)
         self.target_calls = target_pb2_grpc.TargetServiceStub(channel)
+        self.schedules = schedule_pb2_grpc.ScheduleServiceStub(channel)
 
     # As a caller
 
@@ -218,6 +221,8 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
             batches = BatchService(engine, 50, max_payload_bytes, default_retry)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
             target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(engine), server)
+            schedules = ScheduleService(engine, max_payload_bytes, default_retry)
+            schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
             snapshots = Snapshots(engine, lambda: 60.0)
             stats = StatsService(engine, snapshots, "fair-fifo", 4)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)

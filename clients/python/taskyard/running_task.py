@@ -2,16 +2,20 @@
 
 import asyncio
 import contextlib
+import os
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Progress
 
 from .tasks import Task
 from .values import struct_from
+
+TRACE_VARIABLES: Final = frozenset({"TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"})
+"""What tells a process of its trace. That of the host's own process is not the task's."""
 
 
 class ActionFailed(Exception):
@@ -95,6 +99,22 @@ class RunningTask:
             return 1
         last = self.task.attempts[-1]
         return last.number if last.ended_at is None else last.number + 1
+
+    def environment(self) -> dict[str, str]:
+        """The environment for a process that does the work: `subprocess.run(command, env=task.environment())`.
+
+        It is this process's own, with `TASKYARD_TASK_ID`, `TASKYARD_ATTEMPT` and `TASKYARD_FENCING_TOKEN`; for a task
+        with a trace context also `TRACEPARENT`, which tracing tools look for, and its trace id as `TASKYARD_TRACE_ID`
+        (scheduler-daemon, Structured Logging).
+        """
+        found = {name: value for name, value in os.environ.items() if name not in TRACE_VARIABLES}
+        found["TASKYARD_TASK_ID"] = self.id
+        found["TASKYARD_ATTEMPT"] = str(self.attempt)
+        found["TASKYARD_FENCING_TOKEN"] = str(self.fencing_token)
+        if self.traceparent is not None:
+            found["TRACEPARENT"] = self.traceparent
+            found["TASKYARD_TRACE_ID"] = self.traceparent.split("-")[1]
+        return found
 
     def progress(
         self, fraction: float | None = None, message: str | None = None, details: Mapping[str, Any] | None = None

@@ -11,9 +11,10 @@ from rich.console import Console
 
 from taskyard_server import logs
 from taskyard_server.app import App, StartError
-from taskyard_server.config import ConfigError, Settings
+from taskyard_server.config import ConfigError, LogSettings, Settings
 from taskyard_server.gateway import GatewayError
 from taskyard_server.live_config import LiveConfig
+from taskyard_server.log_file import LogFile
 
 from .failure import Failure
 
@@ -39,6 +40,7 @@ MetricsOption = Annotated[
 StoreOption = Annotated[str | None, typer.Option(help="Where tasks are kept: memory://, for as long as it runs.")]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]
 GatewayOption = Annotated[bool | None, typer.Option("--gateway/--no-gateway", help="Run the Envoy gateway.")]
+LogFileOption = Annotated[Path | None, typer.Option(help="A file to log to besides, as JSON; it is rotated.")]
 LogLevelOption = Annotated[LogLevel, typer.Option(help="The least that is logged.")]
 
 
@@ -50,6 +52,7 @@ def up(
     store: StoreOption = None,
     executor: ExecutorOption = None,
     gateway: GatewayOption = None,
+    log_file: LogFileOption = None,
     log_level: LogLevelOption = LogLevel.INFO,
 ) -> None:
     """Run the control plane: the gRPC server, the REST gateway, and the tab executor."""
@@ -60,14 +63,26 @@ def up(
         "store": store,
         "executor": executor,
         "gateway": gateway,
+        "log": None if log_file is None else {"file": log_file},
     }
     flags: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    logs.configure(log_level.value)
     try:
+        config = LiveConfig(config_file, flags)
+        logs.configure(log_level.value, file=_log_file(config.settings.log))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(LiveConfig(config_file, flags)))
+            runner.run(_serve(config))
     except (ConfigError, StartError, GatewayError) as error:
         raise Failure(str(error)) from None
+
+
+def _log_file(settings: LogSettings) -> LogFile | None:
+    if settings.file is None:
+        return None
+    try:
+        return LogFile(settings.file, settings.max_bytes, settings.backups)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise StartError(f"cannot write the log to {settings.file}: {reason}") from None
 
 
 async def _serve(config: LiveConfig) -> None:

@@ -118,16 +118,17 @@ class Firing:
             self.pending += 1
             self._fresh.append(trigger)
             return
-        if trigger.state is PENDING:
-            trigger.state, trigger.fired_at = EXECUTING, now
         schedule.open += 1
         trigger.arrived = True
         self.executing += 1
+        if trigger.state is PENDING and task is not None:
+            self._become(trigger, EXECUTING)
+            trigger.fired_at = schedule.last_fired_at = task.created_at
+            trigger.task_id = schedule.last_task_id = task.id
+            self._tell(now, trigger, TriggerEventKind.CLAIMED)
         if task is None:
             self._end(now, trigger, FAILED, TASK_GONE)
-            return
-        trigger.task_id = task.id
-        if task.state in TERMINAL:
+        elif task.state in TERMINAL:
             self._end_with(now, trigger, task)
         else:
             self._life.fired[task] = trigger
@@ -158,7 +159,8 @@ class Firing:
                 self._arrive(now, trigger)
             return
         delays = sorted(self._entropy() / 2**40 * limits.max_jitter_secs for _ in fresh)
-        for (_, _, trigger), delay in zip(fresh, delays, strict=True):
+        # Of those whose delays end in one tick the last that was put off goes first.
+        for (_, _, trigger), delay in zip(reversed(fresh), reversed(delays), strict=True):
             self._put_off(trigger, now + delay)
 
     def _on_time(self, now: float, trigger: Trigger) -> None:

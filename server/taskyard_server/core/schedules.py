@@ -202,7 +202,8 @@ class Schedules:
 
     def recover(self, now: float) -> None:
         """Go on with what was restored, once the tasks are there: what executed, what was pending, what was missed."""
-        for trigger in [each for each in self._triggers.latest_first(None, None) if each.ended_at is None]:
+        live = [trigger for trigger in self._triggers.latest_first(None, None) if trigger.ended_at is None]
+        for trigger in reversed(live):
             self._firing.take_up(now, trigger)
         for schedule in self._schedules.values():
             self._await_next(schedule)
@@ -264,7 +265,7 @@ class Schedules:
             if due >= on_time_from:
                 return None, cadence.next_after(due, since)
         if policy is CatchUp.ALL:
-            window_from = until - spec.catch_up_window_secs
+            window_from = min(until - spec.catch_up_window_secs, on_time_from)
             if due > window_from:
                 return None, cadence.next_after(due, since)
             return reason, cadence.next_after(window_from, since)

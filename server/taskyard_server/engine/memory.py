@@ -319,10 +319,11 @@ class MemoryEngine:
     def namespaces(self) -> list[str]:
         return list(self._yards)
 
-    def totals(self) -> Totals:
+    def totals(self, namespace: str | None = None) -> Totals:
         totals = Totals()
         for yard in self._yards.values():
-            yard.scheduler.add_to(totals)
+            if namespace in (None, yard.namespace):
+                yard.scheduler.add_to(totals)
         return totals
 
     @property

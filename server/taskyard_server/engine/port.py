@@ -210,8 +210,8 @@ class Engine(Protocol):
     def namespaces(self) -> list[str]:
         """Those into which anything was ever put."""
 
-    def totals(self) -> Totals:
-        """The figures of all namespaces together."""
+    def totals(self, namespace: str | None = None) -> Totals:
+        """The figures of all namespaces together, or of one, without a look at any task."""
 
     @property
     def limits(self) -> Limits:

@@ -26,7 +26,7 @@ MAX_WAITS: Final = 100
 
 
 class StatsService(StatsServiceServicer):
-    """Serves `taskyard.v1.StatsService`; what it does not define answers `unimplemented`."""
+    """Serves `taskyard.v1.StatsService`."""
 
     def __init__(self, engine: Engine, snapshots: Snapshots, strategy: str, worker_count: int) -> None:
         self._engine = engine
@@ -68,10 +68,11 @@ class StatsService(StatsServiceServicer):
         self, request: pb.ListSnapshotsRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.ListSnapshotsResponse:
         del context
-        listing = f"snapshots\0{request.host_id}"
+        own = request.server if request.HasField("server") else None
+        listing = f"snapshots\0{request.host_id}\0{own}"
         before = requests.page_start(request.page_token, listing)
         most = min(request.page_size, MAX_SNAPSHOTS) or SNAPSHOTS
-        found = self._snapshots.newest_first(current_call().namespace, request.host_id or None, before)
+        found = self._snapshots.newest_first(current_call().namespace, request.host_id or None, before, own)
         answer, size = pb.ListSnapshotsResponse(), 0
         for snapshot in found:
             message = _snapshot(snapshot)
@@ -115,6 +116,8 @@ def _snapshot(snapshot: Snapshot) -> pb.MachineSnapshot:
         memory_mb=machine.memory_mb if machine.HasField("memory_mb") else None,
         context=machine.context if machine.HasField("context") else None,
         created_at=timestamp(snapshot.at),
+        inflight_tasks=snapshot.tasks.inflight if snapshot.tasks else None,
+        queued_tasks=snapshot.tasks.queued if snapshot.tasks else None,
     )
 
 

@@ -2,7 +2,11 @@
 
 import asyncio
 import functools
+import json
 import logging
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -72,6 +76,44 @@ async def test_a_handler_sees_the_task_as_it_was_handed_out(end_of):
         "attempt": 1,
         "deadline": 2_000_000_000,
     }
+
+
+PRINTS_ITS_ENVIRONMENT = (sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))")
+
+
+def environment_of_a_child(task):
+    """What a process sees that a handler spawned for its task."""
+    done = subprocess.run(
+        PRINTS_ITS_ENVIRONMENT, env=task.environment(), capture_output=True, check=True, timeout=60, cwd="/"
+    )
+    return {"environment": json.loads(done.stdout)}
+
+
+async def test_a_process_that_a_handler_spawns_knows_its_task_and_its_trace(end_of, monkeypatch):
+    monkeypatch.setenv("OF_THE_HOST", "yes")
+    attempts = [Attempt(number=1, ended_at=Timestamp(seconds=1))]
+    seen = result(await end_of(environment_of_a_child, traceparent=TRACE, token=7, attempts=attempts))["environment"]
+    assert seen["PATH"] == os.environ["PATH"]
+    assert seen["OF_THE_HOST"] == "yes"
+    own = {
+        "TRACEPARENT": TRACE,
+        "TASKYARD_TRACE_ID": "0af7651916cd43dd8448eb211c80319c",
+        "TASKYARD_TASK_ID": "t",
+        "TASKYARD_ATTEMPT": "2",
+        "TASKYARD_FENCING_TOKEN": "7",
+    }
+    assert {name: seen.get(name) for name in own} == own
+
+
+async def test_without_a_trace_of_its_own_a_task_does_not_pass_on_that_of_the_host(end_of, monkeypatch):
+    monkeypatch.setenv("TRACEPARENT", TRACE)
+    monkeypatch.setenv("TRACESTATE", "a=b")
+    monkeypatch.setenv("TASKYARD_TRACE_ID", "of the host")
+    monkeypatch.setenv("TASKYARD_TASK_ID", "of the host")
+    seen = result(await end_of(environment_of_a_child))["environment"]
+    assert not {"TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"} & seen.keys()
+    assert seen["TASKYARD_TASK_ID"] == "t"
+    assert os.environ["TRACEPARENT"] == TRACE, "only the child's environment is another"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,201 @@
+"""Schedules under every engine: what fires by itself as time passes and as the wall clock jumps, and who is told."""
+
+import pytest
+
+from taskyard_server.cadence import Once, parse_cron, parse_interval
+from taskyard_server.core.errors import NotFound, Unavailable
+from taskyard_server.core.schedule import CatchUp, Overlap, ScheduleSpec, TriggerState
+from taskyard_server.engine.schedule_port import TriggerFilter
+
+NS = "default"
+TICK = 0.125
+
+
+class Wall:
+    """A wall clock that goes with the engine's, and jumps when a test says so."""
+
+    def __init__(self, clock):
+        self._clock = clock
+        self.ahead = 0.0
+
+    def __call__(self):
+        return self._clock.now + self.ahead
+
+
+@pytest.fixture
+def wall(clock):
+    return Wall(clock)
+
+
+@pytest.fixture
+def spec(asked):
+    """Writes what a schedule shall do; the cadence is an interval, a cron expression or a time."""
+
+    def write(when, **fields):
+        if isinstance(when, float):
+            cadence = Once(when)
+        else:
+            cadence = parse_cron(when, "UTC") if " " in when else parse_interval(when)
+        return ScheduleSpec(cadence, "UTC", asked(action="report"), **{"overlap": Overlap.ALLOW, **fields})
+
+    return write
+
+
+async def triggers(engine, wanted=None, limit=1000, before=None):
+    return (await engine.schedules.list_triggers(NS, wanted or TriggerFilter(), before, limit)).triggers
+
+
+async def test_an_interval_fires_by_itself(engine, clock, spec):
+    await engine.schedules.create(NS, "s", spec("10s"))
+    await clock.pass_time(10)
+    assert await triggers(engine) == []
+    await clock.pass_time(TICK)
+    (trigger,) = await triggers(engine)
+    assert trigger.state is TriggerState.EXECUTING
+    assert (await engine.get(NS, trigger.task_id)).action == "report"
+
+
+async def test_a_cron_expression_fires_at_the_full_minute(engine, clock, spec):
+    # The tests begin at 22:13:20.
+    await engine.schedules.create(NS, "s", spec("*/2 * * * *"))
+    await clock.pass_time(40 + TICK)
+    assert len(await triggers(engine)) == 1
+    await clock.pass_time(120)
+    assert [each.due_at - clock.now + TICK for each in await triggers(engine)] == [0, -120]
+
+
+async def test_a_single_time_fires_once(engine, clock, spec):
+    await engine.schedules.create(NS, "s", spec(clock.now + 5))
+    await clock.pass_time(5 + TICK)
+    await clock.pass_time(86_400)
+    assert len(await triggers(engine)) == 1
+    assert (await engine.schedules.get(NS, "s")).next_due is None
+
+
+async def test_the_wall_clock_is_looked_at_every_poll(make_engine, clock, wall, spec):
+    engine = make_engine(wall=wall, poll_secs=30)
+    await engine.schedules.create(NS, "s", spec(clock.now + 3600))
+    wall.ahead = 3590.0
+    await clock.pass_time(29)
+    assert await triggers(engine) == []
+    await clock.pass_time(1 + TICK)
+    assert len(await triggers(engine)) == 1
+
+
+async def test_a_wall_clock_that_goes_back_fires_nothing_twice(make_engine, clock, wall, spec):
+    engine = make_engine(wall=wall, poll_secs=30)
+    await engine.schedules.create(NS, "s", spec("* * * * *"))
+    await clock.pass_time(40 + TICK)
+    wall.ahead = -600.0
+    for _ in range(20):
+        await clock.pass_time(30)
+    assert len(await triggers(engine)) == 1
+    await clock.pass_time(60)
+    assert len(await triggers(engine)) == 2
+
+
+async def test_a_wall_clock_that_jumps_moves_no_interval(make_engine, clock, wall, spec):
+    engine = make_engine(wall=wall, poll_secs=30)
+    await engine.schedules.create(NS, "s", spec("1m"))
+    for ahead in (86_400.0, -86_400.0):
+        wall.ahead = ahead
+        await clock.pass_time(60 + TICK)
+    assert len(await triggers(engine)) == 2
+
+
+@pytest.mark.parametrize(("policy", "fired"), [(CatchUp.LAST, 1), (CatchUp.NONE, 0), (CatchUp.ALL, 10)])
+async def test_after_an_outage_the_policy_says_what_fires(make_engine, clock, wall, spec, policy, fired):
+    engine = make_engine(wall=wall, poll_secs=30, max_concurrent=100, max_jitter_secs=10)
+    await engine.schedules.create(NS, "s", spec("* * * * *", catch_up=policy))
+    # Until 22:23:40, so that ten times are late by more than a poll.
+    wall.ahead = 590.0
+    await clock.pass_time(30 + TICK)
+    await clock.pass_time(10 + TICK)
+    assert len(await triggers(engine, TriggerFilter(states=frozenset({TriggerState.EXECUTING})))) == fired
+
+
+async def test_who_listens_is_told_in_order(engine, clock, spec):
+    told = []
+    stop = engine.schedules.subscribe(lambda ns, events: told.extend((ns, each.kind.value) for each in events))
+    await engine.schedules.create(NS, "s", spec("10s"))
+    await clock.pass_time(10 + TICK)
+    await engine.cancel(NS, (await triggers(engine))[0].task_id)
+    await clock.settle()
+    stop()
+    await clock.pass_time(10 + TICK)
+    assert told == [(NS, "due"), (NS, "claimed"), (NS, "failed")]
+
+
+async def test_a_listener_that_breaks_stops_nobody(engine, clock, spec):
+    def broken(namespace, events):
+        raise RuntimeError(namespace, events)
+
+    engine.schedules.subscribe(broken)
+    await engine.schedules.create(NS, "s", spec("10s"))
+    for _ in range(2):
+        await clock.pass_time(10 + TICK)
+    assert len(await triggers(engine)) == 2
+
+
+async def test_a_listing_goes_on_where_the_page_before_ended(engine, clock, spec):
+    await engine.schedules.create(NS, "s", spec("10s"))
+    for _ in range(5):
+        await clock.pass_time(10 + TICK)
+    everything = [each.id for each in await triggers(engine)]
+    found, before = [], None
+    while True:
+        page = await engine.schedules.list_triggers(NS, TriggerFilter(), before, 2)
+        found += [each.id for each in page.triggers]
+        before = page.next_before
+        if before is None:
+            break
+    assert found == everything
+    assert len(found) == 5
+
+
+async def test_a_preview_begins_now_or_when_asked(engine, clock, spec):
+    await engine.schedules.create(NS, "s", spec("10s"))
+    now = clock.now
+    assert await engine.schedules.preview(NS, "s", 3, None) == [now + 10, now + 20, now + 30]
+    assert await engine.schedules.preview(NS, "s", 1, now + 95) == [now + 100]
+
+
+async def test_a_namespace_that_nobody_used_has_no_schedules(engine):
+    assert await engine.schedules.list_schedules("unused", 0) == []
+    assert await engine.schedules.list_triggers("unused", TriggerFilter(), None, 10) is not None
+    for call in (engine.schedules.get, engine.schedules.delete, engine.schedules.pause, engine.schedules.get_trigger):
+        with pytest.raises(NotFound):
+            await call("unused", "s")
+    assert engine.namespaces() == []
+
+
+async def test_a_draining_engine_fires_nothing_and_takes_no_schedule(engine, clock, spec):
+    await engine.schedules.create(NS, "s", spec("10s"))
+    engine.drain()
+    await clock.pass_time(10 + TICK)
+    assert [each.state for each in await triggers(engine)] == [TriggerState.PENDING]
+    with pytest.raises(Unavailable):
+        await engine.schedules.create(NS, "t", spec("10s"))
+    with pytest.raises(Unavailable):
+        await engine.schedules.trigger(NS, "s", None, None)
+
+
+async def test_jitter_is_the_same_for_the_same_seed(make_engine, clock, spec):
+    seen = []
+    for _ in range(2):
+        engine = make_engine(seed=7, max_concurrent=100)
+        for number in range(6):
+            await engine.schedules.create(NS, f"s{number}", spec("10s"))
+        begin = clock.now
+        await clock.pass_time(10 + TICK)
+        seen.append([each.fire_at - begin for each in await triggers(engine)])
+        assert all(10 <= at <= 40 + TICK for at in seen[-1])
+    assert seen[0] == seen[1]
+    assert len(set(seen[0])) == 6
+
+
+async def test_recovery_with_nothing_to_recover_changes_nothing(engine, clock, spec):
+    engine.recover()
+    await engine.schedules.create(NS, "s", spec("10s"))
+    await clock.pass_time(10 + TICK)
+    assert len(await triggers(engine)) == 1
