@@ -1,6 +1,7 @@
 """Schedules under every engine: what fires by itself as time passes and as the wall clock jumps, and who is told."""
 
 import pytest
+import structlog
 
 from taskyard_server.cadence import Once, parse_cron, parse_interval
 from taskyard_server.core.errors import NotFound, Unavailable
@@ -199,3 +200,13 @@ async def test_recovery_with_nothing_to_recover_changes_nothing(engine, clock, s
     await engine.schedules.create(NS, "s", spec("10s"))
     await clock.pass_time(10 + TICK)
     assert len(await triggers(engine)) == 1
+
+
+async def test_the_cap_that_triggers_wait_for_is_logged_once(make_engine, clock, spec):
+    engine = make_engine(max_concurrent=1)
+    await engine.schedules.create(NS, "s", spec("10s"))
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(5):
+            await clock.pass_time(10 + TICK)
+    told = [line["raise_key"] for line in lines if line["event"] == "limit_reached"]
+    assert told == ["daemon.maxConcurrent"]

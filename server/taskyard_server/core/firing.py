@@ -138,9 +138,16 @@ class Firing:
     @property
     def has_work(self) -> bool:
         """Whether `act_on_one` has something to do at once."""
-        if self._fresh:
-            return True
-        return bool(self._ready) and not self.on_hold and self.executing < self._life.limits.max_concurrent
+        return bool(self._fresh or (self._ready and self._has_a_place))
+
+    @property
+    def wants_places(self) -> bool:
+        """Whether triggers that have arrived wait because as many execute as may."""
+        return bool(self._ready) and not self.on_hold and not self._has_a_place
+
+    @property
+    def _has_a_place(self) -> bool:
+        return not self.on_hold and self.executing < self._life.limits.max_concurrent
 
     def act_on_one(self, now: float) -> bool:
         """Spread what has come due, once no more is due, or fire one trigger; False if there is nothing to do."""
@@ -209,7 +216,7 @@ class Firing:
 
     def _fire_one(self, now: float) -> bool:
         """Fire the trigger that was due first, if one of the places is free; whether there was one to look at."""
-        if not self._ready or self.on_hold or self.executing >= self._life.limits.max_concurrent:
+        if not (self._ready and self._has_a_place):
             return False
         trigger = heappop(self._ready)[2]
         if trigger.state is PENDING:

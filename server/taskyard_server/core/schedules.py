@@ -219,6 +219,11 @@ class Schedules:
         return len(self._schedules)
 
     @property
+    def limited_by(self) -> str | None:
+        """The configuration key that triggers wait for, whose time has come."""
+        return "maxConcurrent" if self._firing.wants_places else None
+
+    @property
     def counters(self) -> TriggerCounters:
         """Counts of triggers since the start."""
         return self._firing.counters

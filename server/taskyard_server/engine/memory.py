@@ -443,6 +443,7 @@ class MemoryEngine:
                 _tell(self._listeners, yard.namespace, happened)
             fired = scheduler.schedules.take_events()
             if fired:
+                yard.tell_places()
                 _tell(self.schedules.listeners, yard.namespace, fired)
             due = scheduler.next_due()
             if due != yard.due:

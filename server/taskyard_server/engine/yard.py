@@ -19,8 +19,8 @@ from .sessions import Session
 
 log = structlog.get_logger(__name__)
 
-ALL_LIMITS: Final = 2
-"""`maxInflight` and `maxPerAgentInflight`: each is told once."""
+LIMITS_OF_TASKS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
+"""Each is told once."""
 LIMIT_CHECK_SECS: Final = 1.0
 
 
@@ -75,6 +75,11 @@ class Yard:
                 if event.state in TERMINAL:
                     _release(self.ends.pop(event.task.id, ()))
 
+    def tell_places(self) -> None:
+        """Log once that triggers wait because as many execute as may."""
+        if (key := self.scheduler.schedules.limited_by) is not None:
+            self._tell_limit(f"daemon.{key}")
+
     def let_all_go(self) -> None:
         """Nobody waits any longer."""
         for granted in self.claims.values():
@@ -85,12 +90,15 @@ class Yard:
 
     def _tell_limits(self, now: float) -> None:
         """Log once which limit keeps tasks from hosts that are free."""
-        if len(self.limits_told) < ALL_LIMITS and now - self.limits_checked_at >= LIMIT_CHECK_SECS:
+        if now - self.limits_checked_at >= LIMIT_CHECK_SECS and not self.limits_told >= LIMITS_OF_TASKS:
             self.limits_checked_at = now
-            key = self.scheduler.limited_by
-            if key is not None and key not in self.limits_told:
-                self.limits_told.add(key)
-                log.warning("limit_reached", namespace=self.namespace, raise_key=f"scheduler.{key}")
+            if (key := self.scheduler.limited_by) is not None:
+                self._tell_limit(f"scheduler.{key}")
+
+    def _tell_limit(self, key: str) -> None:
+        if key not in self.limits_told:
+            self.limits_told.add(key)
+            log.warning("limit_reached", namespace=self.namespace, raise_key=key)
 
 
 def _release(waits: set[asyncio.Future[None]] | tuple[()]) -> None:
