@@ -19,6 +19,7 @@ from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
+from tests.core.schedules import Clockwork
 
 START = 1_700_000_000.0
 
@@ -191,6 +192,19 @@ def make_yard() -> type[Yard]:
 def yard() -> Yard:
     """A `Yard` with no limit near."""
     return Yard()
+
+
+@pytest.fixture
+def make_clockwork() -> Callable[..., Clockwork]:
+    """Makes a `Clockwork` with the limits that a test is about."""
+    generous = {"max_concurrent": 1_000_000, "jitter_threshold": 1_000_000}
+    return lambda **limits: Clockwork(Yard(**{**generous, **limits}))
+
+
+@pytest.fixture
+def clockwork(make_clockwork: Callable[..., Clockwork]) -> Clockwork:
+    """A `Clockwork` with no limit near."""
+    return make_clockwork()
 
 
 OPAQUE = (type, FunctionType, BuiltinFunctionType, MethodType, Enum)

@@ -7,7 +7,7 @@ in the order of due times (scheduler-daemon, Claiming).
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from .errors import Refusal
@@ -33,6 +33,8 @@ FAILED, SKIPPED = TriggerState.FAILED, TriggerState.SKIPPED
 
 MAX_OPEN: Final = 1_000
 """So many triggers of one schedule may be open, whatever its overlap policy."""
+MAX_ENDED_IN_LINE: Final = 100
+"""Beyond this, and twice what is pending, those that have ended are cleared from the line for a place."""
 FIRST_DELAY_SECS: Final = 1.0
 LONGEST_DELAY_SECS: Final = 30.0
 """A full queue is looked at again after the first delay, then after twice as long each time, up to the longest."""
@@ -212,6 +214,10 @@ class Firing:
                 self._life.finish(now, task, TaskState.CANCELLED, None, REPLACED, StopReason.CANCELLED)
 
     def _make_ready(self, trigger: Trigger) -> None:
+        if len(self._ready) > 2 * self.pending + MAX_ENDED_IN_LINE:
+            # Those that were skipped while they waited would stay until a place is free, which may be never.
+            self._ready = [place for place in self._ready if place[2].state is PENDING]
+            heapify(self._ready)
         heappush(self._ready, (trigger.due_at, trigger.number, trigger))
 
     def _fire_one(self, now: float) -> bool:
