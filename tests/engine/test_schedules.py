@@ -7,6 +7,8 @@ from taskyard_server.cadence import Once, parse_cron, parse_interval
 from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.core.schedule import CatchUp, Overlap, ScheduleSpec, TriggerState
 from taskyard_server.engine.schedule_port import TriggerFilter
+from taskyard_server.services import requests
+from taskyard_server.services.responses import timestamp
 
 NS = "default"
 TICK = 0.125
@@ -210,3 +212,27 @@ async def test_the_cap_that_triggers_wait_for_is_logged_once(make_engine, clock,
             await clock.pass_time(10 + TICK)
     told = [line["raise_key"] for line in lines if line["event"] == "limit_reached"]
     assert told == ["daemon.maxConcurrent"]
+
+
+@pytest.mark.parametrize(("policy", "fired"), [(CatchUp.NONE, 0), (CatchUp.LAST, 1), (CatchUp.ALL, 3)])
+async def test_a_schedule_that_is_resumed_shows_a_time_to_come(make_engine, clock, spec, policy, fired):
+    engine = make_engine(max_concurrent=10)
+    await engine.schedules.create(NS, "s", spec("10s"))
+    await engine.schedules.pause(NS, "s")
+    await clock.pass_time(35)
+    schedule = await engine.schedules.resume(NS, "s", policy)
+    assert schedule.next_due == clock.now + 5
+    executing = await triggers(engine, TriggerFilter(states=frozenset({TriggerState.EXECUTING})))
+    assert len(executing) == fired
+
+
+@pytest.mark.parametrize("secs", [0.1, 0.123456, 1 / 3])
+async def test_a_time_that_was_shown_can_be_given_back(engine, clock, spec, secs):
+    clock.now += secs
+    await engine.schedules.create(NS, "s", spec("10s"))
+    await clock.pass_time(10 + TICK)
+    (trigger,) = await triggers(engine)
+    shown = requests.seconds(timestamp(trigger.due_at), "at")
+    assert await triggers(engine, TriggerFilter(due_from=shown))
+    assert not await triggers(engine, TriggerFilter(due_before=shown))
+    assert await engine.schedules.preview(NS, "s", 1, shown) == [pytest.approx(shown + 10)]

@@ -1,7 +1,8 @@
 """Taskyard for Python: the SDK, over the gRPC stubs in `taskyard.v1`.
 
-`Client` submits tasks and follows them, with asyncio; `SyncClient` does the same for code without. `Host` takes tasks
-and runs them. All errors are `TaskyardError`s, one class for each code word of the API.
+`Client` submits tasks and follows them, with asyncio, and keeps the schedules that submit some by themselves;
+`SyncClient` does the same for code without. `Host` takes tasks and runs them. All errors are `TaskyardError`s, one
+class for each code word of the API.
 """
 
 from .batches import Batch, BatchOutcome, SubmittedBatch
@@ -28,8 +29,10 @@ from .errors import (
 )
 from .host import Host
 from .running_task import ActionFailed, RunningTask
+from .schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
+from .scheduling import Schedules
 from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
-from .sync import SyncClient
+from .sync import SyncClient, SyncSchedules
 from .targets import Target, TargetStatus
 from .tasks import Attempt, NewTask, Progress, RetryPolicy, Submitted, Task, TaskState
 from .watching import EventKind, TaskEvent
@@ -44,6 +47,7 @@ __all__ = [
     "BatchOutcome",
     "BatchTooLarge",
     "CallCancelled",
+    "CatchUp",
     "Client",
     "ClientClosed",
     "Conflict",
@@ -56,18 +60,22 @@ __all__ = [
     "LeaseLost",
     "NewTask",
     "NotFound",
+    "Overlap",
     "PermissionDenied",
     "Progress",
     "QueueFull",
     "QueueStats",
     "RetryPolicy",
     "RunningTask",
+    "Schedule",
     "SchedulerConfig",
     "SchedulerMetrics",
+    "Schedules",
     "Stats",
     "Submitted",
     "SubmittedBatch",
     "SyncClient",
+    "SyncSchedules",
     "Target",
     "TargetStatus",
     "Task",
@@ -76,6 +84,8 @@ __all__ = [
     "TaskState",
     "TaskyardError",
     "TooLarge",
+    "Trigger",
+    "TriggerState",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from datetime import timedelta
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, Unpack
+from typing import Any, Final, Self, Unpack
 from uuid import uuid4
 
 import grpc
@@ -24,18 +23,16 @@ from taskyard.v1 import (
 from taskyard.v1 import task_pb2 as pb
 
 from .batches import Batch, BatchOutcome, SubmittedBatch
-from .channel import answer_of, call_metadata, open_channel
-from .errors import ClientClosed, Conflict
-from .retrying import persistent
+from .calls import Calls
+from .channel import call_metadata, open_channel
+from .errors import Conflict
+from .scheduling import Schedules
 from .stats import Stats
 from .submitting import Submitter
 from .targets import Target, TargetStatus
-from .tasks import STATE_OF_NUMBER, NewTask, Submitted, Task, TaskFields, TaskState
-from .values import value_from
+from .tasks import STATE_OF_NUMBER, NewTask, Submitted, Task, TaskFields, TaskState, new_task
+from .values import Span, seconds, value_from, words
 from .watching import TaskEvent, Watch
-
-Span = float | timedelta
-"""A span of time, in seconds where it is a number."""
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
 DEFAULT_NAMESPACE: Final = "default"
@@ -46,8 +43,6 @@ WAIT_PIECE_SECS: Final = 20.0
 """How long one WaitTask waits: proxies end calls that are quiet for a minute."""
 WAIT_GRACE_SECS: Final = 2.0
 """How much later than the caller's time the server's last answer may come."""
-
-T = TypeVar("T")
 
 
 class TaskFailed(Exception):
@@ -66,7 +61,7 @@ class Client:
 
     `address` is `HOST:PORT`; `agent` submits the tasks that name no other. A call that has no answer after `timeout`
     raises `DeadlineExceeded`. Where a repeat is safe, a call is repeated while the server is unavailable, for up to
-    `patience`; then it raises `Unavailable`.
+    `patience`; then it raises `Unavailable`. `schedules` are the tasks that submit themselves, with calls of their own.
 
     Every method raises a `TaskyardError` for what the server refuses: beside those that it names `BadRequest`,
     `Unauthenticated`, `PermissionDenied`, `Unavailable`, `DeadlineExceeded` and `Internal`, and `ClientClosed` once the
@@ -85,8 +80,9 @@ class Client:
     ) -> None:
         self._agent = agent
         self._metadata = call_metadata(namespace)
-        self._timeout = _seconds(timeout)
-        self._patience = _seconds(patience)
+        self._timeout = seconds(timeout)
+        self._patience = seconds(patience)
+        self._calls = Calls(self._metadata, self._timeout, self._patience)
         self._channel = open_channel(address, credentials)
         self._tasks = task_pb2_grpc.TaskServiceStub(self._channel)
         self._batches = batch_pb2_grpc.BatchServiceStub(self._channel)
@@ -94,7 +90,7 @@ class Client:
         self._targets = target_pb2_grpc.TargetServiceStub(self._channel)
         self._submitter = Submitter(self._tasks, self._metadata, self._timeout, self._patience)
         self._watches: set[Any] = set()
-        self._closed = False
+        self.schedules: Final = Schedules(self._calls, self._channel, agent)
 
     async def __aenter__(self) -> Self:
         return self
@@ -109,7 +105,7 @@ class Client:
 
         Cancelled, it gives up the submits too; they raise `ClientClosed`, as all others do.
         """
-        self._closed = True
+        self._calls.closed = True
         try:
             await self._submitter.close()
         finally:
@@ -131,8 +127,8 @@ class Client:
         `AlreadyExists` for a key of another task, and `Unavailable` when the server owed its answer for longer than
         `patience`: the task may then exist all the same. Raises TypeError or ValueError for what JSON cannot hold.
         """
-        self._check_open()
-        request = _new_task(task, fields).to_message(self._agent, uuid4().hex)
+        self._calls.check_open()
+        request = new_task(task, fields).to_message(self._agent, uuid4().hex)
         return Submitted.from_message(await self._submitter.submit(request))
 
     async def submit_batch(
@@ -148,7 +144,7 @@ class Client:
             callback_url=callback_url,
             tasks=[task.to_batch_message(uuid4().hex) for task in tasks],
         )
-        answer, repeated = await self._persist(self._batches.SubmitBatch, request)
+        answer, repeated = await self._calls.repeated(self._batches.SubmitBatch, request)
         batch = SubmittedBatch(answer.batch_id, tuple(BatchOutcome.from_message(each) for each in answer.tasks))
         if repeated and batch.task_ids:
             # The try before may have worked: its batch then holds the tasks, not the one that was answered.
@@ -171,7 +167,7 @@ class Client:
 
     async def get(self, task_id: str) -> Task:
         """One task as it stands. Raises `NotFound`."""
-        return Task.from_message(await self._call(self._tasks.GetTask, pb.GetTaskRequest(task_id=task_id)))
+        return Task.from_message(await self._calls.once(self._tasks.GetTask, pb.GetTaskRequest(task_id=task_id)))
 
     async def wait(self, task_id: str, timeout: Span | None = None) -> Task:  # noqa: ASYNC109
         """The task once it has ended, however long that takes unless `timeout` is given.
@@ -180,13 +176,13 @@ class Client:
         than `patience`.
         """
         loop = asyncio.get_running_loop()
-        until = None if timeout is None else loop.time() + _seconds(timeout)
+        until = None if timeout is None else loop.time() + seconds(timeout)
         async with asyncio.timeout_at(None if until is None else until + WAIT_GRACE_SECS):
             while True:
                 left = WAIT_PIECE_SECS if until is None else until - loop.time()
                 piece = min(max(left, 0.0), WAIT_PIECE_SECS)
                 request = pb.WaitTaskRequest(task_id=task_id, timeout_ms=round(piece * 1000))
-                answer, _ = await self._persist(self._tasks.WaitTask, request, self._timeout + piece)
+                answer, _ = await self._calls.repeated(self._tasks.WaitTask, request, self._timeout + piece)
                 if answer.ended:
                     return Task.from_message(answer.task)
                 if until is not None and loop.time() >= until:
@@ -206,10 +202,10 @@ class Client:
         Tasks of all agents unless `agent` is given. `page_size` is at most 1,000, the default.
         """
         request = pb.ListTasksRequest(
-            agent_id=agent, state=_words(states), batch_id=batch_id, target=target, page_size=page_size
+            agent_id=agent, state=words(states), batch_id=batch_id, target=target, page_size=page_size
         )
         while True:
-            page = await self._call(self._tasks.ListTasks, request)
+            page = await self._calls.once(self._tasks.ListTasks, request)
             for message in page.tasks:
                 yield Task.from_message(message)
             if not page.next_page_token:
@@ -228,7 +224,7 @@ class Client:
         if status is not None:
             request.status = target_pb2.Target.Status.Value(TargetStatus(status).value)
         while True:
-            page = await self._call(self._targets.ListTargets, request)
+            page = await self._calls.once(self._targets.ListTargets, request)
             for message in page.targets:
                 yield Target.from_message(message)
             if not page.next_page_token:
@@ -240,7 +236,7 @@ class Client:
         request = batch_pb2.GetBatchRequest(batch_id=batch_id)
         tasks: tuple[Task, ...] = ()
         while True:
-            answer = await self._call(self._batches.GetBatch, request)
+            answer = await self._calls.once(self._batches.GetBatch, request)
             tasks += tuple(Task.from_message(message) for message in answer.tasks)
             if not answer.next_page_token:
                 return Batch.from_message(answer, tasks)
@@ -248,7 +244,7 @@ class Client:
 
     async def stats(self) -> Stats:
         """The figures of the client's namespace."""
-        return Stats.from_message(await self._call(self._figures.GetStats, stats_pb2.GetStatsRequest()))
+        return Stats.from_message(await self._calls.once(self._figures.GetStats, stats_pb2.GetStatsRequest()))
 
     def watch(
         self,
@@ -270,13 +266,13 @@ class Client:
 
         Raises `Unavailable` after an outage longer than `patience`; the last event's cursor is where to go on.
         """
-        self._check_open()
+        self._calls.check_open()
         asked = pb.WatchTasksRequest(
             task_ids=task_ids,
             batch_id=batch_id,
             agent_id=agent,
             target=target,
-            state=_words(states),
+            state=words(states),
             include_current=include_current or None,
             until_ended=until_ended or None,
             cursor=cursor,
@@ -292,7 +288,7 @@ class Client:
     async def cancel_batch(self, batch_id: str) -> int:
         """Cancel every task of a batch that has not ended; how many that were. Raises `NotFound`."""
         request = batch_pb2.CancelBatchRequest(batch_id=batch_id)
-        return (await self._call(self._batches.CancelBatch, request)).cancelled
+        return (await self._calls.once(self._batches.CancelBatch, request)).cancelled
 
     async def pause(self, task_id: str) -> TaskState:
         """Interrupt a task that is assigned or running; it becomes paused, or failed if over its token budget.
@@ -307,7 +303,7 @@ class Client:
         It is not repeated by itself: that could resume a new failure. Raises `NotFound`, and `Conflict` if the task is
         neither paused, failed nor held.
         """
-        answer = await self._call(self._tasks.ResumeTask, pb.ResumeTaskRequest(task_id=task_id))
+        answer = await self._calls.once(self._tasks.ResumeTask, pb.ResumeTaskRequest(task_id=task_id))
         return STATE_OF_NUMBER[answer.status]
 
     async def resolve(self, task_id: str, result: Any = None) -> TaskState:
@@ -318,18 +314,6 @@ class Client:
         request = pb.ResolveTaskRequest(task_id=task_id, result=None if result is None else value_from(result))
         return await self._move(self._tasks.ResolveTask, request, TaskState.DONE)
 
-    # How calls are made
-
-    async def _call(self, method: Callable[..., Awaitable[T]], request: Any, timeout_secs: float | None = None) -> T:
-        self._check_open()
-        return await answer_of(method(request, metadata=self._metadata, timeout=timeout_secs or self._timeout))
-
-    async def _persist(
-        self, method: Callable[..., Awaitable[T]], request: Any, timeout_secs: float | None = None
-    ) -> tuple[T, bool]:
-        """The call's answer, and whether it took more than one try."""
-        return await persistent(lambda: self._call(method, request, timeout_secs), self._patience)
-
     async def _move(self, method: Callable[..., Awaitable[Any]], request: Any, aim: TaskState) -> TaskState:
         """A call that leads a task to a state, after which the same call would be a conflict."""
         tries = 0
@@ -338,29 +322,11 @@ class Client:
             nonlocal tries
             tries += 1
             try:
-                return STATE_OF_NUMBER[(await self._call(method, request)).status]
+                return STATE_OF_NUMBER[(await self._calls.once(method, request)).status]
             except Conflict:
                 # After a lost answer it may be the call's own doing.
                 if tries > 1 and (await self.get(request.task_id)).state is aim:
                     return aim
                 raise
 
-        return (await persistent(attempt, self._patience))[0]
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ClientClosed("the client is closed")
-
-
-def _new_task(task: str | NewTask, fields: TaskFields) -> NewTask:
-    return NewTask(task, **fields) if isinstance(task, str) else dataclasses.replace(task, **fields)
-
-
-def _words(states: Iterable[str]) -> str | None:
-    if isinstance(states, str):
-        raise TypeError("states: is a sequence of states, not one state")
-    return ",".join(states) or None
-
-
-def _seconds(span: Span) -> float:
-    return span.total_seconds() if isinstance(span, timedelta) else float(span)
+        return (await self._calls.attempted(attempt))[0]

@@ -12,47 +12,82 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar
 
 import grpc
 
-from .client import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, PATIENCE_SECS, TIMEOUT_SECS, Client, Span
+from .client import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, PATIENCE_SECS, TIMEOUT_SECS, Client
 from .errors import ClientClosed
+from .scheduling import Schedules
+from .values import Span
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C")
 
 END: Final = object()
 
 
+class _Front(Protocol[C]):
+    """What stands before an object that lives on the loop: the object, and how its calls get there."""
+
+    _client: C
+
+    def _run(self, call: Coroutine[Any, Any, T]) -> T: ...
+
+    def _iterate(self, pieces: AsyncGenerator[T, None]) -> Iterator[T]: ...
+
+
 def _blocking(
-    method: Callable[Concatenate[Client, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[SyncClient, P], T]:
-    """A method of `Client` as one that returns when it is done."""
+    method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[_Front[C], P], T]:
+    """A method as one that returns when it is done."""
 
     @functools.wraps(method)
-    def call(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: _Front[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._run(method(self._client, *args, **kwargs))
 
     return call
 
 
 def _iterating(
-    method: Callable[Concatenate[Client, P], AsyncGenerator[T, None]],
-) -> Callable[Concatenate[SyncClient, P], Iterator[T]]:
-    """A method of `Client` that answers piece by piece as one that answers an iterator."""
+    method: Callable[Concatenate[C, P], AsyncGenerator[T, None]],
+) -> Callable[Concatenate[_Front[C], P], Iterator[T]]:
+    """A method that answers piece by piece as one that answers an iterator."""
 
     @functools.wraps(method)
-    def call(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+    def call(self: _Front[C], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         return self._iterate(method(self._client, *args, **kwargs))
 
     return call
 
 
+class SyncSchedules:
+    """The schedules of the client's namespace, as `Schedules`, which also says what each method raises."""
+
+    def __init__(self, client: SyncClient, schedules: Schedules) -> None:
+        self._client = schedules
+        self._run = client._run
+        self._iterate = client._iterate
+
+    create = _blocking(Schedules.create)
+    get = _blocking(Schedules.get)
+    list = _iterating(Schedules.list)
+    update = _blocking(Schedules.update)
+    delete = _blocking(Schedules.delete)
+    pause = _blocking(Schedules.pause)
+    resume = _blocking(Schedules.resume)
+    trigger = _blocking(Schedules.trigger)
+    preview = _blocking(Schedules.preview)
+    get_trigger = _blocking(Schedules.get_trigger)
+    triggers = _iterating(Schedules.triggers)
+
+
 class SyncClient:
     """Calls a Taskyard server as `Client` does, which also says what each method raises. Safe to share among threads.
 
-    Iterators of `list`, `targets` and `watch` block until there is something to give; each is for one thread at a time.
+    Iterators, as of `list`, `targets` and `watch`, block until there is something to give; each is for one thread at a
+    time. `schedules` has the calls about schedules.
     Close the client, best by `with`.
     """
 
@@ -83,6 +118,7 @@ class SyncClient:
             raise
         self._lock = threading.Lock()
         self._closed = False
+        self.schedules: Final = SyncSchedules(self, self._client.schedules)
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ from typing import Final
 
 from taskyard.v1 import target_pb2 as pb
 
-from .values import datetime_from
+from .values import given, given_time
 
 
 class TargetStatus(StrEnum):
@@ -47,7 +47,7 @@ class Target:
             name=message.target,
             status=STATUS_OF_NUMBER[message.status],
             queued=message.queued,
-            task_id=message.task_id if message.HasField("task_id") else None,
-            waits_for=message.waits_for if message.HasField("waits_for") else None,
-            since=datetime_from(message.since) if message.HasField("since") else None,
+            task_id=given(message, "task_id"),
+            waits_for=given(message, "waits_for"),
+            since=given_time(message, "since"),
         )

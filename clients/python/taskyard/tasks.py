@@ -7,18 +7,26 @@ are dicts, lists and the like, what is absent is None.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, TypedDict
 
-from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from taskyard.v1 import batch_pb2
+from taskyard.v1 import batch_pb2, schedule_pb2
 from taskyard.v1 import task_pb2 as pb
 
-from .values import datetime_from, plain_object, plain_value, struct_from, timestamp_from
+from .values import (
+    datetime_from,
+    given,
+    given_time,
+    plain_object,
+    plain_value,
+    struct_from,
+    timestamp_from,
+    whole_seconds,
+)
 
 
 class TaskState(StrEnum):
@@ -57,8 +65,8 @@ class RetryPolicy:
     @classmethod
     def from_message(cls, message: pb.RetryPolicy) -> RetryPolicy:
         """The policy, with the documented defaults for what is absent."""
-        given = {name.name: value for name, value in message.ListFields()}
-        return cls(**given | {"non_retryable_codes": tuple(message.non_retryable_codes)})
+        fields = {field.name: value for field, value in message.ListFields()}
+        return cls(**fields | {"non_retryable_codes": tuple(message.non_retryable_codes)})
 
     def to_message(self) -> pb.RetryPolicy:
         """The policy with every field set."""
@@ -87,11 +95,11 @@ class Attempt:
         """The attempt as the server tells it."""
         return cls(
             number=message.number,
-            host_id=_given(message, "host_id"),
-            started_at=_time(message, "started_at"),
-            ended_at=_time(message, "ended_at"),
-            error=_given(message, "error"),
-            code=_given(message, "code"),
+            host_id=given(message, "host_id"),
+            started_at=given_time(message, "started_at"),
+            ended_at=given_time(message, "ended_at"),
+            error=given(message, "error"),
+            code=given(message, "code"),
         )
 
 
@@ -108,10 +116,10 @@ class Progress:
     def from_message(cls, message: pb.Progress) -> Progress:
         """The progress as the server tells it."""
         return cls(
-            fraction=_given(message, "fraction"),
-            message=_given(message, "message"),
+            fraction=given(message, "fraction"),
+            message=given(message, "message"),
             details=plain_object(message.details),
-            reported_at=_time(message, "reported_at"),
+            reported_at=given_time(message, "reported_at"),
         )
 
 
@@ -167,33 +175,33 @@ class Task:
             state=STATE_OF_NUMBER[message.state],
             created_at=datetime_from(message.created_at),
             priority=message.priority,
-            tab_id=_given(message, "tab_id"),
-            ref=_given(message, "ref"),
+            tab_id=given(message, "tab_id"),
+            ref=given(message, "ref"),
             params=plain_object(message.params) if message.HasField("params") else {},
-            deadline=_time(message, "deadline"),
-            started_at=_time(message, "started_at"),
-            completed_at=_time(message, "completed_at"),
-            latency_ms=_given(message, "latency_ms"),
+            deadline=given_time(message, "deadline"),
+            started_at=given_time(message, "started_at"),
+            completed_at=given_time(message, "completed_at"),
+            latency_ms=given(message, "latency_ms"),
             result=plain_value(message.result) if message.HasField("result") else None,
-            error=_given(message, "error"),
-            position=_given(message, "position"),
-            callback_url=_given(message, "callback_url"),
-            batch_id=_given(message, "batch_id"),
-            project=_given(message, "project"),
+            error=given(message, "error"),
+            position=given(message, "position"),
+            callback_url=given(message, "callback_url"),
+            batch_id=given(message, "batch_id"),
+            project=given(message, "project"),
             requires=tuple(message.requires),
             labels=dict(message.labels),
-            target=_given(message, "target"),
+            target=given(message, "target"),
             hold=message.hold,
-            not_before=_time(message, "not_before"),
-            token_limit=_given(message, "token_limit"),
-            tokens_used=_given(message, "tokens_used"),
+            not_before=given_time(message, "not_before"),
+            token_limit=given(message, "token_limit"),
+            tokens_used=given(message, "tokens_used"),
             retry_policy=RetryPolicy.from_message(message.retry_policy) if message.HasField("retry_policy") else None,
             attempts=tuple(Attempt.from_message(attempt) for attempt in message.attempts),
             run=message.run or 1,
-            idempotency_key=_given(message, "idempotency_key"),
-            host_id=_given(message, "host_id"),
+            idempotency_key=given(message, "idempotency_key"),
+            host_id=given(message, "host_id"),
             progress=Progress.from_message(message.progress) if message.HasField("progress") else None,
-            traceparent=_given(message, "traceparent"),
+            traceparent=given(message, "traceparent"),
         )
 
 
@@ -263,6 +271,45 @@ class NewTask:
         # The proto gives both messages the same field numbers.
         return batch_pb2.BatchTask.FromString(self.to_message("", idempotency_key).SerializeToString())
 
+    def to_template(self, agent_id: str) -> schedule_pb2.TaskTemplate:
+        """The same as what a schedule submits each time it fires, for this agent unless it names its own.
+
+        Raises ValueError for what only a single task can have, and as `to_message` does.
+        """
+        for name in ("hold", "not_before", "idempotency_key", "traceparent"):
+            if getattr(self, name):
+                raise ValueError(f"{name}: is for a single task, a schedule cannot give it to each of its tasks")
+        if isinstance(self.deadline, datetime):
+            raise ValueError("deadline: of a schedule's tasks is a span, not a point in time")
+        message = replace(self, deadline=None).to_message(agent_id, "")
+        message.ClearField("idempotency_key")
+        # The proto gives both messages the same names.
+        template = schedule_pb2.TaskTemplate(**{field.name: value for field, value in message.ListFields()})
+        if self.deadline is not None:
+            template.deadline_secs = whole_seconds(self.deadline, "deadline")
+        return template
+
+    @classmethod
+    def from_template(cls, message: schedule_pb2.TaskTemplate) -> NewTask:
+        """The task that a schedule submits, as the server tells it."""
+        secs = given(message, "deadline_secs")
+        return cls(
+            action=message.action,
+            params=plain_object(message.params) if message.HasField("params") else None,
+            tab_id=given(message, "tab_id"),
+            ref=given(message, "ref"),
+            priority=message.priority,
+            deadline=None if secs is None else timedelta(seconds=secs),
+            callback_url=given(message, "callback_url"),
+            project=given(message, "project"),
+            requires=tuple(message.requires),
+            labels=dict(message.labels),
+            target=given(message, "target"),
+            token_limit=given(message, "token_limit"),
+            retry_policy=RetryPolicy.from_message(message.retry_policy) if message.HasField("retry_policy") else None,
+            agent_id=message.agent_id,
+        )
+
 
 class TaskFields(TypedDict, total=False):
     """What a `NewTask` is made of beside its action, for calls that take it as keywords."""
@@ -284,6 +331,11 @@ class TaskFields(TypedDict, total=False):
     idempotency_key: str | None
     traceparent: str | None
     agent_id: str | None
+
+
+def new_task(task: str | NewTask, fields: TaskFields) -> NewTask:
+    """A task from an action and its fields, or from another task, whose fields the given ones replace."""
+    return NewTask(task, **fields) if isinstance(task, str) else replace(task, **fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,11 +360,3 @@ def _point(when: datetime | timedelta | None) -> Timestamp | None:
     if when is None:
         return None
     return timestamp_from(datetime.now(UTC) + when if isinstance(when, timedelta) else when)
-
-
-def _given(message: Message, name: str) -> Any:
-    return getattr(message, name) if message.HasField(name) else None
-
-
-def _time(message: Message, name: str) -> datetime | None:
-    return datetime_from(getattr(message, name)) if message.HasField(name) else None

@@ -1,17 +1,21 @@
-"""`params`, `result` and other JSON values as plain Python, and back.
+"""What messages hold as plain Python, and back: JSON values, times, spans of time, optional fields.
 
 JSON knows one kind of number. What is whole comes back as `int`, so that 1 stays 1; beyond 2^53 whole numbers lose
 precision on their way.
 """
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 MAX_EXACT: Final = 2**53
+
+Span = float | timedelta
+"""A span of time, in seconds where it is a number."""
 
 
 def struct_from(values: Mapping[str, Any]) -> Struct:
@@ -63,6 +67,36 @@ def timestamp_from(at: datetime) -> Timestamp:
 def datetime_from(timestamp: Timestamp) -> datetime:
     """A point in time, in UTC, to the microsecond."""
     return timestamp.ToDatetime(tzinfo=UTC)
+
+
+def seconds(span: Span) -> float:
+    """A span in seconds."""
+    return span.total_seconds() if isinstance(span, timedelta) else float(span)
+
+
+def whole_seconds(span: Span, name: str) -> int:
+    """A span for a field of whole seconds. Raises ValueError, with the name of the argument, for any other."""
+    secs = seconds(span)
+    if not secs.is_integer():
+        raise ValueError(f"{name}: must be whole seconds")
+    return int(secs)
+
+
+def words(states: Iterable[str]) -> str | None:
+    """Several states as the filters of lists take them. Raises TypeError for a single one."""
+    if isinstance(states, str):
+        raise TypeError("states: is a sequence of states, not one state")
+    return ",".join(states) or None
+
+
+def given(message: Message, name: str) -> Any:
+    """An optional field of a message, None where it is absent."""
+    return getattr(message, name) if message.HasField(name) else None
+
+
+def given_time(message: Message, name: str) -> datetime | None:
+    """The same for a point in time."""
+    return datetime_from(getattr(message, name)) if message.HasField(name) else None
 
 
 def _fill_struct(struct: Struct, values: Mapping[str, Any]) -> None:

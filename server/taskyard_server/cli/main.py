@@ -11,7 +11,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 import typer
 
-from . import hosts, interruptions, targets, tasks, up, watch
+from . import hosts, interruptions, schedules, targets, tasks, triggers, up, watch
 from .failure import Failure
 
 app = typer.Typer(
@@ -30,6 +30,8 @@ app.command()(interruptions.pause)
 app.command()(interruptions.resume)
 app.command()(interruptions.resolve)
 app.command()(targets.targets)
+app.add_typer(schedules.app, name="schedule")
+app.command()(triggers.triggers)
 app.command()(watch.watch)
 app.command()(tasks.stats)
 app.command()(hosts.hosts)
@@ -51,7 +53,8 @@ def main() -> None:
         if not hasattr(error, "format_message"):
             raise
         problem = error.format_message()
-    print(f"taskyard: {problem}", file=sys.stderr)
+    if problem:  # There is none where the help was shown instead.
+        print(f"taskyard: {problem}", file=sys.stderr)
     sys.exit(1)
 
 

@@ -3,11 +3,16 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, Final
+from datetime import UTC
+from typing import Annotated, Any, Final, TypeVar
 
 import grpc
 import typer
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Console
+from rich.table import Column, Table
 from rich.text import Text
 
 from taskyard.v1 import task_pb2
@@ -25,6 +30,7 @@ TIMEOUT_SECS = 30
 
 out = Console(highlight=False)
 
+M = TypeVar("M", bound=Message)
 
 KEEPALIVE: Final = (
     # A watch may be silent for long; so it learns that the connection is dead.
@@ -54,6 +60,29 @@ def call(namespace: str, timeout_secs: float | None = TIMEOUT_SECS) -> dict[str,
     return {"timeout": timeout_secs, "metadata": (("taskyard-namespace", namespace),)}
 
 
+def given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields whose option was given."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def filled(message: M, fields: dict[str, Any]) -> M:
+    """The message with these JSON fields. Raises `Failure` for what it cannot hold."""
+    try:
+        return json_format.ParseDict(fields, message)
+    except (json_format.ParseError, OverflowError, ValueError) as error:
+        raise Failure(str(error)) from None
+
+
+def instant(text: str | None, option: str) -> str | None:
+    """A point in time that was given as an option. Raises `Failure` where the text does not say which."""
+    if text is not None:
+        try:
+            Timestamp().FromJsonString(text)
+        except ValueError:
+            raise Failure(f"{option}: must be a time with its zone, such as 2026-12-01T09:00:00Z") from None
+    return text
+
+
 def print_json(fields: Mapping[str, Any]) -> None:
     """An answer as JSON for people and for programs."""
     print(json.dumps(fields, indent=2, ensure_ascii=False))
@@ -62,6 +91,24 @@ def print_json(fields: Mapping[str, Any]) -> None:
 def shown(text: str) -> Text:
     """A text of somebody else: no markup, and nothing that a terminal would obey."""
     return Text("".join(char if char.isprintable() else "\ufffd" for char in text))
+
+
+def fields_table(fields: Mapping[str, Any]) -> Table:
+    """One thing with all of its fields, a line each."""
+    table = Table(show_header=False, box=None)
+    for field, value in fields.items():
+        table.add_row(Text(field, "bold"), shown(value if isinstance(value, str) else json.dumps(value)))
+    return table
+
+
+def folded(name: str) -> Column:
+    """A column that loses nothing of what it shows where the terminal is narrow."""
+    return Column(name, overflow="fold")
+
+
+def local_time(at: Timestamp) -> str:
+    """A time on the clock of the terminal, empty for one that is absent."""
+    return f"{at.ToDatetime(UTC).astimezone():%Y-%m-%d %H:%M:%S}" if at.seconds else ""
 
 
 def word(state: int) -> str:

@@ -1,10 +1,8 @@
 """`taskyard submit | get | list | cancel | stats`: a person's view of a running control plane, over gRPC."""
 
-import json
 from typing import Annotated, Any
 
 import typer
-from google.protobuf import json_format
 from google.protobuf.message import Message
 from rich.table import Column, Table
 from rich.text import Text
@@ -12,7 +10,6 @@ from rich.text import Text
 from taskyard.v1 import stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard_server.payload import message_to_json
 
-from .failure import Failure
 from .server import (
     DEFAULT_SERVER,
     JsonOption,
@@ -21,60 +18,73 @@ from .server import (
     TaskArgument,
     call,
     connected,
+    fields_table,
+    filled,
+    given,
     out,
     print_json,
     shown,
     word,
 )
+from .task_options import (
+    ACTION,
+    AGENT,
+    CALLBACK,
+    LABEL,
+    MAX_ATTEMPTS,
+    PARAMS,
+    PRIORITY,
+    PROJECT,
+    REF,
+    REQUIRES,
+    TAB,
+    TARGET,
+    TOKEN_LIMIT,
+    task_fields,
+)
 
 
 def submit(
-    agent: Annotated[str, typer.Option(help="The submitting agent.")],
-    action: Annotated[str, typer.Option(help="The kind of action to run.")],
-    tab: Annotated[str | None, typer.Option(help="The tab that the action is for.")] = None,
-    ref: Annotated[str | None, typer.Option(help="The element that the action is for.")] = None,
-    params: Annotated[str | None, typer.Option(help="Fields for the action, a JSON object.")] = None,
-    priority: Annotated[int, typer.Option(help="The lower number runs first.")] = 0,
+    agent: Annotated[str, AGENT],
+    action: Annotated[str, ACTION],
+    tab: Annotated[str | None, TAB] = None,
+    ref: Annotated[str | None, REF] = None,
+    params: Annotated[str | None, PARAMS] = None,
+    priority: Annotated[int, PRIORITY] = 0,
     deadline: Annotated[str | None, typer.Option(help="When it fails unless it has ended, RFC 3339.")] = None,
-    callback: Annotated[str | None, typer.Option(help="Where the task is posted when it ends.")] = None,
-    target: Annotated[str | None, typer.Option(help="Its serial queue: one of its tasks runs at a time.")] = None,
+    callback: Annotated[str | None, CALLBACK] = None,
+    target: Annotated[str | None, TARGET] = None,
     hold: Annotated[bool, typer.Option("--hold", help="Hold it back until it is resumed.")] = False,
     not_before: Annotated[str | None, typer.Option(help="It is not due before, RFC 3339.")] = None,
-    project: Annotated[str | None, typer.Option(help="The project that it belongs to.")] = None,
-    requires: Annotated[list[str] | None, typer.Option(help="What its host must be capable of. Repeatable.")] = None,
-    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A mark. Repeatable.")] = None,
-    token_limit: Annotated[int | None, typer.Option(help="The most tokens that it may use.", min=0)] = None,
-    max_attempts: Annotated[int | None, typer.Option(help="Attempts in all, the first included.", min=1)] = None,
+    project: Annotated[str | None, PROJECT] = None,
+    requires: Annotated[list[str] | None, REQUIRES] = None,
+    label: Annotated[list[str] | None, LABEL] = None,
+    token_limit: Annotated[int | None, TOKEN_LIMIT] = None,
+    max_attempts: Annotated[int | None, MAX_ATTEMPTS] = None,
     idempotency_key: Annotated[str | None, typer.Option(help="The same key twice is one task.")] = None,
     as_json: JsonOption = False,
     server: ServerOption = DEFAULT_SERVER,
     namespace: NamespaceOption = "default",
 ) -> None:
     """Submit one task."""
-    fields = {
-        "agentId": agent,
-        "action": action,
-        "tabId": tab,
-        "ref": ref,
-        "params": _object(params, "--params"),
-        "priority": priority,
-        "deadline": deadline,
-        "callbackUrl": callback,
-        "target": target,
-        "hold": hold or None,
-        "notBefore": not_before,
-        "project": project,
-        "requires": requires,
-        "labels": dict(map(_label, label or ())),
-        "tokenLimit": token_limit,
-        "retryPolicy": None if max_attempts is None else {"maxAttempts": max_attempts},
-        "idempotencyKey": idempotency_key,
-    }
-    request = task_pb2.SubmitTaskRequest()
-    try:
-        json_format.ParseDict({key: value for key, value in fields.items() if value is not None}, request)
-    except (json_format.ParseError, OverflowError, ValueError) as error:
-        raise Failure(str(error)) from None
+    fields = task_fields(
+        agent=agent,
+        action=action,
+        tab=tab,
+        ref=ref,
+        params=params,
+        priority=priority,
+        callback=callback,
+        target=target,
+        project=project,
+        requires=requires,
+        label=label,
+        token_limit=token_limit,
+        max_attempts=max_attempts,
+    )
+    # What only a single task can have.
+    single = {"deadline": deadline, "hold": hold or None, "notBefore": not_before, "idempotencyKey": idempotency_key}
+    request = filled(task_pb2.SubmitTaskRequest(), fields | given(single))
     with connected(server) as channel:
         answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **call(namespace))
     _show(answer, as_json, f"{answer.task_id} is {word(answer.state)} at position {answer.position}")
@@ -90,10 +100,7 @@ def get(
     request = task_pb2.GetTaskRequest(task_id=task_id)
     with connected(server) as channel:
         task = task_pb2_grpc.TaskServiceStub(channel).GetTask(request, **call(namespace))
-    table = Table(show_header=False, box=None)
-    for field, value in _as_dict(task).items():
-        table.add_row(Text(field, "bold"), shown(value if isinstance(value, str) else json.dumps(value)))
-    _show(task, as_json, table)
+    _show(task, as_json, fields_table(_as_dict(task)))
 
 
 def list_tasks(
@@ -178,20 +185,3 @@ def _show(answer: Message, as_json: bool, otherwise: str | Table) -> None:
 def _as_dict(message: Message) -> dict[str, Any]:
     shown = message_to_json(message, zeros=isinstance(message, stats_pb2.GetStatsResponse))
     return {"tasks": [], **shown} if isinstance(message, task_pb2.ListTasksResponse) else shown
-
-
-def _label(text: str) -> tuple[str, str]:
-    key, mark, value = text.partition("=")
-    if not mark:
-        raise Failure("--label: must be KEY=VALUE")
-    return key, value
-
-
-def _object(text: str | None, option: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text) if text is not None else None
-    except (ValueError, RecursionError) as error:
-        raise Failure(f"{option}: {error}") from None
-    if value is not None and not isinstance(value, dict):
-        raise Failure(f"{option}: must be a JSON object")
-    return value

@@ -41,8 +41,8 @@ LONGEST_DELAY_SECS: Final = 30.0
 BY_TRIGGER: Final = b"trigger"
 """The fingerprint of a trigger's task: its id alone tells what it is."""
 
-OVERLAPS: Final = "skipped by the overlap policy: an earlier trigger of the schedule has not ended"
-TOO_MANY: Final = f"skipped: {MAX_OPEN} triggers of the schedule have not ended"
+OVERLAPS: Final = "an earlier trigger of the schedule has not ended"
+TOO_MANY: Final = f"{MAX_OPEN} triggers of the schedule have not ended"
 REPLACED: Final = "replaced by a later trigger of its schedule"
 TASK_GONE: Final = "its task is gone"
 
@@ -202,6 +202,9 @@ class Firing:
         self._make_ready(trigger)
 
     def _clear_the_way(self, now: float, schedule: Schedule, successor: Trigger) -> None:
+        if schedule.waiting is not None:
+            # It waits since the policy was another one, and would go on as soon as those before it are gone.
+            self._end(now, schedule.waiting, SKIPPED, REPLACED)
         for trigger in list(schedule.live):
             if trigger is successor or not trigger.arrived:
                 continue

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 NOISE_SECS: Final = 0.01
 """The clocks are read one after the other: smaller differences mean nothing."""
 
-PAUSED = "skipped: the schedule was paused"
-CHANGED = "skipped: the schedule was changed"
-MISSED = "skipped: missed while the scheduler was not running"
+PAUSED = "the schedule was paused"
+CHANGED = "the schedule was changed"
+MISSED = "missed while the scheduler was not running"
 
 
 class Schedules:
@@ -86,17 +86,17 @@ class Schedules:
         schedule = self.get(schedule_id)
         if spec == schedule.spec:
             return schedule
-        if spec.cadence != schedule.spec.cadence:
+        begins_anew = spec.cadence != schedule.spec.cadence
+        if begins_anew:
             since = self._clock_of(spec, now)
             next_due = _first_due(spec, since)
             self._await_no_more(schedule)
             self._firing.withdraw(now, schedule, CHANGED)
             schedule.since, schedule.next_due, schedule.resumed_at = since, next_due, None
-        else:
-            self._await_no_more(schedule)
         schedule.spec = spec
         schedule.updated_at = now
-        self._await_next(schedule)
+        if begins_anew:
+            self._await_next(schedule)
         return schedule
 
     def delete(self, schedule_id: str) -> None:
@@ -282,7 +282,8 @@ class Schedules:
         return reason, cadence.next_after(until, since)
 
     def _clock_of(self, spec: ScheduleSpec, now: float) -> float:
-        return now + self._skew if spec.cadence.by_wall else now
+        # Whole microseconds, as times are shown: a time that a caller gives back is the same.
+        return round((now + self._skew if spec.cadence.by_wall else now) * 1e6) / 1e6
 
     def _dues_of(self, schedule: Schedule) -> Timers[Schedule]:
         return self._wall_dues if schedule.spec.cadence.by_wall else self._steady_dues

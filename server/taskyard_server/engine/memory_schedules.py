@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SCAN: Final = 2_000
 """So many triggers a listing walks before others get their turn."""
+MISSED_AT_ONCE: Final = 50
 TIMES_A_TURN: Final = 100
 """So many due times are worked out before others get their turn."""
 
@@ -71,7 +72,11 @@ class MemorySchedules:
         return self.of(self._existing(namespace, "schedule")).pause(self._clock(), schedule_id)
 
     async def resume(self, namespace: str, schedule_id: str, catch_up: CatchUp) -> Schedule:
-        return self.of(self._existing(namespace, "schedule")).resume(self._clock(), schedule_id, catch_up)
+        schedules = self.of(self._existing(namespace, "schedule"))
+        schedule = schedules.resume(self._clock(), schedule_id, catch_up)
+        # What it missed is dealt with at once, so that the answer names a time to come.
+        schedules.advance(self._clock(), MISSED_AT_ONCE)
+        return schedule
 
     async def trigger(self, namespace: str, schedule_id: str, key: str | None, traceparent: str | None) -> Trigger:
         return self.of(self._existing(namespace, "schedule")).trigger(self._clock(), schedule_id, key, traceparent)

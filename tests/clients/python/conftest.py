@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from taskyard import Client
-from taskyard.v1 import batch_pb2_grpc, stats_pb2_grpc, target_pb2_grpc, task_pb2, task_pb2_grpc
+from taskyard.v1 import batch_pb2_grpc, schedule_pb2_grpc, stats_pb2_grpc, target_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
@@ -18,6 +18,7 @@ from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
@@ -84,6 +85,7 @@ class Server:
             StatsService(self.engine, Snapshots(self.engine, lambda: 60.0), "fair-fifo", 4), server
         )
         target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(self.engine), server)
+        schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleService(self.engine, MAX_PAYLOAD_BYTES), server)
         server.add_insecure_port(self.address)
         await server.start()
         self._serving = server

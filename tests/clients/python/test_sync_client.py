@@ -7,7 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from taskyard import Client, ClientClosed, NewTask, NotFound, SyncClient, TaskState, Unavailable
+from taskyard import (
+    Client,
+    ClientClosed,
+    NewTask,
+    NotFound,
+    Schedules,
+    SyncClient,
+    SyncSchedules,
+    TaskState,
+    TriggerState,
+    Unavailable,
+)
 from tests.ports import free_port
 
 
@@ -23,12 +34,13 @@ async def sync_client(server):
     await elsewhere(client.close)
 
 
-def test_it_has_every_call_of_the_client_under_the_same_signature():
-    names = [name for name in vars(Client) if not name.startswith("_")]
-    for name in names:
-        assert (
-            inspect.signature(getattr(SyncClient, name)) == inspect.signature(getattr(Client, name)) or name == "close"
-        )
+@pytest.mark.parametrize(("blocking", "kind"), [(SyncClient, Client), (SyncSchedules, Schedules)])
+def test_it_has_every_call_of_the_client_under_the_same_signature(blocking, kind):
+    for name in [name for name in vars(kind) if not name.startswith("_")]:
+        assert inspect.signature(getattr(blocking, name)) == inspect.signature(getattr(kind, name)) or name == "close"
+
+
+def test_it_is_made_as_the_client_is():
     parameters = [inspect.signature(kind.__init__).parameters for kind in (Client, SyncClient)]
     assert list(parameters[0].values()) == list(parameters[1].values())
 
@@ -47,6 +59,26 @@ async def test_calls_return_when_they_are_done(sync_client):
         assert sync_client.cancel_batch(batch.id) == 2
         assert sync_client.cancel(submitted.task_id) is TaskState.CANCELLED
         assert sync_client.wait(submitted.task_id).state is TaskState.CANCELLED
+
+    await elsewhere(work)
+
+
+async def test_calls_about_schedules_return_when_they_are_done(sync_client):
+    def work():
+        schedules = sync_client.schedules
+        made = schedules.create("note", cron="0 9 * * *")
+        assert schedules.update(made.id, display_name="x").display_name == "x"
+        assert schedules.pause(made.id).paused
+        assert not schedules.resume(made.id).paused
+        assert [schedule.id for schedule in schedules.list()] == [made.id]
+        trigger = schedules.trigger(made.id)
+        assert sync_client.cancel(trigger.task_id) is TaskState.CANCELLED
+        assert schedules.get_trigger(trigger.id).state is TriggerState.FAILED
+        assert [each.id for each in schedules.triggers(made.id, page_size=1)] == [trigger.id]
+        assert len(schedules.preview(made.id, 3)) == 3
+        schedules.delete(made.id)
+        with pytest.raises(NotFound):
+            schedules.get(made.id)
 
     await elsewhere(work)
 
@@ -113,7 +145,7 @@ async def test_a_closed_client_says_so_and_leaves_no_thread(server):
         with SyncClient(server.address, agent="ann") as client:
             client.submit("click")
         client.close()
-        for call in (client.stats, client.watch, lambda: next(client.list())):
+        for call in (client.stats, client.watch, lambda: next(client.list()), lambda: next(client.schedules.list())):
             with pytest.raises(ClientClosed):
                 call()
 

@@ -1,0 +1,367 @@
+"""`taskyard schedule create | get | list | update | delete | pause | resume | trigger | preview`: recurring tasks."""
+
+from typing import Annotated, Any, Final
+
+import typer
+from google.protobuf.message import Message
+from rich.table import Table
+
+from taskyard.v1 import schedule_pb2 as pb
+from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
+from taskyard_server.core.schedule import CatchUp, Overlap
+from taskyard_server.payload import message_to_json
+
+from .failure import Failure
+from .server import (
+    DEFAULT_SERVER,
+    JsonOption,
+    NamespaceOption,
+    ServerOption,
+    call,
+    connected,
+    fields_table,
+    filled,
+    folded,
+    given,
+    instant,
+    local_time,
+    out,
+    print_json,
+    shown,
+)
+from .task_options import (
+    ACTION,
+    AGENT,
+    CALLBACK,
+    LABEL,
+    MAX_ATTEMPTS,
+    PARAMS,
+    PRIORITY,
+    PROJECT,
+    REF,
+    REQUIRES,
+    TAB,
+    TARGET,
+    TOKEN_LIMIT,
+    task_fields,
+)
+
+app = typer.Typer(help="Submit tasks by the clock.", no_args_is_help=True)
+
+STYLES: Final = {"active": "green", "paused": "magenta"}
+
+ScheduleArgument = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's id.")]
+CronOption = Annotated[str | None, typer.Option(help="When it is due: five fields, such as '0 9 * * 1-5'.")]
+EveryOption = Annotated[str | None, typer.Option(help="When it is due: an interval, such as 30s, 10m, 1.5h or 1d.")]
+AtOption = Annotated[str | None, typer.Option(help="When it is due: once, RFC 3339.")]
+ZoneOption = Annotated[str | None, typer.Option(help="The time zone of --cron. [default: UTC]")]
+NameOption = Annotated[str | None, typer.Option(help="A name for people.")]
+OverlapOption = Annotated[Overlap | None, typer.Option(help="If the one before has not ended. [default: skip]")]
+CatchUpOption = Annotated[CatchUp | None, typer.Option(help="What an outage delayed. [default: last]")]
+WindowOption = Annotated[
+    int | None, typer.Option(metavar="SECS", help="How far back --catch-up all looks. [default: 86400]", min=0)
+]
+DeadlineOption = Annotated[
+    int | None, typer.Option(metavar="SECS", help="How long each task has until it fails.", min=1)
+]
+
+
+@app.command()
+def create(
+    agent: Annotated[str, AGENT],
+    action: Annotated[str, ACTION],
+    cron: CronOption = None,
+    every: EveryOption = None,
+    at: AtOption = None,
+    zone: ZoneOption = None,
+    schedule_id: Annotated[str | None, typer.Option("--id", help="Its id. [default: the server chooses]")] = None,
+    name: NameOption = None,
+    overlap: OverlapOption = None,
+    catch_up: CatchUpOption = None,
+    window: WindowOption = None,
+    paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
+    tab: Annotated[str | None, TAB] = None,
+    ref: Annotated[str | None, REF] = None,
+    params: Annotated[str | None, PARAMS] = None,
+    priority: Annotated[int | None, PRIORITY] = None,
+    deadline: DeadlineOption = None,
+    callback: Annotated[str | None, CALLBACK] = None,
+    target: Annotated[str | None, TARGET] = None,
+    project: Annotated[str | None, PROJECT] = None,
+    requires: Annotated[list[str] | None, REQUIRES] = None,
+    label: Annotated[list[str] | None, LABEL] = None,
+    token_limit: Annotated[int | None, TOKEN_LIMIT] = None,
+    max_attempts: Annotated[int | None, MAX_ATTEMPTS] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Create a schedule: give one of --cron, --every and --at."""
+    task = task_fields(
+        agent=agent,
+        action=action,
+        tab=tab,
+        ref=ref,
+        params=params,
+        priority=priority,
+        callback=callback,
+        target=target,
+        project=project,
+        requires=requires,
+        label=label,
+        token_limit=token_limit,
+        max_attempts=max_attempts,
+    )
+    cadence = _cadence(cron, every, at)
+    if not cadence:
+        raise Failure("give one of --cron, --every and --at")
+    fields = {
+        "scheduleId": schedule_id,
+        "timeZone": zone,
+        "displayName": name,
+        "overlap": overlap,
+        "catchUp": catch_up,
+        "catchUpWindowSecs": window,
+        "paused": paused or None,
+        "task": task | given({"deadlineSecs": deadline}),
+    }
+    request = filled(pb.CreateScheduleRequest(), cadence | given(fields))
+    with connected(server) as channel:
+        answer = ScheduleServiceStub(channel).CreateSchedule(request, **call(namespace))
+    _show_standing(answer, as_json)
+
+
+@app.command()
+def get(
+    schedule_id: ScheduleArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Show one schedule."""
+    request = filled(pb.GetScheduleRequest(), {"scheduleId": schedule_id})
+    with connected(server) as channel:
+        answer = ScheduleServiceStub(channel).GetSchedule(request, **call(namespace))
+    if as_json:
+        _print_json(answer)
+    else:
+        out.print(fields_table(message_to_json(answer.schedule)))
+
+
+@app.command("list")
+def list_schedules(
+    limit: Annotated[int, typer.Option(help="The most schedules to show.", min=1, max=1000)] = 100,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """List the schedules, oldest first."""
+    with connected(server) as channel:
+        request = pb.ListSchedulesRequest(page_size=limit)
+        answer = ScheduleServiceStub(channel).ListSchedules(request, **call(namespace))
+    if as_json:
+        _print_json(answer)
+        return
+    table = Table(*map(folded, ("id", "when", "zone", "status", "next due", "last fired")), box=None)
+    for schedule in answer.schedules:
+        status = shown(_status(schedule))
+        status.stylize(STYLES[status.plain])
+        when = local_time(schedule.at) or schedule.interval or schedule.cron
+        zone = schedule.time_zone if schedule.cron else ""
+        times = local_time(schedule.next_due_at), local_time(schedule.last_fired_at)
+        table.add_row(*map(shown, (schedule.schedule_id, when, zone)), status, *times)
+    if answer.next_page_token:
+        table.caption = f"the first {len(answer.schedules)}; there are more"
+    out.print(table)
+
+
+@app.command()
+def update(
+    schedule_id: ScheduleArgument,
+    cron: CronOption = None,
+    every: EveryOption = None,
+    at: AtOption = None,
+    zone: ZoneOption = None,
+    name: NameOption = None,
+    overlap: OverlapOption = None,
+    catch_up: CatchUpOption = None,
+    window: WindowOption = None,
+    agent: Annotated[str | None, AGENT] = None,
+    action: Annotated[str | None, ACTION] = None,
+    tab: Annotated[str | None, TAB] = None,
+    ref: Annotated[str | None, REF] = None,
+    params: Annotated[str | None, PARAMS] = None,
+    priority: Annotated[int | None, PRIORITY] = None,
+    deadline: DeadlineOption = None,
+    callback: Annotated[str | None, CALLBACK] = None,
+    target: Annotated[str | None, TARGET] = None,
+    project: Annotated[str | None, PROJECT] = None,
+    requires: Annotated[list[str] | None, REQUIRES] = None,
+    label: Annotated[list[str] | None, LABEL] = None,
+    token_limit: Annotated[int | None, TOKEN_LIMIT] = None,
+    max_attempts: Annotated[int | None, MAX_ATTEMPTS] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Change what is given of a schedule, of when it is due and of its task."""
+    task = task_fields(
+        agent=agent,
+        action=action,
+        tab=tab,
+        ref=ref,
+        params=params,
+        priority=priority,
+        callback=callback,
+        target=target,
+        project=project,
+        requires=requires,
+        label=label,
+        token_limit=token_limit,
+        max_attempts=max_attempts,
+    ) | given({"deadlineSecs": deadline})
+    fields = {
+        "timeZone": zone,
+        "displayName": name,
+        "overlap": overlap,
+        "catchUp": catch_up,
+        "catchUpWindowSecs": window,
+    }
+    changes = _cadence(cron, every, at) | given(fields)
+    if not changes and not task:
+        raise Failure("give what is to change")
+    request = filled(pb.UpdateScheduleRequest(), changes | {"scheduleId": schedule_id})
+    with connected(server) as channel:
+        stub = ScheduleServiceStub(channel)
+        if task:
+            # The API replaces a task as a whole.
+            kept = stub.GetSchedule(pb.GetScheduleRequest(schedule_id=schedule_id), **call(namespace)).schedule.task
+            for field in task:
+                kept.ClearField(kept.DESCRIPTOR.fields_by_camelcase_name[field].name)  # type: ignore[arg-type]
+            request.task.CopyFrom(filled(kept, task))
+        answer = stub.UpdateSchedule(request, **call(namespace))
+    _show_standing(answer, as_json)
+
+
+@app.command()
+def delete(
+    schedule_id: ScheduleArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Delete a schedule; the tasks that it has submitted go on."""
+    request = filled(pb.DeleteScheduleRequest(), {"scheduleId": schedule_id})
+    with connected(server) as channel:
+        answer = ScheduleServiceStub(channel).DeleteSchedule(request, **call(namespace))
+    if as_json:
+        _print_json(answer)
+    else:
+        out.print(shown(f"{schedule_id} is deleted"))
+
+
+@app.command()
+def pause(
+    schedule_id: ScheduleArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Let a schedule fire no more until it is resumed."""
+    request = filled(pb.PauseScheduleRequest(), {"scheduleId": schedule_id})
+    with connected(server) as channel:
+        answer = ScheduleServiceStub(channel).PauseSchedule(request, **call(namespace))
+    _show_standing(answer, as_json)
+
+
+@app.command()
+def resume(
+    schedule_id: ScheduleArgument,
+    catch_up: Annotated[CatchUp | None, typer.Option(help="What the pause delayed. [default: none]")] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Let a paused schedule go on."""
+    request = filled(pb.ResumeScheduleRequest(), given({"scheduleId": schedule_id, "catchUp": catch_up}))
+    with connected(server) as channel:
+        answer = ScheduleServiceStub(channel).ResumeSchedule(request, **call(namespace))
+    _show_standing(answer, as_json)
+
+
+@app.command()
+def trigger(
+    schedule_id: ScheduleArgument,
+    idempotency_key: Annotated[str | None, typer.Option(help="The same key twice fires once.")] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Let a schedule fire now, even a paused one."""
+    fields = {"scheduleId": schedule_id, "idempotencyKey": idempotency_key}
+    request = filled(pb.TriggerScheduleRequest(), given(fields))
+    with connected(server) as channel:
+        answer = ScheduleServiceStub(channel).TriggerSchedule(request, **call(namespace))
+    if as_json:
+        _print_json(answer)
+        return
+    made = answer.trigger
+    note = f" as {made.task_id}" if made.task_id else f": {made.reason}" if made.reason else ""
+    out.print(shown(f"{made.trigger_id} is {pb.Trigger.State.Name(made.state)}{note}"), soft_wrap=True)
+
+
+@app.command()
+def preview(
+    schedule_id: ScheduleArgument,
+    count: Annotated[int, typer.Option(help="How many times to show.", min=1, max=1000)] = 10,
+    after: Annotated[str | None, typer.Option(help="Only times after this one, RFC 3339. [default: now]")] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """Show when a schedule will be due."""
+    fields = {"scheduleId": schedule_id, "count": count, "after": instant(after, "--after")}
+    request = filled(pb.PreviewScheduleRequest(), given(fields))
+    with connected(server) as channel:
+        answer = ScheduleServiceStub(channel).PreviewSchedule(request, **call(namespace))
+    if as_json:
+        _print_json(answer)
+        return
+    for due_at in answer.due_at:
+        out.print(local_time(due_at))
+
+
+def _cadence(cron: str | None, every: str | None, at: str | None) -> dict[str, Any]:
+    """What says when it is due, empty if nothing was given."""
+    cadence = given({"cron": cron, "interval": every, "at": instant(at, "--at")})
+    if len(cadence) > 1:
+        raise Failure("give only one of --cron, --every and --at")
+    return cadence
+
+
+def _status(schedule: pb.Schedule) -> str:
+    return pb.Schedule.Status.Name(schedule.status)
+
+
+def _show_standing(
+    answer: pb.CreateScheduleResponse
+    | pb.UpdateScheduleResponse
+    | pb.PauseScheduleResponse
+    | pb.ResumeScheduleResponse,
+    as_json: bool,
+) -> None:
+    """When the schedule will be due, or why it will not."""
+    if as_json:
+        _print_json(answer)
+        return
+    schedule = answer.schedule
+    standing = "is due no more"
+    if schedule.status == pb.Schedule.paused:
+        standing = "is paused"
+    elif schedule.HasField("next_due_at"):
+        standing = f"is due at {local_time(schedule.next_due_at)}"
+    out.print(shown(f"{schedule.schedule_id} {standing}"), soft_wrap=True)
+
+
+def _print_json(answer: Message) -> None:
+    print_json(message_to_json(answer, zeros=True))

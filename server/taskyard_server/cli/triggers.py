@@ -1,0 +1,77 @@
+"""`taskyard triggers`: when schedules fired, and what became of it."""
+
+from typing import Annotated, Final
+
+import typer
+from rich.table import Table
+
+from taskyard.v1 import schedule_pb2 as pb
+from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
+from taskyard_server.payload import message_to_json
+
+from .server import (
+    DEFAULT_SERVER,
+    JsonOption,
+    NamespaceOption,
+    ServerOption,
+    call,
+    connected,
+    filled,
+    folded,
+    given,
+    instant,
+    local_time,
+    out,
+    print_json,
+    shown,
+)
+
+STYLES: Final = {
+    "pending": "cyan",
+    "executing": "yellow",
+    "completed": "green",
+    "failed": "red",
+    "skipped": "bright_black",
+}
+
+
+def triggers(
+    schedule: Annotated[str | None, typer.Option(help="Only triggers of this schedule.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only triggers in these states, separated by commas.")] = None,
+    due_from: Annotated[
+        str | None, typer.Option("--from", help="Only those due at this time or later, RFC 3339.")
+    ] = None,
+    due_before: Annotated[
+        str | None, typer.Option("--before", help="Only those due before this time, RFC 3339.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="The most triggers to show.", min=1, max=1000)] = 100,
+    as_json: JsonOption = False,
+    server: ServerOption = DEFAULT_SERVER,
+    namespace: NamespaceOption = "default",
+) -> None:
+    """List the triggers of schedules, latest due first."""
+    fields = {
+        "scheduleId": schedule,
+        "state": state,
+        "dueFrom": instant(due_from, "--from"),
+        "dueBefore": instant(due_before, "--before"),
+        "pageSize": limit,
+    }
+    request = filled(pb.ListTriggersRequest(), given(fields))
+    with connected(server) as channel:
+        answer = ScheduleServiceStub(channel).ListTriggers(request, **call(namespace))
+    if as_json:
+        print_json(message_to_json(answer, zeros=True))
+        return
+    table = Table(*map(folded, ("id", "schedule", "due", "state", "task", "reason")), box=None)
+    for trigger in answer.triggers:
+        standing = shown(pb.Trigger.State.Name(trigger.state))
+        standing.stylize(STYLES[standing.plain])
+        table.add_row(
+            *map(shown, (trigger.trigger_id, trigger.schedule_id, local_time(trigger.due_at))),
+            standing,
+            *map(shown, (trigger.task_id, trigger.reason)),
+        )
+    if answer.next_page_token:
+        table.caption = f"the latest {len(answer.triggers)}; there are more"
+    out.print(table)
