@@ -90,3 +90,13 @@ def test_a_trigger_by_call_waits_for_no_batch_and_is_not_held_up_by_one_that_is_
     assert clockwork.trigger(put_off.schedule).state == "executing"
     clockwork.run_to(131)
     assert put_off.state == "skipped"
+
+
+def test_a_long_outage_makes_a_thousand_triggers_at_once_and_no_more(make_clockwork):
+    clockwork = make_clockwork(jitter_threshold=3, max_concurrent=1)
+    schedule = clockwork.create(Steady(1), overlap=Overlap.ALLOW, catch_up=CatchUp.ALL)
+    clockwork.wake_at(3000)
+    assert len(schedule.live) == 1000
+    assert schedule.next_due == clockwork.at(3000)
+    (reason,) = {each.reason for each in clockwork.triggers() if each.state == "skipped"}
+    assert reason == "1000 triggers of the schedule have not ended"

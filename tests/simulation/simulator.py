@@ -42,11 +42,11 @@ RECOUNT_EVERY: Final = 4
 class Mismatch(AssertionError):
     """The core and the model disagree, or the core broke one of its own rules."""
 
-    def __init__(self, seed: int, step: int, why: str, last: list[str]) -> None:
+    def __init__(self, seed: int, step: int, why: str, last: list[str], test: str = "test_simulation.py") -> None:
         commands = "\n".join(f"  {line}" for line in last)
         super().__init__(
             f"seed {seed}, step {step}: {why}\nlast commands:\n{commands}\n"
-            f"to see it again: SEED={seed} STEPS={step} pytest tests/simulation/test_simulation.py"
+            f"to see it again: SEED={seed} STEPS={step} pytest tests/simulation/{test}"
         )
         self.seed = seed
         self.step = step

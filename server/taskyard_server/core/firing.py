@@ -33,6 +33,8 @@ FAILED, SKIPPED = TriggerState.FAILED, TriggerState.SKIPPED
 
 MAX_OPEN: Final = 1_000
 """So many triggers of one schedule may be open, whatever its overlap policy."""
+MAX_LIVE: Final = 1_000
+"""So many that came due by themselves may be there without an end: an outage must not make a million at once."""
 MAX_ENDED_IN_LINE: Final = 100
 """Beyond this, and twice what is pending, those that have ended are cleared from the line for a place."""
 FIRST_DELAY_SECS: Final = 1.0
@@ -76,7 +78,10 @@ class Firing:
     def come_due(self, now: float, trigger: Trigger) -> None:
         """A new trigger; it is spread together with all that come due at this moment."""
         self._take_in(now, trigger)
-        self._fresh.append(trigger)
+        if len(trigger.schedule.live) > MAX_LIVE:
+            self._end(now, trigger, SKIPPED, TOO_MANY)
+        else:
+            self._fresh.append(trigger)
 
     def come_due_by_call(self, now: float, trigger: Trigger) -> None:
         """A new trigger that does not wait for others."""

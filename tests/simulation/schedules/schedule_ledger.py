@@ -1,0 +1,191 @@
+"""What no policy may break: it learns from the core's records and events alone, and knows nothing of the model.
+
+No due time fires twice, over restarts and jumps of the clock; none is passed over without a trigger, but in a run of
+missed ones after one that was skipped for that; a trigger ends once, and fires at most one task; no more execute than
+may; nothing fires early, or while its schedule is paused unless a call made it; jitter keeps bounds and order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from taskyard_server.core.schedule import Schedule, Trigger
+from taskyard_server.core.scheduler import Scheduler
+
+from .cadences import Cadence, times
+from .plan_words import ENDS, MISSED, PAUSED
+from .tape import Entry, OfTask, OfTrigger
+
+
+class Cursor(NamedTuple):
+    """Where a schedule stood before a command. `epoch` begins anew with each cadence that it takes up."""
+
+    epoch: int
+    cadence: Cadence
+    since: float
+    at: float | None
+    window: int
+    policy: str
+    resumed_at: float | None
+    after_pause: str
+
+
+class ScheduleLedger:
+    """What was seen of the triggers of one namespace over all restarts."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[str, int] = {}
+        self._seen: dict[tuple[str, int, str], str] = {}
+        self._claimed: dict[str, str] = {}
+        self._ended: set[str] = set()
+        self._keys: set[tuple[str, str]] = set()
+        self._executing: set[str] = set()
+        self._tasks: dict[str, str] = {}
+        self._before: dict[str, Cursor] = {}
+        self._delayed: set[str] = set()
+
+    def began(self, schedule_id: str) -> None:
+        """The schedule is another one now, or has another cadence."""
+        self._epochs[schedule_id] = self._epochs.get(schedule_id, 0) + 1
+        self._before.pop(schedule_id, None)
+
+    def tasks_gone(self) -> None:
+        """The tasks went with their process."""
+        self._tasks.clear()
+
+    def restarted(self) -> None:
+        """What executed is taken up or ends; its delays begin anew."""
+        self._delayed.clear()
+
+    def lost(self, trigger_id: str) -> None:
+        """The record that this trigger fired was lost."""
+        self._executing.discard(trigger_id)
+
+    def see(
+        self, core: Scheduler, now: float, tape: Iterable[Entry], triggers: dict[str, Trigger], capped: bool
+    ) -> None:
+        """All that came of one command to `triggers`; `capped` if no more than the limit may execute then."""
+        dues: dict[str, dict[float, Trigger]] = {}
+        for entry in tape:
+            if isinstance(entry, OfTask):
+                self._see_task(entry)
+                continue
+            trigger = triggers[entry.trigger]
+            if entry.kind == "due":
+                self._keys.add((entry.schedule, trigger.key))
+                if not trigger.by_call:
+                    self._see_due(core, now, entry, trigger)
+                    dues.setdefault(entry.schedule, {})[entry.due_at] = trigger
+            elif entry.kind == "claimed":
+                self._see_claimed(core, entry, trigger, capped)
+            elif entry.kind in ENDS:
+                if entry.trigger in self._ended:
+                    raise AssertionError(f"{entry.trigger} ends twice")
+                self._ended.add(entry.trigger)
+                self._executing.discard(entry.trigger)
+        self._see_delays(core, now)
+        for schedule in core.schedules.after(0):
+            if (before := self._before.get(schedule.id)) is not None:
+                self._see_moved(core, now, before, schedule, dues.get(schedule.id, {}))
+            self._before[schedule.id] = self._cursor(schedule)
+
+    def _see_task(self, entry: OfTask) -> None:
+        if entry.kind == "submitted" and entry.key is not None and entry.key.startswith("trg_"):
+            if entry.state == "rejected":
+                raise AssertionError(f"{entry.key} left a rejected task")
+            if entry.key in self._tasks:
+                raise AssertionError(f"{entry.key} has two tasks")
+            self._tasks[entry.key] = entry.task
+
+    def _see_due(self, core: Scheduler, now: float, entry: OfTrigger, trigger: Trigger) -> None:
+        clock = core.schedules.clock_of(trigger.schedule, now)
+        if entry.due_at > clock:
+            raise AssertionError(f"{entry.trigger} of {entry.due_at} is due at {clock}")
+        key = (entry.schedule, self._epochs[entry.schedule], trigger.key)
+        if key in self._seen:
+            raise AssertionError(f"{entry.due_at} of {entry.schedule} is due as {self._seen[key]} and {entry.trigger}")
+        self._seen[key] = entry.trigger
+
+    def _see_claimed(self, core: Scheduler, entry: OfTrigger, trigger: Trigger, capped: bool) -> None:
+        if trigger.schedule.paused and not trigger.by_call:
+            raise AssertionError(f"{entry.trigger} fires while its schedule is paused")
+        task = self._tasks.get(entry.trigger)
+        if entry.trigger in self._executing or task is None or self._claimed.get(entry.trigger, task) != task:
+            raise AssertionError(f"{entry.trigger} fires again, or without a task")
+        self._claimed[entry.trigger] = task
+        self._executing.add(entry.trigger)
+        if capped and len(self._executing) > core.limits.max_concurrent:
+            raise AssertionError(f"{len(self._executing)} execute")
+
+    def _see_delays(self, core: Scheduler, now: float) -> None:
+        """What was just put off by jitter."""
+        new = [
+            trigger
+            for trigger in core.schedules.triggers_before(None)
+            if trigger.fire_at is not None and not trigger.put_off and trigger.id not in self._delayed
+        ]
+        self._delayed |= {trigger.id for trigger in new}
+        new.sort(key=lambda trigger: (trigger.due_at, trigger.number))
+        delays = [(trigger.fire_at or 0.0) - now for trigger in new]
+        if delays != sorted(delays) or (delays and not 0 <= delays[0] <= delays[-1] <= core.limits.max_jitter_secs):
+            raise AssertionError(f"jitter puts off by {delays}")
+
+    def _see_moved(
+        self, core: Scheduler, now: float, before: Cursor, schedule: Schedule, dues: dict[float, Trigger]
+    ) -> None:
+        """Each due time between the two places of the cursor has a trigger, or may have none."""
+        if before.epoch != self._epochs[schedule.id] or schedule.next_due == before.at:
+            return
+        clock = core.schedules.clock_of(schedule, now)
+        until = clock if schedule.next_due is None else schedule.next_due
+        if before.at is None or until < before.at:
+            raise AssertionError(f"{schedule.id} goes back from {before.at} to {until}")
+        in_a_run = False
+        for at in times(before.cadence, before.since, before.at, until):
+            if at is None:
+                in_a_run = True
+                continue
+            trigger, is_known = dues.get(at), (schedule.id, f"{at * 1000:.0f}") in self._keys
+            if at == schedule.next_due:
+                break
+            # What passed in a pause is dealt with, also if the clock has gone back since.
+            if at > max(clock, before.resumed_at or clock):
+                raise AssertionError(f"{schedule.id} passes {at} by, which is to come")
+            if trigger is not None:
+                in_a_run = any(why in (trigger.reason or "") for why in (MISSED, PAUSED))
+            elif is_known:
+                in_a_run = True
+            elif not in_a_run or self._is_wanted(core, before, at, clock):
+                raise AssertionError(f"{schedule.id} has lost {at}")
+
+    def _is_wanted(self, core: Scheduler, before: Cursor, at: float, clock: float) -> bool:
+        """Whether the policy wants a trigger of this time, of which there is none."""
+        in_a_pause = before.resumed_at is not None and at <= before.resumed_at
+        until = before.resumed_at if in_a_pause and before.resumed_at is not None else clock
+        policy = before.after_pause if in_a_pause else before.policy
+        last = before.cadence.last_until(until, before.since)
+        if policy == "all":
+            return at > until - before.window
+        if policy == "last":
+            return at == last
+        return not in_a_pause and at == last and clock - at <= core.limits.poll_secs
+
+    def _cursor(self, schedule: Schedule) -> Cursor:
+        spec = schedule.spec
+        return Cursor(
+            self._epochs[schedule.id],
+            spec.cadence,  # type: ignore[arg-type]
+            schedule.since,
+            schedule.next_due,
+            spec.catch_up_window_secs,
+            spec.catch_up,
+            schedule.resumed_at,
+            schedule.after_pause,
+        )
+
+    def tasks_agree(self, tasks: Sequence[str]) -> None:
+        """Each of the tasks that have a trigger's id for a key is that of one trigger."""
+        fired = list(self._claimed.values())
+        if len(set(fired)) != len(fired) or not set(fired) >= set(tasks):
+            raise AssertionError("a task has two triggers, or none")

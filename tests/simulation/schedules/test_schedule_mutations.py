@@ -1,0 +1,276 @@
+"""The simulation of schedules finds what it is for: rules of the core are broken one by one, and each breach is caught.
+
+How a breach is planted is told in `test_mutations` of the simulation of tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+
+from taskyard_server.core.firing import Firing
+from taskyard_server.core.schedules import Schedules
+from taskyard_server.core.triggers import DueOrder, Triggers
+from tests.simulation.simulator import Mismatch
+from tests.simulation.test_mutations import Edit, mutate
+
+from .schedule_world import Simulation
+
+SEEDS, STEPS = [3008, 3015, 3028, 3026, 3104, 3035, 3030, 3010, *range(3000, 3040)], 300
+"""A breach must be seen within 14,400 steps. The first histories show what others seldom do."""
+UNBROKEN: Final = 10
+"""So many of these histories are also run with no rule broken; the other test runs many more."""
+
+MUTATIONS: dict[str, list[Edit]] = {
+    "a changed cadence skips nothing": [
+        (Schedules, "update", "self._firing.withdraw(now, schedule, CHANGED)", "pass"),
+    ],
+    "an interval counts from the creation after a change": [
+        (
+            Schedules,
+            "update",
+            "schedule.since, schedule.next_due, schedule.resumed_at = since, next_due, None",
+            "schedule.next_due, schedule.resumed_at = next_due, None",
+        ),
+    ],
+    "a changed schedule is due at its old time": [
+        (Schedules, "update", "self._await_no_more(schedule)\n        self._firing", "self._firing"),
+    ],
+    "a pause skips nothing": [
+        (Schedules, "pause", "self._firing.withdraw(now, schedule, PAUSED)", "pass"),
+    ],
+    "a paused schedule comes due": [
+        (Schedules, "pause", "self._await_no_more(schedule)", "pass"),
+    ],
+    "a pause skips what a call made": [
+        (Firing, "withdraw", " and not trigger.by_call", ""),
+    ],
+    "a resume catches up nothing": [
+        (Schedules, "resume", "schedule.after_pause = catch_up", "pass"),
+    ],
+    "what passed in a pause counts as on time": [
+        (Schedules, "_decide", "and due <= schedule.resumed_at", "and False"),
+    ],
+    "what passed since the resume counts as passed in the pause": [
+        (Schedules, "_decide", "due <= schedule.resumed_at", "True"),
+    ],
+    "a deleted schedule keeps what has not fired": [
+        (Schedules, "delete", "self._firing.drop(schedule)", "pass"),
+    ],
+    "a deleted schedule's triggers still count as pending": [
+        (Firing, "drop", "self._leave_pending(trigger)", "pass"),
+    ],
+    "a schedule is made while the scheduler drains": [
+        (Schedules, "create", "if self._firing.on_hold:", "if False:"),
+    ],
+    "a due time whose key is known makes a second trigger": [
+        (Triggers, "new", "key is not None and self.find(schedule.id, key) is not None", "False"),
+    ],
+    "a call waits for the next look at the clock": [
+        (Firing, "come_due_by_call", "while self._fire_one(now):", "while False:"),
+    ],
+    "nobody looks at the wall clock before something is due": [
+        (Schedules, "next_due", "+ self._life.limits.poll_secs", "+ 1e9"),
+    ],
+    "the look at the wall clock is forgotten": [
+        (Schedules, "note_wall", "self._looked_at = now", "pass"),
+    ],
+    "cron goes by the steady clock": [
+        (Schedules, "_take_due", "now + self._skew", "now"),
+    ],
+    "a wake-up by the wall clock is as far off as its jump": [
+        (Schedules, "next_due", "- self._skew", ""),
+    ],
+    "what is late by two polls is on time": [
+        (Schedules, "_decide", "clock - on_time_secs", "clock - 2 * on_time_secs"),
+    ],
+    "the window of those that are caught up is twice as long": [
+        (Schedules, "_decide", "spec.catch_up_window_secs", "2 * spec.catch_up_window_secs"),
+    ],
+    "each of the times that were missed is skipped by itself": [
+        (Schedules, "_decide", "return reason, last", "return reason, cadence.next_after(due, since)"),
+    ],
+    "of a run that is not caught up the last is skipped, too": [
+        (Schedules, "_decide", "last >= on_time_from", "True"),
+    ],
+    "what is on time is skipped with those that are not caught up": [
+        (Schedules, "_decide", "last >= on_time_from", "False"),
+    ],
+    "the times since a resume are skipped with those in the pause": [
+        (
+            Schedules,
+            "_decide",
+            "return reason, cadence.next_after(until, since)",
+            "return reason, cadence.next_after(clock, since)",
+        ),
+    ],
+    "what comes due is spread before all of it has come": [
+        (
+            Schedules,
+            "advance",
+            "self._take_due(now) or self._firing.act_on_one(now)",
+            "self._firing.act_on_one(now) or self._take_due(now)",
+        ),
+    ],
+    "schedules stand still after a restart": [
+        (Schedules, "recover", "self._await_next(schedule)", "pass"),
+    ],
+    "triggers count from one again after a restart": [
+        (Triggers, "restore", "self._last = max(self._last, trigger.number)", "pass"),
+    ],
+    "schedules count from one again after a restart": [
+        (Schedules, "restore", "self._last = max(self._last, schedule.number)", "pass"),
+    ],
+    "a task that was not recorded is fired again after a restart": [
+        (Firing, "take_up", "self._life.keys.get((schedule.spec.task.agent_id, trigger.id))", "None"),
+    ],
+    "after a restart triggers do not learn of the end of their tasks": [
+        (Firing, "take_up", "self._life.fired[task] = trigger", "pass"),
+    ],
+    "after a restart what executes does not count as open": [
+        (Firing, "take_up", "schedule.open += 1", "pass"),
+    ],
+    "a trigger that is taken up shows no task": [
+        (Firing, "take_up", "trigger.task_id = schedule.last_task_id = task.id", "pass"),
+    ],
+    "jitter begins one trigger too early": [
+        (Firing, "_spread", "len(fresh) <= limits.jitter_threshold", "len(fresh) < limits.jitter_threshold"),
+    ],
+    "jitter is twice as long as it may be": [
+        (Firing, "_spread", "2**40", "2**39"),
+    ],
+    "jitter breaks the order": [
+        (Firing, "_spread", "delays = sorted(", "delays = list("),
+    ],
+    "of those that go on in one tick the last goes first": [
+        (Firing, "_spread", "zip(reversed(fresh), reversed(delays), strict=True)", "zip(fresh, delays, strict=True)"),
+    ],
+    "what was withdrawn is spread": [
+        (Firing, "_spread", "if trigger.state is PENDING", "if True"),
+    ],
+    "an overlap is not skipped": [
+        (Firing, "_arrive", "schedule.open and overlap is Overlap.SKIP", "False"),
+    ],
+    "an overlap does not wait": [
+        (Firing, "_arrive", "schedule.open and overlap is Overlap.WAIT", "False"),
+    ],
+    "two wait for the one before them": [
+        (Firing, "_arrive", "if schedule.waiting is not None", "if False"),
+    ],
+    "one more is open than may be": [
+        (Firing, "_arrive", "schedule.open >= MAX_OPEN", "schedule.open > MAX_OPEN"),
+    ],
+    "the one that waits is forgotten": [
+        (Firing, "_end", "self._let_next_in(now, schedule)", "pass"),
+    ],
+    "the one that waits does not wait for all": [
+        (Firing, "_let_next_in", " and not schedule.open", ""),
+    ],
+    "what was not fired is not replaced": [
+        (Firing, "_clear_the_way", "self._end(now, trigger, SKIPPED, REPLACED)", "pass"),
+    ],
+    "what waits for one that is replaced goes on": [
+        (Firing, "_clear_the_way", "if schedule.waiting is not None", "if False"),
+    ],
+    "a task is not cancelled by the one that replaces it": [
+        (Firing, "_clear_the_way", "self._life.finish(", "(lambda *_: None)("),
+    ],
+    "the youngest trigger is fired first": [
+        (
+            Firing,
+            "_make_ready",
+            "(trigger.due_at, trigger.number, trigger)",
+            "(-trigger.due_at, -trigger.number, trigger)",
+        ),
+    ],
+    "the line loses those that wait for a place": [
+        (Firing, "_make_ready", "place[2].state is PENDING", "place[2].put_off"),
+    ],
+    "one more executes than may": [
+        (
+            Firing,
+            "_fire_one",
+            "self._has_a_place",
+            "self.executing <= self._life.limits.max_concurrent and not self.on_hold",
+        ),
+    ],
+    "a draining scheduler fires": [
+        (Firing, "_fire_one", "self._has_a_place", "self.executing < self._life.limits.max_concurrent"),
+    ],
+    "what has ended is fired": [
+        (Firing, "_fire_one", "if trigger.state is PENDING", "if True"),
+    ],
+    "a full queue is looked at every second": [
+        (Firing, "_fire", "trigger.put_off += 1", "pass"),
+    ],
+    "a full queue is looked at ever more seldom": [
+        (
+            Firing,
+            "_fire",
+            "min(FIRST_DELAY_SECS * 2**trigger.put_off, LONGEST_DELAY_SECS)",
+            "FIRST_DELAY_SECS * 2**trigger.put_off",
+        ),
+    ],
+    "the limit of an agent fails a trigger": [
+        (Firing, "_fire", "self._life.agents.get(spec.task.agent_id)", "None"),
+    ],
+    "a deadline counts from the due time": [
+        (Firing, "_fire", "now + spec.deadline_secs", "max(now - 1, trigger.due_at) + spec.deadline_secs"),
+    ],
+    "a task does not run under its trigger's trace": [
+        (Firing, "_fire", "traceparent=trigger.traceparent", "traceparent=None"),
+    ],
+    "a schedule does not show when it fired": [
+        (Firing, "_fire", "trigger.fired_at = schedule.last_fired_at = now", "trigger.fired_at = now"),
+    ],
+    "a trigger does not tell why it failed": [
+        (Firing, "_end_with", "task.error or ", ""),
+    ],
+    "the newest of a schedule's ended triggers is forgotten": [
+        (Triggers, "retire", "next(iter(kept.ended))", "next(reversed(kept.ended))"),
+    ],
+    "a schedule keeps one ended trigger less": [
+        (Triggers, "retire", "> KEPT_OF_A_SCHEDULE", ">= KEPT_OF_A_SCHEDULE"),
+    ],
+    "ended triggers are kept without an end": [
+        (Triggers, "retire", "len(self._ended) > KEPT", "False"),
+    ],
+    "the key of a forgotten trigger stays": [
+        (Triggers, "forget", "del kept.by_key[trigger.key]", "pass"),
+    ],
+    "a page of triggers repeats the last one of the page before": [
+        (DueOrder, "latest_first", "bisect_left(entries, before)", "bisect_left(entries, before) + 1"),
+    ],
+}
+
+
+def run(seeds: Sequence[int]) -> int:
+    """A few short histories; how many steps that were."""
+    steps = 0
+    for seed in seeds:
+        simulation = Simulation(seed)
+        try:
+            simulation.run(STEPS)
+        except Mismatch as mismatch:
+            mismatch.add_note(f"caught after {steps + simulation.steps} steps")
+            raise
+        steps += simulation.steps
+    return steps
+
+
+@pytest.mark.parametrize("breach", MUTATIONS)
+def test_a_broken_rule_is_caught(monkeypatch, breach):
+    for edit in MUTATIONS[breach]:
+        mutate(monkeypatch, *edit)
+    with pytest.raises(Mismatch) as caught:
+        run(SEEDS)
+    print(caught.value.__notes__[0], caught.value.why)
+
+
+def test_the_same_histories_pass_with_no_rule_broken(monkeypatch):
+    rewritten = {(owner, name): words for edits in MUTATIONS.values() for owner, name, words, _ in edits}
+    for (owner, name), words in rewritten.items():
+        mutate(monkeypatch, owner, name, words, words)
+    assert run(SEEDS[:UNBROKEN]) == UNBROKEN * STEPS
