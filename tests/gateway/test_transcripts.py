@@ -11,8 +11,8 @@ Each file of `transcripts/` is a conversation, from top to bottom:
 A `GET /tasks:watch` stays open while the steps after it are played. All its lines, one a message, stand with it.
 
 Ids and times are masked: `tsk_<1>` is the first task id of the file, in requests too, `<time>` any time, `<ms>` any
-duration, `<cursor>` any cursor, `<trace>` a trace context. `UPDATE=1` writes what the server answers now into the files: read the difference
-before you commit it.
+duration, `<cursor>` any cursor, `<trace>` any trace context. `UPDATE=1` writes what the server answers now into the
+files: read the difference before you commit it.
 """
 
 import json
