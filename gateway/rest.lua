@@ -1,5 +1,5 @@
 -- What the transcoder leaves to do on answers to REST callers: the documented status codes, error bodies and empty
--- lists. The route for native gRPC switches this filter off; README.md has the contract with the server.
+-- lists, and the type of streams. The routes for gRPC switch this filter off; README.md has the contract with the server.
 
 -- The transcoder turns gRPC's headers into HTTP and forgets to remove them; the last three are for this file alone.
 local NOT_FOR_CALLERS = {
@@ -146,8 +146,10 @@ local function success(handle, headers)
   if status and status:find("^20[0-3]$") then
     headers:replace(":status", status)
   end
-  -- Streams have no length, and are never held back.
-  if empty_list and headers:get("content-length") then
+  if not headers:get("content-length") and headers:get("content-type") == "application/json" then
+    -- A stream: one JSON object a line. It is never held back.
+    headers:replace("content-type", "application/x-ndjson")
+  elseif empty_list then
     local body = handle:body(true)
     local fields = body:getBytes(0, body:length()):match("^{(.*)}$")
     if fields then

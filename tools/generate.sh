@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes what is generated from proto/: the Python stubs and the gateway's descriptor set.
+# Makes what is generated from proto/: the Python stubs, the descriptor set of the gateway, and the description of REST.
 #
 #   tools/generate.sh                  write them
 #   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
@@ -14,6 +14,7 @@ export PATH
 
 stubs=clients/python/taskyard/v1
 descriptors=gateway/taskyard.binpb
+description=gateway/openapi.json
 
 # The Google protos that ours import, and those that a gRPC status may carry to the gateway. Only these: the descriptor
 # set holds every file of both modules.
@@ -38,11 +39,12 @@ generate_into() {
 	mkdir -p "$1/$(dirname "$descriptors")"
 	buf generate --output "$1"
 	buf build --as-file-descriptor-set --exclude-source-info --output "$1/$descriptors"
+	buf build --as-file-descriptor-set --output - | python tools/openapi.py >"$1/$description"
 }
 
 # Names the generated files below the folder $1.
 generated_in() {
-	(cd "$1" && find "$stubs" -name '*_pb2*.py' -o -name '*_pb2*.pyi' && echo "$descriptors")
+	(cd "$1" && find "$stubs" -name '*_pb2*.py' -o -name '*_pb2*.pyi' && echo "$descriptors" && echo "$description")
 }
 
 copy_googleapis

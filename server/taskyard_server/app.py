@@ -95,7 +95,7 @@ class App:
         self._metrics = Metrics(self._engine.totals, self._webhooks.counts, self._snapshots)
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
-        self._gateway = Gateway(rest=settings.rest, grpc=settings.grpc) if settings.gateway else None
+        self._gateway = Gateway(settings.rest, settings.grpc, settings.cors.origins) if settings.gateway else None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
         self._drain_until = 0.0

@@ -33,12 +33,21 @@ MAX_PORT: Final = 65_535
 
 
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
+ORIGIN: Final = re.compile(
+    r"\*|(?!https:.*:443$|http:.*:80$)[a-z][a-z0-9+.-]*://(\*\.)?([a-z0-9._-]+|\[[0-9a-f:.]+\])(:(\d{1,5}|\*))?"
+)
 
 
 def _with_a_port(address: str) -> str:
     if int(address.rpartition(":")[2]) > MAX_PORT:
         raise ValueError(f"the port must be at most {MAX_PORT}")
     return address
+
+
+def _as_browsers_send_it(origin: str) -> str:
+    if not ORIGIN.fullmatch(origin):
+        raise ValueError("must be an origin as browsers send it: https://app.example, without a path or a default port")
+    return origin
 
 
 def _from_home(path: Path) -> Path:
@@ -55,6 +64,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 HomePath = Annotated[Path, AfterValidator(_from_home)]
 """It may begin with `~`."""
 Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_with_a_port)]
+Origin = Annotated[str, AfterValidator(_as_browsers_send_it)]
 
 KEEPS_WHAT_IS_SET: Final = frozenset(
     {"maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight", "maxPerAgentFlight", "resultTTLSec"}
@@ -170,6 +180,14 @@ class LogSettings(Section):
     """How many files are kept set aside."""
 
 
+class CorsSettings(Section):
+    """Which browser pages may call the gateway."""
+
+    origins: list[Origin] = []
+    """Origins as browsers send them, such as `https://app.example`; none by default. `https://*.example` is all names
+    below, `http://localhost:*` every port, and `*` alone every page."""
+
+
 class Settings(BaseModel):
     """Everything that `taskyard up` can be told. Addresses are HOST:PORT."""
 
@@ -179,6 +197,7 @@ class Settings(BaseModel):
     daemon: DaemonSettings = DaemonSettings()
     webhooks: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
+    cors: CorsSettings = CorsSettings()
     grpc: Address = "127.0.0.1:50051"
     rest: Address = "127.0.0.1:9867"
     metrics: Address = "127.0.0.1:9464"

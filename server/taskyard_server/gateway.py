@@ -1,6 +1,7 @@
 """Envoy as a child of `taskyard up`: started, watched, restarted, stopped, and never left behind.
 
-The configuration is gateway/envoy.yaml as it stands, with our two addresses in place of its own (DESIGN, The gateway).
+The configuration is gateway/envoy.yaml as it stands, with our addresses and origins in place of its own (DESIGN, The
+gateway).
 """
 
 import asyncio
@@ -9,11 +10,13 @@ import importlib
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -79,16 +82,21 @@ class Address(NamedTuple):
 
 REST_IN_FILE: Final = Address("127.0.0.1", 9867)
 GRPC_IN_FILE: Final = Address("127.0.0.1", 50051)
+ORIGINS_IN_FILE: Final = "allow_origin_string_match: []"
 
 
 class Gateway:
     """One Envoy that serves REST and gRPC on `rest`, in front of the gRPC server on `grpc`; both are `host:port`.
 
-    With port 0 Envoy picks a free one; `address` tells which.
+    With port 0 Envoy picks a free one; `address` tells which. Pages of `origins` may call from browsers
+    (`CorsSettings.origins`).
     """
 
-    def __init__(self, rest: str = "127.0.0.1:9867", grpc: str = "127.0.0.1:50051") -> None:
+    def __init__(
+        self, rest: str = "127.0.0.1:9867", grpc: str = "127.0.0.1:50051", origins: Sequence[str] = ()
+    ) -> None:
         self._rest_asked, self._grpc_asked = rest, grpc
+        self._origins = origins
         self._rest = REST_IN_FILE
         self._grpc = GRPC_IN_FILE
         self._folder: Path | None = None
@@ -161,7 +169,7 @@ class Gateway:
         assert self._folder is not None
         files = _gateway_files()
         config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
-        _write_config(config, files / "envoy.yaml", self._rest, self._grpc, admin)
+        _write_config(config, files / "envoy.yaml", self._rest, self._grpc, self._origins, admin)
         self._refusal = ""
         self._starting = True
         try:
@@ -309,16 +317,31 @@ def _gateway_files() -> Path:
     raise GatewayError("the gateway's files are missing from this installation")
 
 
-def _write_config(config: Path, template: Path, rest: Address, grpc: Address, admin: Path) -> None:
-    """Copy the configuration with our addresses, and an admin endpoint that only our user can reach.
+def _write_config(
+    config: Path, template: Path, rest: Address, grpc: Address, origins: Sequence[str], admin: Path
+) -> None:
+    """Copy the configuration with our addresses and origins, and an admin endpoint that only our user can reach.
 
     By text: Envoy merges lists by appending, so that a second configuration cannot replace a listener's address.
     """
     text = template.read_text()
-    for in_file, ours in ((REST_IN_FILE, rest), (GRPC_IN_FILE, grpc)):
-        if text.count(in_file.yaml) != 1:
-            raise GatewayError(f"{template} does not name {in_file} exactly once")
-        text = text.replace(in_file.yaml, ours.yaml)
+    matchers = json.dumps([_origin_matcher(origin) for origin in origins])
+    for name, in_file, ours in (
+        (str(REST_IN_FILE), REST_IN_FILE.yaml, rest.yaml),
+        (str(GRPC_IN_FILE), GRPC_IN_FILE.yaml, grpc.yaml),
+        ("its origins", ORIGINS_IN_FILE, ORIGINS_IN_FILE.replace("[]", matchers)),
+    ):
+        if text.count(in_file) != 1:
+            raise GatewayError(f"{template} does not name {name} exactly once")
+        text = text.replace(in_file, ours)
     admin.unlink(missing_ok=True)  # Envoy leaves its socket behind
     text += f"\nadmin: {{address: {{pipe: {{path: {json.dumps(str(admin))}, mode: 384}}}}}}\n"  # 384 is 0600
     config.write_text(text)
+
+
+def _origin_matcher(origin: str) -> dict[str, object]:
+    """An origin of the settings as Envoy takes it, which knows no `*` but one alone."""
+    if "*" not in origin.removeprefix("*"):
+        return {"exact": origin}
+    pattern = re.escape(origin).replace(r"://\*\.", r"://([a-z0-9_-]+\.)+")
+    return {"safe_regex": {"regex": re.sub(r":\\\*$", "(:[0-9]+)?", pattern)}}

@@ -69,6 +69,7 @@ AFTER_RESTART = {
     "log.file": "/elsewhere/taskyard.log",
     "log.maxBytes": 100_000,
     "log.backups": 2,
+    "cors.origins": ["https://app.example"],
     "grpc": "127.0.0.1:1",
     "rest": "127.0.0.1:2",
     "metrics": "127.0.0.1:3",

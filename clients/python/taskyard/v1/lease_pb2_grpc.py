@@ -173,7 +173,7 @@ class LeaseServiceServicer(object):
     def ListLeases(self, request, context):
         """Lists the live leases, oldest claim first.
 
-        Errors: `bad_request` (a page token of another query).
+        Errors: `not_found` (no such host), `bad_request` (a page token of another query).
         Retry: safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -94,7 +94,7 @@ class LeaseServiceStub:
     ListLeases: _grpc.UnaryUnaryMultiCallable[_lease_pb2.ListLeasesRequest, _lease_pb2.ListLeasesResponse]
     """Lists the live leases, oldest claim first.
 
-    Errors: `bad_request` (a page token of another query).
+    Errors: `not_found` (no such host), `bad_request` (a page token of another query).
     Retry: safe.
     """
 
@@ -158,7 +158,7 @@ class LeaseServiceAsyncStub(LeaseServiceStub):
     ListLeases: _aio.UnaryUnaryMultiCallable[_lease_pb2.ListLeasesRequest, _lease_pb2.ListLeasesResponse]  # type: ignore[assignment]
     """Lists the live leases, oldest claim first.
 
-    Errors: `bad_request` (a page token of another query).
+    Errors: `not_found` (no such host), `bad_request` (a page token of another query).
     Retry: safe.
     """
 
@@ -273,7 +273,7 @@ class LeaseServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_lease_pb2.ListLeasesResponse, _abc.Awaitable[_lease_pb2.ListLeasesResponse]]:
         """Lists the live leases, oldest claim first.
 
-        Errors: `bad_request` (a page token of another query).
+        Errors: `not_found` (no such host), `bad_request` (a page token of another query).
         Retry: safe.
         """
 

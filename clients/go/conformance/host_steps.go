@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	taskyard "github.com/taskyard/taskyard/clients/go"
+)
+
+// backgroundHost is a host that runs while the scenario goes on, and counts what its handlers do.
+type backgroundHost struct {
+	drain context.CancelFunc
+
+	mu      sync.Mutex
+	changed chan struct{} // Closed, and replaced, with each change.
+	begun   int
+	ended   int
+	stopped int
+	left    bool
+	err     error
+}
+
+func hostStart(_ context.Context, p *program, _ string, with arguments) (outcome, error) {
+	options := taskyard.HostOptions{Slots: with.Slots}
+	if with.LeaseSecs != nil {
+		options.Lease = time.Duration(*with.LeaseSecs) * time.Second
+	}
+	host := taskyard.NewHost(p.client, with.Host, options)
+	ctx, drain := context.WithCancel(context.Background())
+	h := &backgroundHost{drain: drain, changed: make(chan struct{})}
+	host.Handle("echo", h.counted(echo))
+	host.Handle("work", h.counted(work))
+	host.Handle("fail", h.counted(fail))
+	host.Handle("progress", h.counted(progress))
+	p.hosts[with.Host] = h
+	go func() {
+		err := host.Run(ctx)
+		h.change(func() { h.left, h.err = true, err })
+	}()
+	return outcome{}, nil
+}
+
+func hostWait(_ context.Context, p *program, _ string, with arguments) (outcome, error) {
+	h := p.hosts[with.Host]
+	if h == nil {
+		return nil, fmt.Errorf("no host %q was started", with.Host)
+	}
+	return h.wait(with)
+}
+
+func hostStop(_ context.Context, p *program, _ string, with arguments) (outcome, error) {
+	h := p.hosts[with.Host]
+	if h == nil {
+		return nil, fmt.Errorf("no host %q was started", with.Host)
+	}
+	h.drain()
+	with.Left = true
+	return h.wait(with)
+}
+
+// wait answers the counts once they are as asked for, or when the time is over.
+func (h *backgroundHost) wait(with arguments) (outcome, error) {
+	timeout := time.After(milliseconds(with.Ms))
+	for over := false; ; {
+		h.mu.Lock()
+		found := outcome{"begun": h.begun, "ended": h.ended, "stopped": h.stopped, "left": h.left}
+		enough := h.begun >= with.Begun && h.ended >= with.Ended && h.stopped >= with.Stopped && (h.left || !with.Left)
+		changed, err := h.changed, h.err
+		h.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		if enough || over {
+			return found, nil
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			over = true
+		}
+	}
+}
+
+func (h *backgroundHost) change(change func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change()
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// counted has a handler's beginning and end counted.
+func (h *backgroundHost) counted(handler taskyard.Handler) taskyard.Handler {
+	return func(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+		h.change(func() { h.begun++ })
+		result, err := handler(ctx, task)
+		h.change(func() {
+			if err != nil && ctx.Err() != nil {
+				h.stopped++
+			} else {
+				h.ended++
+			}
+		})
+		return result, err
+	}
+}
+
+// The actions
+
+type actionParams struct {
+	Ms        int     `json:"ms"`
+	Error     string  `json:"error"`
+	Code      string  `json:"code"`
+	Retryable *bool   `json:"retryable"`
+	Until     int     `json:"until"`
+	Fraction  float64 `json:"fraction"`
+	Message   string  `json:"message"`
+	Tokens    *uint32 `json:"tokens"`
+}
+
+func echo(_ context.Context, task *taskyard.RunningTask) (any, error) { return task.Params, nil }
+
+func work(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+	var params actionParams
+	if err := task.DecodeParams(&params); err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(milliseconds(params.Ms)):
+		return map[string]any{"attempt": task.Attempt}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func fail(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+	var params actionParams
+	if err := task.DecodeParams(&params); err != nil {
+		return nil, err
+	}
+	if params.Until > 0 && task.Attempt >= params.Until {
+		return work(ctx, task)
+	}
+	final := params.Retryable != nil && !*params.Retryable
+	return nil, &taskyard.TaskFailure{Reason: params.Error, Code: params.Code, Final: final}
+}
+
+func progress(_ context.Context, task *taskyard.RunningTask) (any, error) {
+	var params actionParams
+	if err := task.DecodeParams(&params); err != nil {
+		return nil, err
+	}
+	if params.Tokens != nil {
+		task.SetTokensUsed(*params.Tokens)
+	}
+	task.Progress(params.Fraction, params.Message)
+	return nil, nil
+}
+
+// serveWork runs the host of the shared queue until the context ends.
+func serveWork(ctx context.Context, client *taskyard.Client, id string, slots int) error {
+	host := taskyard.NewHost(client, id, taskyard.HostOptions{Slots: slots})
+	host.Handle("work", func(ctx context.Context, task *taskyard.RunningTask) (any, error) {
+		if _, err := work(ctx, task); err != nil {
+			return nil, err
+		}
+		return map[string]any{"language": "go", "attempt": task.Attempt}, nil
+	})
+	return host.Run(ctx)
+}

@@ -1,0 +1,238 @@
+// Command conformance performs the scenario of clients/conformance by the Go client, and prints what came of each step.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	taskyard "github.com/taskyard/taskyard/clients/go"
+)
+
+// arguments are those of all operations.
+type arguments struct {
+	Agent          string            `json:"agent"`
+	Action         string            `json:"action"`
+	Params         any               `json:"params"`
+	Labels         map[string]string `json:"labels"`
+	Priority       int32             `json:"priority"`
+	Hold           bool              `json:"hold"`
+	Key            string            `json:"key"`
+	Retry          *retry            `json:"retry"`
+	Count          int               `json:"count"`
+	Task           string            `json:"task"`
+	Batch          string            `json:"batch"`
+	States         []taskyard.State  `json:"states"`
+	PageSize       uint32            `json:"page_size"`
+	Ms             int               `json:"ms"`
+	Result         any               `json:"result"`
+	IncludeCurrent bool              `json:"include_current"`
+	UntilEnded     bool              `json:"until_ended"`
+	Cursor         string            `json:"cursor"`
+	Keep           bool              `json:"keep"`
+	Watch          string            `json:"watch"`
+	URL            string            `json:"url"`
+	Host           string            `json:"host"`
+	LeaseSecs      *uint32           `json:"lease_secs"`
+	GraceSecs      *uint32           `json:"grace_secs"`
+	Token          uint32            `json:"token"`
+	Slots          int               `json:"slots"`
+	Begun          int               `json:"begun"`
+	Ended          int               `json:"ended"`
+	Stopped        int               `json:"stopped"`
+	Left           bool              `json:"left"`
+}
+
+type retry struct {
+	MaxAttempts       uint32   `json:"max_attempts"`
+	FirstDelayMs      int      `json:"first_delay_ms"`
+	NonRetryableCodes []string `json:"non_retryable_codes"`
+}
+
+// outcome is what a step came to.
+type outcome map[string]any
+
+// operation is one kind of step; id is that of the step.
+type operation func(ctx context.Context, p *program, id string, with arguments) (outcome, error)
+
+// program is one run of the scenario.
+type program struct {
+	client  *taskyard.Client
+	watches map[string]*openWatch
+	hosts   map[string]*backgroundHost
+}
+
+var operations = map[string]operation{
+	"submit": submit, "submit_batch": submitBatch, "get": get, "list": list, "wait": wait,
+	"cancel":  moving((*taskyard.Client).Cancel),
+	"pause":   moving((*taskyard.Client).Pause),
+	"resume":  moving((*taskyard.Client).Resume),
+	"resolve": resolve, "get_batch": getBatch, "cancel_batch": cancelBatch, "stats": stats,
+	"watch": watch, "watch_more": watchMore, "cut": cut, "sleep": sleep,
+	"register": register, "claim": claim, "complete": complete, "deregister": deregister, "drain": drain,
+	"host_start": hostStart, "host_wait": hostWait, "host_stop": hostStop,
+}
+
+func main() {
+	server := flag.String("server", "", "HOST:PORT")
+	namespace := flag.String("namespace", "default", "the namespace to act in")
+	scenario := flag.String("scenario", "", "the file of the steps")
+	given := flag.String("run", "{}", "values of this run, as JSON")
+	serve := flag.Bool("serve", false, "run a host with the action work instead, until SIGTERM")
+	hostID := flag.String("host-id", "go", "the id of that host")
+	slots := flag.Int("slots", 4, "the slots of that host")
+	flag.Parse()
+
+	client, err := taskyard.Connect(*server, taskyard.WithNamespace(*namespace))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if *serve {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+		err = serveWork(ctx, client, *hostID, *slots)
+		stop()
+	} else {
+		err = perform(client, *scenario, *given)
+	}
+	if err = errors.Join(err, client.Close()); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// perform does the steps of a file in their order. An error is only that the file cannot be read.
+func perform(client *taskyard.Client, file, given string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var scenario struct {
+		Steps []struct {
+			ID   string `json:"id"`
+			Do   string `json:"do"`
+			With any    `json:"with"`
+		} `json:"steps"`
+	}
+	var run any
+	if err := errors.Join(json.Unmarshal(text, &scenario), json.Unmarshal([]byte(given), &run)); err != nil {
+		return err
+	}
+	p := &program{client: client, watches: map[string]*openWatch{}, hosts: map[string]*backgroundHost{}}
+	outcomes := map[string]any{"run": run}
+	out := json.NewEncoder(os.Stdout)
+	for _, step := range scenario.Steps {
+		line := map[string]any{"step": step.ID}
+		if found, err := p.step(step.ID, step.Do, step.With, outcomes); err != nil {
+			line["crashed"] = err.Error()
+		} else {
+			line["outcome"], outcomes[step.ID] = found, found
+		}
+		if err := out.Encode(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step does one step. Its error is what nobody foresaw; the outcome has the client's errors, and is plain JSON.
+func (p *program) step(id, do string, with any, outcomes map[string]any) (plain any, err error) {
+	defer func() {
+		if what := recover(); what != nil {
+			err = fmt.Errorf("panic: %v", what)
+		}
+	}()
+	operation := operations[do]
+	if operation == nil {
+		return nil, fmt.Errorf("no operation %q", do)
+	}
+	resolved, err := resolveReferences(with, outcomes)
+	if err != nil {
+		return nil, err
+	}
+	var a arguments
+	if err := recode(resolved, &a); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	found, err := operation(ctx, p, id, a)
+	if refused, ok := errors.AsType[*taskyard.Error](err); ok {
+		found = outcome{
+			"error": refused.Code, "retryable": refused.Retryable, "message": refused.Reason,
+			"details": slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(refused.Details)))),
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	return plain, recode(found, &plain)
+}
+
+// resolveReferences answers the value with what its references stand for.
+func resolveReferences(value any, outcomes map[string]any) (any, error) {
+	var err error
+	switch value := value.(type) {
+	case string:
+		if strings.HasPrefix(value, "$") {
+			return lookUp(value[1:], outcomes)
+		}
+	case map[string]any:
+		found := map[string]any{}
+		for key, item := range value {
+			if found[key], err = resolveReferences(item, outcomes); err != nil {
+				return nil, err
+			}
+		}
+		return found, nil
+	case []any:
+		found := make([]any, len(value))
+		for i, item := range value {
+			if found[i], err = resolveReferences(item, outcomes); err != nil {
+				return nil, err
+			}
+		}
+		return found, nil
+	}
+	return value, nil
+}
+
+func lookUp(path string, outcomes map[string]any) (any, error) {
+	var found any = outcomes
+	for _, part := range strings.Split(path, ".") {
+		switch within := found.(type) {
+		case map[string]any:
+			item, ok := within[part]
+			if !ok {
+				return nil, fmt.Errorf("$%s has no outcome", path)
+			}
+			found = item
+		case []any:
+			index, err := strconv.Atoi(part)
+			if err != nil || index < 0 || index >= len(within) {
+				return nil, fmt.Errorf("$%s has no outcome", path)
+			}
+			found = within[index]
+		default:
+			return nil, fmt.Errorf("$%s has no outcome", path)
+		}
+	}
+	return found, nil
+}
+
+// recode puts a value into another one as JSON does.
+func recode(from, to any) error {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, to)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	taskyard "github.com/taskyard/taskyard/clients/go"
+)
+
+// openWatch is a watch that reads in a goroutine of its own, so that a step can wait for it no longer than it may.
+type openWatch struct {
+	events chan *taskyard.Event
+	err    error // Valid once events is closed.
+	close  context.CancelFunc
+}
+
+func watch(_ context.Context, p *program, id string, with arguments) (outcome, error) {
+	options := taskyard.WatchOptions{
+		BatchID: with.Batch, Agent: with.Agent, IncludeCurrent: with.IncludeCurrent, UntilEnded: with.UntilEnded,
+		Cursor: with.Cursor,
+	}
+	if with.Task != "" {
+		options.TaskIDs = []string{with.Task}
+	}
+	// It may outlive its step.
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &openWatch{events: make(chan *taskyard.Event), close: cancel}
+	go func() {
+		defer close(w.events)
+		for event, err := range p.client.Watch(ctx, options) {
+			if err != nil {
+				w.err = err
+				return
+			}
+			select {
+			case w.events <- event:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	p.watches[id] = w
+	return w.read(p, id, with)
+}
+
+func watchMore(_ context.Context, p *program, _ string, with arguments) (outcome, error) {
+	w := p.watches[with.Watch]
+	if w == nil {
+		return nil, fmt.Errorf("no watch %q is open", with.Watch)
+	}
+	return w.read(p, with.Watch, with)
+}
+
+// read takes so many events, or all for a count of 0, as long as there is time.
+func (w *openWatch) read(p *program, id string, with arguments) (outcome, error) {
+	found := outcome{"cursor": nil, "ended": false}
+	events := []string{}
+	timeout := time.After(milliseconds(with.Ms))
+	for over := false; !over && (with.Count == 0 || len(events) < with.Count); {
+		select {
+		case event, ok := <-w.events:
+			if over = !ok; over {
+				if w.err != nil {
+					return nil, w.err
+				}
+				found["ended"] = true
+				break
+			}
+			events = append(events, fmt.Sprintf("%s %s", event.Kind, event.Task.State))
+			found["cursor"] = absent(event.Cursor)
+		case <-timeout:
+			over = true
+		}
+	}
+	if found["events"] = events; with.Keep {
+		found["watch"] = id
+	} else {
+		w.close()
+		delete(p.watches, id)
+	}
+	return found, nil
+}

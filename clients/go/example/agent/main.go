@@ -1,0 +1,40 @@
+// Command agent submits a task to a Taskyard server and prints its result.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+
+	taskyard "github.com/taskyard/taskyard/clients/go"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	client, err := taskyard.Connect(address(), taskyard.WithAgent("ann"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	task, err := client.Run(ctx, taskyard.NewTask{
+		Action: "greet",
+		Params: map[string]any{"name": "Ada"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(task.Result)
+}
+
+// address is where the server serves gRPC.
+func address() string {
+	if given := os.Getenv("TASKYARD_ADDRESS"); given != "" {
+		return given
+	}
+	return "127.0.0.1:50051"
+}

@@ -1,0 +1,75 @@
+package dev.taskyard;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.io.StringWriter;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import javax.tools.ToolProvider;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What the README and the examples show compiles. */
+class ReadmeTest {
+    private static final Pattern SNIPPET = Pattern.compile("^```java\n(.*?)^```$", Pattern.MULTILINE | Pattern.DOTALL);
+    private static final Pattern CLASS = Pattern.compile("public class (\\w+)");
+    private static final String AROUND = """
+            import com.google.protobuf.*;
+            import dev.taskyard.*;
+            import dev.taskyard.v1.*;
+            import io.grpc.StatusRuntimeException;
+            import java.time.Duration;
+            import java.util.List;
+            import java.util.Map;
+            import java.util.Optional;
+            import java.util.stream.Stream;
+
+            public class Snippet%d {
+                static void run(Taskyard taskyard) {
+            %s
+                }
+            }
+            """;
+
+    @TempDir
+    Path folder;
+
+    @Test
+    void everySnippetOfTheReadmeCompiles() throws IOException {
+        List<String> bodies = SNIPPET.matcher(Files.readString(Path.of("README.md")))
+                .results()
+                .map(found -> found.group(1))
+                .toList();
+        assertTrue(bodies.size() > 5);
+        for (int n = 0; n < bodies.size(); n++) {
+            assertCompiles(bodies.get(n).contains("public class") ? bodies.get(n) : AROUND.formatted(n, bodies.get(n)));
+        }
+    }
+
+    @Test
+    void everyExampleCompiles() throws IOException {
+        try (Stream<Path> examples = Files.list(Path.of("examples"))) {
+            for (Path example : examples.toList()) {
+                assertCompiles(Files.readString(example));
+            }
+        }
+    }
+
+    private void assertCompiles(String source) throws IOException {
+        var name = CLASS.matcher(source);
+        assertTrue(name.find(), source);
+        Path file = Files.writeString(folder.resolve(name.group(1) + ".java"), source);
+        var compiler = ToolProvider.getSystemJavaCompiler();
+        var complaints = new StringWriter();
+        var files = compiler.getStandardFileManager(null, null, null);
+        var options = List.of("-d", folder.toString(), "-cp", System.getProperty("java.class.path"), "-proc:none");
+        var units = files.getJavaFileObjects(file);
+        compiler.getTask(complaints, files, null, options, null, units).call();
+        assertEquals("", complaints.toString(), source);
+    }
+}

@@ -1,0 +1,37 @@
+package dev.taskyard.conformance;
+
+import java.util.List;
+import java.util.Map;
+
+/** The arguments of a step. Each method answers an argument as its type, {@code null}, 0 or false where it is absent. */
+record Arguments(Map<String, Object> given) {
+    boolean has(String name) {
+        return given.get(name) != null;
+    }
+
+    Object any(String name) {
+        return given.get(name);
+    }
+
+    String text(String name) {
+        return (String) given.get(name);
+    }
+
+    int number(String name) {
+        return has(name) ? ((Number) given.get(name)).intValue() : 0;
+    }
+
+    boolean truth(String name) {
+        return has(name) && (Boolean) given.get(name);
+    }
+
+    @SuppressWarnings("unchecked")
+    Map<String, Object> object(String name) {
+        return (Map<String, Object>) given.get(name);
+    }
+
+    @SuppressWarnings("unchecked")
+    List<String> texts(String name) {
+        return has(name) ? (List<String>) given.get(name) : List.of();
+    }
+}

@@ -1,0 +1,112 @@
+package dev.taskyard.conformance;
+
+import com.google.gson.Gson;
+import com.google.gson.GsonBuilder;
+import com.google.gson.JsonElement;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import dev.taskyard.Taskyard;
+import dev.taskyard.TaskyardException;
+import dev.taskyard.TaskyardOptions;
+import io.grpc.StatusRuntimeException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+
+/**
+ * The conformance program of the Java client: performs a scenario and prints what came of each step.
+ *
+ * <p>The operations and the form of the output stand in clients/conformance/README.md; its runner compares.
+ */
+public final class Conformance {
+    private static final Gson GSON = new GsonBuilder().serializeNulls().create();
+
+    private final Map<String, Object> outcomes = new HashMap<>();
+
+    private Conformance() {}
+
+    public static void main(String[] arguments) throws Exception {
+        Map<String, String> given = new HashMap<>();
+        for (int i = 0; i + 1 < arguments.length; i += 2) {
+            given.put(arguments[i], arguments[i + 1]);
+        }
+        String scenario = Files.readString(Path.of(given.get("--scenario")));
+        Conformance program = new Conformance();
+        program.outcomes.put("run", plain(JsonParser.parseString(given.getOrDefault("--run", "{}"))));
+        var options = TaskyardOptions.of(given.get("--server")).withNamespace(given.get("--namespace"));
+        PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        try (Taskyard taskyard = Taskyard.connect(options)) {
+            Operations operations = new Operations(taskyard);
+            for (JsonElement step : JsonParser.parseString(scenario).getAsJsonObject().getAsJsonArray("steps")) {
+                out.println(GSON.toJson(program.perform(operations, step.getAsJsonObject())));
+            }
+        }
+    }
+
+    private Map<String, Object> perform(Operations operations, JsonObject step) {
+        String id = step.get("id").getAsString();
+        Map<String, Object> said = new LinkedHashMap<>();
+        said.put("step", id);
+        if (step.has("needs")) {
+            said.put("skipped", step.get("needs").getAsString());
+            return said;
+        }
+        try {
+            Arguments with = new Arguments(map(resolved(plain(step.get("with")))));
+            said.put("outcome", operations.perform(id, step.get("do").getAsString(), with));
+        } catch (TaskyardException error) {
+            said.put("outcome", errorOutcome(error));
+        } catch (StatusRuntimeException error) {
+            said.put("outcome", errorOutcome(TaskyardException.of(error)));
+        } catch (Exception error) {
+            said.put("crashed", error.toString());
+        }
+        outcomes.put(id, said.get("outcome"));
+        return said;
+    }
+
+    private static Map<String, Object> errorOutcome(TaskyardException error) {
+        Map<String, Object> outcome = new LinkedHashMap<>();
+        outcome.put("error", error.code());
+        outcome.put("retryable", error.retryable());
+        outcome.put("message", error.reason());
+        outcome.put("details", new TreeSet<>(error.details().keySet()));
+        return outcome;
+    }
+
+    /** An argument with its references to earlier outcomes replaced. */
+    private Object resolved(Object value) {
+        if (value instanceof String text && text.startsWith("$")) {
+            Object found = outcomes;
+            for (String part : text.substring(1).split("\\.")) {
+                found = found instanceof List<?> list ? list.get(Integer.parseInt(part)) : map(found).get(part);
+            }
+            return found;
+        } else if (value instanceof Map<?, ?>) {
+            Map<String, Object> copy = new LinkedHashMap<>();
+            map(value).forEach((key, item) -> copy.put(key, resolved(item)));
+            return copy;
+        } else if (value instanceof List<?> list) {
+            List<Object> copy = new ArrayList<>();
+            list.forEach(item -> copy.add(resolved(item)));
+            return copy;
+        }
+        return value;
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, Object> map(Object value) {
+        return (Map<String, Object>) value;
+    }
+
+    private static Object plain(JsonElement json) {
+        return GSON.fromJson(json, Object.class);
+    }
+}

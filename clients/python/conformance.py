@@ -1,0 +1,428 @@
+"""The conformance program of the Python SDK: performs a scenario and prints what came of each step.
+
+The operations and the form of the output stand in clients/conformance/README.md; its runner compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+import urllib.request
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from taskyard import (
+    ActionFailed,
+    Client,
+    Host,
+    NewTask,
+    RetryPolicy,
+    RunningTask,
+    Task,
+    TaskEvent,
+    TaskyardError,
+)
+from taskyard.channel import answer_of, call_metadata, open_channel
+from taskyard.tasks import STATE_OF_NUMBER
+from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc
+from taskyard.values import value_from
+
+Outcome = dict[str, Any]
+Arguments = dict[str, Any]
+
+
+class OpenWatch:
+    """A watch that is read in the background, so that a step that waits in vain does not end it."""
+
+    def __init__(self, step: str, events: AsyncGenerator[TaskEvent, None]) -> None:
+        self._step = step
+        self._events = events
+        self._read: asyncio.Queue[TaskEvent | Exception | None] = asyncio.Queue()
+        self._reader = asyncio.create_task(self._pump())
+
+    async def take(self, count: int, ms: float, keep: bool) -> Outcome:
+        """Up to `count` events, all until the end for 0, as the outcome of a step."""
+        taken: list[TaskEvent] = []
+        ended = False
+        try:
+            async with asyncio.timeout(ms / 1000):
+                while not ended and (count == 0 or len(taken) < count):
+                    item = await self._read.get()
+                    if isinstance(item, Exception):
+                        raise item
+                    if item is None:
+                        ended = True
+                    else:
+                        taken.append(item)
+        except TimeoutError:
+            pass
+        outcome: Outcome = {
+            "events": [f"{event.kind} {event.task.state}" for event in taken],
+            "cursor": taken[-1].cursor if taken else None,
+            "ended": ended,
+        }
+        if keep:
+            return outcome | {"watch": self._step}
+        await self.close()
+        return outcome
+
+    async def close(self) -> None:
+        """End the watch."""
+        self._reader.cancel()
+        await asyncio.gather(self._reader, return_exceptions=True)
+        await self._events.aclose()
+
+    async def _pump(self) -> None:
+        try:
+            async for event in self._events:
+                self._read.put_nowait(event)
+        except TaskyardError as error:
+            self._read.put_nowait(error)
+        else:
+            self._read.put_nowait(None)
+
+
+@dataclass(slots=True)
+class RunningHost:
+    """A host in the background, and what its handlers have counted."""
+
+    host: Host
+    begun: int = 0
+    ended: int = 0
+    stopped: int = 0
+    run: asyncio.Task[None] | None = None
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def start(self) -> None:
+        """Run the host, with the actions of the scenario."""
+        for name, handler in (("echo", _echo), ("work", _work), ("fail", _fail), ("progress", _progress)):
+            self.host.action(name)(self._counted(handler))
+        self.run = asyncio.create_task(self.host.run())
+        self.run.add_done_callback(lambda _: asyncio.ensure_future(self._count()))
+
+    async def wait(self, ms: float, left: bool, **least: int) -> Outcome:
+        """Waits for these counts, and answers those there are when they are reached or the time is over."""
+        async with self.changed:
+            try:
+                async with asyncio.timeout(ms / 1000):
+                    await self.changed.wait_for(
+                        lambda: (
+                            all(getattr(self, name) >= count for name, count in least.items())
+                            and (self.has_left or not left)
+                        )
+                    )
+            except TimeoutError:
+                pass
+        return {"begun": self.begun, "ended": self.ended, "stopped": self.stopped, "left": self.has_left}
+
+    @property
+    def has_left(self) -> bool:
+        """Whether its run has ended. Raises what it ended with."""
+        if self.run is None or not self.run.done():
+            return False
+        self.run.result()
+        return True
+
+    def _counted(self, handler: Callable[[RunningTask], Awaitable[Any]]) -> Callable[[RunningTask], Awaitable[Any]]:
+        async def counted(task: RunningTask) -> Any:
+            await self._count(begun=1)
+            try:
+                result = await handler(task)
+            except asyncio.CancelledError:
+                await self._count(stopped=1)
+                raise
+            except ActionFailed:
+                await self._count(ended=1)
+                raise
+            await self._count(ended=1)
+            return result
+
+        return counted
+
+    async def _count(self, begun: int = 0, ended: int = 0, stopped: int = 0) -> None:
+        self.begun += begun
+        self.ended += ended
+        self.stopped += stopped
+        async with self.changed:
+            self.changed.notify_all()
+
+
+async def _echo(task: RunningTask) -> Any:
+    return task.params
+
+
+async def _work(task: RunningTask) -> Any:
+    await asyncio.sleep(task.params["ms"] / 1000)
+    return {"attempt": task.attempt}
+
+
+async def _fail(task: RunningTask) -> Any:
+    params = task.params
+    if "until" in params and task.attempt >= params["until"]:
+        return {"attempt": task.attempt}
+    raise ActionFailed(params["error"], code=params.get("code"), retryable=params.get("retryable", True))
+
+
+async def _progress(task: RunningTask) -> Any:
+    task.tokens_used = task.params["tokens"]
+    await task.progress(task.params["fraction"], task.params["message"])
+
+
+class Program:
+    """Performs steps. Each public method is an operation of the scenario, and answers the step's outcome."""
+
+    def __init__(self, server: str, namespace: str, channel: grpc.aio.Channel, client: Client) -> None:
+        self._server = server
+        self._namespace = namespace
+        self._client = client
+        self._metadata = call_metadata(namespace)
+        self._leases = lease_pb2_grpc.LeaseServiceStub(channel)
+        self._registry = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
+        self._watches: dict[str, OpenWatch] = {}
+        self._hosts: dict[str, RunningHost] = {}
+        self.step = ""
+
+    async def close(self) -> None:
+        """End what the steps left open."""
+        for watch in self._watches.values():
+            await watch.close()
+        for host in self._hosts.values():
+            if host.run is not None:
+                host.run.cancel()
+                await asyncio.gather(host.run, return_exceptions=True)
+
+    # Clients
+
+    async def submit(
+        self, agent: str, action: str, key: str | None = None, retry: Arguments | None = None, **fields: Any
+    ) -> Outcome:
+        policy = None if retry is None else RetryPolicy(**retry)
+        task = NewTask(action, agent_id=agent, idempotency_key=key, retry_policy=policy, **fields)
+        submitted = await self._client.submit(task)
+        return {"task": submitted.task_id, "state": submitted.state}
+
+    async def submit_batch(self, agent: str, action: str, count: int, **fields: Any) -> Outcome:
+        tasks = [NewTask(action, params={"n": n}, **fields) for n in range(count)]
+        batch = await self._client.submit_batch(tasks, agent=agent)
+        return {
+            "batch": batch.id,
+            "tasks": batch.task_ids,
+            "accepted": len(batch.task_ids),
+            "refused": [each.error.code for each in batch.outcomes if each.error is not None],
+        }
+
+    async def get(self, task: str) -> Outcome:
+        return _task_outcome(await self._client.get(task))
+
+    async def list(self, batch: str | None = None, states: tuple[str, ...] = (), **filters: Any) -> Outcome:
+        tasks = [task async for task in self._client.list(batch_id=batch, states=states, **filters)]
+        return {"count": len(tasks), "tasks": [task.id for task in tasks], "states": [task.state for task in tasks]}
+
+    async def wait(self, task: str, ms: float) -> Outcome:
+        try:
+            return _task_outcome(await self._client.wait(task, timeout=ms / 1000)) | {"ended": True}
+        except TimeoutError:
+            return {"ended": False}
+
+    async def cancel(self, task: str) -> Outcome:
+        return {"state": await self._client.cancel(task)}
+
+    async def pause(self, task: str) -> Outcome:
+        return {"state": await self._client.pause(task)}
+
+    async def resume(self, task: str) -> Outcome:
+        return {"state": await self._client.resume(task)}
+
+    async def resolve(self, task: str, result: Any = None) -> Outcome:
+        return {"state": await self._client.resolve(task, result)}
+
+    async def get_batch(self, batch: str) -> Outcome:
+        found = await self._client.get_batch(batch)
+        return {"ended": found.ended, "count": len(found.tasks), "states": found.states}
+
+    async def cancel_batch(self, batch: str) -> Outcome:
+        return {"cancelled": await self._client.cancel_batch(batch)}
+
+    async def stats(self) -> Outcome:
+        queue = (await self._client.stats()).queue
+        return {"queued": queue.total_queued, "paused": queue.total_paused, "agents": queue.agent_counts}
+
+    async def watch(
+        self,
+        count: int,
+        ms: float,
+        keep: bool = False,
+        task: str | None = None,
+        batch: str | None = None,
+        **asked: Any,
+    ) -> Outcome:
+        events = self._client.watch(task_ids=() if task is None else (task,), batch_id=batch, **asked)
+        self._watches[self.step] = OpenWatch(self.step, events)
+        return await self._watches[self.step].take(count, ms, keep)
+
+    async def watch_more(self, watch: str, count: int, ms: float, keep: bool = False) -> Outcome:
+        return await self._watches[watch].take(count, ms, keep)
+
+    async def cut(self, url: str) -> Outcome:
+        await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).close())
+        return {}
+
+    async def sleep(self, ms: float) -> Outcome:
+        await asyncio.sleep(ms / 1000)
+        return {}
+
+    # Plain workers
+
+    async def register(self, host: str) -> Outcome:
+        request = runtime_host_pb2.RegisterHostRequest(host_id=host)
+        return {"host": (await self._call(self._registry.RegisterHost, request)).host.id}
+
+    async def claim(self, host: str, lease_secs: int | None = None, ms: int | None = None) -> Outcome:
+        request = lease_pb2.ClaimTaskRequest(host_id=host, lease_secs=lease_secs, wait_ms=ms)
+        answer = await self._call(self._leases.ClaimTask, request)
+        if not answer.claimed:
+            return {"claimed": False}
+        return {"claimed": True, "task": answer.task_id, "token": answer.fencing_token}
+
+    async def complete(self, host: str, task: str, token: int, result: Any) -> Outcome:
+        request = lease_pb2.CompleteTaskRequest(
+            host_id=host, task_id=task, fencing_token=token, result=value_from(result)
+        )
+        answer = await self._call(self._leases.CompleteTask, request)
+        return {"state": STATE_OF_NUMBER[answer.state]}
+
+    async def deregister(self, host: str) -> Outcome:
+        request = runtime_host_pb2.DeregisterHostRequest(host_id=host)
+        return {"deregistered": (await self._call(self._registry.DeregisterHost, request)).deregistered}
+
+    async def drain(self, host: str, grace_secs: int | None = None) -> Outcome:
+        request = runtime_host_pb2.DrainHostRequest(host_id=host, grace_period_secs=grace_secs)
+        return {"draining": (await self._call(self._registry.DrainHost, request)).host.draining}
+
+    # Hosts
+
+    async def host_start(self, host: str, slots: int, lease_secs: int | None = None) -> Outcome:
+        made = Host(
+            self._server,
+            host,
+            slots=slots,
+            lease_secs=lease_secs,
+            namespace=self._namespace,
+            install_signal_handlers=False,
+        )
+        self._hosts[host] = RunningHost(made)
+        await self._hosts[host].start()
+        return {}
+
+    async def host_wait(self, host: str, ms: float, left: bool = False, **least: int) -> Outcome:
+        return await self._hosts[host].wait(ms, left, **least)
+
+    async def host_stop(self, host: str, ms: float) -> Outcome:
+        self._hosts[host].host.drain()
+        return await self._hosts[host].wait(ms, left=True)
+
+    async def _call(self, method: Callable[..., Awaitable[Any]], request: Any) -> Any:
+        return await answer_of(method(request, metadata=self._metadata, timeout=30))
+
+
+def _task_outcome(task: Task) -> Outcome:
+    progress = task.progress
+    return {
+        "task": task.id,
+        "agent": task.agent_id,
+        "action": task.action,
+        "state": task.state,
+        "params": task.params,
+        "labels": task.labels,
+        "result": task.result,
+        "error_text": task.error,
+        "run": task.run,
+        "attempts": len(task.attempts),
+        "codes": [attempt.code for attempt in task.attempts],
+        "progress": None if progress is None else {"fraction": progress.fraction, "message": progress.message},
+        "tokens": task.tokens_used,
+    }
+
+
+def _resolved(value: Any, outcomes: dict[str, Any]) -> Any:
+    """An argument with its references to earlier outcomes replaced."""
+    if isinstance(value, str) and value.startswith("$"):
+        found: Any = outcomes
+        for part in value[1:].split("."):
+            found = found[int(part)] if isinstance(found, list | tuple) else found[part]
+        return found
+    if isinstance(value, dict):
+        return {key: _resolved(item, outcomes) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_resolved(item, outcomes) for item in value]
+    return value
+
+
+async def perform(arguments: argparse.Namespace, steps: list[Arguments]) -> None:
+    """Perform the steps in their order, and print a line for each."""
+    outcomes: dict[str, Any] = {"run": json.loads(arguments.run)}
+    async with (
+        open_channel(arguments.server) as channel,
+        Client(arguments.server, namespace=arguments.namespace) as client,
+    ):
+        program = Program(arguments.server, arguments.namespace, channel, client)
+        for step in steps:
+            program.step = step["id"]
+            said: dict[str, Any] = {"step": step["id"]}
+            try:
+                with_ = _resolved(step["with"], outcomes)
+                said["outcome"] = await getattr(program, step["do"])(**with_)
+            except TaskyardError as error:
+                said["outcome"] = {
+                    "error": error.code,
+                    "retryable": error.retryable,
+                    "message": error.reason,
+                    "details": sorted(error.details),
+                }
+            except Exception as error:
+                said["crashed"] = f"{type(error).__name__}: {error}"
+            outcomes[step["id"]] = said.get("outcome", {})
+            print(json.dumps(said), flush=True)
+        await program.close()
+
+
+async def serve(arguments: argparse.Namespace) -> None:
+    """Run a host with the one action `work` until it is told to drain."""
+    host = Host(arguments.server, arguments.host_id, namespace=arguments.namespace, slots=arguments.slots)
+
+    @host.action("work")
+    async def work(task: RunningTask) -> dict[str, Any]:
+        await asyncio.sleep(task.params["ms"] / 1000)
+        return {"language": "python", "attempt": task.attempt}
+
+    await host.run()
+
+
+def main() -> None:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--namespace", required=True)
+    parser.add_argument("--scenario")
+    parser.add_argument("--run", default="{}")
+    parser.add_argument("--serve", action="store_true")
+    parser.add_argument("--host-id")
+    parser.add_argument("--slots", type=int, default=4)
+    arguments = parser.parse_args()
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
+    if arguments.serve:
+        asyncio.run(serve(arguments))
+    else:
+        scenario = json.loads(Path(arguments.scenario).read_text(encoding="utf-8"))
+        asyncio.run(perform(arguments, scenario["steps"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The grpcurl lines of the documents do what stands below them: the real grpcurl, the real server, the real gateway.
+
+All lines of a document are run from top to bottom. Its ids stand for those of the run; `{...}` is anything.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ports import free_port
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("README.md", "gateway/README.md")
+GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
+FOLDER = Path(sys.prefix) / "bin"
+INSTALL_SECS = 400
+SECS = 30
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+HERE_DOCUMENT = re.compile(r"<<(\w+)")
+ID = re.compile(r"(tsk|ses)_[0-9a-f]{16,}")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+ANYTHING = "{...}"
+
+
+@pytest.fixture(scope="module")
+def grpcurl() -> Path:
+    """The real grpcurl; Go installs it beside this Python where it is missing."""
+    installed = FOLDER / "grpcurl"
+    if not installed.exists():
+        go = shutil.which("go")
+        if go is None:
+            pytest.skip("needs Go, which installs grpcurl")
+        command = [go, "install", GRPCURL]
+        result = subprocess.run(
+            command, env={**os.environ, "GOBIN": str(FOLDER)}, capture_output=True, text=True, timeout=INSTALL_SECS
+        )
+        if result.returncode:
+            pytest.skip(f"needs grpcurl, which Go could not install: {result.stderr[-500:]}")
+    return installed
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of a document, and what stands below it."""
+
+    command: str
+    shown: str
+
+
+def steps(document: str) -> list[Step]:
+    """The grpcurl commands of a document, here-documents included."""
+    found = []
+    for block in CONSOLE.findall((ROOT / document).read_text()):
+        lines = block.splitlines()
+        while lines:
+            command = [lines.pop(0).removeprefix("$ ")]
+            while command[-1].endswith("\\"):
+                command.append(lines.pop(0))
+            for end in HERE_DOCUMENT.findall("\n".join(command)):
+                while command[-1] != end:
+                    command.append(lines.pop(0))
+            shown = []
+            while lines and not lines[0].startswith("$ "):
+                shown.append(lines.pop(0))
+            if "grpcurl" in command[0]:
+                found.append(Step("\n".join(command), "\n".join(shown)))
+    return found
+
+
+@contextmanager
+def served() -> Iterator[dict[str, str]]:
+    """A control plane of its own; the addresses of the documents, and where they are now."""
+    ports = {name: free_port() for name in ("grpc", "rest", "metrics")}
+    addresses = [word for name, port in ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
+    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", *addresses]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert server.stdout is not None
+        assert b"serves" in server.stdout.readline()
+        yield {"localhost:50051": f"localhost:{ports['grpc']}", "localhost:9867": f"localhost:{ports['rest']}"}
+    finally:
+        server.terminate()
+        server.wait(SECS)
+        server.stdout.close()
+
+
+def run(command: str, grpcurl: Path) -> str:
+    """What a person sees who types it."""
+    path = f"{grpcurl.parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "no_proxy": "localhost"}
+    result = subprocess.run(
+        ["bash", "-c", command], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=SECS
+    )
+    return result.stdout
+
+
+def parsed(text: str) -> Any:
+    """The JSON values of an output, one after the other; the text itself if there are none."""
+    text = text.replace(ANYTHING, json.dumps(ANYTHING)).strip()
+    if not text.startswith("{"):
+        return text
+    values = []
+    while text:
+        value, end = json.JSONDecoder().raw_decode(text)
+        values.append(value)
+        text = text[end:].strip()
+    return values
+
+
+def is_as_shown(shown: Any, seen: Any, ids: dict[str, str]) -> bool:
+    """Whether what was seen is what the document shows; notes which id stands for which."""
+    if shown == ANYTHING:
+        return True
+    if isinstance(shown, dict) and isinstance(seen, dict):
+        return shown.keys() == seen.keys() and all(is_as_shown(shown[key], seen[key], ids) for key in shown)
+    if isinstance(shown, list) and isinstance(seen, list):
+        return len(shown) == len(seen) and all(map(is_as_shown, shown, seen, [ids] * len(shown)))
+    if isinstance(shown, str) and isinstance(seen, str) and ID.fullmatch(shown) and ID.fullmatch(seen):
+        return ids.setdefault(shown, seen) == seen
+    if isinstance(shown, str) and isinstance(seen, str) and TIME.fullmatch(shown):
+        return TIME.fullmatch(seen) is not None
+    return bool(shown == seen)
+
+
+@pytest.mark.timeout(INSTALL_SECS + 4 * SECS)
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_what_a_document_says_of_grpcurl_is_so(document: str, grpcurl: Path) -> None:
+    ids: dict[str, str] = {}
+    written = steps(document)
+    assert written
+    with served() as addresses:
+        for step in written:
+            command = step.command
+            for name, now in {**addresses, **ids}.items():
+                command = command.replace(name, now)
+            seen = run(command, grpcurl)
+            assert is_as_shown(parsed(step.shown), parsed(seen), ids), f"{command}\n{seen}"
+
+
+def test_a_document_shows_the_stream_of_a_host_from_a_here_document() -> None:
+    commands = [step.command for document in DOCUMENTS for step in steps(document)]
+    assert any("RuntimeHostService/Connect" in command and "<<" in command for command in commands)
+
+
+@pytest.mark.timeout(INSTALL_SECS + 2 * SECS)
+@pytest.mark.parametrize("address", ["localhost:50051", "localhost:9867"], ids=["directly", "through the gateway"])
+def test_reflection_tells_what_is_served(address: str, grpcurl: Path) -> None:
+    with served() as addresses:
+        listed = run(f"grpcurl -plaintext {addresses[address]} list", grpcurl).split()
+        described = run(f"grpcurl -plaintext {addresses[address]} describe taskyard.v1.BatchService", grpcurl)
+    names = ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Admin")
+    assert {f"taskyard.v1.{name}Service" for name in names} < set(listed)
+    assert (
+        "rpc CancelBatch ( .taskyard.v1.CancelBatchRequest ) returns ( .taskyard.v1.CancelBatchResponse )" in described
+    )

@@ -1,0 +1,180 @@
+"""The description of the REST API against the real server behind the real gateway: it says what is answered.
+
+schemathesis makes up requests, of which most name things that are there; what it checks is every answer.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis.checks import CHECKS, load_all_checks
+from schemathesis.core.failures import FailureGroup
+
+from tests.gateway.live_things import REQUESTS, LiveThings
+from tests.ports import free_port
+
+FILE = Path(__file__).parents[2] / "gateway/openapi.json"
+SECS = 20.0
+EXAMPLES = 10
+ROOM = 1_000_000
+LIMITS = dict.fromkeys(("maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight"), ROOM)
+CONFIG = {"scheduler": LIMITS, "daemon": {"maxConcurrent": ROOM}}
+ENDLESS = "WatchTasks"
+LAST = "DrainServer"
+
+load_all_checks()
+CONFORMS = CHECKS.get_by_names(
+    [
+        "not_a_server_error",
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_headers_conformance",
+        "response_schema_conformance",
+    ]
+)
+SESSION = requests.Session()
+SESSION.trust_env = False
+DESCRIPTION = json.loads(FILE.read_text())
+API = schemathesis.openapi.from_dict(DESCRIPTION)
+CALLS = {
+    call["operationId"]: (verb, path) for path, item in DESCRIPTION["paths"].items() for verb, call in item.items()
+}
+
+
+@contextmanager
+def served(config: Path) -> Iterator[httpx.Client]:
+    """A client of a control plane with these settings."""
+    config.write_text(json.dumps(CONFIG))
+    ports = {name: free_port() for name in ("grpc", "rest", "metrics")}
+    addresses = [word for name, port in ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
+    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--config", str(config), *addresses]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert server.stdout is not None
+        assert b"serves" in server.stdout.readline()
+        with httpx.Client(base_url=f"http://127.0.0.1:{ports['rest']}", timeout=SECS, trust_env=False) as http:
+            yield http
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with served(tmp_path_factory.mktemp("openapi") / "taskyard.json") as http:
+        yield http
+
+
+@pytest.fixture(scope="module")
+def things(http: httpx.Client) -> LiveThings:
+    return LiveThings(http)
+
+
+def called(http: httpx.Client, case: Any) -> Any:
+    """The answer to a request, which must be as it is described."""
+    return case.call_and_validate(base_url=str(http.base_url), session=SESSION, checks=CONFORMS, timeout=SECS)
+
+
+def test_the_gateway_serves_the_description(http: httpx.Client) -> None:
+    answer = http.get("/openapi.json")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.content == FILE.read_bytes()
+    assert http.post("/openapi.json").status_code == 404
+
+
+def test_every_call_is_tried() -> None:
+    assert CALLS.keys() - {ENDLESS} == REQUESTS.keys()
+
+
+@pytest.mark.parametrize("operation", [operation for operation in REQUESTS if operation != LAST])
+def test_a_call_that_works_answers_as_described(http: httpx.Client, things: LiveThings, operation: str) -> None:
+    answer = called(http, case_of(operation, things))
+    assert answer.status_code in (200, 202), answer.text
+
+
+def case_of(operation: str, things: LiveThings, api: Any = API) -> Any:
+    """A request that must succeed."""
+    verb, path = CALLS[operation]
+    request = things.request_for(operation)
+    described = api[path][verb.upper()]
+    body = {"body": request.body, "media_type": "application/json"} if described.body else {}
+    return described.Case(path_parameters=request.path, query=request.query, **body)
+
+
+@API.exclude(operation_id=[ENDLESS, LAST]).parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+def test_whatever_is_asked_is_answered_as_described(http: httpx.Client, things: LiveThings, case: Any) -> None:
+    aim(case, things)
+    called(http, case)
+
+
+def aim(case: Any, things: LiveThings) -> None:
+    """Let a made-up request name what is there: in its path three times of four, in its body every other time."""
+    operation = case.operation.definition.raw["operationId"]
+    turn, request = things.turn(), things.request_for(operation)
+    if turn % 4:
+        case.path_parameters = {**case.path_parameters, **request.path}
+    if turn % 2 and isinstance(case.body, dict):
+        case.body = {**case.body, **request.body}
+    # Nobody is to wait long.
+    if operation == "WaitTask":
+        case.query = {**case.query, "timeoutMs": 1}
+    if operation == "ClaimTask" and isinstance(case.body, dict):
+        case.body.pop("wait_ms", None)
+
+
+def test_each_line_of_a_watch_is_as_described(http: httpx.Client, things: LiveThings) -> None:
+    task = things.request_for("GetTask").path["taskId"]
+    lines = []
+    watch = {"taskIds": task, "includeCurrent": True, "untilEnded": True}
+    with http.stream("GET", "/tasks:watch", params=watch) as answer:
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
+        for line in answer.iter_lines():
+            lines.append(json.loads(line))
+            if lines[-1].get("bookmark"):
+                http.post(f"/tasks/{task}/cancel")
+    assert [event["kind"] for line in lines for event in line.get("events", ())] == ["current", "changed"]
+    assert lines[-1]["end"]["reason"] == "tasks_ended"
+    described = DESCRIPTION["paths"]["/tasks:watch"]["get"]["responses"]["200"]["content"]["application/x-ndjson"]
+    validator = jsonschema_rs.Draft202012Validator({**described["schema"], "components": DESCRIPTION["components"]})
+    for line in lines:
+        validator.validate(line)
+    assert not validator.is_valid({"events": [{}]})
+
+
+def test_an_answer_that_is_not_as_described_is_noticed(http: httpx.Client, things: LiveThings) -> None:
+    wrong = json.loads(FILE.read_text())
+    wrong["components"]["schemas"]["Attempt"]["required"].append("colour")
+    case = case_of("GetTask", things, schemathesis.openapi.from_dict(wrong))
+    with pytest.raises(FailureGroup, match="colour"):
+        called(http, case)
+
+
+@pytest.mark.parametrize("header", ["x!", "a'b", "a*b", "a^b", "a|b", "x-bin", "-bin"])
+def test_a_header_that_grpc_does_not_take_does_no_harm(http: httpx.Client, header: str) -> None:
+    answer = http.get("/tasks", headers={header: "%%"})
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_drain_answers_as_described(tmp_path: Path) -> None:
+    with served(tmp_path / "taskyard.json") as http:
+        answer = called(http, case_of(LAST, LiveThings(http)))
+        assert answer.status_code == 200, answer.text

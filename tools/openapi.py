@@ -1,0 +1,375 @@
+#!/usr/bin/env python
+"""Describes the REST API as OpenAPI 3.1: annotations and comments of the protos, in the shapes that the gateway sends.
+
+    buf build --as-file-descriptor-set --output - | tools/openapi.py > gateway/openapi.json
+
+tools/generate.sh runs it. What a field's comment says decides whether it is required: in requests where it says
+"Required.", in answers unless it says when the field is absent. gateway/README.md tells which route prints how.
+"""
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from google.api import annotations_pb2
+from google.protobuf.descriptor import (
+    Descriptor,
+    EnumDescriptor,
+    FieldDescriptor,
+    MethodDescriptor,
+    OneofDescriptor,
+)
+from proto_comments import PACKAGE, Protos
+
+from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
+from taskyard_server.interceptors.errors import MAPPINGS
+
+JSON: Final = "application/json"
+LINES: Final = "application/x-ndjson"
+
+INTRODUCTION: Final = """\
+Taskyard queues, leases and tracks tasks for fleets of agents. The same API as gRPC, streams of hosts included, is on
+the same port and described by reflection.
+
+Errors are answered as the schema `Error`, each code with its one status. Unknown fields of a body are ignored, unknown
+query parameters refused. A body may have 1 MiB. Whole numbers beyond 2^53 in `params` and `result` lose precision. An
+unknown path or verb is answered by 404, and so are tasks, batches and stats where the scheduler is off.
+"""
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a route spells a message: its field names, whether it shows what is 0 or empty, and which way it goes."""
+
+    snake: bool = False
+    shows_empty: bool = False
+    is_input: bool = False
+
+    @property
+    def suffix(self) -> str:
+        """What tells this form of a message from its others."""
+        return "SnakeCase" * self.snake + "Full" * self.shows_empty + "Input" * self.is_input
+
+    def name(self, field: FieldDescriptor) -> str:
+        """The field in JSON."""
+        return field.name if self.snake else field.json_name
+
+
+STYLES: Final = (
+    (re.compile("/api/runtime-hosts/[^/]+/tasks/"), Style(snake=True)),
+    (re.compile("/api/"), Style(snake=True, shows_empty=True)),
+    (re.compile("/(scheduler|targets|schedules|triggers|admin)([/:]|$)"), Style(shows_empty=True)),
+    (re.compile("/"), Style()),
+)
+"""As the routes of gateway/envoy.yaml; the first that matches."""
+
+MAY_BE_ABSENT: Final = re.compile(r"\b(Absent|Only in|Default)\b")
+
+WELL_KNOWN: Final[dict[str, Schema]] = {
+    "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
+    "google.protobuf.Struct": {"type": "object"},
+    "google.protobuf.Value": {},
+    "google.protobuf.FieldMask": {"type": "string", "pattern": "^([A-Za-z]+(,[A-Za-z]+)*)?$"},
+}
+
+SCALARS: Final[dict[int, Schema]] = {
+    FieldDescriptor.TYPE_STRING: {"type": "string"},
+    FieldDescriptor.TYPE_BOOL: {"type": "boolean"},
+    FieldDescriptor.TYPE_DOUBLE: {"type": "number", "format": "double"},
+    FieldDescriptor.TYPE_INT32: {"type": "integer", "format": "int32"},
+    FieldDescriptor.TYPE_UINT32: {"type": "integer", "minimum": 0, "maximum": 2**32 - 1},
+    FieldDescriptor.TYPE_INT64: {"type": "string", "pattern": "^-?[0-9]+$"},
+    FieldDescriptor.TYPE_UINT64: {"type": "string", "pattern": "^[0-9]+$"},
+}
+
+# What the comments say to people alone.
+ONLY_IF_CLAIMED: Final = ("task_id", "lease_expires_at", "fencing_token", "task")
+IN_OUTCOMES: Final = {"SubmitBatch": ("already_exists", "queue_full")}
+
+# What any call may end with, by HTTP status: the code word and when.
+COMMON: Final = {
+    400: ("bad_request", "The request is malformed."),
+    401: ("unauthenticated", "The caller is not known."),
+    403: ("permission_denied", "The caller may not do this."),
+    408: ("unavailable", "The request did not arrive in time."),
+    431: ("too_large", "The request headers are too large."),
+    500: ("internal", "Something went wrong in the server."),
+    503: ("unavailable", "The server cannot be reached, starts or drains."),
+    504: ("unavailable", "The server did not answer in time."),
+}
+WITH_A_BODY: Final = {413: ("too_large", "The body is over 1 MiB.")}
+
+
+class Description:
+    """The document, as it grows from the calls."""
+
+    def __init__(self, protos: Protos) -> None:
+        self._protos = protos
+        self._forms: dict[Descriptor, dict[Style, Schema]] = {}
+        self._others: dict[str, Schema] = {}
+        self._paths: dict[str, dict[str, Schema]] = {}
+        self._tags: list[Schema] = []
+        for service in protos.services():
+            tag = service.name.removesuffix("Service")
+            self._tags.append({"name": tag, "description": protos.comment(service)})
+            for method in service.methods:
+                rule = method.GetOptions().Extensions[annotations_pb2.http]
+                verb = rule.WhichOneof("pattern")
+                if verb is not None:
+                    self._add(method, tag, verb, getattr(rule, verb), rule.body == "*")
+        self._task = self._ref(protos.message("Task"), Style())
+        self._ref(protos.message("Error"), Style())
+
+    def document(self) -> Schema:
+        """All of it."""
+        schemas = self._schemas()
+        shared = {**COMMON, **WITH_A_BODY}
+        ended = {
+            "operationId": "TaskEnded",
+            "summary": "A task has ended; sent to the `callbackUrl` of its submission, up to three times.",
+            "requestBody": {"required": True, "content": {JSON: {"schema": self._task}}},
+            "responses": {"2XX": {"description": "Taken. Any other answer is a reason to try again."}},
+        }
+        return {
+            "openapi": "3.1.1",
+            "info": {
+                "title": "Taskyard",
+                "version": "v1",
+                "summary": "A control plane that queues, leases and tracks tasks for fleets of agents.",
+                "description": INTRODUCTION,
+                "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+            },
+            "servers": [{"url": "/"}],
+            "tags": self._tags,
+            "paths": self._paths,
+            "webhooks": {"taskEnded": {"post": ended}},
+            "components": {
+                "schemas": schemas,
+                "responses": {
+                    response_name(status): self._refusal(text, [code]) for status, (code, text) in shared.items()
+                },
+                "parameters": {
+                    "Namespace": {
+                        "name": NAMESPACE_KEY,
+                        "in": "header",
+                        "description": "The namespace that the call is about.",
+                        "schema": {
+                            "type": "string",
+                            "pattern": f"^{NAMESPACE.pattern}$",
+                            "default": DEFAULT_NAMESPACE,
+                        },
+                    }
+                },
+            },
+        }
+
+    # Calls
+
+    def _add(self, method: MethodDescriptor, tag: str, verb: str, template: str, has_body: bool) -> None:
+        style = next(style for pattern, style in STYLES if pattern.match(template))
+        asked = Style(snake=style.snake, is_input=True)
+        words = re.split(r" ?\b(Errors:|Retry:|REST answers(?= \d)) ", self._protos.comment(method))
+        said = dict(zip(words[1::2], words[2::2], strict=True))
+        summary, _, description = words[0].strip().partition("\n\n")
+        if "Retry:" in said:
+            description = f"{description}\n\nRetry: {said['Retry:']}".strip()
+        fields = {field.name: field for field in method.input_type.fields}
+        in_path = [fields.pop(name) for name in re.findall(r"{(\w+)}", template)]
+        parameters = [self._parameter(field, "path", asked) for field in in_path]
+        if not has_body:
+            parameters += [self._parameter(field, "query", asked) for field in fields.values()]
+        if tag != "Admin":
+            parameters.append({"$ref": "#/components/parameters/Namespace"})
+        call: Schema = {
+            "operationId": method.name,
+            "tags": [tag],
+            "summary": self._spelled(summary, style),
+            "description": self._spelled(description, style),
+            "parameters": parameters,
+        }
+        if has_body:
+            body = self._form(method.input_type, asked, frozenset(field.name for field in in_path))
+            name = short_name(method.input_type)
+            self._others[name] = body
+            call["requestBody"] = {
+                "required": "required" in body,
+                "content": {JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
+            }
+        answer = self._ref(method.output_type, style)
+        call["responses"] = {
+            said.get("REST answers", "200").rstrip("."): {
+                "description": self._spelled(self._protos.comment(method.output_type), style)
+                + (" One JSON object a line." if method.server_streaming else ""),
+                "content": {LINES if method.server_streaming else JSON: {"schema": answer}},
+            },
+            **self._refusals(method, self._spelled(said.get("Errors:", ""), style), has_body),
+        }
+        path = re.sub(
+            r"{(\w+)}", lambda found: f"{{{style.name(method.input_type.fields_by_name[found[1]])}}}", template
+        )
+        self._paths.setdefault(path, {})[verb] = {key: value for key, value in call.items() if value not in ("", [])}
+
+    def _parameter(self, field: FieldDescriptor, where: str, style: Style) -> Schema:
+        schema = self._field(field, style)
+        parameter = {"name": style.name(field), "in": where, "description": schema.pop("description"), "schema": schema}
+        if where == "path":
+            # A colon begins a verb, such as `:wait`.
+            schema["pattern"] = "^[^/:]+$"
+            parameter["required"] = True
+        return parameter
+
+    def _refusals(self, method: MethodDescriptor, errors: str, has_body: bool) -> Schema:
+        """Answers that are errors, by status: those that the comment names, then what any call may end with."""
+        told: dict[int, dict[str, str]] = {}
+        for code, when in re.findall(r"`(\w+)`(?: \(([^()]*)\))?", errors):
+            if code in MAPPINGS and code not in IN_OUTCOMES.get(method.name, ()):
+                told.setdefault(MAPPINGS[code].http, {})[code] = when
+        answers: dict[int, Schema] = {}
+        for status, (code, _) in {**COMMON, **(WITH_A_BODY if has_body else {})}.items():
+            if status in told:
+                told[status].setdefault(code, "")
+            else:
+                answers[status] = {"$ref": f"#/components/responses/{response_name(status)}"}
+        for status, codes in told.items():
+            text = "; ".join(f"`{code}`: {when}" if when else f"`{code}`" for code, when in codes.items())
+            answers[status] = self._refusal(text, list(codes))
+        return {str(status): answers[status] for status in sorted(answers)}
+
+    def _refusal(self, text: str, codes: list[str]) -> Schema:
+        schema = {"$ref": "#/components/schemas/Error", "properties": {"code": {"enum": codes}}}
+        return {"description": text, "content": {JSON: {"schema": schema}}}
+
+    # Messages
+
+    def _ref(self, message: Descriptor, style: Style) -> Schema:
+        forms = self._forms.setdefault(message, {})
+        if style not in forms:
+            forms[style] = {}
+            forms[style].update(self._form(message, style))
+        # Stands for the name, which is known once all forms of the message are.
+        return {"$ref": (message, style)}
+
+    def _form(self, message: Descriptor, style: Style, left_out: frozenset[str] = frozenset()) -> Schema:
+        fields = [field for field in message.fields if field.name not in left_out]
+        schema: Schema = {
+            "type": "object",
+            "description": self._spelled(self._protos.comment(message), style),
+            "properties": {style.name(field): self._field(field, style) for field in fields},
+        }
+        if required := [style.name(field) for field in fields if self._is_required(field, style)]:
+            schema["required"] = required
+        for choice in (oneof for oneof in message.oneofs if not oneof.name.startswith("_")):
+            schema["oneOf"] = self._alternatives(choice, style)
+        if message.name == "ClaimTaskResponse":
+            schema["required"] = ["claimed"]
+            schema["if"] = {"properties": {"claimed": {"const": True}}}
+            schema["then"] = {"required": list(ONLY_IF_CLAIMED)}
+        return schema
+
+    def _alternatives(self, choice: OneofDescriptor, style: Style) -> list[Schema]:
+        alternatives: list[Schema] = [{"required": [style.name(field)]} for field in choice.fields]
+        if re.search(r"\b(Required|Always set)\.", self._protos.comment(choice)):
+            return alternatives
+        return [*alternatives, {"not": {"anyOf": alternatives}}]
+
+    def _is_required(self, field: FieldDescriptor, style: Style) -> bool:
+        comment = self._protos.comment(field)
+        if style.is_input:
+            return bool(re.search(r"\bRequired\.", comment))
+        if field.containing_oneof is not None and not field.containing_oneof.name.startswith("_"):
+            return False
+        if style.shows_empty and not field.has_presence:
+            return True
+        is_shown = field.has_presence or field.is_repeated
+        return is_shown and not MAY_BE_ABSENT.search(comment)
+
+    def _field(self, field: FieldDescriptor, style: Style) -> Schema:
+        schema = self._type(field, style)
+        if field.is_repeated and not is_map(field):
+            schema = {"type": "array", "items": schema}
+        return {**schema, "description": self._spelled(self._protos.comment(field), style)}
+
+    def _type(self, field: FieldDescriptor, style: Style) -> Schema:
+        if field.enum_type is not None:
+            return self._enum(field.enum_type, style)
+        if field.message_type is None:
+            return dict(SCALARS[field.type])
+        if is_map(field):
+            values = field.message_type.fields_by_name["value"]
+            return {"type": "object", "additionalProperties": self._type(values, style)}
+        if field.message_type.full_name in WELL_KNOWN:
+            return dict(WELL_KNOWN[field.message_type.full_name])
+        return self._ref(field.message_type, style)
+
+    def _enum(self, enum: EnumDescriptor, style: Style) -> Schema:
+        name = short_name(enum)
+        # JSON shows the lower-case names, and never the one of 0.
+        words = [value.name for value in enum.values if value.number and value.name.islower()]
+        told = "\n".join(f"- `{word}`: {self._protos.comment(enum, word)}" for word in words)
+        self._others[name] = {
+            "type": "string",
+            "enum": words,
+            "description": self._spelled(f"{self._protos.comment(enum)}\n\n{told}", style),
+        }
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    def _spelled(self, text: str, style: Style) -> str:
+        """A comment with the names of fields as this route spells them."""
+        if style.snake:
+            return text
+        names = self._protos.json_names
+        return re.sub(
+            r"`([A-Za-z]+\.)?(\w+)`", lambda found: f"`{found[1] or ''}{names.get(found[2], found[2])}`", text
+        )
+
+    def _schemas(self) -> Schema:
+        """All schemas under their names, which all references are given."""
+        named: dict[tuple[Descriptor, Style], str] = {}
+        for message, forms in self._forms.items():
+            first, *others = sorted(forms, key=lambda style: (style.is_input, style.snake, style.shows_empty))
+            named[message, first] = short_name(message)
+            for style in others:
+                named[message, style] = short_name(message) + style.suffix
+        schemas = {name: self._forms[message][style] for (message, style), name in named.items()} | self._others
+        resolve([schemas, self._paths, self._task], named)
+        schemas["Error"]["properties"]["code"]["enum"] = list(MAPPINGS)
+        return dict(sorted(schemas.items()))
+
+
+def resolve(part: Any, named: dict[tuple[Descriptor, Style], str]) -> None:
+    """Give each reference in a part of the document the name that it stands for."""
+    inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    for each in inner:
+        resolve(each, named)
+    if isinstance(part, dict) and isinstance(part.get("$ref"), tuple):
+        part["$ref"] = f"#/components/schemas/{named[part['$ref']]}"
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    """Whether the field is a map, which is a list of entries to protobuf."""
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def short_name(named: Descriptor | EnumDescriptor) -> str:
+    """The name without its package, nested ones in one word."""
+    return str(named.full_name).removeprefix(f"{PACKAGE}.").replace(".", "")
+
+
+def response_name(status: int) -> str:
+    """What a shared answer is called: the words of its status."""
+    return HTTPStatus(status).phrase.title().replace(" ", "").replace("-", "")
+
+
+def main() -> None:
+    """From the descriptor set on standard input to the description on standard output."""
+    protos = Protos(sys.stdin.buffer.read())
+    print(json.dumps(Description(protos).document(), indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

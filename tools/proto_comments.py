@@ -1,0 +1,60 @@
+"""A descriptor set as descriptors, each with the comment that stands over it in its file."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.descriptor import Descriptor, ServiceDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+
+PACKAGE: Final = "taskyard.v1"
+
+
+class Protos:
+    """The descriptors, and the comment over each."""
+
+    def __init__(self, descriptor_set: bytes) -> None:
+        files = descriptor_pb2.FileDescriptorSet.FromString(descriptor_set)
+        self._pool = DescriptorPool()
+        self._comments: dict[str, str] = {}
+        self.json_names: dict[str, str] = {}
+        self._files = [file.name for file in files.file if file.package == PACKAGE]
+        for file in files.file:
+            self._pool.AddSerializedFile(file.SerializeToString())
+            if file.package == PACKAGE:
+                by_path = {tuple(x.path): x.leading_comments for x in file.source_code_info.location}
+                self._read(file, (), PACKAGE, by_path)
+
+    def services(self) -> Iterator[ServiceDescriptor]:
+        """All services, file by file."""
+        for name in self._files:
+            yield from self._pool.FindFileByName(name).services_by_name.values()
+
+    def message(self, name: str) -> Descriptor:
+        """A message of our package."""
+        return self._pool.FindMessageTypeByName(f"{PACKAGE}.{name}")
+
+    def comment(self, of: Any, value: str = "") -> str:
+        """The comment over what is described, or over a value of that enum; each paragraph is one line."""
+        return self._comments[f"{of.full_name}.{value}".rstrip(".")]
+
+    def _read(self, part: Any, path: tuple[int, ...], name: str, by_path: dict[tuple[int, ...], str]) -> None:
+        for field, parts in part.ListFields():
+            if field.message_type is None or not field.is_repeated:
+                continue
+            for index, inner in enumerate(parts):
+                here = (*path, field.number, index)
+                if here not in by_path or not hasattr(inner, "name"):
+                    continue
+                full_name = f"{name}.{inner.name}"
+                self._comments[full_name] = paragraphs(by_path[here])
+                if isinstance(inner, descriptor_pb2.FieldDescriptorProto):
+                    self.json_names[inner.name] = inner.json_name
+                self._read(inner, here, full_name, by_path)
+
+
+def paragraphs(comment: str) -> str:
+    """A comment without its line breaks, but for those between paragraphs."""
+    parts = re.split(r"\n\s*\n", comment.strip())
+    return "\n\n".join(" ".join(line.strip() for line in part.splitlines()) for part in parts)
