@@ -235,7 +235,10 @@ def test_the_variables_of_the_command_line_are_no_settings(monkeypatch):
         ({"scheduler": {"strategy": "lifo"}}, "scheduler.strategy: input should be 'fair-fifo', got 'lifo'"),
         ({"scheduler": {"enabled": "perhaps"}}, "scheduler.enabled: input should be a valid boolean"),
         ({"daemon": {"maxConcurrent": 0}}, "daemon.maxConcurrent: input should be greater than 0, got 0"),
-        ({"daemon": {"pollIntervalMs": 0}}, "daemon.pollIntervalMs: input should be greater than 0, got 0"),
+        (
+            {"daemon": {"pollIntervalMs": 0}},
+            "daemon.pollIntervalMs: input should be greater than or equal to 1000, got 0",
+        ),
         ({"daemon": {"maxJitterMs": -1}}, "daemon.maxJitterMs: input should be greater than or equal to 0, got -1"),
         ({"daemon": {"jitterThreshold": -1}}, "daemon.jitterThreshold: input should be greater than or equal to 0"),
         ({"log": {"maxBytes": 65_535}}, "log.maxBytes: input should be greater than or equal to 65536, got 65535"),
@@ -260,6 +263,13 @@ def test_a_mistake_is_one_line_that_names_its_key(settings, content, message):
 def test_an_address_is_host_and_port(settings, key, address):
     with pytest.raises(ConfigError, match=f"^{key}: string should match pattern"):
         settings(json.dumps({key: address}))
+
+
+@pytest.mark.parametrize("key", ["grpc", "rest", "metrics"])
+@pytest.mark.parametrize("port", [0, 65_536])
+def test_an_address_has_a_port_that_others_can_know(settings, key, port):
+    with pytest.raises(ConfigError, match=f"^{key}: value error, the port must be from 1 to 65535"):
+        settings(json.dumps({key: f"127.0.0.1:{port}"}))
 
 
 def test_all_mistakes_are_told_at_once_a_line_each(settings):

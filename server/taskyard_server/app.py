@@ -189,7 +189,7 @@ class App:
     async def _stop(self) -> None:
         await self._engine.close()
         if not self._hurry.is_set():
-            await self._unless(self._end_watches(), self._hurry)
+            await self._unless(self._end_calls(), self._hurry)
             await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
         for part in self._background:
             part.cancel()
@@ -197,10 +197,12 @@ class App:
         await self._stop_serving()
         log.info("stopped")
 
-    async def _end_watches(self) -> None:
+    async def _end_calls(self) -> None:
         self._host_watches.close()
-        if await self._task_watches.close(STOP_GRACE_SECS) and self._gateway is not None:
-            # The gateway, which ends at once when it is told to, has still to pass the last messages on.
+        await self._task_watches.close(STOP_GRACE_SECS)
+        if self._gateway is not None:
+            # It ends at once when it is told to, and has still to pass the last messages on: of watches, of calls that
+            # waited for a task, and of the drain call that may have begun all this.
             await asyncio.sleep(PASS_ON_SECS)
 
     async def _stop_serving(self) -> None:

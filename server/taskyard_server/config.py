@@ -39,8 +39,9 @@ ORIGIN: Final = re.compile(
 
 
 def _with_a_port(address: str) -> str:
-    if int(address.rpartition(":")[2]) > MAX_PORT:
-        raise ValueError(f"the port must be at most {MAX_PORT}")
+    # A free port of the system's choice would be of no use: nobody could know where to call.
+    if not 1 <= int(address.rpartition(":")[2]) <= MAX_PORT:
+        raise ValueError(f"the port must be from 1 to {MAX_PORT}")
     return address
 
 
@@ -138,7 +139,7 @@ class DaemonSettings(Section):
 
     max_concurrent: Count = 5
     """The most triggers of a namespace that execute at once."""
-    poll_interval_ms: Count = 30_000
+    poll_interval_ms: Annotated[int, Field(ge=1_000, lt=2**32)] = 30_000
     """How often the wall clock is looked at, at the least; a due time that passed longer ago was missed."""
     max_jitter_ms: CountOrZero = 30_000
     """Over how long triggers that come due together are spread; 0: not at all."""

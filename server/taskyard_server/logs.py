@@ -116,12 +116,13 @@ class TriggerLog:
     """A listener of triggers: one line for each thing that happens to one (scheduler-daemon, Structured Logging)."""
 
     def __init__(self) -> None:
-        self._throttle = Throttle("triggers")
+        # One for each kind, so that what fails is not drowned by what comes due.
+        self._throttles = {kind: Throttle(f"trigger_{kind}") for kind in TriggerEventKind}
 
     def __call__(self, namespace: str, happened: Sequence[TriggerEvent]) -> None:
         """Log what happened in one turn."""
         for event in happened:
-            if self._throttle.admits(event.kind):
+            if self._throttles[event.kind].admits(event.kind):
                 trigger = event.trigger
                 known = {"task_id": trigger.task_id, "reason": trigger.reason} if event.kind in AFTER_FIRING else {}
                 log.info(

@@ -149,7 +149,7 @@ async def test_every_setting_has_a_source(make_office):
     office = await make_office({})
     answer = await office.config()
     config = json_format.MessageToDict(answer.config)
-    sections = ("scheduler", "daemon", "webhooks", "log")
+    sections = ("scheduler", "daemon", "webhooks", "log", "cors")
     keys = {f"{section}.{key}" for section in sections for key in config[section]}
     assert set(answer.sources) == keys | (set(config) - set(sections))
 

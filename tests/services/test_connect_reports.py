@@ -1,6 +1,7 @@
 """Connect, the reports (runtime_host.proto, Reports and ReportResults): answered in order, and none ends the stream."""
 
 import math
+from unittest.mock import AsyncMock, patch
 
 import pytest
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
@@ -266,8 +267,24 @@ async def test_released_is_taken_after_the_task_went_to_another_host(yard):
     assert await yard.leased() == [(assignment.task.task_id, "second", 2)]
 
 
-async def test_released_is_refused_where_the_same_host_holds_a_later_lease(yard, stream, handed):
+async def test_released_is_taken_after_the_same_host_got_a_later_lease(yard, stream, handed):
     await yard.pass_time(11)
     await stream.cancellation()
     assert (await stream.task()).lease.fencing_token == 2
-    assert await stream.told(handed, released=True) == "lease_lost"
+    assert await stream.told(handed, released=True) == "assigned"
+    assert await yard.leased() == [(handed.task.task_id, "host", 2)]
+
+
+async def test_released_answers_a_cancellation_after_a_resume_gave_the_task_to_the_same_host(yard, stream, handed):
+    task_id = handed.task.task_id
+    assert await stream.told(handed, started=True) == "running"
+    await yard.engine.pause("default", task_id)
+    assert (await stream.cancellation()).fencing_token == 1
+    await yard.engine.resume("default", task_id)
+    again = await stream.task()
+    assert again.lease.fencing_token == 2
+    stopped = AsyncMock(wraps=yard.engine.stopped)
+    with patch.object(yard.engine, "stopped", stopped):
+        assert await stream.told(handed, released=True) == "assigned"
+    stopped.assert_awaited_once_with("default", "host", task_id, 1)
+    assert await stream.told(again, completed=True) == "done"

@@ -98,6 +98,13 @@ async def test_the_last_second_before_the_year_10000_is_a_deadline(door):
     assert (await door.get(answer.task_id)).deadline.ToJsonString() == "9999-12-31T23:59:59Z"
 
 
+async def test_the_latest_deadline_that_is_taken_can_be_listed(door):
+    answer = await door.submit(deadline=Timestamp(seconds=253_402_300_799, nanos=999_984_000))
+    (listed,) = (await door.list_tasks()).tasks
+    assert listed.task_id == answer.task_id
+    assert listed.deadline.ToJsonString() < "9999-12-31T23:59:59.999985Z"
+
+
 async def test_a_missing_tab_is_taken_at_submission(door):
     """It is rejected later, during execution (scheduler-reference, Request fields, Important)."""
     answer = await door.submit()

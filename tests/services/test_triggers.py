@@ -105,7 +105,7 @@ async def test_triggers_are_listed_latest_due_first_page_by_page(open_door, stil
     door = await open_door(clock=still, max_concurrent=100)
     await make(door)
     await make(door, "t")
-    begin = still.now
+    begin = still.now = round(still.now)
     made = []
     for number in range(6):
         still.now += 1
@@ -198,3 +198,22 @@ async def test_each_thing_that_happens_to_a_trigger_is_a_line(door, log_lines):
     assert lines[1]["task_id"] == fired.task_id
     assert "task_id" not in lines[0]
     assert lines[3]["reason"] == skipped.reason
+
+
+async def test_a_pending_trigger_says_what_it_waits_for(open_door):
+    door = await open_door(max_concurrent=1, max_queue_size=2)
+    await make(door, overlap=pb.Overlap.wait)
+    await make(door, "t")
+    await fire(door)
+    reasons = [(await fire(door)).reason, (await fire(door, "t")).reason]
+    assert reasons == [
+        "waits until the earlier triggers of the schedule have ended",
+        "waits for a place: daemon.maxConcurrent triggers execute",
+    ]
+
+
+async def test_a_trigger_that_a_full_queue_defers_says_so(open_door):
+    door = await open_door(max_queue_size=1)
+    await door.submit()
+    await make(door)
+    assert (await fire(door)).reason == "waits for room in the queue"

@@ -1206,7 +1206,7 @@ type ReleaseTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task. Always set.
 	TaskId *string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
-	// `queued`, or the state that the task had taken before. Always set.
+	// `queued`, or where the task stands now if the lease had ended before. Always set.
 	State         *Task_State `protobuf:"varint,2,opt,name=state,proto3,enum=taskyard.v1.Task_State,oneof" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -81,10 +81,12 @@ type LeaseServiceClient interface {
 	FailTask(ctx context.Context, in *FailTaskRequest, opts ...grpc.CallOption) (*FailTaskResponse, error)
 	// Says that nothing runs for this lease any more.
 	//
-	// A live lease ends and its task goes back to the queue, keeping its place. If the task was cancelled, paused or
-	// timed out meanwhile, its state stays, and a target that waited for the host to stop is free.
+	// A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
+	// long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
+	// free.
 	//
-	// Errors: `not_found`, `lease_lost` (the token is older than the last lease that this host had of the task).
+	// Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
+	// task's last one, or of none so far).
 	// Retry: safe.
 	ReleaseTask(ctx context.Context, in *ReleaseTaskRequest, opts ...grpc.CallOption) (*ReleaseTaskResponse, error)
 	// Lists the live leases, oldest claim first.
@@ -236,10 +238,12 @@ type LeaseServiceServer interface {
 	FailTask(context.Context, *FailTaskRequest) (*FailTaskResponse, error)
 	// Says that nothing runs for this lease any more.
 	//
-	// A live lease ends and its task goes back to the queue, keeping its place. If the task was cancelled, paused or
-	// timed out meanwhile, its state stays, and a target that waited for the host to stop is free.
+	// A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
+	// long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
+	// free.
 	//
-	// Errors: `not_found`, `lease_lost` (the token is older than the last lease that this host had of the task).
+	// Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
+	// task's last one, or of none so far).
 	// Retry: safe.
 	ReleaseTask(context.Context, *ReleaseTaskRequest) (*ReleaseTaskResponse, error)
 	// Lists the live leases, oldest claim first.

@@ -1705,7 +1705,9 @@ func (x *TaskFailed) GetCode() string {
 	return ""
 }
 
-// TaskReleased says that nothing runs for the lease any more.
+// TaskReleased says that nothing runs for the lease any more. It is taken too where the lease ended long ago, whoever
+// holds the task since; the result then has the task's present state. Once the task is not kept any more, the result is
+// `not_found`, and there is nothing left to say.
 type TaskReleased struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

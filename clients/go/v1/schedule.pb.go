@@ -124,8 +124,8 @@ const (
 	CatchUp_last CatchUp_Policy = 1
 	// Same as `last`.
 	CatchUp_POLICY_LAST CatchUp_Policy = 1
-	// All of them within `catch_up_window_secs`, spread over `maxJitterMs` where there are more than
-	// `jitterThreshold`. The overlap policy applies to each.
+	// All of them within `catch_up_window_secs`, at most 1,000, spread over `maxJitterMs` where there are more than
+	// `jitterThreshold`. The overlap policy applies to each: `allow` is the one under which all of them run.
 	CatchUp_all CatchUp_Policy = 2
 	// Same as `all`.
 	CatchUp_POLICY_ALL CatchUp_Policy = 2
@@ -821,7 +821,7 @@ type Trigger struct {
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// The task that it submitted. Absent until then.
 	TaskId *string `protobuf:"bytes,9,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
-	// Why it failed or was skipped. Absent otherwise.
+	// Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
 	Reason *string `protobuf:"bytes,10,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	// The W3C trace context that its task runs under: the one of the call that made it, or its own.
 	Traceparent   *string `protobuf:"bytes,11,opt,name=traceparent,proto3,oneof" json:"traceparent,omitempty"`
@@ -1874,7 +1874,7 @@ type TriggerScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The schedule. Required.
 	ScheduleId string `protobuf:"bytes,1,opt,name=schedule_id,json=scheduleId,proto3" json:"schedule_id,omitempty"`
-	// Makes the call safe to repeat, within the schedule. Default none.
+	// Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
 	IdempotencyKey *string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof" json:"idempotency_key,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

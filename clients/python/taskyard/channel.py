@@ -29,6 +29,7 @@ from .errors import ClientClosed, Unavailable, error_from_rpc
 T = TypeVar("T")
 
 NAMESPACE_KEY: Final = "taskyard-namespace"
+AUTHORIZATION_KEY: Final = "authorization"
 MAX_RECEIVE_BYTES: Final = 8 * 1024 * 1024
 """A page of tasks holds about 3 MB; a single task may be larger where the server is configured so."""
 
@@ -61,7 +62,7 @@ def open_channel(address: str, credentials: grpc.ChannelCredentials | None = Non
     options = [
         # The server permits a ping every 10 s; proxies drop connections that are quiet for a minute or more.
         ("grpc.keepalive_time_ms", 30_000),
-        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         # gRPC's own would let two minutes pass between attempts to connect.
@@ -77,9 +78,13 @@ def open_channel(address: str, credentials: grpc.ChannelCredentials | None = Non
     return grpc.aio.secure_channel(address, credentials, options=options)
 
 
-def call_metadata(namespace: str) -> tuple[tuple[str, str], ...]:
-    """What goes with every call: the namespace to act in."""
-    return ((NAMESPACE_KEY, namespace),)
+def call_metadata(namespace: str, token: str | None = None) -> tuple[tuple[str, str], ...]:
+    """What goes with every call and stream: the namespace to act in, and the bearer token, if there is one.
+
+    The token goes over any connection, in the clear too: whether that is safe, its owner knows.
+    """
+    metadata = ((NAMESPACE_KEY, namespace),)
+    return (*metadata, (AUTHORIZATION_KEY, f"Bearer {token}")) if token else metadata
 
 
 async def answer_of(call: Awaitable[T], quiet_secs: float | None = None) -> T:

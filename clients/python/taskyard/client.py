@@ -59,9 +59,11 @@ class TaskFailed(Exception):
 class Client:
     """Calls a Taskyard server. Make it where an event loop runs, and close it, best by `async with`.
 
-    `address` is `HOST:PORT`; `agent` submits the tasks that name no other. A call that has no answer after `timeout`
-    raises `DeadlineExceeded`. Where a repeat is safe, a call is repeated while the server is unavailable, for up to
-    `patience`; then it raises `Unavailable`. `schedules` are the tasks that submit themselves, with calls of their own.
+    `address` is `HOST:PORT`; `agent` submits the tasks that name no other. `credentials` encrypt the connection, and
+    `token` goes with every call as a bearer token, also where nothing is encrypted. A call that has no answer after
+    `timeout` raises `DeadlineExceeded`. Where a repeat is safe, a call is repeated while the server is unavailable, for
+    up to `patience`; then it raises `Unavailable`. `schedules` are the tasks that submit themselves, with calls of
+    their own.
 
     Every method raises a `TaskyardError` for what the server refuses: beside those that it names `BadRequest`,
     `Unauthenticated`, `PermissionDenied`, `Unavailable`, `DeadlineExceeded` and `Internal`, and `ClientClosed` once the
@@ -75,11 +77,12 @@ class Client:
         agent: str = "",
         namespace: str = DEFAULT_NAMESPACE,
         credentials: grpc.ChannelCredentials | None = None,
+        token: str | None = None,
         timeout: Span = TIMEOUT_SECS,
         patience: Span = PATIENCE_SECS,
     ) -> None:
         self._agent = agent
-        self._metadata = call_metadata(namespace)
+        self._metadata = call_metadata(namespace, token)
         self._timeout = seconds(timeout)
         self._patience = seconds(patience)
         self._calls = Calls(self._metadata, self._timeout, self._patience)

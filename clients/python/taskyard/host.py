@@ -30,9 +30,10 @@ class Host:
     lost, be it that the server cannot be reached for longer than leases live.
 
     `address` is `HOST:PORT`. `host_id` must be this host's alone. `project` limits it to the tasks of one project.
-    `lease_secs`, 1 to 3,600, is the length of its leases, by default the server's. `drain_grace_secs` is how long what
-    runs may take when the host is told to stop. `machine_figures` has it report the use of processors and memory. With
-    `install_signal_handlers`, SIGTERM and SIGINT drain it while it runs.
+    `lease_secs`, 1 to 3,600, is the length of its leases, by default the server's. `credentials` encrypt the
+    connection, and `token` goes with every call as a bearer token, also where nothing is encrypted. `drain_grace_secs`
+    is how long what runs may take when the host is told to stop. `machine_figures` has it report the use of processors
+    and memory. With `install_signal_handlers`, SIGTERM and SIGINT drain it while it runs.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Host:
         lease_secs: int | None = None,
         display_name: str | None = None,
         credentials: grpc.ChannelCredentials | None = None,
+        token: str | None = None,
         drain_grace_secs: float = 30.0,
         machine_figures: bool = True,
         install_signal_handlers: bool = True,
@@ -67,6 +69,7 @@ class Host:
             lease_secs=lease_secs,
             display_name=display_name,
             credentials=credentials,
+            token=token,
             drain_grace_secs=drain_grace_secs,
             machine_figures=machine_figures,
         )

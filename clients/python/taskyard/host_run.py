@@ -73,6 +73,7 @@ class HostOptions:
     lease_secs: int | None = None
     display_name: str | None = None
     credentials: grpc.ChannelCredentials | None = None
+    token: str | None = field(default=None, repr=False)
     drain_grace_secs: float = 30.0
     machine_figures: bool = True
 
@@ -88,7 +89,7 @@ class HostRun:
         self._options = options
         self._actions = actions
         self._instance = uuid.uuid4().hex
-        self._metadata = call_metadata(options.namespace)
+        self._metadata = call_metadata(options.namespace, options.token)
         self._machine = MachineFigures() if options.machine_figures else None
         self._session = Session(options.slots)
         self._more = asyncio.Event()

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from datetime import datetime
 from typing import Any, Final, TypedDict, Unpack
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -30,7 +31,7 @@ class ScheduleParts(TypedDict, total=False):
     cron: str
     interval: str | Span
     at: datetime
-    time_zone: str | None
+    time_zone: str | ZoneInfo | None
     display_name: str | None
     task: str | NewTask
     overlap: Overlap | str | None
@@ -57,7 +58,7 @@ class Schedules:
         interval: str | Span | None = None,
         at: datetime | None = None,
         schedule_id: str | None = None,
-        time_zone: str | None = None,
+        time_zone: str | ZoneInfo | None = None,
         display_name: str | None = None,
         overlap: Overlap | str | None = None,
         catch_up: CatchUp | str | None = None,
@@ -67,9 +68,9 @@ class Schedules:
     ) -> Schedule:
         """Create a schedule that submits this task: an action and its fields, or a `NewTask`, as for `submit`.
 
-        Exactly one says when it is due: `cron` (five fields, read in the IANA `time_zone`, by default UTC), `interval`
-        (seconds, a timedelta, or a text such as `10m` or `1.5h`; at least a second), or `at`, one point in time with a
-        time zone. `deadline` is a span, which each task has from its submission.
+        Exactly one says when it is due: `cron` (five fields, read in the IANA `time_zone`, a name or a ZoneInfo, by
+        default UTC), `interval` (seconds, a timedelta, or a text such as `10m` or `1.5h`; at least a second), or `at`,
+        one point in time with a time zone. `deadline` is a span, which each task has from its submission.
 
         `overlap` is by default `skip`, `catch_up` is `last`; `catch_up_window` is a day, and counts with `all`. Without
         a `schedule_id` one is chosen. The same schedule again under the same id is the first.
@@ -223,6 +224,8 @@ class Schedules:
             fields["interval"] = _interval_text(fields["interval"])
         if "at" in fields:
             fields["at"] = timestamp_from(fields["at"])
+        if "time_zone" in fields:
+            fields["time_zone"] = str(fields["time_zone"])
         if "task" in fields:
             fields["task"] = new_task(fields["task"], {}).to_template(self._agent)
         if "overlap" in fields:

@@ -188,10 +188,13 @@ class Session:
         for report, result in zip(asked, results.results, strict=False):
             key = _key(report)
             if result.HasField("error"):
-                if result.error.code in ("lease_lost", "not_found"):
-                    gone.append(key)
-                else:
+                if result.error.code not in ("lease_lost", "not_found"):
                     self._refused(report, result.error)
+                elif report.HasField("released"):
+                    # There is nothing left to say of it.
+                    self._forget(key)
+                else:
+                    gone.append(key)
             elif _place(report) == "final":
                 self._forget(key)
         return self._lose(gone)
@@ -236,7 +239,7 @@ class Session:
         """The heartbeat to send now. What was refused for the time being is said again after it."""
         for report in self._refused_for_now:
             lease = self._leases.get(_key(report))
-            if lease is not None and not lease.lost:
+            if lease is not None and (not lease.lost or report.HasField("released")):
                 self._say(lease, report)
         self._refused_for_now.clear()
         self._sequence += 1
@@ -311,9 +314,12 @@ class Session:
         self._say(lease, _released(lease.key))
 
     def _refused(self, report: Report, error: Error) -> None:
-        """A report was not taken, though its lease lives. It must end somehow, or it would keep its task for ever."""
+        """A report was not taken, though its lease lives, or is lost and has only to be released.
+
+        It must end somehow, or it would keep its task for ever.
+        """
         lease = self._leases.get(_key(report))
-        if lease is None or lease.lost:
+        if lease is None or (lease.lost and not report.HasField("released")):
             return
         what = report.WhichOneof("event")
         log.warning("task %s: %s report refused as %s: %s", report.task_id, what, error.code, error.error)

@@ -98,12 +98,19 @@ class SyncClient:
         agent: str = "",
         namespace: str = DEFAULT_NAMESPACE,
         credentials: grpc.ChannelCredentials | None = None,
+        token: str | None = None,
         timeout: Span = TIMEOUT_SECS,
         patience: Span = PATIENCE_SECS,
     ) -> None:
         def make() -> Client:
             return Client(
-                address, agent=agent, namespace=namespace, credentials=credentials, timeout=timeout, patience=patience
+                address,
+                agent=agent,
+                namespace=namespace,
+                credentials=credentials,
+                token=token,
+                timeout=timeout,
+                patience=patience,
             )
 
         started: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = Future()

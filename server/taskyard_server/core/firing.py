@@ -6,6 +6,7 @@ in the order of due times (scheduler-daemon, Claiming).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,7 @@ from .schedule import (
 )
 from .stats import TriggerCounters
 from .task import TERMINAL, IdempotencyKey, Submission, Task, TaskState
+from .timers import TICKS_PER_SECOND
 from .triggers import Triggers
 
 if TYPE_CHECKING:
@@ -31,13 +33,13 @@ if TYPE_CHECKING:
 PENDING, EXECUTING, COMPLETED = TriggerState.PENDING, TriggerState.EXECUTING, TriggerState.COMPLETED
 FAILED, SKIPPED = TriggerState.FAILED, TriggerState.SKIPPED
 
+TICK_SECS: Final = 1 / TICKS_PER_SECOND
 MAX_OPEN: Final = 1_000
 """So many triggers of one schedule may be open, whatever its overlap policy."""
-MAX_LIVE: Final = 1_000
-"""So many that came due by themselves may be there without an end: an outage must not make a million at once."""
 MAX_ENDED_IN_LINE: Final = 100
 """Beyond this, and twice what is pending, those that have ended are cleared from the line for a place."""
 FIRST_DELAY_SECS: Final = 1.0
+MOST_DOUBLINGS: Final = 5
 LONGEST_DELAY_SECS: Final = 30.0
 """A full queue is looked at again after the first delay, then after twice as long each time, up to the longest."""
 BY_TRIGGER: Final = b"trigger"
@@ -78,10 +80,7 @@ class Firing:
     def come_due(self, now: float, trigger: Trigger) -> None:
         """A new trigger; it is spread together with all that come due at this moment."""
         self._take_in(now, trigger)
-        if len(trigger.schedule.live) > MAX_LIVE:
-            self._end(now, trigger, SKIPPED, TOO_MANY)
-        else:
-            self._fresh.append(trigger)
+        self._fresh.append(trigger)
 
     def come_due_by_call(self, now: float, trigger: Trigger) -> None:
         """A new trigger that does not wait for others."""
@@ -164,18 +163,33 @@ class Firing:
         return self._fire_one(now)
 
     def _spread(self, now: float) -> None:
-        """More than `jitter_threshold` at once are spread over `max_jitter_secs`, in order of due time."""
+        """More than `jitter_threshold` at once are spread over `max_jitter_secs`, or until a schedule's next due time.
+
+        Those of one schedule keep the order of their due times, also behind those that were spread before.
+        """
         limits = self._life.limits
         fresh = sorted((trigger.due_at, trigger.number, trigger) for trigger in self._fresh if trigger.state is PENDING)
         self._fresh = []
-        if len(fresh) <= limits.jitter_threshold or not limits.max_jitter_secs:
-            for _, _, trigger in fresh:
+        spread = len(fresh) > limits.jitter_threshold
+        parts = sorted(self._entropy() / 2**40 for _ in fresh) if spread else [0.0] * len(fresh)
+        of_schedule = Counter(trigger.schedule for _, _, trigger in fresh)
+        last_spread = {schedule: _last_spread(schedule) for schedule in of_schedule}
+        put_off: list[tuple[float, Trigger]] = []
+        for (due_at, _, trigger), part in zip(fresh, parts, strict=True):
+            schedule, most = trigger.schedule, limits.max_jitter_secs
+            if of_schedule[schedule] == 1 and schedule.next_due is not None:
+                most = min(most, max(0.0, schedule.next_due - due_at))
+            delay = part * most
+            if (last := last_spread[schedule]) is not None:
+                # A tick later, since what is due in one tick comes in no order.
+                delay = max(delay, last - now + TICK_SECS)
+            if delay:
+                put_off.append((now + delay, trigger))
+            else:
                 self._arrive(now, trigger)
-            return
-        delays = sorted(self._entropy() / 2**40 * limits.max_jitter_secs for _ in fresh)
         # Of those whose delays end in one tick the last that was put off goes first.
-        for (_, _, trigger), delay in zip(reversed(fresh), reversed(delays), strict=True):
-            self._put_off(trigger, now + delay)
+        for until, trigger in reversed(put_off):
+            self._put_off(trigger, until)
 
     def _on_time(self, now: float, trigger: Trigger) -> None:
         trigger.fire_at = None
@@ -198,6 +212,10 @@ class Firing:
                 schedule.waiting = trigger
             return
         if schedule.open and overlap is Overlap.REPLACE:
+            if any(other.arrived and other.due_at > trigger.due_at for other in schedule.live):
+                # A call, which waits for nobody, made one that is due later.
+                self._end(now, trigger, SKIPPED, REPLACED)
+                return
             self._clear_the_way(now, schedule, trigger)
         if schedule.open >= MAX_OPEN:
             self._end(now, trigger, SKIPPED, TOO_MANY)
@@ -241,7 +259,7 @@ class Firing:
         schedule = trigger.schedule
         spec = schedule.spec
         if self._life.is_full(self._life.agents.get(spec.task.agent_id)):
-            delay = min(FIRST_DELAY_SECS * 2**trigger.put_off, LONGEST_DELAY_SECS)
+            delay = min(FIRST_DELAY_SECS * 2 ** min(trigger.put_off, MOST_DOUBLINGS), LONGEST_DELAY_SECS)
             trigger.put_off += 1
             self._put_off(trigger, now + delay)
             self.counters.deferred += 1
@@ -328,3 +346,8 @@ class Firing:
 
     def _tell(self, now: float, trigger: Trigger, kind: TriggerEventKind) -> None:
         self.events.append(TriggerEvent(now, kind, trigger))
+
+
+def _last_spread(schedule: Schedule) -> float | None:
+    """When the last of those goes on that jitter has put off, None if there is none."""
+    return max((its.fire_at for its in schedule.live if its.fire_at is not None and not its.arrived), default=None)

@@ -11,16 +11,18 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from .errors import AlreadyExists, BadRequest, NotFound, Unavailable
-from .firing import Firing
+from .firing import TOO_MANY, Firing
 from .schedule import CatchUp, Schedule, ScheduleSpec, Trigger, TriggerEvent
 from .stats import Totals, TriggerCounters
-from .task import Submission, Task
+from .task import NO_OPTIONS, Submission, Task
 from .timers import TICKS_PER_SECOND, Timers
 from .triggers import Triggers
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
 
+MAX_MISSED: Final = 1_000
+"""So many triggers of one schedule are caught up at once: an outage must not make a million."""
 NOISE_SECS: Final = 0.01
 """The clocks are read one after the other: smaller differences mean nothing."""
 
@@ -104,7 +106,10 @@ class Schedules:
         schedule = self.get(schedule_id)
         self._await_no_more(schedule)
         self._firing.drop(schedule)
+        self._triggers.disown(schedule_id)
         del self._schedules[schedule_id]
+        # Its triggers are kept for a while, and need no payload for that.
+        schedule.spec = schedule.spec._replace(task=schedule.spec.task._replace(params=None, options=NO_OPTIONS))
 
     def pause(self, now: float, schedule_id: str) -> Schedule:
         """Let nothing come due any more, and skip what has not fired. Raises `NotFound`."""
@@ -196,7 +201,8 @@ class Schedules:
     def restore_trigger(self, trigger: Trigger) -> None:
         """Take a trigger that was kept, with its schedule restored or deleted; oldest ends first."""
         trigger.arrived, trigger.fire_at, trigger.put_off = False, None, 0
-        self._triggers.restore(trigger)
+        schedule = trigger.schedule
+        self._triggers.restore(trigger, self._schedules.get(schedule.id) is schedule)
         if trigger.ended_at is not None:
             self._triggers.retire(trigger)
 
@@ -271,6 +277,8 @@ class Schedules:
                 return None, cadence.next_after(due, since)
         if policy is CatchUp.ALL:
             window_from = min(until - spec.catch_up_window_secs, on_time_from)
+            if due > window_from and len(schedule.live) >= MAX_MISSED:
+                return TOO_MANY, cadence.next_after(min(until, on_time_from), since)
             if due > window_from:
                 return None, cadence.next_after(due, since)
             return reason, cadence.next_after(window_from, since)

@@ -87,14 +87,15 @@ class Triggers:
         self.restore(trigger)
         return trigger
 
-    def restore(self, trigger: Trigger) -> None:
-        """Keep a trigger as it is."""
+    def restore(self, trigger: Trigger, owned: bool = True) -> None:
+        """Keep a trigger as it is; one that is not `owned`, since its schedule is deleted, holds no key."""
         self._last = max(self._last, trigger.number)
         kept = self._kept.get(trigger.schedule.id)
         if kept is None:
             kept = self._kept[trigger.schedule.id] = _Kept()
         kept.by_due.add(trigger)
-        kept.by_key[trigger.key] = trigger
+        if owned:
+            kept.by_key[trigger.key] = trigger
         self._by_id[trigger.id] = trigger
         self._by_due.add(trigger)
 
@@ -117,6 +118,12 @@ class Triggers:
         kept = self._kept.get(schedule_id)
         return iter(()) if kept is None else kept.by_due.latest_first(before)
 
+    def disown(self, schedule_id: str) -> None:
+        """The schedule is deleted: another one of its name has keys of its own."""
+        kept = self._kept.get(schedule_id)
+        if kept is not None:
+            kept.by_key.clear()
+
     def retire(self, trigger: Trigger) -> None:
         """The trigger has ended; it is kept until newer ones are too many."""
         kept = self._kept[trigger.schedule.id]
@@ -132,7 +139,8 @@ class Triggers:
         schedule_id = trigger.schedule.id
         kept = self._kept[schedule_id]
         kept.by_due.remove(trigger)
-        del kept.by_key[trigger.key]
+        if kept.by_key.get(trigger.key) is trigger:
+            del kept.by_key[trigger.key]
         kept.ended.pop(trigger, None)
         if not kept.by_due:
             del self._kept[schedule_id]

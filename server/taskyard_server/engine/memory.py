@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 SCAN: Final = 2_000
 """So many tasks a listing walks before others get their turn."""
+FAULT_SECS: Final = 1.0
+"""After a fault a namespace goes on so much later, lest it does nothing but fail."""
 LIGHT_SECS: Final = 0.05
 """The consequences of heartbeats are drawn so much later, for all of them at once."""
 
@@ -479,8 +481,14 @@ class MemoryEngine:
         for yard in self._yards.values():
             if yard.due is not None and yard.due <= now:
                 yard.due = None
-                self.schedules.of(yard)
-                yard.scheduler.advance(now)
+                try:
+                    self.schedules.of(yard)
+                    yard.scheduler.advance(now)
+                except Exception:
+                    # A fault in one thing that is due must not stop what is due for all the others.
+                    log.exception("advance_failed", namespace=yard.namespace)
+                    asyncio.get_running_loop().call_later(FAULT_SECS, self._touch, yard)
+                    continue
                 self._touch(yard)
         if not self._touched:
             self._arm()

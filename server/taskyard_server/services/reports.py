@@ -75,10 +75,10 @@ class Reports:
         return await self._engine.release(*about)
 
     def _has_ended(self, task: Task, about: About) -> bool:
-        """Whether that lease, its holder's last, ended before: it is said again, or after a cancellation.
+        """Whether that lease ended before: it is said again, or after a cancellation.
 
         Who held the leases before the task's last one is not known; to say that nothing runs under them is harmless.
         """
-        if task.host_id == about.host_id:
-            return task.lease is None and about.token == task.token
-        return about.token < task.token
+        if about.token < task.token:
+            return True
+        return about.token == task.token and task.host_id == about.host_id and task.lease is None

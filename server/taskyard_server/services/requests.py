@@ -31,6 +31,7 @@ from .responses import policy_message
 MAX_NAME_CHARS: Final = 1_024
 MAX_ENTRIES: Final = 64
 MAX_PAGE: Final = 1_000
+START_OF_TIME: Final = -62_135_596_800
 END_OF_TIME: Final = 253_402_300_800
 CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NOT_A_TOKEN: Final = "pageToken: is not a token of this listing"
@@ -217,10 +218,14 @@ def machine(said: RegisterHostRequest | HeartbeatHostRequest | Hello | Heartbeat
 
 
 def seconds(at: Timestamp, field: str) -> float:
-    """A time, in seconds since the epoch."""
-    if not (at.seconds < END_OF_TIME and 0 <= at.nanos < 1_000_000_000):
+    """A time, in seconds since the epoch: one that can be answered as a Timestamp again."""
+    if at.seconds < START_OF_TIME:
+        raise BadRequest(f"{field}: must be a time after the year 0")
+    secs = at.seconds + at.nanos / 1e9
+    # The last microseconds of the year 9999 are the year 10000 once they are rounded.
+    if not (secs < END_OF_TIME and 0 <= at.nanos < 1_000_000_000):
         raise BadRequest(f"{field}: must be a time before the year 10000")
-    return at.seconds + at.nanos / 1e9
+    return secs
 
 
 def _http_url(url: str, field: str) -> str | None:

@@ -175,9 +175,18 @@ def trigger_message(trigger: Trigger) -> pb.Trigger:
         fired_at=None if trigger.fired_at is None else timestamp(trigger.fired_at),
         ended_at=None if trigger.ended_at is None else timestamp(trigger.ended_at),
         task_id=trigger.task_id,
-        reason=trigger.reason,
+        reason=_waits_for(trigger) if trigger.state is TriggerState.PENDING else trigger.reason,
         traceparent=trigger.traceparent,
     )
+
+
+def _waits_for(trigger: Trigger) -> str:
+    """Why a pending trigger has not fired."""
+    if trigger.schedule.waiting is trigger:
+        return "waits until the earlier triggers of the schedule have ended"
+    if trigger.fire_at is None:
+        return "waits for a place: daemon.maxConcurrent triggers execute"
+    return "waits for room in the queue" if trigger.arrived else "spread by jitter"
 
 
 def _cadence(request: pb.CreateScheduleRequest | pb.UpdateScheduleRequest, zone: str) -> Cadence | None:

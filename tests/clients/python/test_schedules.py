@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -80,6 +81,13 @@ async def test_all_parts_of_a_schedule_arrive_and_come_back(schedules):
     assert (made.id, made.cron, made.time_zone) == ("daily", "0 9 * * 1-5", "Europe/Berlin")
     assert (made.display_name, made.overlap, made.catch_up) == ("Every morning", Overlap.WAIT, CatchUp.ALL)
     assert (made.catch_up_window_secs, made.paused, made.next_due_at) == (3_600, True, None)
+
+
+async def test_a_time_zone_may_be_a_zoneinfo(schedules):
+    made = await schedules.create("note", cron="0 9 * * *", time_zone=ZoneInfo("Europe/Berlin"))
+    assert made.time_zone == "Europe/Berlin"
+    changed = await schedules.update(made.id, time_zone=ZoneInfo("Asia/Tokyo"))
+    assert changed.time_zone == "Asia/Tokyo"
 
 
 async def test_all_fields_of_the_task_arrive_and_come_back(schedules):

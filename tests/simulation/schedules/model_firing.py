@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from math import inf
 
 from .plan_words import GONE, IN_THE_PAST, OVERLAP, REPLACED, TOO_MANY, Bounds, Plan, Shot
 from .tape import ENDED, WAITING, Entry, OfTask, OfTrigger, tick_of
@@ -86,15 +87,19 @@ class ModelFiring:
 
     # What is kept
 
-    def hold_on_to(self, shot: Shot) -> None:
-        self.shots[shot.id] = self._keys[shot.plan.id, shot.key] = shot
+    def hold_on_to(self, shot: Shot, owned: bool = True) -> None:
+        self.shots[shot.id] = shot
+        if owned:
+            self._keys[shot.plan.id, shot.key] = shot
         if shot.ended_at is None:
             self._live[shot] = self._of.setdefault(shot.plan, {})[shot] = None
         else:
             self.ended.append(shot)
 
     def forget(self, shot: Shot) -> None:
-        del self.shots[shot.id], self._keys[shot.plan.id, shot.key]
+        del self.shots[shot.id]
+        if self._keys.get((shot.plan.id, shot.key)) is shot:
+            del self._keys[shot.plan.id, shot.key]
         if shot in self._live:
             del self._live[shot], self._of[shot.plan][shot]
         else:
@@ -113,19 +118,35 @@ class ModelFiring:
         """All that came due and was not spread yet."""
         batch = self.at("fresh")
         most = self.limits["max_jitter_secs"]
-        if len(batch) <= self.limits["jitter_threshold"] or not most:
-            for shot in batch:
-                self.arrive(now, shot)
-            return
+        spread = len(batch) > self.limits["jitter_threshold"] and most > 0
         self._batches += 1
-        before = now
+        spread_before = {
+            plan: max((each.fire_at for each in self.at("delayed", plan) if each.fire_at is not None), default=None)
+            for plan in {shot.plan for shot in batch}
+        }
+        goes_on: dict[Plan, float] = {}
         for shot in batch:
+            plan = shot.plan
+            before = spread_before[plan]
+            if before is not None and before + 0.125 <= now:
+                # It is overdue itself, and goes on within this advance or the next.
+                before = None
+            alone = sum(each.plan is plan for each in batch) == 1
+            period = inf if plan.cursor is None else max(0.0, plan.cursor - shot.due_at)
+            until = now + (min(most, period) if alone else most) if spread else now
+            if before is None and until == now:
+                self.arrive(now, shot)
+                continue
             fire_at = self.delay_of(shot.id)
-            if fire_at is None or not before <= fire_at <= now + most:
-                raise AssertionError(f"{shot.id}, spread at {now} after {before}, goes on at {fire_at}")
+            earliest = now if before is None else before + 0.125
+            latest = max(until, earliest)
+            earliest = max(earliest, goes_on.get(plan, earliest))
+            if fire_at is None or not earliest - 1e-6 <= fire_at <= latest + 1e-6:
+                raise AssertionError(f"{shot.id} goes on at {fire_at}, and may from {earliest} to {latest}")
             shot.place, shot.fire_at, shot.batch = "delayed", fire_at, self._batches
-            before = fire_at
-        self.given["jitter"] += 1
+            goes_on[plan] = fire_at
+        if spread:
+            self.given["jitter"] += 1
 
     def next_delayed(self, now: float) -> tuple[int, Shot] | None:
         """What may go on by now: by the eighth of a second, there the last batch first, in it by due time."""
@@ -160,6 +181,9 @@ class ModelFiring:
             else:
                 shot.place, shot.fire_at = "waiting", None
         else:
+            if opened and overlap == "replace" and any(each.due_at > shot.due_at for each in opened):
+                self.end(now, shot, "skipped", REPLACED)
+                return
             if opened and overlap == "replace":
                 self._replace(now, [*opened, *self.at("waiting", plan)])
             if len(self.opened(plan)) >= self.bounds.open:
@@ -281,6 +305,7 @@ class ModelFiring:
             if shot.state == "pending":
                 self.left_over = True
                 self.forget(shot)
+        self._keys = {key: shot for key, shot in self._keys.items() if key[0] != plan.id}
 
     # After a restart
 

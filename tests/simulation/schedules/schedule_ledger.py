@@ -119,17 +119,18 @@ class ScheduleLedger:
             raise AssertionError(f"{len(self._executing)} execute")
 
     def _see_delays(self, core: Scheduler, now: float) -> None:
-        """What was just put off by jitter."""
-        new = [
-            trigger
-            for trigger in core.schedules.triggers_before(None)
-            if trigger.fire_at is not None and not trigger.put_off and trigger.id not in self._delayed
-        ]
-        self._delayed |= {trigger.id for trigger in new}
-        new.sort(key=lambda trigger: (trigger.due_at, trigger.number))
-        delays = [(trigger.fire_at or 0.0) - now for trigger in new]
-        if delays != sorted(delays) or (delays and not 0 <= delays[0] <= delays[-1] <= core.limits.max_jitter_secs):
-            raise AssertionError(f"jitter puts off by {delays}")
+        """What jitter has put off: those of a schedule go on in the order of their due times."""
+        of_schedule: dict[str, list[float]] = {}
+        delayed = [each for each in core.schedules.triggers_before(None) if each.fire_at is not None]
+        for trigger in sorted(delayed, key=lambda each: (each.due_at, each.number)):
+            if not trigger.put_off:
+                of_schedule.setdefault(trigger.schedule.id, []).append(trigger.fire_at or 0.0)
+                if trigger.id not in self._delayed and (trigger.fire_at or 0.0) < now:
+                    raise AssertionError(f"{trigger.id} is put off until {trigger.fire_at}, which has passed")
+                self._delayed.add(trigger.id)
+        for each in of_schedule.values():
+            if each != sorted(each):
+                raise AssertionError(f"triggers of a schedule go on at {each}, in this order of their due times")
 
     def _see_moved(
         self, core: Scheduler, now: float, before: Cursor, schedule: Schedule, dues: dict[float, Trigger]

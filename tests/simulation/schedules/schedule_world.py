@@ -149,7 +149,7 @@ class Simulation:
         old, self.model = model, self._new_model()
         self.model.plans = old.plans
         for shot in [*old.firing.live(), *old.firing.ended]:
-            self.model.firing.hold_on_to(shot)
+            self.model.firing.hold_on_to(shot, self.model.plans.get(shot.plan.id) is shot.plan)
         self.model.firing.left_over = True
         if tasks_stay:
             self.model.firing.tasks = old.firing.tasks

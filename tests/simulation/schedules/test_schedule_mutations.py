@@ -136,16 +136,28 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Firing, "take_up", "trigger.task_id = schedule.last_task_id = task.id", "pass"),
     ],
     "jitter begins one trigger too early": [
-        (Firing, "_spread", "len(fresh) <= limits.jitter_threshold", "len(fresh) < limits.jitter_threshold"),
+        (Firing, "_spread", "len(fresh) > limits.jitter_threshold", "len(fresh) >= limits.jitter_threshold"),
     ],
     "jitter is twice as long as it may be": [
         (Firing, "_spread", "2**40", "2**39"),
     ],
     "jitter breaks the order": [
-        (Firing, "_spread", "delays = sorted(", "delays = list("),
+        (Firing, "_spread", "parts = sorted(", "parts = list("),
     ],
     "of those that go on in one tick the last goes first": [
-        (Firing, "_spread", "zip(reversed(fresh), reversed(delays), strict=True)", "zip(fresh, delays, strict=True)"),
+        (Firing, "_spread", "reversed(put_off)", "put_off"),
+    ],
+    "jitter goes beyond the next due time": [
+        (Firing, "_spread", "most = min(most, max(0.0, schedule.next_due - due_at))", "pass"),
+    ],
+    "what comes later overtakes what was spread before": [
+        (Firing, "_spread", "(last := last_spread[schedule]) is not None", "False"),
+    ],
+    "what is due earlier replaces what is due later": [
+        (Firing, "_arrive", "other.due_at > trigger.due_at", "False"),
+    ],
+    "a deleted schedule leaves its keys to its namesake": [
+        (Triggers, "disown", "kept is not None", "False"),
     ],
     "what was withdrawn is spread": [
         (Firing, "_spread", "if trigger.state is PENDING", "if True"),
@@ -209,7 +221,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (
             Firing,
             "_fire",
-            "min(FIRST_DELAY_SECS * 2**trigger.put_off, LONGEST_DELAY_SECS)",
+            "min(FIRST_DELAY_SECS * 2 ** min(trigger.put_off, MOST_DOUBLINGS), LONGEST_DELAY_SECS)",
             "FIRST_DELAY_SECS * 2**trigger.put_off",
         ),
     ],

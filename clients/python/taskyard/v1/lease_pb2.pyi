@@ -701,7 +701,7 @@ class ReleaseTaskResponse(_message.Message):
     task_id: _builtins.str
     """The task. Always set."""
     state: _task_pb2.Task.State.ValueType
-    """`queued`, or the state that the task had taken before. Always set."""
+    """`queued`, or where the task stands now if the lease had ended before. Always set."""
     def __init__(
         self,
         *,

@@ -85,10 +85,12 @@ class LeaseServiceStub:
     ReleaseTask: _grpc.UnaryUnaryMultiCallable[_lease_pb2.ReleaseTaskRequest, _lease_pb2.ReleaseTaskResponse]
     """Says that nothing runs for this lease any more.
 
-    A live lease ends and its task goes back to the queue, keeping its place. If the task was cancelled, paused or
-    timed out meanwhile, its state stays, and a target that waited for the host to stop is free.
+    A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
+    long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
+    free.
 
-    Errors: `not_found`, `lease_lost` (the token is older than the last lease that this host had of the task).
+    Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
+    task's last one, or of none so far).
     Retry: safe.
     """
     ListLeases: _grpc.UnaryUnaryMultiCallable[_lease_pb2.ListLeasesRequest, _lease_pb2.ListLeasesResponse]
@@ -149,10 +151,12 @@ class LeaseServiceAsyncStub(LeaseServiceStub):
     ReleaseTask: _aio.UnaryUnaryMultiCallable[_lease_pb2.ReleaseTaskRequest, _lease_pb2.ReleaseTaskResponse]  # type: ignore[assignment]
     """Says that nothing runs for this lease any more.
 
-    A live lease ends and its task goes back to the queue, keeping its place. If the task was cancelled, paused or
-    timed out meanwhile, its state stays, and a target that waited for the host to stop is free.
+    A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
+    long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
+    free.
 
-    Errors: `not_found`, `lease_lost` (the token is older than the last lease that this host had of the task).
+    Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
+    task's last one, or of none so far).
     Retry: safe.
     """
     ListLeases: _aio.UnaryUnaryMultiCallable[_lease_pb2.ListLeasesRequest, _lease_pb2.ListLeasesResponse]  # type: ignore[assignment]
@@ -258,10 +262,12 @@ class LeaseServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_lease_pb2.ReleaseTaskResponse, _abc.Awaitable[_lease_pb2.ReleaseTaskResponse]]:
         """Says that nothing runs for this lease any more.
 
-        A live lease ends and its task goes back to the queue, keeping its place. If the task was cancelled, paused or
-        timed out meanwhile, its state stays, and a target that waited for the host to stop is free.
+        A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
+        long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
+        free.
 
-        Errors: `not_found`, `lease_lost` (the token is older than the last lease that this host had of the task).
+        Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
+        task's last one, or of none so far).
         Retry: safe.
         """
 

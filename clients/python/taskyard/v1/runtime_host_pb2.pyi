@@ -838,7 +838,10 @@ Global___TaskFailed: _TypeAlias = TaskFailed  # noqa: Y015
 
 @_typing.final
 class TaskReleased(_message.Message):
-    """TaskReleased says that nothing runs for the lease any more."""
+    """TaskReleased says that nothing runs for the lease any more. It is taken too where the lease ended long ago, whoever
+    holds the task since; the result then has the task's present state. Once the task is not kept any more, the result is
+    `not_found`, and there is nothing left to say.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

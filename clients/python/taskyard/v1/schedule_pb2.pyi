@@ -117,8 +117,8 @@ class CatchUp(_message.Message):
         POLICY_LAST: CatchUp._Policy.ValueType  # 1
         """Same as `last`."""
         all: CatchUp._Policy.ValueType  # 2
-        """All of them within `catch_up_window_secs`, spread over `maxJitterMs` where there are more than
-        `jitterThreshold`. The overlap policy applies to each.
+        """All of them within `catch_up_window_secs`, at most 1,000, spread over `maxJitterMs` where there are more than
+        `jitterThreshold`. The overlap policy applies to each: `allow` is the one under which all of them run.
         """
         POLICY_ALL: CatchUp._Policy.ValueType  # 2
         """Same as `all`."""
@@ -141,8 +141,8 @@ class CatchUp(_message.Message):
     POLICY_LAST: CatchUp.Policy.ValueType  # 1
     """Same as `last`."""
     all: CatchUp.Policy.ValueType  # 2
-    """All of them within `catch_up_window_secs`, spread over `maxJitterMs` where there are more than
-    `jitterThreshold`. The overlap policy applies to each.
+    """All of them within `catch_up_window_secs`, at most 1,000, spread over `maxJitterMs` where there are more than
+    `jitterThreshold`. The overlap policy applies to each: `allow` is the one under which all of them run.
     """
     POLICY_ALL: CatchUp.Policy.ValueType  # 2
     """Same as `all`."""
@@ -526,7 +526,7 @@ class Trigger(_message.Message):
     task_id: _builtins.str
     """The task that it submitted. Absent until then."""
     reason: _builtins.str
-    """Why it failed or was skipped. Absent otherwise."""
+    """Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise."""
     traceparent: _builtins.str
     """The W3C trace context that its task runs under: the one of the call that made it, or its own."""
     @_builtins.property
@@ -1081,7 +1081,7 @@ class TriggerScheduleRequest(_message.Message):
     schedule_id: _builtins.str
     """The schedule. Required."""
     idempotency_key: _builtins.str
-    """Makes the call safe to repeat, within the schedule. Default none."""
+    """Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none."""
     def __init__(
         self,
         *,

@@ -400,6 +400,31 @@ def test_a_cancellation_that_crosses_the_outcome_is_answered_too(played):
     assert played.session.is_finished
 
 
+@pytest.mark.parametrize("code", ["lease_lost", "not_found", "bad_request"])
+def test_a_lost_lease_whose_release_is_refused_is_forgotten(played, code):
+    played.turn()
+    played.begin(A)
+    played.cancel(A)
+    played.end(A)
+    assert played.turn() == ["a released", "credit 1"]
+    assert not played.session.is_finished
+    assert played.answer(code) == []
+    assert played.session.is_finished
+
+
+def test_a_release_of_a_lost_lease_refused_for_now_is_said_again_with_the_next_heartbeat(played):
+    played.turn()
+    played.cancel(A)
+    assert played.turn() == ["a released"]
+    refused = ReportResult(error=Error(code="unavailable", error="not now", retryable=True))
+    played.session.answered(ReportResults(results=[refused]))
+    assert played.turn() == []
+    assert played.beat() == []
+    assert played.turn() == ["a released"]
+    played.answer(None)
+    assert played.session.is_finished
+
+
 def test_a_later_lease_of_the_same_task_is_another_one(played):
     again = ("a", 2)
     played.turn()

@@ -61,6 +61,15 @@ async def test_a_host_says_who_it_is(server, make_host, work):
         "lease_secs": 20,
     }
     assert stream.metadata["taskyard-namespace"] == "shop"
+    assert "authorization" not in stream.metadata
+
+
+async def test_a_host_shows_its_token(server, make_host, work):
+    host = make_host(token="secret")
+    host.action("click")(lambda _: None)
+    work(host)
+    stream = await server.stream()
+    assert stream.metadata["authorization"] == "Bearer secret"
 
 
 async def test_tasks_run_at_once_and_their_slots_are_credited_again(server, make_host, work):

@@ -80,8 +80,8 @@ private static final long serialVersionUID = 0L;
     last(2, 1),
     /**
      * <pre>
-     * All of them within `catch_up_window_secs`, spread over `maxJitterMs` where there are more than
-     * `jitterThreshold`. The overlap policy applies to each.
+     * All of them within `catch_up_window_secs`, at most 1,000, spread over `maxJitterMs` where there are more than
+     * `jitterThreshold`. The overlap policy applies to each: `allow` is the one under which all of them run.
      * </pre>
      *
      * <code>all = 2;</code>
@@ -173,8 +173,8 @@ private static final long serialVersionUID = 0L;
     public static final int POLICY_LAST_VALUE = 1;
     /**
      * <pre>
-     * All of them within `catch_up_window_secs`, spread over `maxJitterMs` where there are more than
-     * `jitterThreshold`. The overlap policy applies to each.
+     * All of them within `catch_up_window_secs`, at most 1,000, spread over `maxJitterMs` where there are more than
+     * `jitterThreshold`. The overlap policy applies to each: `allow` is the one under which all of them run.
      * </pre>
      *
      * <code>all = 2;</code>

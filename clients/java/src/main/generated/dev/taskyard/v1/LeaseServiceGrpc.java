@@ -453,9 +453,11 @@ public final class LeaseServiceGrpc {
     /**
      * <pre>
      * Says that nothing runs for this lease any more.
-     * A live lease ends and its task goes back to the queue, keeping its place. If the task was cancelled, paused or
-     * timed out meanwhile, its state stays, and a target that waited for the host to stop is free.
-     * Errors: `not_found`, `lease_lost` (the token is older than the last lease that this host had of the task).
+     * A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
+     * long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
+     * free.
+     * Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
+     * task's last one, or of none so far).
      * Retry: safe.
      * </pre>
      */
@@ -605,9 +607,11 @@ public final class LeaseServiceGrpc {
     /**
      * <pre>
      * Says that nothing runs for this lease any more.
-     * A live lease ends and its task goes back to the queue, keeping its place. If the task was cancelled, paused or
-     * timed out meanwhile, its state stays, and a target that waited for the host to stop is free.
-     * Errors: `not_found`, `lease_lost` (the token is older than the last lease that this host had of the task).
+     * A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
+     * long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
+     * free.
+     * Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
+     * task's last one, or of none so far).
      * Retry: safe.
      * </pre>
      */
@@ -738,9 +742,11 @@ public final class LeaseServiceGrpc {
     /**
      * <pre>
      * Says that nothing runs for this lease any more.
-     * A live lease ends and its task goes back to the queue, keeping its place. If the task was cancelled, paused or
-     * timed out meanwhile, its state stays, and a target that waited for the host to stop is free.
-     * Errors: `not_found`, `lease_lost` (the token is older than the last lease that this host had of the task).
+     * A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
+     * long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
+     * free.
+     * Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
+     * task's last one, or of none so far).
      * Retry: safe.
      * </pre>
      */
@@ -869,9 +875,11 @@ public final class LeaseServiceGrpc {
     /**
      * <pre>
      * Says that nothing runs for this lease any more.
-     * A live lease ends and its task goes back to the queue, keeping its place. If the task was cancelled, paused or
-     * timed out meanwhile, its state stays, and a target that waited for the host to stop is free.
-     * Errors: `not_found`, `lease_lost` (the token is older than the last lease that this host had of the task).
+     * A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
+     * long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
+     * free.
+     * Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
+     * task's last one, or of none so far).
      * Retry: safe.
      * </pre>
      */
@@ -1007,9 +1015,11 @@ public final class LeaseServiceGrpc {
     /**
      * <pre>
      * Says that nothing runs for this lease any more.
-     * A live lease ends and its task goes back to the queue, keeping its place. If the task was cancelled, paused or
-     * timed out meanwhile, its state stays, and a target that waited for the host to stop is free.
-     * Errors: `not_found`, `lease_lost` (the token is older than the last lease that this host had of the task).
+     * A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
+     * long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
+     * free.
+     * Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
+     * task's last one, or of none so far).
      * Retry: safe.
      * </pre>
      */

@@ -118,7 +118,7 @@ private static final long serialVersionUID = 0L;
   private int state_ = 0;
   /**
    * <pre>
-   * `queued`, or the state that the task had taken before. Always set.
+   * `queued`, or where the task stands now if the lease had ended before. Always set.
    * </pre>
    *
    * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>
@@ -129,7 +129,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * `queued`, or the state that the task had taken before. Always set.
+   * `queued`, or where the task stands now if the lease had ended before. Always set.
    * </pre>
    *
    * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>
@@ -140,7 +140,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * `queued`, or the state that the task had taken before. Always set.
+   * `queued`, or where the task stands now if the lease had ended before. Always set.
    * </pre>
    *
    * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>
@@ -593,7 +593,7 @@ private static final long serialVersionUID = 0L;
     private int state_ = 0;
     /**
      * <pre>
-     * `queued`, or the state that the task had taken before. Always set.
+     * `queued`, or where the task stands now if the lease had ended before. Always set.
      * </pre>
      *
      * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>
@@ -604,7 +604,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * `queued`, or the state that the task had taken before. Always set.
+     * `queued`, or where the task stands now if the lease had ended before. Always set.
      * </pre>
      *
      * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>
@@ -615,7 +615,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * `queued`, or the state that the task had taken before. Always set.
+     * `queued`, or where the task stands now if the lease had ended before. Always set.
      * </pre>
      *
      * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>
@@ -630,7 +630,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * `queued`, or the state that the task had taken before. Always set.
+     * `queued`, or where the task stands now if the lease had ended before. Always set.
      * </pre>
      *
      * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>
@@ -643,7 +643,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * `queued`, or the state that the task had taken before. Always set.
+     * `queued`, or where the task stands now if the lease had ended before. Always set.
      * </pre>
      *
      * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>
@@ -660,7 +660,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * `queued`, or the state that the task had taken before. Always set.
+     * `queued`, or where the task stands now if the lease had ended before. Always set.
      * </pre>
      *
      * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>

@@ -41,7 +41,7 @@ public interface ReleaseTaskResponseOrBuilder extends
 
   /**
    * <pre>
-   * `queued`, or the state that the task had taken before. Always set.
+   * `queued`, or where the task stands now if the lease had ended before. Always set.
    * </pre>
    *
    * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>
@@ -50,7 +50,7 @@ public interface ReleaseTaskResponseOrBuilder extends
   boolean hasState();
   /**
    * <pre>
-   * `queued`, or the state that the task had taken before. Always set.
+   * `queued`, or where the task stands now if the lease had ended before. Always set.
    * </pre>
    *
    * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>
@@ -59,7 +59,7 @@ public interface ReleaseTaskResponseOrBuilder extends
   int getStateValue();
   /**
    * <pre>
-   * `queued`, or the state that the task had taken before. Always set.
+   * `queued`, or where the task stands now if the lease had ended before. Always set.
    * </pre>
    *
    * <code>optional .taskyard.v1.Task.State state = 2 [json_name = "state"];</code>

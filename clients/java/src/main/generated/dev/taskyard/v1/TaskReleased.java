@@ -7,7 +7,9 @@ package dev.taskyard.v1;
 
 /**
  * <pre>
- * TaskReleased says that nothing runs for the lease any more.
+ * TaskReleased says that nothing runs for the lease any more. It is taken too where the lease ended long ago, whoever
+ * holds the task since; the result then has the task's present state. Once the task is not kept any more, the result is
+ * `not_found`, and there is nothing left to say.
  * </pre>
  *
  * Protobuf type {@code taskyard.v1.TaskReleased}
@@ -199,7 +201,9 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * TaskReleased says that nothing runs for the lease any more.
+   * TaskReleased says that nothing runs for the lease any more. It is taken too where the lease ended long ago, whoever
+   * holds the task since; the result then has the task's present state. Once the task is not kept any more, the result is
+   * `not_found`, and there is nothing left to say.
    * </pre>
    *
    * Protobuf type {@code taskyard.v1.TaskReleased}

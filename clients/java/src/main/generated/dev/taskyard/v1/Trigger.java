@@ -750,7 +750,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object reason_ = "";
   /**
    * <pre>
-   * Why it failed or was skipped. Absent otherwise.
+   * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
    * </pre>
    *
    * <code>optional string reason = 10 [json_name = "reason"];</code>
@@ -762,7 +762,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why it failed or was skipped. Absent otherwise.
+   * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
    * </pre>
    *
    * <code>optional string reason = 10 [json_name = "reason"];</code>
@@ -783,7 +783,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Why it failed or was skipped. Absent otherwise.
+   * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
    * </pre>
    *
    * <code>optional string reason = 10 [json_name = "reason"];</code>
@@ -2556,7 +2556,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object reason_ = "";
     /**
      * <pre>
-     * Why it failed or was skipped. Absent otherwise.
+     * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
      * </pre>
      *
      * <code>optional string reason = 10 [json_name = "reason"];</code>
@@ -2567,7 +2567,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it failed or was skipped. Absent otherwise.
+     * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
      * </pre>
      *
      * <code>optional string reason = 10 [json_name = "reason"];</code>
@@ -2587,7 +2587,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it failed or was skipped. Absent otherwise.
+     * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
      * </pre>
      *
      * <code>optional string reason = 10 [json_name = "reason"];</code>
@@ -2608,7 +2608,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it failed or was skipped. Absent otherwise.
+     * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
      * </pre>
      *
      * <code>optional string reason = 10 [json_name = "reason"];</code>
@@ -2625,7 +2625,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it failed or was skipped. Absent otherwise.
+     * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
      * </pre>
      *
      * <code>optional string reason = 10 [json_name = "reason"];</code>
@@ -2639,7 +2639,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Why it failed or was skipped. Absent otherwise.
+     * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
      * </pre>
      *
      * <code>optional string reason = 10 [json_name = "reason"];</code>

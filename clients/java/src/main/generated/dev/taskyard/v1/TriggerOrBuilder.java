@@ -228,7 +228,7 @@ public interface TriggerOrBuilder extends
 
   /**
    * <pre>
-   * Why it failed or was skipped. Absent otherwise.
+   * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
    * </pre>
    *
    * <code>optional string reason = 10 [json_name = "reason"];</code>
@@ -237,7 +237,7 @@ public interface TriggerOrBuilder extends
   boolean hasReason();
   /**
    * <pre>
-   * Why it failed or was skipped. Absent otherwise.
+   * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
    * </pre>
    *
    * <code>optional string reason = 10 [json_name = "reason"];</code>
@@ -246,7 +246,7 @@ public interface TriggerOrBuilder extends
   java.lang.String getReason();
   /**
    * <pre>
-   * Why it failed or was skipped. Absent otherwise.
+   * Why it failed or was skipped; of a pending one, what it waits for. Absent otherwise.
    * </pre>
    *
    * <code>optional string reason = 10 [json_name = "reason"];</code>

@@ -107,7 +107,7 @@ private static final long serialVersionUID = 0L;
   private volatile java.lang.Object idempotencyKey_ = "";
   /**
    * <pre>
-   * Makes the call safe to repeat, within the schedule. Default none.
+   * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
    * </pre>
    *
    * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>
@@ -119,7 +119,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Makes the call safe to repeat, within the schedule. Default none.
+   * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
    * </pre>
    *
    * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>
@@ -140,7 +140,7 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * Makes the call safe to repeat, within the schedule. Default none.
+   * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
    * </pre>
    *
    * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>
@@ -588,7 +588,7 @@ private static final long serialVersionUID = 0L;
     private java.lang.Object idempotencyKey_ = "";
     /**
      * <pre>
-     * Makes the call safe to repeat, within the schedule. Default none.
+     * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
      * </pre>
      *
      * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>
@@ -599,7 +599,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Makes the call safe to repeat, within the schedule. Default none.
+     * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
      * </pre>
      *
      * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>
@@ -619,7 +619,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Makes the call safe to repeat, within the schedule. Default none.
+     * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
      * </pre>
      *
      * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>
@@ -640,7 +640,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Makes the call safe to repeat, within the schedule. Default none.
+     * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
      * </pre>
      *
      * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>
@@ -657,7 +657,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Makes the call safe to repeat, within the schedule. Default none.
+     * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
      * </pre>
      *
      * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>
@@ -671,7 +671,7 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * Makes the call safe to repeat, within the schedule. Default none.
+     * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
      * </pre>
      *
      * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>

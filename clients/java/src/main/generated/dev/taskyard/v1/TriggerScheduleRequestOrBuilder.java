@@ -32,7 +32,7 @@ public interface TriggerScheduleRequestOrBuilder extends
 
   /**
    * <pre>
-   * Makes the call safe to repeat, within the schedule. Default none.
+   * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
    * </pre>
    *
    * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>
@@ -41,7 +41,7 @@ public interface TriggerScheduleRequestOrBuilder extends
   boolean hasIdempotencyKey();
   /**
    * <pre>
-   * Makes the call safe to repeat, within the schedule. Default none.
+   * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
    * </pre>
    *
    * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>
@@ -50,7 +50,7 @@ public interface TriggerScheduleRequestOrBuilder extends
   java.lang.String getIdempotencyKey();
   /**
    * <pre>
-   * Makes the call safe to repeat, within the schedule. Default none.
+   * Makes the call safe to repeat, within the schedule and as long as the trigger is kept, see ListTriggers. Default none.
    * </pre>
    *
    * <code>optional string idempotency_key = 2 [json_name = "idempotencyKey"];</code>

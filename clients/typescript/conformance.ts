@@ -1,0 +1,359 @@
+/**
+ * The conformance program of this client; clients/conformance/README.md tells what it does.
+ *
+ * It performs the steps of a scenario in their order and prints the outcome of each as one line of JSON, or with
+ * `--serve` runs a host until SIGTERM.
+ */
+import { readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import {
+  ActionFailed,
+  connect,
+  type Client,
+  Host,
+  type RunningTask,
+  type Task,
+  type TaskEvent,
+  TaskyardError,
+  type TaskState,
+} from "@taskyard/client";
+import { fromJson, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
+import { ValueSchema } from "@bufbuild/protobuf/wkt";
+import { Task_State } from "@taskyard/client/v1/task";
+
+interface Step {
+  id: string;
+  do: string;
+  with: JsonObject;
+}
+
+type Outcome = Record<string, unknown>;
+type Labels = Record<string, string>;
+
+const { values: given } = parseArgs({
+  options: {
+    server: { type: "string" },
+    namespace: { type: "string" },
+    scenario: { type: "string" },
+    run: { type: "string", default: "{}" },
+    serve: { type: "boolean", default: false },
+    "host-id": { type: "string", default: "typescript" },
+    slots: { type: "string", default: "4" },
+  },
+});
+const connection = { address: given.server, namespace: given.namespace };
+
+/** A host in the background, and what its handlers have seen. */
+class ObservedHost {
+  begun = 0;
+  ended = 0;
+  stopped = 0;
+  left = false;
+  readonly #host: Host;
+
+  constructor(options: { hostId: string; slots?: number; leaseSecs?: number }) {
+    this.#host = new Host({ ...connection, ...options, handleSignals: false });
+    this.#add("echo", async (task) => task.params);
+    this.#add("work", work);
+    this.#add("fail", async (task) => {
+      const { error, code, retryable, until } = task.params;
+      if (until !== undefined && task.attempt >= Number(until)) return work(task);
+      throw new ActionFailed(String(error), { code: code as string, retryable: retryable !== false });
+    });
+    this.#add("progress", async (task) => {
+      const { fraction, message, tokens } = task.params;
+      if (tokens !== undefined) task.tokensUsed = Number(tokens);
+      task.progress({ fraction: fraction as number, message: message as string });
+    });
+    this.#host.run().then(
+      () => {
+        this.left = true;
+      },
+      (error) => console.error(error),
+    );
+  }
+
+  drain(): void {
+    this.#host.drain();
+  }
+
+  #add(action: string, handler: (task: RunningTask) => Promise<unknown>): void {
+    this.#host.action(action, async (task) => {
+      this.begun += 1;
+      try {
+        return await handler(task);
+      } finally {
+        if (task.signal.aborted) this.stopped += 1;
+        else this.ended += 1;
+      }
+    });
+  }
+}
+
+async function work(task: RunningTask): Promise<JsonValue> {
+  await sleep(Number(task.params.ms ?? 0), undefined, { signal: task.signal });
+  return { attempt: task.attempt };
+}
+
+/** A watch that stays open over several steps. A read that was not over in time is where the next one goes on. */
+class OpenWatch {
+  #cursor: string | undefined;
+  #pending: Promise<IteratorResult<TaskEvent, void>> | undefined;
+  readonly #stop = new AbortController();
+  readonly #events: AsyncGenerator<TaskEvent, void, undefined>;
+
+  constructor(client: Client, options: Parameters<Client["watch"]>[0]) {
+    this.#events = client.watch({ ...options, signal: this.#stop.signal });
+  }
+
+  async read(count: number, ms: number): Promise<Outcome> {
+    const events: string[] = [];
+    let ended = false;
+    const end = new AbortController();
+    const late = sleep(ms, "late" as const, { signal: end.signal }).catch(() => "late" as const);
+    while (!ended && (count === 0 || events.length < count)) {
+      this.#pending ??= this.#events.next();
+      const next = await Promise.race([this.#pending, late]);
+      if (next === "late") break;
+      this.#pending = undefined;
+      if (next.done) ended = true;
+      else {
+        events.push(`${next.value.kind} ${next.value.task.state}`);
+        this.#cursor = next.value.cursor;
+      }
+    }
+    end.abort();
+    return { events, cursor: this.#cursor ?? null, ended };
+  }
+
+  close(): void {
+    this.#pending?.catch(() => {});
+    this.#stop.abort();
+  }
+}
+
+/** Performs the steps, one operation each. */
+class Program {
+  readonly #client = connect(connection);
+  readonly #hosts = new Map<string, ObservedHost>();
+  readonly #watches = new Map<string, OpenWatch>();
+
+  async perform(id: string, operation: string, args: JsonObject): Promise<Outcome> {
+    const client = this.#client;
+    const text = (name: string) => args[name] as string;
+    const number = (name: string) => args[name] as number;
+    const { leases, hosts } = client.stubs;
+    switch (operation) {
+      case "submit": {
+        const retry = args.retry as JsonObject | undefined;
+        const submitted = await client.submit({
+          agent: text("agent"),
+          action: text("action"),
+          params: args.params as JsonObject,
+          labels: args.labels as Labels,
+          priority: number("priority"),
+          hold: args.hold as boolean,
+          idempotencyKey: text("key"),
+          retryPolicy: retry && {
+            maxAttempts: retry.max_attempts as number,
+            firstDelayMs: retry.first_delay_ms as number,
+            nonRetryableCodes: retry.non_retryable_codes as string[],
+          },
+        });
+        return { task: submitted.taskId, state: submitted.state };
+      }
+      case "submit_batch": {
+        const { action, hold, labels, count } = args as {
+          action: string;
+          hold: boolean;
+          labels?: Labels;
+          count: number;
+        };
+        const tasks = Array.from({ length: count }, (_, n) => ({ action, hold, labels, params: { n } }));
+        const batch = await client.submitBatch(tasks, { agent: text("agent") });
+        const refused = batch.outcomes.flatMap(({ error }) => (error ? [error.code] : []));
+        return { batch: batch.id, tasks: batch.taskIds, accepted: batch.taskIds.length, refused };
+      }
+      case "get":
+        return outcomeOf(await client.get(text("task")));
+      case "list": {
+        const filters = { agent: text("agent"), batchId: text("batch"), states: args.states as TaskState[] };
+        const tasks: Task[] = [];
+        for await (const task of client.list({ ...filters, pageSize: number("page_size") })) tasks.push(task);
+        return { count: tasks.length, tasks: tasks.map(({ id }) => id), states: tasks.map(({ state }) => state) };
+      }
+      case "wait":
+        try {
+          return { ...outcomeOf(await client.wait(text("task"), { timeoutMs: number("ms") })), ended: true };
+        } catch (error) {
+          if (error instanceof TaskyardError && error.code === "deadline_exceeded") return { ended: false };
+          throw error;
+        }
+      case "cancel":
+        return { state: await client.cancel(text("task")) };
+      case "pause":
+        return { state: await client.pause(text("task")) };
+      case "resume":
+        return { state: await client.resume(text("task")) };
+      case "resolve":
+        return { state: await client.resolve(text("task"), args.result) };
+      case "get_batch": {
+        const { ended, tasks, states } = await client.getBatch(text("batch"));
+        return { ended, count: tasks.length, states };
+      }
+      case "cancel_batch":
+        return { cancelled: await client.cancelBatch(text("batch")) };
+      case "stats": {
+        const { queue } = await client.stats();
+        return { queued: queue?.totalQueued, paused: queue?.totalPaused ?? 0, agents: { ...queue?.agentCounts } };
+      }
+      case "watch": {
+        const options = {
+          taskIds: args.task === undefined ? [] : [text("task")],
+          batchId: text("batch"),
+          agent: text("agent"),
+          includeCurrent: args.include_current as boolean,
+          untilEnded: args.until_ended as boolean,
+          cursor: text("cursor"),
+        };
+        this.#watches.set(id, new OpenWatch(client, options));
+        return this.#read(id, args);
+      }
+      case "watch_more":
+        return this.#read(text("watch"), args);
+      case "cut":
+        await (await fetch(text("url"))).text();
+        return {};
+      case "sleep":
+        await sleep(number("ms"));
+        return {};
+      case "register":
+        return { host: (await hosts.registerHost({ hostId: text("host") })).host?.id };
+      case "claim": {
+        const request = { hostId: text("host"), leaseSecs: number("lease_secs"), waitMs: number("ms") };
+        const { claimed, taskId, fencingToken } = await leases.claimTask(request);
+        return { claimed, task: taskId ?? null, token: fencingToken ?? null };
+      }
+      case "complete": {
+        const result = args.result === undefined ? undefined : fromJson(ValueSchema, args.result);
+        const request = { hostId: text("host"), taskId: text("task"), fencingToken: number("token"), result };
+        return {
+          state: Task_State[(await leases.completeTask(request)).state ?? 0]?.replace("STATE_", "").toLowerCase(),
+        };
+      }
+      case "deregister":
+        return { deregistered: (await hosts.deregisterHost({ hostId: text("host") })).deregistered };
+      case "drain": {
+        const request = { hostId: text("host"), gracePeriodSecs: number("grace_secs") };
+        return { draining: (await hosts.drainHost(request)).host?.draining ?? false };
+      }
+      case "host_start":
+        this.#hosts.set(
+          text("host"),
+          new ObservedHost({ hostId: text("host"), slots: number("slots"), leaseSecs: number("lease_secs") }),
+        );
+        return {};
+      case "host_stop":
+        this.#hosts.get(text("host"))?.drain();
+        return this.#counts(text("host"), { ...args, left: true });
+      case "host_wait":
+        return this.#counts(text("host"), args);
+      default:
+        throw new Error(`there is no operation ${operation}`);
+    }
+  }
+
+  async #read(id: string, args: JsonObject): Promise<Outcome> {
+    const watch = this.#watches.get(id);
+    if (!watch) throw new Error(`no watch ${id} is open`);
+    try {
+      return { ...(await watch.read(args.count as number, args.ms as number)), ...(args.keep && { watch: id }) };
+    } finally {
+      if (!args.keep) {
+        watch.close();
+        this.#watches.delete(id);
+      }
+    }
+  }
+
+  async #counts(hostId: string, args: JsonObject): Promise<Outcome> {
+    const host = this.#hosts.get(hostId);
+    if (!host) throw new Error(`no host ${hostId} was started`);
+    const isSo = () =>
+      host.begun >= Number(args.begun ?? 0) &&
+      host.ended >= Number(args.ended ?? 0) &&
+      host.stopped >= Number(args.stopped ?? 0) &&
+      (host.left || !args.left);
+    const end = Date.now() + Number(args.ms ?? 0);
+    while (!isSo() && Date.now() < end) await sleep(10);
+    const { begun, ended, stopped, left } = host;
+    return { begun, ended, stopped, left };
+  }
+}
+
+function outcomeOf(task: Task): Outcome {
+  const { progress } = task;
+  return {
+    task: task.id,
+    agent: task.agent,
+    action: task.action,
+    state: task.state,
+    params: task.params,
+    labels: task.labels,
+    result: task.result ?? null,
+    error_text: task.error ?? null,
+    run: task.run,
+    attempts: task.attempts.length,
+    codes: task.attempts.map(({ code }) => code ?? null),
+    progress: progress ? { fraction: progress.fraction ?? null, message: progress.message ?? null } : null,
+    tokens: task.tokensUsed ?? null,
+  };
+}
+
+/** The value with each `$step.key` in it replaced by what that stands for. */
+function resolved(value: JsonValue, outcomes: JsonObject): JsonValue {
+  if (typeof value === "string" && value.startsWith("$")) {
+    const found = value
+      .slice(1)
+      .split(".")
+      .reduce<JsonValue | undefined>((part, key) => (part as JsonObject | undefined)?.[key], outcomes);
+    if (found === undefined) throw new Error(`there is no ${value}`);
+    return found;
+  }
+  if (Array.isArray(value)) return value.map((item) => resolved(item, outcomes));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, resolved(item, outcomes)]));
+}
+
+async function play(steps: Step[]): Promise<void> {
+  const program = new Program();
+  const outcomes: JsonObject = { run: JSON.parse(given.run) as JsonValue };
+  for (const step of steps) {
+    const line: JsonObject = { step: step.id };
+    try {
+      const args = resolved(step.with, outcomes) as JsonObject;
+      line.outcome = JSON.parse(JSON.stringify(await program.perform(step.id, step.do, args))) as JsonObject;
+    } catch (error) {
+      if (error instanceof TaskyardError) {
+        const { code, retryable, reason, details } = error;
+        line.outcome = { error: code, retryable, message: reason, details: Object.keys(details).sort() };
+      } else line.crashed = error instanceof Error ? (error.stack ?? String(error)) : String(error);
+    }
+    if (line.outcome) outcomes[step.id] = line.outcome;
+    await new Promise((resolve) => process.stdout.write(`${JSON.stringify(line)}\n`, resolve));
+  }
+}
+
+async function serve(): Promise<void> {
+  const host = new Host({ ...connection, hostId: given["host-id"], slots: Number(given.slots) });
+  host.action("work", async (task) => ({ language: "typescript", ...((await work(task)) as JsonObject) }));
+  await host.run();
+}
+
+if (given.serve) await serve();
+else {
+  await play((JSON.parse(await readFile(given.scenario ?? "", "utf8")) as { steps: Step[] }).steps);
+  // What a scenario leaves open, be it a watch or a host, has no one to wait for it.
+  process.exit(0);
+}

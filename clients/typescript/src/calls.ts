@@ -1,0 +1,136 @@
+/**
+ * How a client makes its calls: with its namespace and token, in its time, and again where a repeat is safe.
+ *
+ * It is a transport around another one, so that the raw stubs behave as the methods of `Client` do. A call whose repeat
+ * nobody could notice is repeated while the server is unavailable; which calls these are, the protos say
+ * (`idempotency_level`). All others are left to their caller, who knows what a repeat would do.
+ */
+import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
+import type { Transport } from "@connectrpc/connect";
+import { errorFrom, TaskyardError } from "./errors.js";
+import { type Clock, givenUp, persistent } from "./retrying.js";
+
+const NAMESPACE_KEY = "taskyard-namespace";
+
+/** What goes with every call, and how long it may take. */
+export interface CallOptions {
+  /** The namespace to act in. Default `default`. */
+  namespace?: string;
+  /** Sent as `authorization: Bearer ...`. Default none. */
+  token?: string;
+  /** How long a call may go without its answer, in milliseconds; streams have no limit. Default 30,000. */
+  timeoutMs?: number;
+  /** How long an outage of the server is borne, in milliseconds. Default 30,000. */
+  patienceMs?: number;
+}
+
+/** The calls of one client, until it is closed. */
+export class Calls implements Transport {
+  readonly timeoutMs: number;
+  readonly patienceMs: number;
+  readonly #inner: Transport;
+  readonly #options: CallOptions;
+  readonly #clock: Clock | undefined;
+  readonly #open = new Set<AbortController>();
+  #isClosed = false;
+
+  constructor(inner: Transport, options: CallOptions = {}, clock?: Clock) {
+    this.#inner = inner;
+    this.#options = options;
+    this.#clock = clock;
+    this.timeoutMs = options.timeoutMs ?? 30_000;
+    this.patienceMs = options.patienceMs ?? 30_000;
+  }
+
+  /** End all calls and streams as `cancelled`, and refuse new ones. */
+  close(): void {
+    this.#isClosed = true;
+    for (const call of this.#open) call.abort(closed());
+  }
+
+  /** The answer of an attempt that is repeated while the server is unavailable. */
+  repeated<T>(attempt: (number: number) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return this.#during(signal, (linked) => persistent(attempt, this.patienceMs, this.#clock, linked));
+  }
+
+  readonly unary: Transport["unary"] = (method, signal, timeoutMs, header, input, contextValues) =>
+    this.#during(signal, (linked) => {
+      const once = async () => {
+        try {
+          const limit = timeoutMs ?? this.timeoutMs;
+          return await this.#inner.unary(method, linked, limit, this.#header(header), input, contextValues);
+        } catch (thrown) {
+          throw linked.aborted ? givenUp(linked) : errorFrom(thrown);
+        }
+      };
+      const isSafe = method.idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
+      return isSafe ? persistent(once, this.patienceMs, this.#clock, linked) : once();
+    });
+
+  // A broken stream is for its reader to resume, who knows how far it came.
+  readonly stream: Transport["stream"] = async (method, signal, timeoutMs, header, input, contextValues) => {
+    const [call, end] = this.begin(signal);
+    const linked = call.signal;
+    try {
+      const answer = await this.#inner.stream(method, linked, timeoutMs, this.#header(header), input, contextValues);
+      const message = read(answer.message, linked, () => {
+        // A reader that breaks off leaves a stream that nobody else would end.
+        call.abort();
+        end();
+      });
+      return { ...answer, message };
+    } catch (thrown) {
+      end();
+      throw linked.aborted ? givenUp(linked) : errorFrom(thrown);
+    }
+  };
+
+  async #during<T>(signal: AbortSignal | undefined, act: (linked: AbortSignal) => Promise<T>): Promise<T> {
+    const [call, end] = this.begin(signal);
+    try {
+      return await act(call.signal);
+    } finally {
+      end();
+    }
+  }
+
+  /**
+   * A call that ends with the client, and when its caller says so. What stands second is to be called at its end.
+   *
+   * Throws `cancelled` once the client is closed.
+   */
+  begin(signal: AbortSignal | undefined): [AbortController, () => void] {
+    if (this.#isClosed) throw closed();
+    const call = new AbortController();
+    const stop = () => call.abort(signal?.reason);
+    if (signal?.aborted) stop();
+    signal?.addEventListener("abort", stop);
+    this.#open.add(call);
+    const end = () => {
+      signal?.removeEventListener("abort", stop);
+      this.#open.delete(call);
+    };
+    return [call, end];
+  }
+
+  #header(given: HeadersInit | undefined): Headers {
+    const header = new Headers(given);
+    header.set(NAMESPACE_KEY, this.#options.namespace ?? "default");
+    if (this.#options.token) header.set("authorization", `Bearer ${this.#options.token}`);
+    return header;
+  }
+}
+
+async function* read<T>(messages: AsyncIterable<T>, signal: AbortSignal, end: () => void): AsyncGenerator<T> {
+  try {
+    yield* messages;
+  } catch (thrown) {
+    throw signal.aborted ? givenUp(signal) : errorFrom(thrown);
+  } finally {
+    end();
+  }
+}
+
+function closed(): TaskyardError {
+  return new TaskyardError("cancelled", "the client is closed", { status: "CANCELLED" });
+}

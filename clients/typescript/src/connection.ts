@@ -1,0 +1,161 @@
+/**
+ * A connection to the server over HTTP/2, opened by its first call, kept alive by pings, and opened again after a loss.
+ *
+ * That of connect-node is not used: it pings connections that are gone already, which Node answers by an exception that
+ * nobody can catch (connect-es, issue 1795).
+ */
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  constants,
+  type OutgoingHttpHeaders,
+} from "node:http2";
+import type { SecureContextOptions } from "node:tls";
+import { Code, ConnectError, type Transport } from "@connectrpc/connect";
+import { createGrpcTransport, type Http2SessionManager } from "@connectrpc/connect-node";
+
+/** The server permits a ping every 10 s; proxies drop connections that are quiet for a minute or more. */
+const PING_INTERVAL_MS = 30_000;
+/** How long a ping, or an attempt to connect, may go without an answer. */
+const ANSWER_MS = 20_000;
+
+/** Where the server is, and how to reach it. */
+export interface Address {
+  /** `HOST:PORT`. Default `127.0.0.1:50051`. */
+  address?: string;
+  /**
+   * True for TLS with the certificate authorities of the system; an object with `ca`, `cert`, `key` and the like for
+   * others, or for a certificate of the client. Default: in the clear.
+   */
+  tls?: boolean | (SecureContextOptions & { servername?: string; rejectUnauthorized?: boolean });
+}
+
+/** A transport to the server, and its connection. */
+export function openConnection({ address = "127.0.0.1:50051", tls }: Address): [Transport, Connection] {
+  const baseUrl = `${tls ? "https" : "http"}://${address}`;
+  const connection = new Connection(baseUrl, typeof tls === "object" ? tls : {});
+  return [createGrpcTransport({ baseUrl, sessionManager: connection }), connection];
+}
+
+/** How often to ping, and how long to wait for what should be answered, in milliseconds. */
+export interface Keepalive {
+  intervalMs: number;
+  answerMs: number;
+}
+
+type Sessions = Pick<Http2SessionManager, "authority" | "request" | "notifyResponseByteRead">;
+
+/** At most one HTTP/2 session that takes new calls, and those before it that still finish some. */
+export class Connection implements Sessions {
+  readonly authority: string;
+  readonly #options: SecureContextOptions;
+  readonly #keepalive: Keepalive;
+  /** The sessions, and how many streams each has open. */
+  readonly #sessions = new Map<ClientHttp2Session, number>();
+  #current: Promise<ClientHttp2Session> | undefined;
+  #isClosed = false;
+
+  constructor(url: string, options: SecureContextOptions = {}, keepalive?: Keepalive) {
+    this.authority = new URL(url).origin;
+    this.#options = options;
+    this.#keepalive = keepalive ?? { intervalMs: PING_INTERVAL_MS, answerMs: ANSWER_MS };
+  }
+
+  readonly request: Sessions["request"] = async (method, path, headers, options) => {
+    for (;;) {
+      const current = this.#session();
+      const session = await current;
+      try {
+        return this.#ask(session, { ...headers, ":method": method, ":path": path }, options);
+      } catch (error) {
+        if (!session.closed && !session.destroyed) throw error;
+        // It is gone, though it has not said so yet.
+        this.#retire(current);
+      }
+    }
+  };
+
+  notifyResponseByteRead(): void {}
+
+  /** End the connection with all that is open. The process can then exit. */
+  close(): void {
+    this.#isClosed = true;
+    for (const session of this.#sessions.keys())
+      session.destroy(lost("the connection was closed"), constants.NGHTTP2_CANCEL);
+  }
+
+  #session(): Promise<ClientHttp2Session> {
+    if (this.#isClosed) throw lost("the connection was closed");
+    if (!this.#current) {
+      const opening: Promise<ClientHttp2Session> = this.#open(() => this.#retire(opening));
+      this.#current = opening;
+    }
+    return this.#current;
+  }
+
+  #retire(session: Promise<ClientHttp2Session>): void {
+    if (this.#current === session) this.#current = undefined;
+  }
+
+  /** A stream of the session, which keeps the process alive for as long as it is open. */
+  #ask(session: ClientHttp2Session, headers: OutgoingHttpHeaders, options: object): ClientHttp2Stream {
+    const stream = session.request(headers, options);
+    const count = (change: number) => {
+      const open = (this.#sessions.get(session) ?? 0) + change;
+      this.#sessions.set(session, open);
+      if (open) session.ref();
+      else session.unref();
+    };
+    count(1);
+    stream.once("close", () => {
+      if (!session.destroyed) count(-1);
+    });
+    return stream;
+  }
+
+  /** A new session; `retired` is called once it takes no new calls. */
+  #open(retired: () => void): Promise<ClientHttp2Session> {
+    const { intervalMs, answerMs } = this.#keepalive;
+    const session = connect(this.authority, this.#options);
+    this.#sessions.set(session, 0);
+    const late = () => session.destroy(lost(`no answer for ${answerMs / 1000} s`), constants.NGHTTP2_CANCEL);
+    let owed: NodeJS.Timeout | undefined = setTimeout(late, answerMs).unref();
+    const answered = () => {
+      clearTimeout(owed);
+      owed = undefined;
+    };
+    const pinging = setInterval(() => {
+      if (owed || session.closed || session.destroyed) return;
+      owed = setTimeout(late, answerMs).unref();
+      session.ping((error) => {
+        if (!error) answered();
+      });
+    }, intervalMs).unref();
+    session.on("goaway", retired);
+    session.on("close", () => {
+      clearTimeout(owed);
+      clearInterval(pinging);
+      this.#sessions.delete(session);
+      retired();
+    });
+    return new Promise((resolve, reject) => {
+      session.on("connect", () => {
+        answered();
+        // An idle connection does not keep the process from its end.
+        session.unref();
+        resolve(session);
+      });
+      // Its streams tell of the error too; without a listener it would end the process.
+      session.on("error", (error) => {
+        retired();
+        reject(error);
+      });
+      session.on("close", () => reject(lost("the connection was closed")));
+    });
+  }
+}
+
+function lost(why: string): ConnectError {
+  return new ConnectError(why, Code.Unavailable);
+}

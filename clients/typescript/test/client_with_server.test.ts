@@ -1,0 +1,197 @@
+/** The client against a real server. */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { type Client, connect, type TaskEvent, TaskFailed, TaskyardError } from "../src/index.js";
+import { CuttableProxy, TestServer, until } from "./server.js";
+
+let server: TestServer;
+let proxy: CuttableProxy;
+let client: Client;
+
+before(async () => {
+  server = await TestServer.up();
+  proxy = await CuttableProxy.before(server.address);
+  client = connect({ address: proxy.address, agent: "ann" });
+});
+
+after(async () => {
+  client.close();
+  proxy.close();
+  await server.down();
+});
+
+const held = { action: "echo", hold: true };
+const isCode = (code: string) => (error: unknown) => error instanceof TaskyardError && error.code === code;
+
+async function toList<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+test("a submitted task stands as it was submitted", async () => {
+  const params = { text: "grüß", list: [1, null], map: { k: 1.5 } };
+  const retryPolicy = { maxAttempts: 3, firstDelayMs: 10 };
+  const submitted = await client.submit({ ...held, params, labels: { team: "blue" }, deadline: 60_000, retryPolicy });
+  assert.equal(submitted.state, "pending");
+  const task = await client.get(submitted.taskId);
+  assert.deepEqual(task.params, params);
+  assert.deepEqual(task.labels, { team: "blue" });
+  assert.equal(task.agent, "ann");
+  assert.equal(task.hold, true);
+  assert.equal(task.retryPolicy?.maxAttempts, 3);
+  assert.deepEqual(task.createdAt, submitted.createdAt);
+  assert.ok(task.deadline && task.deadline > task.createdAt);
+});
+
+test("the same idempotency key makes one task", async () => {
+  const task = { ...held, idempotencyKey: "once" };
+  assert.equal((await client.submit(task)).taskId, (await client.submit(task)).taskId);
+  await assert.rejects(client.submit({ ...task, action: "other" }), isCode("already_exists"));
+});
+
+test("a refusal tells its code, its status and its reason", async () => {
+  const error = await client.get("tsk_unknown").catch((thrown: unknown) => thrown);
+  assert.ok(error instanceof TaskyardError);
+  assert.deepEqual([error.code, error.status, error.retryable], ["not_found", "NOT_FOUND", false]);
+  assert.match(error.message, /^not_found: /);
+  await assert.rejects(client.submit({ action: "" }), isCode("bad_request"));
+});
+
+test("a batch is admitted task by task, listed in pages, and cancelled as a whole", async () => {
+  const batch = await client.submitBatch([held, held, { action: "echo", notBefore: 60_000 }], { agent: "bob" });
+  assert.equal(batch.taskIds.length, 3);
+  const listed = await toList(client.list({ batchId: batch.id, pageSize: 2, states: ["pending"] }));
+  assert.deepEqual(
+    listed.map(({ id }) => id),
+    batch.taskIds,
+  );
+  assert.equal(await client.cancelBatch(batch.id), 3);
+  const ended = await client.getBatch(batch.id);
+  assert.deepEqual([ended.ended, ended.states, ended.tasks.length, ended.agent], [true, { cancelled: 3 }, 3, "bob"]);
+});
+
+test("a wait ends with the task, or when its time is up", async () => {
+  const { taskId } = await client.submit(held);
+  await assert.rejects(client.wait(taskId, { timeoutMs: 50 }), isCode("deadline_exceeded"));
+  const waiting = client.wait(taskId);
+  assert.equal(await client.cancel(taskId), "cancelled");
+  assert.equal((await waiting).state, "cancelled");
+  await assert.rejects(client.cancel(taskId), isCode("conflict"));
+});
+
+test("a run of a task that does not end as done throws how it ended", async () => {
+  const running = client.run({ action: "nobody", agent: "runner" });
+  const [task] = await (async () => {
+    let found = await toList(client.list({ agent: "runner" }));
+    while (!found.length) found = await toList(client.list({ agent: "runner" }));
+    return found;
+  })();
+  await client.cancel(task!.id);
+  await assert.rejects(running, (error) => error instanceof TaskFailed && error.task.state === "cancelled");
+});
+
+test("a call is given up by its signal", async () => {
+  const { taskId } = await client.submit(held);
+  const stop = new AbortController();
+  const waiting = client.wait(taskId, { signal: stop.signal });
+  stop.abort();
+  await assert.rejects(waiting, isCode("cancelled"));
+});
+
+test("namespaces do not see each other", async () => {
+  const other = connect({ address: proxy.address, agent: "ann", namespace: "other" });
+  const { taskId } = await client.submit(held);
+  await assert.rejects(other.get(taskId), isCode("not_found"));
+  other.close();
+});
+
+for (const how of ["reset", "end"] as const) {
+  test(`a watch goes on without gap or repeat after a connection's ${how}`, async () => {
+    const ids: string[] = [];
+    for (let n = 0; n < 20; n++) ids.push((await client.submit({ ...held, agent: how })).taskId);
+    const told: TaskEvent[] = [];
+    let hasBegun = () => {};
+    const begun = new Promise<void>((resolve) => {
+      hasBegun = resolve;
+    });
+    const watching = (async () => {
+      for await (const event of client.watch({ taskIds: ids, includeCurrent: true, untilEnded: true })) {
+        told.push(event);
+        if (told.length === ids.length) hasBegun();
+      }
+    })();
+    await begun;
+    for (const [n, id] of ids.entries()) {
+      if (n % 5 === 2) proxy.cut(how);
+      await client.cancel(id);
+    }
+    await watching;
+    const changes = told.filter(({ kind }) => kind === "changed");
+    assert.deepEqual(
+      changes.map(({ task, previousState }) => [task.id, task.state, previousState]),
+      ids.map((id) => [id, "cancelled", "pending"]),
+    );
+  });
+}
+
+test("a cursor of an event is where another watch goes on", async () => {
+  const { id, taskIds } = await client.submitBatch([held, held]);
+  const first = client.watch({ batchId: id, includeCurrent: true });
+  await first.next();
+  await first.next();
+  await client.cancel(taskIds[0]!);
+  const { value: seen } = await first.next();
+  await first.return();
+  await client.cancel(taskIds[1]!);
+  const rest = await toList(client.watch({ batchId: id, cursor: seen!.cursor, untilEnded: true }));
+  assert.deepEqual(
+    rest.map(({ task }) => task.id),
+    [taskIds[1]],
+  );
+});
+
+test("calls outlast a restart of the server, and a watch of another log begins anew", async () => {
+  const own = await TestServer.up();
+  const patient = connect({ address: own.address, agent: "ann" });
+  try {
+    const told: TaskEvent[] = [];
+    const stop = new AbortController();
+    const watching = (async () => {
+      const options = { agent: "ann", includeCurrent: true, signal: stop.signal };
+      for await (const event of patient.watch(options)) told.push(event);
+    })().catch((error: unknown) => error);
+    await patient.submit(held);
+    await until(() => told.length > 0, "the watch tells the first task");
+    await own.stop();
+    const submitting = patient.submit({ ...held, idempotencyKey: "after" });
+    await own.start();
+    const { taskId } = await submitting;
+    await until(() => told.some(({ task }) => task.id === taskId), "the watch tells the task of the new server");
+    stop.abort();
+    assert.ok(isCode("cancelled")(await watching));
+  } finally {
+    patient.close();
+    await own.down();
+  }
+});
+
+test("without a server a call is unavailable after the client's patience", async () => {
+  const lonely = connect({ address: "127.0.0.1:1", patienceMs: 200 });
+  const error = await lonely.get("tsk_x").catch((thrown: unknown) => thrown);
+  assert.ok(error instanceof TaskyardError);
+  assert.deepEqual([error.code, error.retryable, error.status], ["unavailable", true, "UNAVAILABLE"]);
+  lonely.close();
+});
+
+test("a closed client ends its watches and calls, and makes no more", async () => {
+  const closing = connect({ address: proxy.address, agent: "ann" });
+  const { taskId } = await closing.submit(held);
+  const waiting = closing.wait(taskId);
+  const watching = closing.watch().next();
+  await closing.stats();
+  closing.close();
+  await assert.rejects(waiting, isCode("cancelled"));
+  await assert.rejects(watching, isCode("cancelled"));
+  await assert.rejects(closing.get(taskId), isCode("cancelled"));
+});

@@ -1,0 +1,148 @@
+/** A real server for tests, and a proxy before it whose connections can be cut or silenced. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { access, mkdtemp, rm } from "node:fs/promises";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+/** The command of the repository's virtual environment; the compiled tests lie two folders below the package. */
+const COMMAND = join(import.meta.dirname, "../../../../.venv/bin/taskyard");
+const PATIENCE_MS = 30_000;
+
+export async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, "127.0.0.1");
+  await once(probe, "listening");
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, "close");
+  return port;
+}
+
+/** A server of its own for some tests. `stop` ends it; `start` brings another one up in its place. */
+export class TestServer {
+  readonly address: string;
+  readonly #arguments: string[];
+  readonly #folder: string;
+  #process: ChildProcess | undefined;
+
+  private constructor(address: string, metrics: string, folder: string) {
+    this.address = address;
+    this.#folder = folder;
+    this.#arguments = ["up", "--no-gateway", "--grpc", address, "--metrics", metrics];
+  }
+
+  /** Throws where the command is missing: a test that cannot look must not look green. */
+  static async up(): Promise<TestServer> {
+    await access(COMMAND).catch(() => {
+      throw new Error("the server is not installed: run `make setup` in the root of the repository");
+    });
+    const folder = await mkdtemp(join(tmpdir(), "taskyard-"));
+    const server = new TestServer(`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`, folder);
+    await server.start();
+    return server;
+  }
+
+  async start(): Promise<void> {
+    // Keep the settings of whoever runs the tests out of them.
+    const own = Object.entries(process.env).filter(([name]) => !name.startsWith("TASKYARD_"));
+    const child = spawn(COMMAND, this.#arguments, { cwd: this.#folder, env: Object.fromEntries(own) });
+    this.#process = child;
+    const said: string[] = [];
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(`the server does not start: ${said.join("\n")}`)), PATIENCE_MS);
+      child.once("exit", () => reject(new Error(`the server ended: ${said.join("\n")}`)));
+      for (const stream of [child.stdout, child.stderr]) {
+        createInterface(stream).on("line", (line) => {
+          said.push(line);
+          if (!line.includes("serves gRPC")) return;
+          clearTimeout(timer);
+          resolve();
+        });
+      }
+    });
+  }
+
+  /** End it at once, as a crash would, or in order with SIGTERM. */
+  async stop(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    const child = this.#process;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, "exit");
+    child.kill(signal);
+    await gone;
+  }
+
+  async down(): Promise<void> {
+    await this.stop();
+    await rm(this.#folder, { recursive: true });
+  }
+}
+
+/** Passes connections on to a server. */
+export class CuttableProxy {
+  readonly address: string;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  #isSilent = false;
+
+  private constructor(server: Server, to: string) {
+    this.#server = server;
+    this.address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    server.on("connection", (near) => {
+      const [host, port] = to.split(":");
+      const far = connect(Number(port), host);
+      this.#pass(near, far);
+      this.#pass(far, near);
+    });
+  }
+
+  static async before(to: string): Promise<CuttableProxy> {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    return new CuttableProxy(server, to);
+  }
+
+  /** Break all connections, by a reset or in order. New ones work at once. */
+  cut(how: "reset" | "end" = "reset"): void {
+    for (const socket of this.#sockets) {
+      if (how === "reset") socket.resetAndDestroy();
+      else socket.end();
+    }
+  }
+
+  /** Let nothing through any more, without a word, until it speaks again. */
+  silence(isSilent = true): void {
+    this.#isSilent = isSilent;
+    for (const socket of this.#sockets) {
+      if (isSilent) socket.pause();
+      else socket.resume();
+    }
+  }
+
+  close(): void {
+    this.#server.close();
+    this.cut();
+  }
+
+  #pass(from: Socket, to: Socket): void {
+    this.#sockets.add(from);
+    from.on("data", (data) => to.write(data));
+    from.on("end", () => to.end());
+    from.on("error", () => to.destroy());
+    from.on("close", () => {
+      this.#sockets.delete(from);
+      to.destroy();
+    });
+    if (this.#isSilent) from.pause();
+  }
+}
+
+/** Resolves once the condition holds. Throws after too long. */
+export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  const end = Date.now() + PATIENCE_MS;
+  while (!(await condition())) {
+    if (Date.now() > end) throw new Error(`never came true: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

@@ -1,0 +1,188 @@
+/** How a watch goes on over broken streams, with a scripted server and a clock that is passed in. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { errorFrom, TaskyardError } from "../src/errors.js";
+import {
+  Task_State,
+  TaskEvent_Kind,
+  WatchEnd_Reason,
+  type WatchTasksRequest,
+  type WatchTasksResponse,
+  WatchTasksResponseSchema,
+} from "../src/gen/taskyard/v1/task_pb.js";
+import { givenUp } from "../src/retrying.js";
+import { type TaskEvent, watchEvents, type WatchOptions } from "../src/watching.js";
+import { FakeClock } from "./clock.js";
+
+type Said = WatchTasksResponse | TaskyardError | "silence";
+
+const message = (fields: MessageInitShape<typeof WatchTasksResponseSchema>) => create(WatchTasksResponseSchema, fields);
+const event = (taskId: string, kind: TaskEvent_Kind, state = Task_State.running) => ({
+  kind,
+  task: { taskId, state },
+});
+const changed = (cursor: string, ...ids: string[]) =>
+  message({ cursor, events: ids.map((id) => event(id, TaskEvent_Kind.changed)) });
+const current = (...ids: string[]) => message({ events: ids.map((id) => event(id, TaskEvent_Kind.current)) });
+const bookmark = (cursor: string) => message({ bookmark: true, cursor });
+const end = (reason: WatchEnd_Reason) => message({ end: { reason, message: "the end" } });
+const broken = () => new TaskyardError("unavailable", "reset");
+const ENDED = end(WatchEnd_Reason.tasks_ended);
+
+/** A watch of a server that says this, a list for each stream; its requests and events. */
+async function watch(streams: Said[][], options: WatchOptions = {}, clock = new FakeClock(), quietMs = 1_000) {
+  const requests: WatchTasksRequest[] = [];
+  const told: TaskEvent[] = [];
+  async function* open(request: unknown, signal: AbortSignal) {
+    requests.push(request as WatchTasksRequest);
+    for (const said of streams.shift() ?? [broken()]) {
+      if (said === "silence") await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      if (signal.aborted) throw givenUp(signal);
+      if (said instanceof TaskyardError) throw said;
+      yield said as WatchTasksResponse;
+    }
+  }
+  let error: TaskyardError | undefined;
+  try {
+    for await (const each of watchEvents(open, options, 10_000, clock, quietMs)) told.push(each);
+  } catch (thrown) {
+    error = errorFrom(thrown);
+  }
+  return { requests, told, error, events: told.map(({ kind, task }) => `${kind} ${task.id}`) };
+}
+
+test("a watch ends by itself once all tasks have ended", async () => {
+  const { events, error } = await watch([[bookmark("1"), changed("2", "a"), ENDED]]);
+  assert.deepEqual(events, ["changed a"]);
+  assert.equal(error, undefined);
+});
+
+test("all filters reach the server", async () => {
+  const { requests } = await watch([[ENDED]], {
+    taskIds: ["a"],
+    batchId: "b",
+    agent: "c",
+    target: "d",
+    states: ["done", "failed"],
+    untilEnded: true,
+    cursor: "7",
+  });
+  const { taskIds, batchId, agentId, target, state, untilEnded, cursor, includeCurrent } = requests[0]!;
+  assert.deepEqual([taskIds, batchId, agentId, target, state, untilEnded], [["a"], "b", "c", "d", "done,failed", true]);
+  assert.deepEqual([cursor, includeCurrent], ["7", undefined]);
+});
+
+test("only the last event of a message has the message's cursor", async () => {
+  const { told } = await watch([[bookmark("1"), changed("2", "a", "b"), changed("3", "c"), ENDED]]);
+  assert.deepEqual(
+    told.map(({ cursor }) => cursor),
+    ["1", "2", "3"],
+  );
+});
+
+for (const [why, breaks] of [
+  ["a break", [broken()]],
+  ["an internal error", [new TaskyardError("internal", "x")]],
+  ["a server that shuts down", [end(WatchEnd_Reason.shutdown)]],
+  ["a stream that just ends", []],
+  ["a quiet stream", ["silence"]],
+] as [string, Said[]][]) {
+  test(`a watch goes on after its last cursor over ${why}`, async () => {
+    const streams: Said[][] = [
+      [bookmark("1"), changed("2", "a"), ...breaks],
+      [bookmark("2"), changed("3", "b"), ENDED],
+    ];
+    const { requests, events, error } = await watch(streams, { agent: "x" }, new FakeClock(), 50);
+    assert.deepEqual(events, ["changed a", "changed b"]);
+    assert.deepEqual([requests[1]?.cursor, requests[1]?.agentId], ["2", "x"]);
+    assert.equal(error, undefined);
+  });
+}
+
+test("a bookmark moves the place to go on from", async () => {
+  const { requests } = await watch([[bookmark("1"), bookmark("5"), broken()], [ENDED]]);
+  assert.equal(requests[1]?.cursor, "5");
+});
+
+test("a request that is refused is not repeated", async () => {
+  const { requests, error } = await watch([[new TaskyardError("bad_request", "no such state")], [ENDED]]);
+  assert.equal(error?.code, "bad_request");
+  assert.equal(requests.length, 1);
+});
+
+test("an outage longer than the patience is told", async () => {
+  const clock = new FakeClock();
+  const { error } = await watch([], {}, clock);
+  assert.equal(error?.code, "unavailable");
+  assert.equal(clock.time, 10_000);
+});
+
+test("a message ends an outage, so that many short ones are borne", async () => {
+  const streams: Said[][] = Array.from({ length: 50 }, (_, n) => [bookmark(String(n)), broken()]);
+  const clock = new FakeClock();
+  const { requests } = await watch([...streams, [ENDED]], {}, clock);
+  assert.equal(requests.length, 51);
+});
+
+for (const [how, said] of [
+  ["by its status", new TaskyardError("cursor_expired", "gone")],
+  ["by its last message", end(WatchEnd_Reason.cursor_expired)],
+] as [string, Said][]) {
+  test(`a cursor that has expired, told ${how}, begins anew with the current tasks`, async () => {
+    const { requests, events } = await watch([[said], [current("a"), bookmark("1"), ENDED]], { cursor: "old" });
+    assert.deepEqual(events, ["current a"]);
+    assert.deepEqual([requests[1]?.cursor, requests[1]?.includeCurrent], [undefined, true]);
+  });
+}
+
+test("current tasks have no place to go on from", async () => {
+  const { told } = await watch([[current("a"), bookmark("1"), ENDED]], { includeCurrent: true });
+  assert.deepEqual(
+    told.map(({ cursor }) => cursor),
+    [undefined],
+  );
+});
+
+test("a break while the current tasks are told tells only those that are new or have changed", async () => {
+  const moved = message({ events: [event("b", TaskEvent_Kind.current, Task_State.done)] });
+  const streams = [
+    [current("a", "b"), broken()],
+    [current("a"), moved, current("c"), bookmark("1"), ENDED],
+  ];
+  const { events, requests } = await watch(streams, { includeCurrent: true });
+  assert.deepEqual(events, ["current a", "current b", "current b", "current c"]);
+  assert.equal(requests[1]?.includeCurrent, true);
+});
+
+test("once the current tasks are through, the cursor counts", async () => {
+  const { requests } = await watch([[current("a"), bookmark("1"), broken()], [ENDED]], { includeCurrent: true });
+  assert.deepEqual([requests[1]?.cursor, requests[1]?.includeCurrent], ["1", undefined]);
+});
+
+test("a reader that is slow is not taken for a quiet server", async () => {
+  const requests: unknown[] = [];
+  async function* open(request: unknown, signal: AbortSignal) {
+    requests.push(request);
+    for (const id of ["a", "b"]) {
+      if (signal.aborted) throw givenUp(signal);
+      yield changed(id, id);
+    }
+    yield ENDED;
+  }
+  for await (const _ of watchEvents(open, {}, 10_000, new FakeClock(), 20)) {
+    await new Promise((resolve) => setTimeout(resolve, 60));
+  }
+  assert.equal(requests.length, 1);
+});
+
+test("leaving a watch ends its stream", async () => {
+  let ended: AbortSignal | undefined;
+  async function* open(_: unknown, signal: AbortSignal) {
+    ended = signal;
+    yield changed("1", "a");
+    yield changed("2", "b");
+  }
+  for await (const _ of watchEvents(open, {}, 10_000)) break;
+  assert.equal(ended?.aborted, true);
+});

@@ -1,0 +1,73 @@
+"""The connection of the SDK: how it is kept alive, and what goes with every call."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+
+from taskyard import Client, SyncClient, TaskyardError
+from taskyard.channel import call_metadata, open_channel
+from taskyard_server.app import SERVER_OPTIONS
+
+
+class Noting(grpc.GenericRpcHandler):
+    """Knows no call, and notes the authorization of each, by the call's name."""
+
+    def __init__(self):
+        self.shown = {}
+        self.address = ""
+
+    def service(self, details):
+        name = details.method.rpartition("/")[2]
+        self.shown[name] = [value for key, value in details.invocation_metadata if key == "authorization"]
+
+
+@pytest.fixture
+async def noting() -> AsyncIterator[Noting]:
+    handler = Noting()
+    server = grpc.aio.server(handlers=[handler])
+    handler.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    await server.start()
+    yield handler
+    await server.stop(None)
+
+
+async def refused(call):
+    with pytest.raises(TaskyardError):
+        await call
+
+
+@pytest.mark.parametrize(("token", "shown"), [("secret", ["Bearer secret"]), (None, []), ("", [])])
+async def test_a_token_goes_with_every_call_and_stream(noting, token, shown):
+    async with Client(noting.address, token=token) as client:
+        await refused(client.submit("click"))
+        await refused(client.get("a"))
+        await refused(client.schedules.get("a"))
+        await refused(anext(client.list()))
+        await refused(anext(client.watch()))
+    assert noting.shown == dict.fromkeys(("SubmitTasks", "GetTask", "GetSchedule", "ListTasks", "WatchTasks"), shown)
+
+
+async def test_the_blocking_client_shows_its_token_too(noting):
+    def call():
+        with SyncClient(noting.address, token="secret") as client, pytest.raises(TaskyardError):
+            client.get("a")
+
+    await asyncio.to_thread(call)
+    assert noting.shown == {"GetTask": ["Bearer secret"]}
+
+
+def test_without_a_token_only_the_namespace_is_told():
+    assert call_metadata("shop") == (("taskyard-namespace", "shop"),)
+
+
+async def test_the_server_permits_the_pings_that_keep_the_connection_alive(monkeypatch):
+    given = {}
+    monkeypatch.setattr(grpc.aio, "insecure_channel", lambda _, options: given.update(options))
+    open_channel("127.0.0.1:1")
+    server = dict(SERVER_OPTIONS)
+    assert given["grpc.keepalive_time_ms"] == 30_000
+    assert given["grpc.keepalive_timeout_ms"] == 20_000
+    assert given["grpc.keepalive_time_ms"] > server["grpc.http2.min_ping_interval_without_data_ms"]
+    assert given["grpc.keepalive_permit_without_calls"] == server["grpc.keepalive_permit_without_calls"] == 1
