@@ -5,10 +5,12 @@ READY := $(VENV)/.ready
 # What the protos must stay compatible with: the last release, or what is committed.
 BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 # The benchmarks that `make bench` runs.
-BENCH ?= core submit_to_start idle_hosts watchers
+BENCH ?= core submit_to_start idle_hosts watchers schedules
+# The clients that have tools of their own; the one in Python is part of everything here.
+CLIENTS := go typescript java
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup up test lint format generate bench clean
+.PHONY: help setup up test lint format generate clients conformance bench clean
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -38,8 +40,17 @@ format: $(READY) ## let ruff rewrite what it can
 	ruff check --fix .
 	ruff format .
 
-generate: $(READY) ## stubs and the gateway's descriptor set from proto/
+generate: $(READY) ## stubs of all languages, the gateway's descriptor set and the OpenAPI description from proto/
 	tools/generate.sh
+	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup generate || exit 1; done
+
+clients: $(READY) ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
+	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup check test || exit 1; done
+
+conformance: $(READY) ## the same scenario in every language against a live server, then hosts of all on one queue
+	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup conformance || exit 1; done
+	python clients/conformance/run.py $(ARGS)
+	python clients/conformance/run.py --mixed
 
 bench: $(READY)  ## what it costs, beside the bare transport (BENCH="core watchers" picks some)
 	for each in $(BENCH); do echo "# $$each"; python bench/$$each.py $(ARGS) || exit 1; done
