@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"time"
 
@@ -139,7 +138,7 @@ func (r *hostRun) stayConnected(life context.Context) error {
 		}
 		switch found.Code {
 		case CodeConflict:
-			if !strings.Contains(found.Reason, "deregistered") {
+			if found.Details["cause"] != "deregistered" {
 				return found
 			}
 			r.log.Warn("taskyard: host was deregistered: it stops what runs and registers anew")

@@ -188,7 +188,7 @@ async def test_the_same_instance_supersedes_its_stream_and_its_leases_live_on_in
     assert [named(lease) for lease in welcome.kept] == [named(task)]
     refusal = await refused(first.end())
     assert refusal.status is grpc.StatusCode.FAILED_PRECONDITION
-    assert refusal.code == "conflict"
+    assert (refusal.code, refusal.info.metadata["cause"]) == ("conflict", "superseded")
     await yard.submit()
     await second.is_quiet()
     await yard.pass_time(30)

@@ -166,7 +166,7 @@ async def test_deregistering_ends_the_stream_and_requeues_at_once(yard, stream, 
     refusal = await refused(stream.end())
     assert refusal.status is grpc.StatusCode.FAILED_PRECONDITION
     assert refusal.code == "conflict"
-    assert "deregistered" in refusal.message
+    assert refusal.info.metadata["cause"] == "deregistered"
     again = await other.task()
     assert (again.task.task_id, again.lease.fencing_token) == (task.task.task_id, 2)
     assert await yard.host() is None

@@ -48,8 +48,9 @@ type RuntimeHostServiceClient interface {
 	// half-closing; leases that it then still holds end as after a break.
 	//
 	// Errors: `bad_request` (no Hello first, a second Hello, no host id), `already_exists` (another instance of this host
-	// lives), `conflict` (superseded, or deregistered). A refused report never ends the stream.
-	// Retry: safe, and meant: reconnect with backoff and the held leases.
+	// lives), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused report never
+	// ends the stream.
+	// Retry: safe, and meant: reconnect with backoff and the held leases; after `deregistered` without any.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
 	// Registers a host, or replaces what is known of it, and counts as a heartbeat. `registered_at` and its leases stay.
 	//
@@ -188,8 +189,9 @@ type RuntimeHostServiceServer interface {
 	// half-closing; leases that it then still holds end as after a break.
 	//
 	// Errors: `bad_request` (no Hello first, a second Hello, no host id), `already_exists` (another instance of this host
-	// lives), `conflict` (superseded, or deregistered). A refused report never ends the stream.
-	// Retry: safe, and meant: reconnect with backoff and the held leases.
+	// lives), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused report never
+	// ends the stream.
+	// Retry: safe, and meant: reconnect with backoff and the held leases; after `deregistered` without any.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
 	// Registers a host, or replaces what is known of it, and counts as a heartbeat. `registered_at` and its leases stay.
 	//

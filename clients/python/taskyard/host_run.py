@@ -142,7 +142,7 @@ class HostRun:
                 await self._connect()
             except grpc.aio.AioRpcError as failed:
                 error = error_from_rpc(failed)
-                if error.code == "conflict" and "deregistered" in error.reason:
+                if error.code == "conflict" and error.details.get("cause") == "deregistered":
                     log.warning(
                         "host %s was deregistered: it stops what runs and registers anew", self._options.host_id
                     )

@@ -190,7 +190,7 @@ class MemoryEngine:
         yard.scheduler.deregister(self._clock(), host_id)
         for offer in offers:
             if offer.streamed:
-                yard.sessions[offer].end(Conflict("the host was deregistered"))
+                yard.sessions[offer].end(Conflict("the host was deregistered", {"cause": "deregistered"}))
             else:
                 yard.claims.pop(offer).set_exception(NotFound("runtime host not found"))
 
@@ -228,7 +228,8 @@ class MemoryEngine:
         before = [offer for offer in yard.scheduler.offers_of(hello.host_id) if offer.streamed]
         session = Session(namespace, yard.scheduler.connect(self._clock(), hello), on_news, self._drain_notice)
         for offer in before:
-            yard.sessions.pop(offer).end(Conflict("superseded by another stream of this host"))
+            superseded = Conflict("superseded by another stream of this host", {"cause": "superseded"})
+            yard.sessions.pop(offer).end(superseded)
         yard.sessions[session.offer] = session
         return session
 

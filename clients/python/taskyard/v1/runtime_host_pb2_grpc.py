@@ -86,8 +86,9 @@ class RuntimeHostServiceServicer(object):
         half-closing; leases that it then still holds end as after a break.
 
         Errors: `bad_request` (no Hello first, a second Hello, no host id), `already_exists` (another instance of this host
-        lives), `conflict` (superseded, or deregistered). A refused report never ends the stream.
-        Retry: safe, and meant: reconnect with backoff and the held leases.
+        lives), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused report never
+        ends the stream.
+        Retry: safe, and meant: reconnect with backoff and the held leases; after `deregistered` without any.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -47,8 +47,9 @@ class RuntimeHostServiceStub:
     half-closing; leases that it then still holds end as after a break.
 
     Errors: `bad_request` (no Hello first, a second Hello, no host id), `already_exists` (another instance of this host
-    lives), `conflict` (superseded, or deregistered). A refused report never ends the stream.
-    Retry: safe, and meant: reconnect with backoff and the held leases.
+    lives), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused report never
+    ends the stream.
+    Retry: safe, and meant: reconnect with backoff and the held leases; after `deregistered` without any.
     """
     RegisterHost: _grpc.UnaryUnaryMultiCallable[_runtime_host_pb2.RegisterHostRequest, _runtime_host_pb2.RegisterHostResponse]
     """Registers a host, or replaces what is known of it, and counts as a heartbeat. `registered_at` and its leases stay.
@@ -102,8 +103,9 @@ class RuntimeHostServiceAsyncStub(RuntimeHostServiceStub):
     half-closing; leases that it then still holds end as after a break.
 
     Errors: `bad_request` (no Hello first, a second Hello, no host id), `already_exists` (another instance of this host
-    lives), `conflict` (superseded, or deregistered). A refused report never ends the stream.
-    Retry: safe, and meant: reconnect with backoff and the held leases.
+    lives), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused report never
+    ends the stream.
+    Retry: safe, and meant: reconnect with backoff and the held leases; after `deregistered` without any.
     """
     RegisterHost: _aio.UnaryUnaryMultiCallable[_runtime_host_pb2.RegisterHostRequest, _runtime_host_pb2.RegisterHostResponse]  # type: ignore[assignment]
     """Registers a host, or replaces what is known of it, and counts as a heartbeat. `registered_at` and its leases stay.
@@ -160,8 +162,9 @@ class RuntimeHostServiceServicer(metaclass=_abc_1.ABCMeta):
         half-closing; leases that it then still holds end as after a break.
 
         Errors: `bad_request` (no Hello first, a second Hello, no host id), `already_exists` (another instance of this host
-        lives), `conflict` (superseded, or deregistered). A refused report never ends the stream.
-        Retry: safe, and meant: reconnect with backoff and the held leases.
+        lives), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused report never
+        ends the stream.
+        Retry: safe, and meant: reconnect with backoff and the held leases; after `deregistered` without any.
         """
 
     @_abc_1.abstractmethod

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import grpc
@@ -52,7 +52,7 @@ class HostStream:
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
         self._changed = asyncio.Event()
         self._outbox: asyncio.Queue[ConnectResponse | None] = asyncio.Queue()
-        self._end: tuple[str, str] | None = None
+        self._end: tuple[str, str, dict[str, str]] | None = None
 
     # What a test says
 
@@ -98,9 +98,9 @@ class HostStream:
         """End the stream in order."""
         self._outbox.put_nowait(None)
 
-    def abort(self, code: str, reason: str) -> None:
+    def abort(self, code: str, reason: str, **details: str) -> None:
         """End the stream with an error of ours."""
-        self._end = (code, reason)
+        self._end = (code, reason, details)
         self._outbox.put_nowait(None)
 
     # What a test waits for
@@ -224,7 +224,7 @@ class ScriptedServer(RuntimeHostServiceServicer):
         return DrainHostResponse()
 
 
-async def abort(context: Any, code: str, reason: str) -> None:
+async def abort(context: Any, code: str, reason: str, details: Mapping[str, str] | None = None) -> None:
     """End a call as the server's interceptor does."""
     status = {
         "bad_request": grpc.StatusCode.INVALID_ARGUMENT,
@@ -235,7 +235,7 @@ async def abort(context: Any, code: str, reason: str) -> None:
         "internal": grpc.StatusCode.INTERNAL,
     }[code]
     detail = AnyMessage()
-    detail.Pack(error_details_pb2.ErrorInfo(reason=code.upper(), domain="taskyard"))
+    detail.Pack(error_details_pb2.ErrorInfo(reason=code.upper(), domain="taskyard", metadata=details))
     rich = status_pb2.Status(code=status.value[0], message=reason, details=[detail])
     await context.abort(status, reason, (("grpc-status-details-bin", rich.SerializeToString()),))
 

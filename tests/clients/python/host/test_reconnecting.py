@@ -206,7 +206,7 @@ async def test_a_superseded_host_stops_its_work_and_ends_with_the_error(server, 
     host.action("click")(clicks)
     running = work(host)
     stream = await begin(server, "a")
-    stream.abort("conflict", "superseded by another stream of this instance")
+    stream.abort("conflict", "superseded by another stream of this instance", cause="superseded")
     with pytest.raises(TaskyardError, match="superseded") as refused:
         await asyncio.wait_for(running, 5)
     assert refused.value.code == "conflict"
@@ -219,7 +219,7 @@ async def test_a_deregistered_host_stops_its_work_and_comes_back_without_leases(
     host.action("click")(clicks)
     work(host)
     stream = await begin(server, "a")
-    stream.abort("conflict", "host was deregistered")
+    stream.abort("conflict", "the server's words", cause="deregistered")
     again = await server.stream()
     assert held(again.hello) == []
     again.welcome()

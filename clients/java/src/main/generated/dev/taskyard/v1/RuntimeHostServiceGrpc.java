@@ -312,8 +312,9 @@ public final class RuntimeHostServiceGrpc {
      * past their own end: a host that is back by then keeps them by listing them in its Hello. The host leaves by
      * half-closing; leases that it then still holds end as after a break.
      * Errors: `bad_request` (no Hello first, a second Hello, no host id), `already_exists` (another instance of this host
-     * lives), `conflict` (superseded, or deregistered). A refused report never ends the stream.
-     * Retry: safe, and meant: reconnect with backoff and the held leases.
+     * lives), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused report never
+     * ends the stream.
+     * Retry: safe, and meant: reconnect with backoff and the held leases; after `deregistered` without any.
      * </pre>
      */
     default io.grpc.stub.StreamObserver<dev.taskyard.v1.ConnectRequest> connect(
@@ -436,8 +437,9 @@ public final class RuntimeHostServiceGrpc {
      * past their own end: a host that is back by then keeps them by listing them in its Hello. The host leaves by
      * half-closing; leases that it then still holds end as after a break.
      * Errors: `bad_request` (no Hello first, a second Hello, no host id), `already_exists` (another instance of this host
-     * lives), `conflict` (superseded, or deregistered). A refused report never ends the stream.
-     * Retry: safe, and meant: reconnect with backoff and the held leases.
+     * lives), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused report never
+     * ends the stream.
+     * Retry: safe, and meant: reconnect with backoff and the held leases; after `deregistered` without any.
      * </pre>
      */
     public io.grpc.stub.StreamObserver<dev.taskyard.v1.ConnectRequest> connect(
@@ -553,8 +555,9 @@ public final class RuntimeHostServiceGrpc {
      * past their own end: a host that is back by then keeps them by listing them in its Hello. The host leaves by
      * half-closing; leases that it then still holds end as after a break.
      * Errors: `bad_request` (no Hello first, a second Hello, no host id), `already_exists` (another instance of this host
-     * lives), `conflict` (superseded, or deregistered). A refused report never ends the stream.
-     * Retry: safe, and meant: reconnect with backoff and the held leases.
+     * lives), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused report never
+     * ends the stream.
+     * Retry: safe, and meant: reconnect with backoff and the held leases; after `deregistered` without any.
      * </pre>
      */
     @io.grpc.ExperimentalApi("https://github.com/grpc/grpc-java/issues/10918")
