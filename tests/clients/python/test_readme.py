@@ -1,0 +1,50 @@
+"""The Python of the README is that of `examples/`, and does what the README says: a real server, a host, an agent."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.ports import free_port
+
+ROOT = Path(__file__).parents[3]
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+ADDRESS = "localhost:50051"
+
+
+def code_of(example: str) -> str:
+    """An example without the docstring that begins it."""
+    return re.sub(r'\A""".*?"""\n+', "", (ROOT / "examples" / example).read_text(), flags=re.DOTALL)
+
+
+@pytest.fixture
+def address():
+    """Where a control plane listens that was started as a user starts it."""
+    grpc_at, metrics_at = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway"]
+    server = subprocess.Popen([*command, "--grpc", grpc_at, "--metrics", metrics_at], stdout=subprocess.DEVNULL)
+    try:
+        with grpc.insecure_channel(grpc_at) as channel:
+            grpc.channel_ready_future(channel).result(timeout=30)
+        yield grpc_at
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+def test_the_readme_shows_the_examples():
+    assert [code_of("agent.py"), code_of("host.py")] == BLOCKS
+
+
+def test_the_agent_gets_its_greeting_from_the_host(address):
+    agent, host = (block.replace(ADDRESS, address) for block in BLOCKS)
+    with subprocess.Popen([sys.executable, "-c", host]) as working:
+        try:
+            said = subprocess.run([sys.executable, "-c", agent], capture_output=True, text=True, timeout=30)
+        finally:
+            working.terminate()
+        assert working.wait(timeout=30) == 0
+    assert said.stdout == "done {'greeting': 'Hello, Alan Turing!'}\n"
