@@ -113,7 +113,7 @@ export class HostRun {
       } catch (thrown) {
         const error = errorFrom(thrown);
         if (this.#gone.signal.aborted) return;
-        if (error.code === "conflict" && error.details["cause"] === "deregistered") {
+        if (error.code === "conflict" && error.details.cause === "deregistered") {
           this.#logger.warn(`host ${this.#options.hostId} was deregistered: it stops what runs and registers anew`);
           this.#handlers.stop(session.deregistered(), "the host was deregistered");
         } else if (FINAL_ERRORS.includes(error.code)) throw error;

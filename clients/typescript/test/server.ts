@@ -27,19 +27,24 @@ export class TestServer {
   readonly #folder: string;
   #process: ChildProcess | undefined;
 
-  private constructor(address: string, metrics: string, folder: string) {
+  private constructor(address: string, metrics: string, folder: string, rest: string | undefined) {
     this.address = address;
     this.#folder = folder;
-    this.#arguments = ["up", "--no-gateway", "--grpc", address, "--metrics", metrics];
+    const gateway = rest === undefined ? ["--no-gateway"] : ["--rest", rest];
+    this.#arguments = ["up", ...gateway, "--grpc", address, "--metrics", metrics];
   }
 
-  /** Throws where the command is missing: a test that cannot look must not look green. */
-  static async up(): Promise<TestServer> {
+  /**
+   * With `rest`, its address, it has its gateway too. Throws where the command is missing: a test that cannot look must
+   * not look green.
+   */
+  static async up(rest?: string): Promise<TestServer> {
     await access(COMMAND).catch(() => {
       throw new Error("the server is not installed: run `make setup` in the root of the repository");
     });
     const folder = await mkdtemp(join(tmpdir(), "taskyard-"));
-    const server = new TestServer(`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`, folder);
+    const [grpc, metrics] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
+    const server = new TestServer(grpc, metrics, folder, rest);
     await server.start();
     return server;
   }

@@ -1,0 +1,40 @@
+/** The client for browsers against the real thing: gRPC-Web through the gateway to the server. */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { type Client, connect, TaskyardError } from "../src/web.js";
+import { freePort, TestServer } from "./server.js";
+
+let server: TestServer;
+let client: Client;
+
+before(async () => {
+  const rest = `127.0.0.1:${await freePort()}`;
+  server = await TestServer.up(rest);
+  client = connect({ baseUrl: `http://${rest}`, agent: "page" });
+});
+
+after(async () => {
+  await client.close();
+  await server.stop();
+});
+
+test("a page submits a task and watches it to its end", async () => {
+  const { taskId } = await client.submit({ action: "note", params: { n: 1 } });
+  const seen: string[] = [];
+  for await (const event of client.watch({ taskIds: [taskId], includeCurrent: true, untilEnded: true })) {
+    seen.push(`${event.kind} ${event.task.state}`);
+    if (seen.length === 1) {
+      await client.cancel(taskId);
+    }
+  }
+  assert.deepEqual(seen, ["current queued", "changed cancelled"]);
+  assert.deepEqual((await client.get(taskId)).params, { n: 1 });
+});
+
+test("a refusal comes with its code and reason", async () => {
+  await assert.rejects(client.get("nobody"), (error: TaskyardError) => {
+    assert.ok(error instanceof TaskyardError);
+    assert.deepEqual([error.code, error.reason, error.status], ["not_found", "task not found", "NOT_FOUND"]);
+    return true;
+  });
+});
