@@ -64,9 +64,6 @@ class Triggers:
         self._ended: OrderedDict[Trigger, None] = OrderedDict()
         self._last = 0
 
-    def __len__(self) -> int:
-        return len(self._by_id)
-
     def new(
         self,
         now: float,

@@ -73,16 +73,14 @@ class TaskWatches:
         if failure is not None:
             raise failure
 
-    async def close(self, secs: float) -> int:
-        """Let every watch send what is there and end, within `secs`; how many there were. New ones are refused."""
+    async def close(self, secs: float) -> None:
+        """Let every watch send what is there and end, within `secs`. New ones are refused."""
         self._logs.close()
-        count = len(self._open)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(secs):
                 while self._open:
                     self._changed.clear()
                     await self._changed.wait()
-        return count
 
     async def _follow(self, watcher: Watcher) -> AsyncIterator[bytes]:
         """What happens from the watcher's place on, until all watched tasks have ended."""
