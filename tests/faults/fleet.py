@@ -17,7 +17,7 @@ from tests.ports import free_port
 from .cutter import Cutter
 
 WORKER = Path(__file__).parent / "worker.py"
-LEASE_SECS = 2.0
+LEASE_SECS = 2
 GRACE_SECS = 1.0
 CONFIG = {
     "scheduler": {
@@ -41,14 +41,17 @@ class Worker:
 
     name: str
     slots: int
+    lease_secs: int
     address: str
     cutter: Cutter
     diary: Path
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        command = (sys.executable, str(WORKER), self.address, self.name, str(self.slots), str(self.diary))
-        self.process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
+        how = (self.address, self.name, str(self.slots), str(self.lease_secs), str(self.diary))
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable, str(WORKER), *how, stderr=asyncio.subprocess.DEVNULL
+        )
 
     def send(self, number: signal.Signals) -> None:
         assert self.process is not None
@@ -82,12 +85,12 @@ class Fleet:
         with (self.folder / "server.log").open("ab") as log:
             self.server = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
 
-    async def start_workers(self, count: int, slots: int) -> None:
+    async def start_workers(self, count: int, slots: int, lease_secs: int = LEASE_SECS) -> None:
         """Start so many more hosts, and wait until their slots are free."""
         for number in range(len(self.workers), len(self.workers) + count):
             cutter = Cutter(self.port)
             name = f"host-{number:02}"
-            worker = Worker(name, slots, await cutter.open(), cutter, self.folder / f"{name}.jsonl")
+            worker = Worker(name, slots, lease_secs, await cutter.open(), cutter, self.folder / f"{name}.jsonl")
             self.workers.append(worker)
             await worker.start()
         async with asyncio.timeout(60), Client(self.address) as client:

@@ -1,6 +1,6 @@
 """A host for the fault tests: it writes each start and each end of its work to a file of its own.
 
-Run as `python worker.py ADDRESS HOST_ID SLOTS DIARY`. A task's `params.secs` is how long it takes.
+Run as `python worker.py ADDRESS HOST_ID SLOTS LEASE_SECS DIARY`. A task's `params.secs` is how long it takes.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ from typing import Any
 from taskyard import Host, RunningTask
 
 
-def main(address: str, host_id: str, slots: int, diary: Path) -> None:
+def main(address: str, host_id: str, slots: int, lease_secs: int, diary: Path) -> None:
     """Work until told to stop."""
     logging.basicConfig(level=logging.WARNING)
-    host = Host(address, host_id, slots=slots, lease_secs=2, drain_grace_secs=5, machine_figures=False)
+    host = Host(address, host_id, slots=slots, lease_secs=lease_secs, drain_grace_secs=5, machine_figures=False)
     # One write a line, at once with the kernel: what was written is there after a kill -9.
     page = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
@@ -41,4 +41,4 @@ def main(address: str, host_id: str, slots: int, diary: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), Path(sys.argv[5]))
