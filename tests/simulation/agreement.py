@@ -12,7 +12,7 @@ from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Totals
 from taskyard_server.core.task import Task
 
-from .indexes import same
+from .indexes import in_line, same
 from .model import Model
 from .plain import AGENT_COUNTERS, COUNTERS, FIELDS, of_event, of_job, of_task, plain
 from .words import FLYING, WAITING, tick_of
@@ -113,8 +113,8 @@ def figures_agree(core: Scheduler, model: Model) -> None:
         its = world.leases(host_id)
         found = [lease.number for lease in core.leases_after(its[0].grant if its else 0, host_id)]
         same(f"later leases of {host_id}", found, [job.grant for job in its[1:]])
-    same("order of the ended", [task.id for task in core._life.archive.ended._ended], world.ended)
-    same("order of the rejected", [task.id for task in core._life.archive.rejected._ended], world.rejected)
+    same("order of the ended", [task.id for task in in_line(core._life.archive.ended)], world.ended)
+    same("order of the rejected", [task.id for task in in_line(core._life.archive.rejected)], world.rejected)
     totals = Totals()
     core.add_to(totals)
     core.add_to(totals)

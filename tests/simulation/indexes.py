@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import floor
 
-from taskyard_server.core.ready_queue import FEW, Lane
+from taskyard_server.core.lane import FEW, Lane
 from taskyard_server.core.retention import Retention
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
@@ -147,15 +147,19 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
 
 def _lane(core: Scheduler, lane: Lane) -> list[Task]:
     """The ready tasks of a lane."""
-    # A task that left and came back can stand in the heap twice.
-    live = list({entry[1]: entry for entry in lane.heap if entry[2].lane is lane}.values())
-    tasks = [task for _, _, task in live]
-    _once("tasks of a lane", _ids(tasks))
-    same("size of a lane", lane.size, len(live))
-    same("dead entries of a lane are few", len(lane.heap) - len(live) <= len(live) + FEW, True)
-    is_heap("tasks of a lane", [entry[:2] for entry in lane.heap])
-    for priority, seq, task in live:
-        same("place in a lane", (priority, seq), (task.priority, task.seq))
+    same("rows of a lane", [row.priority for row in lane._rows], sorted({row.priority for row in lane._rows})[::-1])
+    places: list[Task] = []
+    for row in lane._rows:
+        same("places that were given up", row.tasks[: row.first], [None] * row.first)
+        of_row = [task for task in row.tasks[row.first :] if task is not None]
+        same("places of a row", (len(of_row), bool(of_row)), (len(row.tasks) - row.first, True))
+        same("tasks of a row", {task.priority for task in of_row}, {row.priority})
+        same("order of a row", [task.seq for task in of_row], sorted({task.seq for task in of_row}))
+        places += of_row
+    tasks = live = [task for task in places if task.lane is lane]
+    same("size of a lane", (lane.size, lane._places), (len(live), len(places)))
+    same("places of tasks that left are few", len(places) - len(live) <= len(live) + FEW, True)
+    for task in live:
         same("owner of a lane", task.agent is lane.agent, True)
         kind = (task.options.project, task.action, task.options.requires, task.tab_id is not None)
         same("kind of a task", kind, lane.bucket.kind)
@@ -226,3 +230,17 @@ def _batches(core: Scheduler, tasks: list[Task]) -> None:
         same(f"states of {batch_id}", batch.states(), Counter(task.state for task in its))
         same(f"end of {batch_id}", batch.ended(), all(task.state in ENDED for task in its))
         same(f"owner of {batch_id}", {task.agent.id for task in its}, {batch.agent_id})
+
+
+def in_line(kept: Retention) -> list[Task]:
+    """The retained tasks, oldest first, without the places that tasks left behind."""
+    left, tasks = dict(kept._left), []
+    for task in kept._line:
+        if left.get(task):
+            left[task] -= 1
+        else:
+            tasks.append(task)
+    same("retained tasks", (len(kept), [task.retained for task in tasks]), (len(tasks), [True] * len(tasks)))
+    same("places left behind", sum(left.values()), 0)
+    same("the first place is no such", [*kept._line][:1], tasks[:1])
+    return tasks

@@ -16,10 +16,12 @@ import pytest
 
 from taskyard_server.core.agenda import Agenda
 from taskyard_server.core.handing import Handing
+from taskyard_server.core.lane import Lane
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
 from taskyard_server.core.offers import Crew, Offers
 from taskyard_server.core.ready_queue import ReadyQueue
+from taskyard_server.core.retention import Retention
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import Streams
 from taskyard_server.core.targets import Targets
@@ -55,8 +57,17 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a task that is handed out still counts as queued by its agent": [
         (Lifecycle, "grant", "task.agent.queued -= 1", "pass"),
     ],
-    "the higher priority number goes first": [
-        (ReadyQueue, "add", "(task.priority, task.seq, task)", "(-task.priority, task.seq, task)"),
+    "the latest priority goes first": [
+        (Lane, "_row", "rows.insert(at, Row(priority))", "rows.append(Row(priority))"),
+    ],
+    "a task that comes back goes last": [
+        (Lane, "add", "last.seq < task.seq", "last is not None"),
+    ],
+    "a task that left its lane is handed out": [
+        (Lane, "remove", "self._bury()", "pass"),
+    ],
+    "a task that comes back and ends again is forgotten by its first end": [
+        (Retention, "remove", "self._left.get(task, 0) + 1", "0"),
     ],
     "an agent that was never served goes last": [
         (ReadyQueue, "new_agent", "Agent(agent_id, self._turns)", "Agent(agent_id, SERVED + self._turns)"),

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .ready_queue import Bucket, Lane
+    from .lane import Lane
+    from .ready_queue import Bucket
 
 
 class Agent:

@@ -39,7 +39,7 @@ class Handing:
         profile = self._narrowed(now, host, project)
         leases: list[Lease] = []
         if self.draining or host.draining:
-            self._held_up.pop(host.id, None)
+            self._forget_wish(host)
             return leases
         while len(leases) < count and life.inflight < limits.max_inflight:
             lane = life.ready.first(life.ready.eligible(profile), limits.max_per_agent_inflight)
@@ -53,7 +53,7 @@ class Handing:
         if len(leases) < count and self._limit_in_force(life.ready.eligible(profile)) is not None:
             self._held_up[host.id] = profile
         else:
-            self._held_up.pop(host.id, None)
+            self._forget_wish(host)
         return leases
 
     def offer(self, now: float, host: Host, room: int, lease_secs: float | None, project: str | None) -> Offer:
@@ -123,7 +123,7 @@ class Handing:
         """The host is gone, and what it offers with it."""
         for offer in list(host.offers):
             self._life.offers.close(offer)
-        self._held_up.pop(host.id, None)
+        self._forget_wish(host)
 
     @property
     def limited_by(self) -> str | None:
@@ -133,6 +133,10 @@ class Handing:
         waiting = [crew.buckets for crew in self._life.offers if crew.waiting]
         keys = (self._limit_in_force(buckets) for buckets in (*asked, *waiting))
         return next((key for key in keys if key is not None), None)
+
+    def _forget_wish(self, host: Host) -> None:
+        if host.id in self._held_up:
+            del self._held_up[host.id]
 
     def _heard_by_a_claim(self, now: float, host: Host, turns: list[Turn]) -> None:
         """A call that waits shows that its host lives, also to its stream, which may have been silent."""

@@ -30,13 +30,20 @@ from .targets import Targets
 from .task import IN_FLIGHT, LEGAL, Submission, Task, TaskState
 from .task_table import TaskTable
 
-PENDING, QUEUED, PAUSED = TaskState.PENDING, TaskState.QUEUED, TaskState.PAUSED
-ASSIGNED, RUNNING = TaskState.ASSIGNED, TaskState.RUNNING
+# A look-up in an enum costs more than one in the module.
+PENDING: Final = TaskState.PENDING
+QUEUED: Final = TaskState.QUEUED
+ASSIGNED: Final = TaskState.ASSIGNED
+RUNNING: Final = TaskState.RUNNING
+PAUSED: Final = TaskState.PAUSED
+DONE: Final = TaskState.DONE
+FAILED: Final = TaskState.FAILED
+REJECTED: Final = TaskState.REJECTED
 WAITING: Final = frozenset({PENDING, QUEUED})
-DONE, FAILED, REJECTED = TaskState.DONE, TaskState.FAILED, TaskState.REJECTED
-SUBMITTED, CHANGED, PROGRESSED = EventKind.SUBMITTED, EventKind.CHANGED, EventKind.PROGRESSED
-
-LEASE_ENDED = StopReason.LEASE_ENDED
+SUBMITTED: Final = EventKind.SUBMITTED
+CHANGED: Final = EventKind.CHANGED
+PROGRESSED: Final = EventKind.PROGRESSED
+LEASE_ENDED: Final = StopReason.LEASE_ENDED
 
 INTERRUPTED: Final = "Job was interrupted by user"
 OVER_BUDGET: Final = "token limit exceeded"

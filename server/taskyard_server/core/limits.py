@@ -1,6 +1,7 @@
 """The figures that bound the scheduler, as one immutable value (scheduler-reference, Scheduler Config)."""
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,5 +28,5 @@ class Limits:
     jitter_threshold: int = 3
 
 
-MAX_LEASE_SECS = 3600.0
+MAX_LEASE_SECS: Final = 3600.0
 """The longest lease that a host may ask for (DESIGN, Leases)."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from .agents import Agent
 from .hosts import HostProfile
+from .lane import Lane
 from .task import Task
 
 if TYPE_CHECKING:
@@ -36,42 +37,6 @@ FEW: Final = 64
 
 Kind = tuple[str | None, str, frozenset[str], bool]
 """What a host must match: project, action, requires, and whether there is a tab."""
-
-
-class Lane:
-    """The ready tasks of one agent in one bucket, as a heap by priority and submission.
-
-    A task that leaves from the middle stays in the heap as a dead entry until it reaches the top, or until most entries
-    are dead. `entries` are the ranks under which the bucket's heap holds this lane, the best one last; there is at most
-    one for each number of in-flight tasks.
-    """
-
-    __slots__ = ("agent", "bucket", "entries", "heap", "size")
-
-    def __init__(self, agent: Agent, bucket: Bucket) -> None:
-        self.agent = agent
-        self.bucket = bucket
-        self.heap: list[tuple[int, int, Task]] = []
-        self.size = 0
-        self.entries: list[int] = []
-
-    def __lt__(self, other: Lane) -> bool:
-        """Never decides an order: ranks are unique."""
-        return False
-
-    def head(self) -> Task:
-        """The task that leaves first. The lane must hold one."""
-        return self.heap[0][2]
-
-    def bury(self) -> None:
-        """Drop dead entries: those on top always, all of them once they are the most."""
-        heap = self.heap
-        if len(heap) > 2 * self.size + FEW:
-            # A task that left and came back can stand in the heap twice.
-            self.heap = heap = list({entry[1]: entry for entry in heap if entry[2].lane is self}.values())
-            heapify(heap)
-        while heap and heap[0][2].lane is not self:
-            heappop(heap)
 
 
 class Bucket:
@@ -166,8 +131,7 @@ class ReadyQueue:
         if lane is None:
             lane = agent.lanes[bucket] = Lane(agent, bucket)
         task.lane = lane
-        heappush(lane.heap, (task.priority, task.seq, task))
-        lane.size += 1
+        lane.add(task)
         if lane.size == 1:
             self._busy_buckets += not bucket.waiting
             bucket.waiting += 1
@@ -180,11 +144,9 @@ class ReadyQueue:
         """Take out a task that is in the queue, whatever its place."""
         lane = task.lane
         assert lane is not None
-        task.lane = None
-        lane.size -= 1
+        lane.remove(task)
         if not lane.size:
             self._emptied(lane)
-        lane.bury()
 
     def eligible(self, profile: HostProfile) -> Collection[Bucket]:
         """The buckets of which such a host may be handed tasks."""
@@ -200,7 +162,7 @@ class ReadyQueue:
             if (
                 best is None
                 or lane.agent.rank < best.agent.rank
-                or (lane.agent is best.agent and lane.heap[0] < best.heap[0])
+                or (lane.agent is best.agent and _comes_before(lane.head(), best.head()))
             ):
                 best = lane
         if best is None or best.agent.inflight >= max_per_agent:
@@ -209,13 +171,9 @@ class ReadyQueue:
 
     def take(self, lane: Lane) -> Task:
         """Hand out the head of a lane, and serve its agent."""
-        task = heappop(lane.heap)[2]
-        task.lane = None
-        lane.size -= 1
+        task = lane.take_head()
         if not lane.size:
             self._emptied(lane)
-        if len(lane.heap) != lane.size:
-            lane.bury()
         self._turns += 1
         agent = lane.agent
         agent.inflight += 1
@@ -292,3 +250,7 @@ class ReadyQueue:
         buckets = [bucket for bucket in self._buckets.values() if profile.may_run(*bucket.kind)]
         self._eligible[profile] = buckets
         return buckets
+
+
+def _comes_before(one: Task, other: Task) -> bool:
+    return (one.priority, one.seq) < (other.priority, other.seq)

@@ -26,11 +26,14 @@ from .streams import HeldLease, Hello, Streams, Welcome
 from .targets import Targets
 from .task import IN_FLIGHT, TERMINAL, Submission, Task, TaskState
 
-ASSIGNED, PAUSED = TaskState.ASSIGNED, TaskState.PAUSED
-STOPPED: Final = frozenset({PAUSED, TaskState.FAILED})
+ASSIGNED: Final = TaskState.ASSIGNED
+PAUSED: Final = TaskState.PAUSED
+DONE: Final = TaskState.DONE
+FAILED: Final = TaskState.FAILED
+CANCELLED: Final = TaskState.CANCELLED
+STOPPED: Final = frozenset({PAUSED, FAILED})
 SCHEDULES_AT_ONCE: Final = 50
 """Finding the next time of a cron expression is slow, so a step deals with few of them."""
-DONE, FAILED, CANCELLED = TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED
 
 
 class Scheduler:

@@ -13,8 +13,8 @@ from .history import NO_HISTORY, History, RetryPolicy
 
 if TYPE_CHECKING:
     from .agents import Agent
+    from .lane import Lane
     from .leases import Lease
-    from .ready_queue import Lane
 
 
 class TaskState(StrEnum):
@@ -138,6 +138,7 @@ class Task:
         "queued_at",
         "ref",
         "result",
+        "retained",
         "seq",
         "started_at",
         "state",
@@ -173,12 +174,9 @@ class Task:
         self.lease: Lease | None = None
         self.lane: Lane | None = None
         self.history: History = NO_HISTORY
+        self.retained = False
         self.token = 0
         self.deliveries = 0
-
-    def __lt__(self, other: Task) -> bool:
-        """Never decides an order: heaps compare tasks only where two entries belong to the same task."""
-        return False
 
     @property
     def agent_id(self) -> str:

@@ -39,8 +39,10 @@ class Timers(Generic[Item]):
         """Forget an item that was added for `at`, if it has not been popped."""
         tick = tick_of(at)
         items = self._due.get(tick)
-        if items is not None and items.pop(item, self) is not self and not items:
-            self._drop(tick)
+        if items is not None and item in items:
+            del items[item]
+            if not items:
+                self._drop(tick)
 
     def next_tick(self) -> int | None:
         """The earliest tick that holds an item."""

@@ -1,0 +1,137 @@
+"""The ready tasks of one agent in one bucket: lower priorities first, among equals in order of submission.
+
+Tasks of one priority stand in a row in the order of their submission. New tasks join at the end and the oldest leaves
+at the front, so neither looks at any other task. One that comes back finds its old place by bisection. One that leaves
+from the middle keeps its place in the row until it comes to the front, or until most places are such.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .agents import Agent
+    from .ready_queue import Bucket
+    from .task import Task
+
+FEW: Final = 64
+
+
+class Row:
+    """The tasks of one priority. The places before `first` are empty, of the others those of tasks that have left."""
+
+    __slots__ = ("first", "priority", "tasks")
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.tasks: list[Task | None] = []
+        self.first = 0
+
+
+class Lane:
+    """One agent's tasks in one bucket; `size` of them.
+
+    `entries` are the ranks under which the bucket's heap holds this lane, the best one last; there is at most one for
+    each number of in-flight tasks.
+    """
+
+    __slots__ = ("_places", "_rows", "agent", "bucket", "entries", "size")
+
+    def __init__(self, agent: Agent, bucket: Bucket) -> None:
+        self.agent = agent
+        self.bucket = bucket
+        self.size = 0
+        self.entries: list[int] = []
+        # The row of the lowest priority last; none is empty while the lane holds a task.
+        self._rows: list[Row] = []
+        self._places = 0
+
+    def head(self) -> Task:
+        """The task that leaves first. The lane must hold one."""
+        row = self._rows[-1]
+        task = row.tasks[row.first]
+        assert task is not None
+        return task
+
+    def add(self, task: Task) -> None:
+        """A task joins, or comes back to its old place."""
+        row = self._row(task.priority)
+        tasks = row.tasks
+        self.size += 1
+        last = tasks[-1] if tasks else None
+        if last is None or last.seq < task.seq:
+            tasks.append(task)
+            self._places += 1
+            return
+        at = bisect_left(tasks, task.seq, row.first, key=_seq)
+        if tasks[at] is task:
+            return
+        self._places += 1
+        if at == row.first and at:
+            row.first = at - 1
+            tasks[at - 1] = task
+        else:
+            tasks.insert(at, task)
+
+    def take_head(self) -> Task:
+        """The task that leaves first, taken out. The lane must hold one."""
+        row = self._rows[-1]
+        task = row.tasks[row.first]
+        assert task is not None
+        task.lane = None
+        self.size -= 1
+        self._step(row)
+        if self._places != self.size:
+            self._bury()
+        return task
+
+    def remove(self, task: Task) -> None:
+        """Take out one that is in the lane, wherever it stands."""
+        task.lane = None
+        self.size -= 1
+        self._bury()
+
+    def _row(self, priority: int) -> Row:
+        rows = self._rows
+        if rows and rows[-1].priority == priority:
+            return rows[-1]
+        at = bisect_left(rows, -priority, key=_urgency)
+        if at == len(rows) or rows[at].priority != priority:
+            rows.insert(at, Row(priority))
+        return rows[at]
+
+    def _step(self, row: Row) -> None:
+        """The place at the front of the last row is given up."""
+        tasks = row.tasks
+        tasks[row.first] = None
+        row.first += 1
+        self._places -= 1
+        if row.first == len(tasks):
+            self._rows.pop()
+        elif row.first > len(tasks) // 2 and row.first > FEW:
+            del tasks[: row.first]
+            row.first = 0
+
+    def _bury(self) -> None:
+        """Give up places of tasks that have left: those at the front always, all of them once they are the most."""
+        if self._places > 2 * self.size + FEW:
+            for row in self._rows:
+                row.tasks = [task for task in row.tasks[row.first :] if task is not None and task.lane is self]
+                row.first = 0
+            self._rows = [row for row in self._rows if row.tasks]
+            self._places = self.size
+        while self._rows:
+            row = self._rows[-1]
+            task = row.tasks[row.first]
+            if task is not None and task.lane is self:
+                return
+            self._step(row)
+
+
+def _seq(task: Task | None) -> int:
+    return 0 if task is None else task.seq
+
+
+def _urgency(row: Row) -> int:
+    return -row.priority
