@@ -4,13 +4,13 @@ VENV := .venv
 READY := $(VENV)/.ready
 # What the protos must stay compatible with: the last release, or what is committed.
 BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
-# The benchmarks that `make bench` runs.
-BENCH ?= core submit_to_start idle_hosts watchers schedules
 # The clients that have tools of their own; the one in Python is part of everything here.
 CLIENTS := go typescript java
+# The form of the server that is tested first: the compiled one, where it can be compiled, and in CI it can.
+FORM = $(if $(CI),compiled,$(if $(shell ls server/taskyard_server/.compiled 2>/dev/null),compiled,python))
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup up test lint format generate clients conformance bench clean
+.PHONY: help setup compile up test lint format generate clients conformance bench clean
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -22,11 +22,17 @@ $(READY): pyproject.toml constraints.txt
 		--constraint constraints.txt --editable '.[server,gateway,dev]'
 	touch $@
 
-up: $(READY)     ## run the control plane: server, gateway, ready for a task (ARGS="--executor URL ...")
+compile: $(READY) ## bring what is compiled up to date, where there is a C compiler
+	python tools/compile_server.py
+
+up: compile      ## run the control plane: server, gateway, ready for a task (ARGS="--executor URL ...")
 	taskyard up $(ARGS)
 
-test: $(READY)   ## all the tests (ARGS="-k name ...")
-	pytest $(ARGS)
+test: compile    ## all the tests (ARGS="-k name ...")
+	pytest --core=$(FORM) $(ARGS)
+ifeq ($(ARGS),)
+	if [ $(FORM) = compiled ]; then pytest tests/core && pytest -m python_core --ignore tests/core; fi
+endif
 
 lint: $(READY)   ## style, types, layers, proto rules, stale generated code
 	ruff check .
@@ -44,16 +50,18 @@ generate: $(READY) ## stubs of all languages, the gateway's descriptor set and t
 	tools/generate.sh
 	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup generate || exit 1; done
 
-clients: $(READY) ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
+clients: compile ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
 	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup check test || exit 1; done
 
-conformance: $(READY) ## the same scenario in every language against a live server, then hosts of all on one queue
+conformance: compile ## the same scenario in every language against a live server, then hosts of all on one queue
 	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup conformance || exit 1; done
 	python clients/conformance/run.py $(ARGS)
 	python clients/conformance/run.py --mixed
 
-bench: $(READY)  ## what it costs, beside the bare transport (BENCH="core watchers" picks some)
-	for each in $(BENCH); do echo "# $$each"; python bench/$$each.py $(ARGS) || exit 1; done
+bench: compile   ## what it costs, beside the bare transport (ROWS="core unary" picks some, ARGS="--json FILE")
+	python bench/run.py $(if $(ROWS),--rows $(ROWS)) $(ARGS)
 
 clean:           ## remove everything that make made
+	find server -name "*.so" -delete
+	rm -f server/taskyard_server/.compiled
 	rm -rf $(VENV) third_party dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,17 +1,15 @@
-"""What the scheduler core costs: full cycles of submit, claim, complete beside a standing queue.
+"""What the scheduler core costs by itself: full cycles of submit, claim, complete beside a standing queue.
 
-    python bench/core.py [--cycles N] [--quick]
-
-For each number of agents and of queued tasks it prints cycles a second, the longest pause between two cycles, and the
-bytes that one queued task occupies. Claims are exactly fair: tests/core compares each with brute force.
+There is no transport and so no ceiling: what stands beside a row is the core with less to keep, and the ratio tells how
+the cost grows. Claims are exactly fair: tests/core compares each with brute force.
 """
 
-import argparse
-import platform
 import random
-import sys
 import time
-import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rows import Aim, Case, Figure, Measure, Row, Side
 
 from taskyard_server import garbage
 from taskyard_server.core.hosts import HostProfile
@@ -28,20 +26,50 @@ UNBOUNDED = Limits(
     default_deadline_secs=3600,
 )
 IN_FLIGHT = 200
+FEW = 1_000
+MANY = 1_000_000
+SECS = 1.0
+SECS_A_CYCLE = 5e-6
+GROWTH = Aim(1 / 1.5)
+"""A rate that falls to this is a cost that grew 1.5 times."""
 
 
-def standing(agents: int, queued: int, payload: bool = True) -> tuple[Scheduler, float]:
-    """A scheduler with `queued` tasks of `agents` agents, room for `IN_FLIGHT` more, and one host."""
-    draw = random.Random(7)
-    scheduler = Scheduler(UNBOUNDED, lambda: draw.getrandbits(40))
-    now = 1_700_000_000.0
-    scheduler.register(now, "host", None, HostProfile())
-    for number in range(queued + IN_FLIGHT):
-        now += 5e-6
-        asked = submission(number % agents)
-        scheduler.submit(now, asked if payload else asked._replace(tab_id=None))
-        scheduler.take_events()
-    return scheduler, now
+class Standing:
+    """A scheduler with `queued` tasks of `agents` agents, and one host that holds `IN_FLIGHT` more."""
+
+    def __init__(self, agents: int, queued: int) -> None:
+        draw = random.Random(7)
+        self._scheduler = Scheduler(UNBOUNDED, lambda: draw.getrandbits(40))
+        self._now = 1_700_000_000.0
+        self._scheduler.register(self._now, "host", None, HostProfile())
+        for number in range(queued + IN_FLIGHT):
+            self._now += SECS_A_CYCLE
+            self._scheduler.submit(self._now, submission(number % agents))
+            self._scheduler.take_events()
+        self._held = self._scheduler.claim(self._now, "host", IN_FLIGHT)
+        self._asked = [submission(draw.randrange(agents)) for _ in range(10_000)]
+
+    def cycles(self, secs: float) -> tuple[float, float]:
+        """Cycles a second for as long, and the longest pause between two of them in milliseconds."""
+        scheduler, held, asked, now = self._scheduler, self._held, self._asked, self._now
+        worst, number = 0.0, 0
+        begin = last = time.perf_counter()
+        end = begin + secs
+        while last < end:
+            now += SECS_A_CYCLE
+            scheduler.submit(now, asked[number % 10_000])
+            held += scheduler.claim(now, "host")
+            lease = held[slot := number % IN_FLIGHT]
+            held[slot] = held.pop()
+            scheduler.complete(now, "host", lease.task.id, lease.token, b"result")
+            scheduler.take_events()
+            number += 1
+            tick = time.perf_counter()
+            if tick - last > worst:
+                worst = tick - last
+            last = tick
+        self._now = now
+        return number / (last - begin), worst * 1000
 
 
 def submission(agent: int) -> Submission:
@@ -49,56 +77,33 @@ def submission(agent: int) -> Submission:
     return Submission(f"agent-{agent}", "click", f"tab-{agent}", None, None, agent % 3)
 
 
-def cycles(scheduler: Scheduler, now: float, agents: int, count: int) -> tuple[float, float]:
-    """Cycles a second, and the longest pause in milliseconds, over `count` cycles."""
-    draw = random.Random(11)
-    held = scheduler.claim(now, "host", IN_FLIGHT)
-    asked = [submission(draw.randrange(agents)) for _ in range(10_000)]
-    worst = 0.0
-    begin = last = time.perf_counter()
-    for number in range(count):
-        now += 5e-6
-        scheduler.submit(now, asked[number % 10_000])
-        held += scheduler.claim(now, "host")
-        lease = held[slot := number % IN_FLIGHT]
-        held[slot] = held.pop()
-        scheduler.complete(now, "host", lease.task.id, lease.token, b"result")
-        scheduler.take_events()
-        tick = time.perf_counter()
-        if tick - last > worst:
-            worst = tick - last
-        last = tick
-    return count / (last - begin), worst * 1000
+def cases() -> list[Case]:
+    """From a thousand queued tasks to a million, and from ten agents to ten thousand."""
+    long = "beside 1,000 queued; a ratio of 0.67 is a cost that grew 1.5 times"
+    wide = "beside 10 agents; a ratio of 0.67 is a cost that grew 1.5 times"
+    return [
+        _case(10, FEW, None, None),
+        _case(10, MANY, (10, FEW), GROWTH, long),
+        _case(1_000, MANY, (1_000, FEW), Aim(150_000, "value"), long),
+        _case(10_000, MANY, (10_000, FEW), GROWTH, long),
+        _case(10_000, MANY // 10, (10, MANY // 10), GROWTH, wide),
+    ]
 
 
-def bytes_per_task(queued: int = 100_000) -> float:
-    """Memory of one queued task without its payload (tab, ref, params), all indexes included."""
-    tracemalloc.start()
-    before, _ = tracemalloc.get_traced_memory()
-    scheduler, _ = standing(1000, queued, payload=False)
-    after, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert scheduler.stats().queued == queued + IN_FLIGHT
-    return (after - before) / (queued + IN_FLIGHT)
+def _case(agents: int, queued: int, beside: tuple[int, int] | None, aim: Aim | None, remark: str = "") -> Case:
+    name = f"core, {agents:,} agents, {queued:,} queued"
+    rows = (
+        Row(name, "cycles/s", aim=aim, remark=remark),
+        Row(f"{name}: longest pause", "ms", better="less", aim=Aim(20, "value")),
+    )
+    return Case(rows, _side(agents, queued), _side(*beside) if beside else None, secs=SECS)
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--cycles", type=int, default=200_000)
-    parser.add_argument("--quick", action="store_true", help="leave out the million")
-    args = parser.parse_args()
-    garbage.tame()
-    print(f"Python {platform.python_version()}, {platform.machine()}", file=sys.stderr)
-    print(f"{'agents':>8} {'queued':>10} {'cycles/s':>10} {'longest pause':>15}")
-    for queued in (1_000, 100_000) if args.quick else (1_000, 100_000, 1_000_000):
-        for agents in (10, 1_000, 10_000):
-            scheduler, now = standing(agents, queued)
-            rate, pause = cycles(scheduler, now, agents, args.cycles)
-            print(f"{agents:>8,} {queued:>10,} {rate:>10,.0f} {pause:>12.1f} ms", flush=True)
-            del scheduler
-    print(f"bytes per queued task, payload aside: {bytes_per_task():.0f}")
+def _side(agents: int, queued: int) -> Side:
+    @contextmanager
+    def opened() -> Iterator[Measure]:
+        garbage.tame()
+        standing = Standing(agents, queued)
+        yield lambda secs: [Figure(figure) for figure in standing.cycles(secs)]
 
-
-if __name__ == "__main__":
-    main()
+    return opened

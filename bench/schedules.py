@@ -9,16 +9,14 @@ prober are processes of their own, on loopback and uvloop.
 
 import argparse
 import asyncio
-import json
 import platform
-import tempfile
+import statistics
+import sys
 import time
-from pathlib import Path
 
 import grpc
+import servers
 import uvloop
-from idle_hosts import free_port, running, serve_bare, wait_for
-from submit_to_start import line
 
 from taskyard import Host, RunningTask
 from taskyard.v1 import runtime_host_pb2 as pb
@@ -45,8 +43,8 @@ def settings(schedules: int) -> dict[str, dict[str, int]]:
     }
 
 
-async def run_host(port: int) -> None:
-    host = Host(f"127.0.0.1:{port}", "ticker", slots=200)
+async def run_host(address: str) -> None:
+    host = Host(address, "ticker", slots=200)
 
     @host.action("tick")
     async def tick(task: RunningTask) -> None:
@@ -133,11 +131,17 @@ async def delays(stub: schedule_pb2_grpc.ScheduleServiceStub) -> list[float]:
             return sorted(found)
 
 
-async def measure(port: int, bare: int, schedules: int, quiet_secs: float) -> None:
+def line(name: str, secs: list[float]) -> str:
+    cuts = statistics.quantiles(secs, n=100)
+    longest = max(secs) * 1000
+    return f"  {name:32s} p50 {cuts[49] * 1000:6.2f} ms   p99 {cuts[98] * 1000:6.2f} ms   max {longest:6.2f} ms"
+
+
+async def measure(taskyard: str, bare: str, schedules: int, quiet_secs: float) -> None:
     async with (
-        grpc.aio.insecure_channel(f"127.0.0.1:{port}", LOCAL) as agents,
-        grpc.aio.insecure_channel(f"127.0.0.1:{port}", LOCAL) as hosts,
-        grpc.aio.insecure_channel(f"127.0.0.1:{bare}", LOCAL) as other,
+        grpc.aio.insecure_channel(taskyard, LOCAL) as agents,
+        grpc.aio.insecure_channel(taskyard, LOCAL) as hosts,
+        grpc.aio.insecure_channel(bare, LOCAL) as other,
     ):
         stub = schedule_pb2_grpc.ScheduleServiceStub(agents)
         due = await create(stub, schedules, lead_secs=schedules / 1000 + quiet_secs)
@@ -149,8 +153,8 @@ async def measure(port: int, bare: int, schedules: int, quiet_secs: float) -> No
         fired = await delays(stub)
     for name, (starts, echoes) in (("before", before), ("while they fire", during)):
         print(f"{name}, {len(starts)} probes")
-        print(line("submit until a host has the task", starts) + f"   max {max(starts) * 1000:6.2f} ms")
-        print(line("echo over a bare stream", echoes) + f"   max {max(echoes) * 1000:6.2f} ms")
+        print(line("submit until a host has the task", starts))
+        print(line("echo over a bare stream", echoes))
     print(f"fired and done: {len(fired)} of {schedules}, {fired[0]:.2f} to {fired[-1]:.2f} s after they were due")
     if len(fired) != schedules or not 0 <= fired[0] <= fired[-1] <= JITTER_SECS + 1:
         raise SystemExit("not each of them fired once within the jitter window")
@@ -160,27 +164,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", type=int, default=10_000)
     parser.add_argument("--quiet", type=float, default=15, help="seconds measured before they are due")
-    parser.add_argument("--serve-bare", type=int, metavar="PORT", help=argparse.SUPPRESS)
-    parser.add_argument("--host", type=int, metavar="PORT", help=argparse.SUPPRESS)
+    parser.add_argument("--host", metavar="HOST:PORT", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, tempfile.TemporaryDirectory() as folder:
-        if given.serve_bare:
-            runner.run(serve_bare(given.serve_bare))
-            return
-        if given.host:
-            runner.run(run_host(given.host))
-            return
-        config = Path(folder, "taskyard.json")
-        config.write_text(json.dumps(settings(given.schedules)))
-        port, bare, metrics = free_port(), free_port(), free_port()
-        at = ("--grpc", f"127.0.0.1:{port}", "--metrics", f"127.0.0.1:{metrics}", "--config", str(config))
-        up = ("-m", "taskyard_server.cli.main", "up", "--no-gateway", "--log-level", "warning", *at)
-        with running(*up), running(__file__, "--serve-bare", str(bare)):
-            wait_for(port)
-            wait_for(bare)
-            print(f"Python {platform.python_version()}, grpcio {grpc.__version__}")
-            with running(__file__, "--host", str(port)):
-                runner.run(measure(port, bare, given.schedules, given.quiet))
+    if given.host:
+        uvloop.run(run_host(given.host))
+        return
+    print(f"Python {platform.python_version()}, grpcio {grpc.__version__}")
+    with (
+        servers.taskyard(settings=settings(given.schedules)) as taskyard,
+        servers.bare() as bare,
+        servers.running(sys.executable, __file__, "--host", taskyard.address),
+    ):
+        uvloop.run(measure(taskyard.address, bare.address, given.schedules, given.quiet))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,41 @@
-"""What holds for all tests: in CI nothing is skipped, because CI has everything."""
+"""What holds for all tests: the form of the core that they import, and that in CI nothing is skipped."""
 
 import os
+import shlex
+import sys
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
 
 import pytest
+
+from tools import compile_server
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """`--core` is the form that is imported here; a server that a test starts takes the compiled one if it is there."""
+    words = "the core as it is written, or compiled (`make compile`)"
+    parser.addoption("--core", choices=["python", "compiled"], default="python", help=words)
+    if compile_server.compiled() and not compile_server.is_fresh():
+        raise pytest.UsageError("what is compiled is not what its source says: type `make compile`")
+    # The option is read ahead of its time: the next conftest may import the core.
+    given = pluginmanager.getplugin("pytestconfig").invocation_params.args
+    form = parser.parse_known_args([*shlex.split(os.environ.get("PYTEST_ADDOPTS", "")), *given]).core
+    if form == "python":
+        for folder in map(str, compile_server.folders()):
+            sys.path_importer_cache[folder] = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))
+    elif not compile_server.is_fresh():
+        raise pytest.UsageError("nothing is compiled: type `make compile`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that are about the source of the core have nothing to say of the compiled form."""
+    if config.option.core == "compiled":
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("python_core")])
+        items[:] = [item for item in items if not item.get_closest_marker("python_core")]
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item):
-    """A skip is a failure in CI."""
+    """A skip is a failure in CI, because CI has everything."""
     outcome = yield
     report = outcome.get_result()
     if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):

@@ -36,13 +36,14 @@ from .logs import TransitionLog, TriggerLog
 from .metrics import Metrics
 from .services.admin import AdminService
 from .services.batches import BatchService
+from .services.encoding import encode_event
 from .services.hosts import RuntimeHostService
 from .services.leases import LeaseService
 from .services.schedules import ScheduleService
 from .services.stats import StatsService
 from .services.targets import TargetService
 from .services.tasks import TaskService
-from .services.watch import TaskWatches, encode_event
+from .services.watch import TaskWatches
 from .snapshots import Snapshots
 from .webhooks import Webhooks
 

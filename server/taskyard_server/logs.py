@@ -58,17 +58,21 @@ class Throttle:
 
     def admits(self, kind: str) -> bool:
         """Whether this event gets a line of its own."""
+        return self.admits_of([kind]) == 1
+
+    def admits_of(self, kinds: Sequence[str]) -> int:
+        """How many of these events, the first ones, get a line of their own."""
         second = int(self._clock())
         if second != self._second:
             self.flush()
             self._second, self._seen = second, 0
-        self._seen += 1
-        if self._seen <= MOST_A_SECOND:
-            return True
-        if not self._counts:
-            asyncio.get_running_loop().call_later(1, partial(self._flush_if_still, second))
-        self._counts[kind] += 1
-        return False
+        admitted = min(max(MOST_A_SECOND - self._seen, 0), len(kinds))
+        self._seen += len(kinds)
+        if admitted < len(kinds):
+            if not self._counts:
+                asyncio.get_running_loop().call_later(1, partial(self._flush_if_still, second))
+            self._counts.update(kinds[admitted:])
+        return admitted
 
     def _flush_if_still(self, second: int) -> None:
         """Nothing came after that second which would have told its counts."""
@@ -93,20 +97,20 @@ class TransitionLog:
 
     def __call__(self, namespace: str, happened: Sequence[Event]) -> None:
         """Log what happened in one turn."""
-        for event in happened:
-            task, state = event.task, event.state
-            if event.kind in TRANSITIONS and self._throttle.admits(state):
-                fields = {"error": event.error} if event.error else {}
-                if task.options.traceparent:
-                    fields["trace_id"] = trace_id(task.options.traceparent)
-                log.info(
-                    f"task_{state}",
-                    task_id=task.id,
-                    agent_id=task.agent_id,
-                    action=task.action,
-                    namespace=namespace,
-                    **fields,
-                )
+        told = [event for event in happened if event.kind in TRANSITIONS]
+        for event in told[: self._throttle.admits_of([event.state for event in told])]:
+            task = event.task
+            fields = {"error": event.error} if event.error else {}
+            if task.options.traceparent:
+                fields["trace_id"] = trace_id(task.options.traceparent)
+            log.info(
+                f"task_{event.state}",
+                task_id=task.id,
+                agent_id=task.agent_id,
+                action=task.action,
+                namespace=namespace,
+                **fields,
+            )
 
 
 AFTER_FIRING: Final = frozenset(TriggerEventKind) - {TriggerEventKind.DUE, TriggerEventKind.DEFERRED}

@@ -4,6 +4,7 @@ import gc
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from enum import Enum
 from functools import partial
 from random import Random
@@ -19,6 +20,7 @@ from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
+from tests.core.records import names
 from tests.core.schedules import Clockwork
 
 START = 1_700_000_000.0
@@ -159,7 +161,7 @@ class Yard:
 
     def reconfigure(self, **limits: Any) -> None:
         """Change the named limits and keep the others."""
-        kept = {name: getattr(self.scheduler.limits, name) for name in Limits.__slots__}
+        kept = {each.name: getattr(self.scheduler.limits, each.name) for each in fields(Limits)}
         self.scheduler.reconfigure(Limits(**{**kept, **limits}))
 
     def pass_time(self, secs: float) -> None:
@@ -207,7 +209,7 @@ def clockwork(make_clockwork: Callable[..., Clockwork]) -> Clockwork:
     return make_clockwork()
 
 
-OPAQUE = (type, FunctionType, BuiltinFunctionType, MethodType, Enum)
+OPAQUE = (type, FunctionType, BuiltinFunctionType, MethodType, partial, Enum)
 
 
 def _parts(thing: object) -> Iterator[tuple[str, object]]:
@@ -221,8 +223,9 @@ def _parts(thing: object) -> Iterator[tuple[str, object]]:
     elif isinstance(thing, (list, tuple)) or hasattr(thing, "popleft"):
         yield from ((f"[{number}]", member) for number, member in enumerate(thing))  # type: ignore[arg-type]
     else:
-        names = [*getattr(type(thing), "__slots__", ()), *getattr(thing, "__dict__", ())]
-        yield from ((f".{name}", getattr(thing, name)) for name in names if hasattr(thing, name))
+        held = [name for name in (*names(type(thing)), *getattr(thing, "__dict__", ())) if hasattr(thing, name)]
+        assert held, f"nothing is to be seen of {thing!r}"
+        yield from ((f".{name}", getattr(thing, name)) for name in held)
 
 
 def _picture(root: object) -> list[str]:
@@ -261,8 +264,12 @@ def watch() -> Callable[[object], Callable[[], list[str]]]:
 
 
 @pytest.fixture
-def steps() -> Callable[[Callable[[], object]], int]:
-    """How many steps, in instructions of the interpreter, a call takes: what it costs, on any machine."""
+def steps(request: pytest.FixtureRequest) -> Callable[[Callable[[], object]], int]:
+    """How many steps, in instructions of the interpreter, a call takes: what it costs, on any machine.
+
+    Of a compiled core nothing is seen.
+    """
+    assert request.node.get_closest_marker("python_core"), "what counts steps needs the core as it is written"
 
     def count(call: Callable[[], object]) -> int:
         taken = 0

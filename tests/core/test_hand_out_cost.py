@@ -2,6 +2,9 @@
 
 import pytest
 
+# They count what the interpreter does.
+pytestmark = pytest.mark.python_core
+
 FEW, MANY = 10, 1_000
 
 

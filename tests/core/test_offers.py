@@ -37,6 +37,15 @@ def test_a_host_that_did_not_say_how_many_slots_it_has_is_loaded_by_what_it_hold
     assert yard.served() == ["three", "one", "three", "three"]
 
 
+def test_a_host_that_lost_a_capability_is_handed_nothing_that_needs_it(yard):
+    """Though it stands among others like it is now, at the very place that it had."""
+    yard.stream("first", "gpu")
+    yard.stream("second", "gpu")
+    yard.register("first")
+    yard.submit(requires=frozenset({"gpu"}))
+    assert yard.served() == ["second"]
+
+
 def test_hosts_of_different_profiles_are_compared_with_each_other(yard):
     yard.stream("plain", slots=2, credit=2)
     yard.stream("gpu", "gpu", slots=4, credit=4)

@@ -6,7 +6,7 @@ task for every claim, and knows nothing of buckets, lanes, ranks or ticks. `Twin
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from random import Random
 
 import pytest
@@ -250,7 +250,7 @@ class Twins:
         self.tell(f"cancel {job_id}")
 
     def limit(self, max_inflight: int, max_per_agent_inflight: int) -> None:
-        kept = {name: getattr(self.limits, name) for name in Limits.__slots__}
+        kept = {each.name: getattr(self.limits, each.name) for each in fields(Limits)}
         self.limits = Limits(**{**kept, "max_inflight": max_inflight, "max_per_agent_inflight": max_per_agent_inflight})
         self.core.reconfigure(self.limits)
         self.brute.max_inflight, self.brute.max_per_agent_inflight = max_inflight, max_per_agent_inflight

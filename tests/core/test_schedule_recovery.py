@@ -8,6 +8,7 @@ from taskyard_server.core.errors import AlreadyExists
 from taskyard_server.core.schedule import CatchUp, Overlap, TriggerState
 from taskyard_server.core.task import Submission, TaskState
 
+from .records import copy_of
 from .schedules import Clockwork, Once, Steady, Wall
 
 SELDOM = Steady(1_000_000)
@@ -25,12 +26,12 @@ def restart(make_clockwork):
         if at is not None:
             after.yard.now = after.at(at)
         after.schedules.note_wall(after.yard.now, after.yard.now + after.skew)
-        there = {each.id: copy(each) for each in before.schedules.after(0)}
+        there = {each.id: copy_of(each) for each in before.schedules.after(0)}
         for schedule in there.values():
             after.schedules.restore(schedule)
         for trigger in sorted(before.triggers(), key=lambda each: each.ended_at or 0.0):
             kept = copy(trigger)
-            kept.schedule = there.get(trigger.schedule.id) or copy(trigger.schedule)
+            kept.schedule = there.get(trigger.schedule.id) or copy_of(trigger.schedule)
             kept.task_id = ids.get(trigger.task_id, trigger.task_id)
             after.schedules.restore_trigger(kept)
         after.yard.scheduler.recover(after.yard.now)

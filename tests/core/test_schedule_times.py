@@ -215,6 +215,7 @@ def test_the_window_bounds_no_other_policy(clockwork, policy):
     assert clockwork.story() == skipped(100) + fired(*[500] * (policy is LAST))
 
 
+@pytest.mark.python_core
 @pytest.mark.parametrize("policy", [LAST, NONE])
 def test_a_long_outage_costs_no_more_than_a_short_one(make_clockwork, steps, policy):
     def cost(secs):

@@ -542,6 +542,7 @@ def cost_with(yard, targets, steps):
     return steps(live)
 
 
+@pytest.mark.python_core
 def test_ten_thousand_targets_cost_no_scan(make_yard, steps):
     assert cost_with(a_yard(make_yard()), 10_000, steps) < 1.2 * cost_with(a_yard(make_yard()), 100, steps)
 

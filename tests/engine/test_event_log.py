@@ -2,20 +2,20 @@
 
 import asyncio
 from collections import Counter
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from taskyard_server.core.agents import Agent
 from taskyard_server.core.errors import BadRequest, CursorExpired, Unavailable
 from taskyard_server.core.events import Event, EventKind
-from taskyard_server.core.history import NO_HISTORY
-from taskyard_server.core.task import TaskOptions, TaskState
+from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
 from taskyard_server.engine import watchers
 from taskyard_server.engine.event_log import Bounds, EventLogs
 from taskyard_server.engine.watchers import EventFilter
+from tests.core.records import values
 
 NAMESPACE = "default"
 EVERYTHING = EventFilter()
@@ -23,12 +23,11 @@ NEAR = {"MOST_EVENTS": 3, "SCAN": 5, "KNOWN_MATCHES": 2, "KNOWN_SLICES": 2}
 """Limits so low that a handful of events passes each of them."""
 
 
-def task(task_id, agent="ann", batch=None, target=None, **attributes):
-    """What an event log reads of a task."""
-    options = TaskOptions(batch_id=batch, target=target)
-    nothing_yet = ("host_id", "started_at", "lease", "deadline", "error", "progress", "params", "result")
-    standing = {**dict.fromkeys(nothing_yet), "history": NO_HISTORY}
-    return SimpleNamespace(id=task_id, agent_id=agent, options=options, **standing | attributes)
+def task(task_id, agent="ann", batch=None, target=None, params=None, progress=None):
+    asked = Submission(agent, "click", params=params, options=TaskOptions(batch_id=batch, target=target))
+    task = Task(task_id, 1, Agent(agent, 1), asked, 0.0, None, TaskState.QUEUED)
+    task.progress = progress
+    return task
 
 
 def event(of, state=TaskState.RUNNING, kind=EventKind.CHANGED, at=0.0):
@@ -404,7 +403,7 @@ def test_watchers_that_leave_leave_nothing_behind():
     for watcher in there:
         watcher.leave()
         watcher.leave()
-    assert not any(vars(feeds_of(yard)).values())
+    assert not any(values(feeds_of(yard)))
 
 
 # The end.

@@ -8,7 +8,7 @@ from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.core.schedule import CatchUp, Overlap, ScheduleSpec, TriggerState
 from taskyard_server.engine.schedule_port import TriggerFilter
 from taskyard_server.services import requests
-from taskyard_server.services.responses import timestamp
+from taskyard_server.services.times import timestamp
 
 NS = "default"
 TICK = 0.125
@@ -239,20 +239,28 @@ async def test_a_time_that_was_shown_can_be_given_back(engine, clock, spec, secs
     assert await engine.schedules.preview(NS, "s", 1, shown) == [pytest.approx(shown + 10)]
 
 
+class FaultyOnce:
+    """A scheduler that breaks the first time that it is to do what is due."""
+
+    def __init__(self, scheduler):
+        self._scheduler = scheduler
+        self._faults = iter([RuntimeError("broken")])
+
+    def __getattr__(self, name):
+        return getattr(self._scheduler, name)
+
+    def advance(self, now):
+        for fault in self._faults:
+            raise fault
+        return self._scheduler.advance(now)
+
+
 async def test_a_fault_in_what_is_due_stops_nothing_else(make_engine, clock, spec, monkeypatch):
     engine = make_engine()
     await engine.schedules.create("sick", "s", spec("10s"))
     await engine.schedules.create(NS, "s", spec("10s"))
-    sick = engine._yards["sick"].scheduler
-    advance = sick.advance
-    faults = iter([RuntimeError("broken")])
-
-    def broken(now):
-        for fault in faults:
-            raise fault
-        return advance(now)
-
-    monkeypatch.setattr(sick, "advance", broken)
+    sick = engine._yards["sick"]
+    monkeypatch.setattr(sick, "scheduler", FaultyOnce(sick.scheduler))
     await clock.pass_time(10 + TICK)
     assert len(await triggers(engine)) == 1
     await clock.pass_time(1)

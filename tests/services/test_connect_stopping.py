@@ -239,10 +239,10 @@ async def test_no_stream_opens_once_the_server_is_closed(yard, refused):
 
 
 async def test_a_fault_of_the_server_is_told_as_such_and_the_task_is_not_lost(yard, stream, refused, monkeypatch):
-    def fail(task):
-        raise ValueError(task.id)
+    def fail(lease):
+        raise ValueError(lease.task.id)
 
-    monkeypatch.setattr("taskyard_server.services.connect.task_message", fail)
+    monkeypatch.setattr("taskyard_server.services.connect.encode_assignment", fail)
     task_id = await yard.submit()
     refusal = await refused(stream.end())
     assert refusal.status is grpc.StatusCode.INTERNAL

@@ -7,7 +7,9 @@ import pytest
 from google.rpc import code_pb2
 
 from taskyard_server.core import errors
+from taskyard_server.core.agents import Agent
 from taskyard_server.core.errors import BadRequest, NotFound, QueueFull, Refusal, Unavailable
+from taskyard_server.core.task import Submission, Task, TaskState
 
 ERROR_TABLE = [
     ("bad_request", grpc.StatusCode.INVALID_ARGUMENT, 400),
@@ -132,7 +134,8 @@ async def test_a_longer_message_is_cut_for_grpc_too(told):
 
 
 async def test_what_is_cut_keeps_whether_and_when_to_retry(told, by_rest):
-    refusal = QueueFull("rejected: global queue full", {"agentId": "é" * 1024, "queued": 7}, None)
+    task = Task("tsk_1", 1, Agent("é" * 1024, 1), Submission("é" * 1024, "click"), 0.0, None, TaskState.REJECTED)
+    refusal = QueueFull("rejected: global queue full", {"agentId": task.agent_id, "queued": 7}, task)
     body = (await told(refusal, by_rest)).rest_body
     assert (body["code"], body["retryable"], body["details"]["queued"]) == ("queue_full", True, 7)
 

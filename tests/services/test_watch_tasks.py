@@ -12,6 +12,7 @@ from taskyard.v1 import batch_pb2, task_pb2
 from taskyard_server.core.task import Submission
 from taskyard_server.engine import watchers
 from taskyard_server.engine.event_log import Bounds
+from tests.core.records import values
 
 Kind, State, Reason = task_pb2.TaskEvent, task_pb2.Task, task_pb2.WatchEnd
 SECS = 10
@@ -447,6 +448,6 @@ async def test_a_watcher_that_goes_away_leaves_nothing_behind(door, eventually, 
     (log,) = door.watches._logs._logs.values()
 
     async def left():
-        return [*door.watches._open, *filter(None, vars(log._feeds).values())]
+        return [*door.watches._open, *filter(None, values(log._feeds))]
 
     await eventually(left, lambda what: not what)

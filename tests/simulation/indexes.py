@@ -210,7 +210,7 @@ def _leases(core: Scheduler, tasks: list[Task]) -> None:
 
 
 def _kept(what: str, kept: Retention, tasks: list[Task]) -> None:
-    entries = list(kept._ended)
+    entries = in_line(kept)
     same(f"retention of {what}", sorted(_ids(entries)), sorted(_ids(tasks)))
     times = [task.completed_at for task in entries]
     same(f"order of the retention of {what}", times, sorted(times))

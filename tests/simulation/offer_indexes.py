@@ -63,7 +63,7 @@ def _profiles(host: Host) -> list[HostProfile]:
 
 
 def _crew(crew: Crew, now: float, core: Scheduler) -> None:
-    entries = Counter(offer for place, offer in crew.heap if offer.place is place)
+    entries = Counter({offer for place, offer in crew.heap if offer.crew is crew and offer.place == place})
     waiting = [offer for offer in crew.offers if offer.place is not None]
     same("offers that a crew holds for waiting", crew.waiting, len(waiting))
     same("offers that stand in the heap of a crew", entries, Counter(waiting))

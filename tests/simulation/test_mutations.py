@@ -29,6 +29,9 @@ from taskyard_server.core.task import Task
 
 from .simulator import Mismatch, Simulation
 
+# They rewrite the core.
+pytestmark = pytest.mark.python_core
+
 SEEDS, STEPS = [1021, 1018, 1019, 1095, 1017, 1097, 1180, *range(1000, 1012)], 500
 """A breach must be seen within 9,500 steps. The first histories show what others seldom do."""
 
@@ -88,7 +91,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "lose", "task.deliveries -= 1", "pass"),
     ],
     "a task that a stream never started stays with it until its lease ends": [
-        (Lifecycle, "grant", "lease.due = min(lease.expires_at, lease.start_by)", "pass"),
+        (Lifecycle, "grant", "lease.due = min(lease.start_by, lease.expires_at)", "pass"),
     ],
     "a task that was started in time must be started again": [
         (Lifecycle, "begin", "lease.start_by = inf", "pass"),
@@ -186,6 +189,9 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "what waits for one project is handed those of all after a look": [
         (Handing, "_fit", ".narrowed(offer.project)", ""),
+    ],
+    "a host stays among those with whom it waited before it registered anew": [
+        (Crew, "front", "offer.crew is self and ", ""),
     ],
     "a claim that waits forgets which project it asked for": [
         (Offers, "open", "patience, project, self._turns", "patience, None, self._turns"),

@@ -8,6 +8,9 @@ import sys
 
 # What grpc writes to standard error by itself would stand beside our one line.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+# The server becomes a parent while it serves, when it starts Envoy, and its child runs no grpc: the handlers by which
+# grpc prepares for a child that does break connections that are busy then.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import typer
 

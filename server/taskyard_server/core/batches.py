@@ -21,7 +21,7 @@ class Batch:
 
     def states(self) -> Counter[TaskState]:
         """How many of its retained tasks are in each state."""
-        return Counter(task.state for task in self.tasks.values())
+        return Counter([task.state for task in self.tasks.values()])
 
     def ended(self) -> bool:
         """Whether all of its tasks have ended; those that are not retained any more had."""

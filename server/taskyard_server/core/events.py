@@ -21,6 +21,9 @@ class EventKind(StrEnum):
     PROGRESSED = "progressed"
     EVICTED = "evicted"
 
+    # That of an enum is written in Python, and kinds are looked up with every event.
+    __hash__ = str.__hash__
+
 
 class Event:
     """One thing that happened to one task. `before` is the state before it, None for a new task."""

@@ -82,7 +82,7 @@ class Handing:
             if offer is None:
                 heappop(turns)
                 awake.pop(crew, None)
-            elif offer.place is not place:
+            elif offer.place != place:
                 heapreplace(turns, (offer.place, offer, crew))
             elif self.is_silent(now, offer):
                 # It waits again when it is heard of.
@@ -131,8 +131,10 @@ class Handing:
         ready = self._life.ready
         asked = [ready.eligible(profile) for profile in self._held_up.values()]
         waiting = [crew.buckets for crew in self._life.offers if crew.waiting]
-        keys = (self._limit_in_force(buckets) for buckets in (*asked, *waiting))
-        return next((key for key in keys if key is not None), None)
+        for buckets in (*asked, *waiting):
+            if (key := self._limit_in_force(buckets)) is not None:
+                return key
+        return None
 
     def _forget_wish(self, host: Host) -> None:
         if host.id in self._held_up:

@@ -206,7 +206,7 @@ class Hosts:
         """Forget a host whose leases were ended."""
         del self._hosts[host.id]
         self._built_in.discard(host.id)
-        others = (other.last_heartbeat_at for other in self._hosts.values() if not other.built_in)
+        others = [other.last_heartbeat_at for other in self._hosts.values() if not other.built_in]
         self._heard_at = max(others, default=None)
 
     def any_online(self, now: float, timeout_secs: float) -> bool:

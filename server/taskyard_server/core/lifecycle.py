@@ -155,15 +155,15 @@ class Lifecycle:
         if stream is not None:
             lease.stream = stream
             lease.start_by = now + self.limits.start_timeout_secs
-            lease.due = min(lease.expires_at, lease.start_by)
+            lease.due = min(lease.start_by, lease.expires_at)
         task.lease = host.leases[task.id] = lease
         self.lease_ends.add(lease.due, lease)
         if host.silence_at is None:
             self.liveness.listen_for(host)
         return lease
 
-    def begin(self, now: float, task: Task) -> None:
-        """The host executes it; the first execution counts as the start."""
+    def begin(self, now: float, task: Task, is_over: bool = False) -> None:
+        """The host executes it, or has done so if it `is_over`; the first execution counts as the start."""
         before = self._turn(task, RUNNING, None)
         if task.started_at is None:
             task.started_at = now
@@ -171,7 +171,7 @@ class Lifecycle:
         assert lease is not None
         lease.started_at = now
         self._tell(now, task, before)
-        if lease.stream is not None:
+        if lease.stream is not None and not is_over:
             lease.start_by = inf
             self.retime(lease)
 
@@ -184,7 +184,11 @@ class Lifecycle:
 
     def retime(self, lease: Lease) -> None:
         """One of the times at which the lease would end has changed."""
-        due = min(lease.expires_at, lease.start_by, lease.adopt_by)
+        due = lease.expires_at
+        if lease.start_by < due:
+            due = lease.start_by
+        if lease.adopt_by < due:
+            due = lease.adopt_by
         if due != lease.due:
             self.lease_ends.remove(lease.due, lease)
             lease.due = due
@@ -481,7 +485,7 @@ class Lifecycle:
         else:
             # First, so that no younger task of the target is elected between.
             self._place(now, task)
-            self._end_lease(now, task, stop, why or DEREGISTERED, may_run=why is not NOT_STARTED)
+            self._end_lease(now, task, stop, why or DEREGISTERED, may_run=why != NOT_STARTED)
 
     def _outlive(self, now: float, lease: Lease) -> None:
         self.lose(now, lease, "lease expired")

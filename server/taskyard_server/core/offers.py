@@ -73,7 +73,9 @@ class Crew:
         offer.place = place
         heappush(self.heap, (place, offer))
         if len(self.heap) > 2 * self.waiting + FEW:
-            self.heap = [entry for entry in self.heap if entry[1].place is entry[0]]
+            # One that left and came back to the same place stands there twice.
+            places = {offer: place for place, offer in self.heap if offer.crew is self and offer.place == place}
+            self.heap = [(place, offer) for offer, place in places.items()]
             heapify(self.heap)
 
     def leave(self, offer: Offer) -> None:
@@ -84,9 +86,13 @@ class Crew:
     def front(self) -> Offer | None:
         """The offer whose turn it is."""
         heap = self.heap
-        while heap and heap[0][1].place is not heap[0][0]:
+        while heap:
+            place, offer = heap[0]
+            # Of one that left, the old place may be the one that it has in another crew.
+            if offer.crew is self and offer.place == place:
+                return offer
             heappop(heap)
-        return heap[0][1] if heap else None
+        return None
 
 
 class Offers:

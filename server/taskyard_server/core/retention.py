@@ -34,7 +34,7 @@ class Retention:
         self._count -= 1
         self._left[task] = self._left.get(task, 0) + 1
         if len(self._line) > 2 * self._count + FEW:
-            self._line = deque(task for task in self._line if not self._is_left(task))
+            self._line = deque([task for task in self._line if not self._is_left(task)])
         self._tidy()
 
     def __len__(self) -> int:

@@ -122,6 +122,25 @@ class Schedule:
         self.waiting: Trigger | None = None
 
 
+TRIGGER_FIELDS: Final = (
+    "arrived",
+    "by_call",
+    "due_at",
+    "ended_at",
+    "fire_at",
+    "fired_at",
+    "id",
+    "key",
+    "number",
+    "put_off",
+    "reason",
+    "schedule",
+    "state",
+    "task_id",
+    "traceparent",
+)
+
+
 class Trigger:
     """One firing of a schedule. `due_at` is on the clock of its cadence, all other times on the steady one.
 
@@ -129,23 +148,7 @@ class Trigger:
     for something else; `arrived` tells that its time has come, so that it counts as open.
     """
 
-    __slots__ = (
-        "arrived",
-        "by_call",
-        "due_at",
-        "ended_at",
-        "fire_at",
-        "fired_at",
-        "id",
-        "key",
-        "number",
-        "put_off",
-        "reason",
-        "schedule",
-        "state",
-        "task_id",
-        "traceparent",
-    )
+    __slots__ = TRIGGER_FIELDS
 
     def __init__(
         self,
@@ -172,6 +175,15 @@ class Trigger:
         self.ended_at: float | None = None
         self.task_id: str | None = None
         self.reason: str | None = None
+
+    def __copy__(self) -> Trigger:
+        """The trigger as it stands. A compiled object is copied by nobody else."""
+        copy = Trigger(
+            self.id, self.number, self.schedule, self.due_at, self.key, self.traceparent, by_call=self.by_call
+        )
+        for name in TRIGGER_FIELDS:
+            setattr(copy, name, getattr(self, name))
+        return copy
 
 
 class TriggerEventKind(StrEnum):

@@ -509,5 +509,5 @@ class Scheduler:
         """The task that a host reports the end of; one that was not reported as started counts as started now."""
         task = self._leased(now, host_id, task_id, token).task
         if task.state is ASSIGNED:
-            self._life.begin(now, task)
+            self._life.begin(now, task, is_over=True)
         return task

@@ -4,7 +4,7 @@ Counters follow scheduler-reference, Metrics Fields, and DESIGN, Figures: submit
 live, always; `expired` and `evicted` tasks are counted elsewhere too.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Self
 
 from .agents import Agent
@@ -14,12 +14,10 @@ from .limits import Limits
 class _Addable:
     """Counts that can be summed over namespaces, name by name."""
 
-    __slots__: tuple[str, ...] = ()
-
     def add(self, other: Self) -> None:
         """Add another scheduler's counts to these."""
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for each in fields(self):  # type: ignore[arg-type]
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
 
 @dataclass(slots=True)

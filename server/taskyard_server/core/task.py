@@ -30,6 +30,9 @@ class TaskState(StrEnum):
     CANCELLED = "cancelled"
     REJECTED = "rejected"
 
+    # That of an enum is written in Python, and states are looked up with every step of a task.
+    __hash__ = str.__hash__
+
 
 TERMINAL: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED, TaskState.REJECTED})
 IN_FLIGHT: Final = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
@@ -108,6 +111,37 @@ class Submission(NamedTuple):
     options: TaskOptions = NO_OPTIONS
 
 
+TASK_FIELDS: Final = (
+    "action",
+    "agent",
+    "completed_at",
+    "created_at",
+    "deadline",
+    "deadline_secs",
+    "deliveries",
+    "error",
+    "history",
+    "host_id",
+    "id",
+    "lane",
+    "lease",
+    "options",
+    "params",
+    "position",
+    "priority",
+    "progress",
+    "queued_at",
+    "ref",
+    "result",
+    "retained",
+    "seq",
+    "started_at",
+    "state",
+    "tab_id",
+    "token",
+)
+
+
 class Task:
     """One accepted (or rejected) task.
 
@@ -116,35 +150,7 @@ class Task:
     `deadline_secs` is the length of one that the submitter set.
     """
 
-    __slots__ = (
-        "action",
-        "agent",
-        "completed_at",
-        "created_at",
-        "deadline",
-        "deadline_secs",
-        "deliveries",
-        "error",
-        "history",
-        "host_id",
-        "id",
-        "lane",
-        "lease",
-        "options",
-        "params",
-        "position",
-        "priority",
-        "progress",
-        "queued_at",
-        "ref",
-        "result",
-        "retained",
-        "seq",
-        "started_at",
-        "state",
-        "tab_id",
-        "token",
-    )
+    __slots__ = TASK_FIELDS
 
     def __init__(
         self,
@@ -177,6 +183,14 @@ class Task:
         self.retained = False
         self.token = 0
         self.deliveries = 0
+
+    def __copy__(self) -> Task:
+        """The task as it stands. A compiled object is copied by nobody else."""
+        asked = Submission(self.agent.id, self.action)
+        copy = Task(self.id, self.seq, self.agent, asked, self.created_at, self.deadline, self.state)
+        for name in TASK_FIELDS:
+            setattr(copy, name, getattr(self, name))
+        return copy
 
     @property
     def agent_id(self) -> str:

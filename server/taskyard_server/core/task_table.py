@@ -68,6 +68,6 @@ class TaskTable:
         first = f"{seq:010x}"[:7]
         for name, page in self._pages.items():
             if name == first:
-                yield from (task for task in page.values() if task.seq > seq)
+                yield from [task for task in page.values() if task.seq > seq]
             elif name > first:
                 yield from page.values()

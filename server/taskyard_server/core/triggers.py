@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from .errors import NotFound
 from .schedule import Schedule, Trigger
 
-KEPT_OF_A_SCHEDULE: Final = 100
-KEPT: Final = 100_000
+# Not Final, which would compile them in: tests lower them.
+KEPT_OF_A_SCHEDULE = 100
+KEPT = 100_000
 """So many ended triggers are kept of a schedule, and in all; what has not ended always is."""
 
 Place = tuple[float, int]
@@ -39,7 +39,8 @@ class DueOrder:
         """Those before a place, or all. Not to be held across a command."""
         entries = self._entries
         end = len(entries) if before is None else bisect_left(entries, before)
-        return (entries[index][2] for index in range(end - 1, -1, -1))
+        for index in range(end - 1, -1, -1):
+            yield entries[index][2]
 
 
 class _Kept:

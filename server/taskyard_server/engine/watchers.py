@@ -10,7 +10,6 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import CursorExpired
@@ -20,14 +19,15 @@ from taskyard_server.core.task import TERMINAL, Task, TaskState
 if TYPE_CHECKING:
     from .event_log import EventLog
 
-MOST_EVENTS: Final = 100
-MOST_BYTES: Final = 262_144
+# Not `Final`, which would be compiled in: tests lower these.
+MOST_EVENTS = 100
+MOST_BYTES = 262_144
 """A slice that reached one of these is full; it holds one event at least."""
-SCAN: Final = 1_000
+SCAN = 1_000
 """So many events are looked at for one watcher that lags before others get their turn."""
-KNOWN_MATCHES: Final = 1_000
+KNOWN_MATCHES = 1_000
 """A feed knows at least so many of the last matches; watchers that are further behind look through the log."""
-KNOWN_SLICES: Final = 8
+KNOWN_SLICES = 8
 """Watchers that keep up are all at the same place, or nearly so."""
 
 LEFT_LOG: Final = "cursor: its place has left the log; begin anew with includeCurrent"
@@ -144,8 +144,13 @@ class Feed:
         log, lists = self._log, self.wanted.lists
         if place + 1 < log.first:
             raise CursorExpired(LEFT_LOG)
-        matches = (number for number in range(place + 1, end + 1) if lists(log.event(number)))
-        return list(islice(matches, MOST_EVENTS + 1))
+        matches: list[int] = []
+        for number in range(place + 1, end + 1):
+            if lists(log.event(number)):
+                matches.append(number)
+                if len(matches) > MOST_EVENTS:
+                    break
+        return matches
 
 
 class Watcher:

@@ -14,7 +14,7 @@ from taskyard_server.core.errors import Conflict
 from taskyard_server.engine.port import Engine
 from taskyard_server.live_config import LiveConfig
 
-from .responses import timestamp
+from .times import timestamp
 
 
 class AdminService(AdminServiceServicer):

@@ -14,8 +14,10 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
-from .responses import STATES, error_message, task_page, timestamp
+from .encoding import STATES
+from .responses import error_message, task_page
 from .rest_shape import ACCEPTED, send_shape
+from .times import timestamp
 
 
 class BatchService(BatchServiceServicer):

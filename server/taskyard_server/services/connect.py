@@ -16,7 +16,6 @@ from typing import Any, Final, TypeAlias
 import grpc
 import structlog
 
-from taskyard.v1 import lease_pb2
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.core.errors import BadRequest, NotFound, Refusal
 from taskyard_server.core.leases import Stop
@@ -28,8 +27,11 @@ from taskyard_server.interceptors.calls import MALFORMED, current_call
 from taskyard_server.interceptors.errors import message_of
 
 from . import requests
+from .encoding import STATES, encode_assignment, encode_reported
 from .reports import About, Reports
-from .responses import STATES, error_message, lease_message, task_message, timestamp
+from .responses import error_message, lease_message
+from .times import timestamp
+from .wire import nested, tag
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Requests: TypeAlias = AsyncIterator["pb.ConnectRequest | None"]
@@ -51,6 +53,11 @@ LAST_WORDS_SECS: Final = 1.0
 
 NOTHING: Final = pb.ConnectRequest()
 
+ASSIGNMENTS: Final = tag(pb.ConnectResponse, "assignments")
+ASSIGNMENT: Final = tag(pb.Assignments, "assignments")
+REPORT_RESULTS: Final = tag(pb.ConnectResponse, "report_results")
+RESULT: Final = tag(pb.ReportResults, "results")
+
 
 class Connection:
     """Serves one stream."""
@@ -62,8 +69,8 @@ class Connection:
         self._context = context
         self._namespace = current_call().namespace
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._welcome: pb.ConnectResponse | None = None
-        self._answers: deque[tuple[pb.ConnectResponse, int]] = deque()
+        self._welcome: bytes | None = None
+        self._answers: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._tasks_next = False
         self._leaving = False
@@ -130,7 +137,7 @@ class Connection:
                 start_timeout_ms=round(limits.start_timeout_secs * 1000),
                 max_message_bytes=MAX_MESSAGE_BYTES,
             )
-        )
+        ).SerializeToString()
         self._write()
         log.info("host_connected", host_id=self._host_id, namespace=self._namespace, kept=len(welcome.kept))
         return session
@@ -163,39 +170,40 @@ class Connection:
             await self._one_write()
         lost = await self._engine.beat(self._session, _held(beat) if beat.leases else (), word, machine)
         ack = pb.HeartbeatAck(sequence=beat.sequence, lost=_named(lost) if lost else None)
-        answer = pb.ConnectResponse(heartbeat_ack=ack)
+        answer = pb.ConnectResponse(heartbeat_ack=ack).SerializeToString()
         if self._writing:
             self._answer(answer)
         else:
             await self._answer_now(answer)
 
     async def _on_reports(self, said: pb.Reports) -> None:
-        results = []
-        for number, report in enumerate(said.reports, 1):
-            results.append(await self._on_report(report))
-            if number % REPORTS_A_TURN == 0:
+        results: list[bytes] = []
+        refused: dict[int, pb.ReportResult] = {}
+        for number, report in enumerate(said.reports):
+            try:
+                task = await self._take(report)
+                results.append(nested(RESULT, encode_reported(task.state)))
+            except Refusal as refusal:
+                # It touches neither the stream nor its neighbours.
+                refused[number] = await self._refused(report, refusal)
+                results.append(nested(RESULT, refused[number].SerializeToString()))
+            if number % REPORTS_A_TURN == REPORTS_A_TURN - 1:
                 # Thousands may come at once; others have their turn meanwhile.
                 await asyncio.sleep(0)
-        answer = pb.ConnectResponse(report_results=pb.ReportResults(results=results))
-        size = answer.ByteSize()
-        if size > MAX_RESULT_BYTES:
-            for result in answer.report_results.results:
+        if sum(map(len, results)) > MAX_RESULT_BYTES:
+            for number, result in refused.items():
                 result.error.ClearField("error")
-            size = answer.ByteSize()
-        self._answer(answer, size)
+                results[number] = nested(RESULT, result.SerializeToString())
+        self._answer(nested(REPORT_RESULTS, b"".join(results)))
 
-    async def _on_report(self, report: pb.Report) -> pb.ReportResult:
-        """One report; a refused one touches neither the stream nor its neighbours."""
-        try:
-            task = await self._take(report)
-        except Refusal as refusal:
-            error = error_message(refusal)
-            error.error = message_of(refusal)
-            result = pb.ReportResult(error=error)
-            with contextlib.suppress(NotFound):
-                result.state = STATES[(await self._engine.get(self._namespace, report.task_id)).state]
-            return result
-        return pb.ReportResult(state=STATES[task.state])
+    async def _refused(self, report: pb.Report, refusal: Refusal) -> pb.ReportResult:
+        """Why, and the state of the task if there is one."""
+        error = error_message(refusal)
+        error.error = message_of(refusal)
+        result = pb.ReportResult(error=error)
+        with contextlib.suppress(NotFound):
+            result.state = STATES[(await self._engine.get(self._namespace, report.task_id)).state]
+        return result
 
     async def _take(self, report: pb.Report) -> Task:
         if not report.fencing_token:
@@ -220,12 +228,12 @@ class Connection:
 
     # What the host is told
 
-    def _answer(self, message: pb.ConnectResponse, size: int = 0) -> None:
-        self._answers.append((message, size))
-        self._unsent_bytes += size
+    def _answer(self, message: bytes) -> None:
+        self._answers.append(message)
+        self._unsent_bytes += len(message)
         self._write()
 
-    async def _answer_now(self, message: pb.ConnectResponse) -> None:
+    async def _answer_now(self, message: bytes) -> None:
         """Answer without the detour over the writer, where that has nothing to say, as with idle hosts."""
         self._writing = True
         try:
@@ -260,7 +268,7 @@ class Connection:
         finally:
             self._note_written(writing=False)
 
-    async def _send(self, message: pb.ConnectResponse) -> bool:
+    async def _send(self, message: bytes) -> bool:
         """Write one message; False if the connection is gone, as it happens."""
         try:
             await self._context.write(message)
@@ -290,8 +298,8 @@ class Connection:
         while self._writing and await self._one_write(LAST_WORDS_SECS):
             pass
 
-    async def _next_message(self) -> pb.ConnectResponse | None:
-        """What to say next, None if nothing.
+    async def _next_message(self) -> bytes | None:
+        """What to say next, in its encoding; None if nothing.
 
         What the host shall stop comes before what it shall do. Answers and tasks take turns, lest one waits for ever.
         """
@@ -299,26 +307,27 @@ class Connection:
             welcome, self._welcome = self._welcome, None
             return welcome
         if stops := self._session.take_stops():
-            return pb.ConnectResponse(cancellations=pb.Cancellations(cancellations=map(_cancellation, stops)))
+            cancellations = pb.Cancellations(cancellations=map(_cancellation, stops))
+            return pb.ConnectResponse(cancellations=cancellations).SerializeToString()
         if (drain := self._session.take_drain()) is not None:
-            return pb.ConnectResponse(drain=_drain(drain))
+            return pb.ConnectResponse(drain=_drain(drain)).SerializeToString()
         if self._session.has_leases and not self._leaving and (self._tasks_next or not self._answers):
             assignments = await self._next_assignments()
             if not assignments:
                 return await self._next_message()
             self._tasks_next = False
-            return pb.ConnectResponse(assignments=pb.Assignments(assignments=assignments))
+            return nested(ASSIGNMENTS, b"".join(assignments))
         if not self._answers:
             return None
         self._tasks_next = True
-        message, size = self._answers.popleft()
-        self._unsent_bytes -= size
+        message = self._answers.popleft()
+        self._unsent_bytes -= len(message)
         return message
 
-    async def _next_assignments(self) -> list[lease_pb2.Assignment]:
-        """As many tasks as one message may carry."""
+    async def _next_assignments(self) -> list[bytes]:
+        """As many tasks as one message may carry, each a field of it."""
         session = self._session
-        assignments: list[lease_pb2.Assignment] = []
+        assignments: list[bytes] = []
         size = 0
         while not assignments and session.has_leases:
             for lease in session.next_leases(MAX_ASSIGNMENTS):
@@ -327,12 +336,12 @@ class Connection:
                     session.said(lease)
                     await self._engine.give_credit(session, 1)
                     continue
-                task = task_message(lease.task)
-                size += task.ByteSize()
+                assignment = encode_assignment(lease)
+                size += len(assignment)
                 if assignments and size > MAX_ASSIGNMENT_BYTES:
                     break
                 session.said(lease)
-                assignments.append(lease_pb2.Assignment(lease=lease_message(lease), task=task))
+                assignments.append(nested(ASSIGNMENT, assignment))
         return assignments
 
 

@@ -21,7 +21,7 @@ from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.watchers import MOST_BYTES, MOST_EVENTS
 
-from .responses import timestamp
+from .times import timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Describe: TypeAlias = Callable[[Host], pb.RuntimeHost]

@@ -17,7 +17,7 @@ from . import requests
 from .connect import Connection, Requests
 from .host_watch import HostWatches
 from .reports import Reports
-from .responses import timestamp
+from .times import timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 

@@ -14,8 +14,10 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
+from .encoding import STATES
 from .reports import About, Reports
-from .responses import MAX_PAGE_BYTES, STATES, lease_message, task_message, timestamp
+from .responses import MAX_PAGE_BYTES, lease_message, task_message
+from .times import timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 

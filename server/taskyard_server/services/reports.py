@@ -14,7 +14,7 @@ from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 
 from . import requests
-from .responses import timestamp
+from .times import timestamp
 
 MAX_ERROR_CHARS: Final = 10_000
 

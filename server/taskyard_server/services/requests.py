@@ -26,7 +26,7 @@ from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, Ta
 from taskyard_server.interceptors.calls import TRACEPARENT
 from taskyard_server.payload import MAX_DEPTH, is_json, is_too_deep
 
-from .responses import policy_message
+from .course import policy_message
 
 MAX_NAME_CHARS: Final = 1_024
 MAX_ENTRIES: Final = 64
@@ -34,6 +34,7 @@ MAX_PAGE: Final = 1_000
 START_OF_TIME: Final = -62_135_596_800
 END_OF_TIME: Final = 253_402_300_800
 CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+NO_NAMES: Final[frozenset[str]] = frozenset()
 NOT_A_TOKEN: Final = "pageToken: is not a token of this listing"
 DefaultRetry: TypeAlias = Callable[[str], RetryPolicy | None]
 State = TypeVar("State", bound=StrEnum)
@@ -61,14 +62,14 @@ def submission(
     `default_retry` gives the retry policy of an action, for a task that has none of its own.
     """
     return Submission(
-        agent_id=_required(agent_id, f"{owner_at}agentId"),
-        action=_required(asked.action, f"{at}action"),
-        tab_id=name(asked.tab_id, f"{at}tabId"),
-        ref=name(asked.ref, f"{at}ref"),
-        params=payload(asked.params, f"{at}params", max_payload_bytes) if asked.HasField("params") else None,
-        priority=asked.priority,
-        deadline=seconds(asked.deadline, f"{at}deadline") if asked.HasField("deadline") else None,
-        options=_options(asked, agent_id, callback_url, traceparent, default_retry, at, owner_at),
+        _required(agent_id, "agentId", owner_at),
+        _required(asked.action, "action", at),
+        name(asked.tab_id, "tabId", at),
+        name(asked.ref, "ref", at),
+        payload(asked.params, "params", max_payload_bytes, at=at) if asked.HasField("params") else None,
+        asked.priority,
+        seconds(asked.deadline, "deadline", at) if asked.HasField("deadline") else None,
+        _options(asked, agent_id, callback_url, traceparent, default_retry, at, owner_at),
     )
 
 
@@ -124,66 +125,74 @@ def _options(
     at: str,
     owner_at: str,
 ) -> TaskOptions:
+    # By position: names would cost more here than anything else.
     options = TaskOptions(
-        callback_url=_http_url(callback_url, f"{owner_at}callbackUrl"),
-        project=name(asked.project, f"{at}project"),
-        requires=names(asked.requires, f"{at}requires"),
-        labels=labels(asked.labels, f"{at}labels"),
-        traceparent=_traceparent(asked.traceparent, f"{at}traceparent") or traceparent,
-        key=_key(asked, agent_id, callback_url, f"{at}idempotencyKey") if asked.idempotency_key else None,
-        target=name(asked.target, f"{at}target"),
-        hold=asked.hold,
-        not_before=seconds(asked.not_before, f"{at}notBefore") if asked.HasField("not_before") else None,
-        token_limit=asked.token_limit if asked.HasField("token_limit") else None,
-        retry=_retry(asked.retry_policy, f"{at}retryPolicy")
+        _http_url(callback_url, "callbackUrl", owner_at) if callback_url else None,
+        name(asked.project, "project", at),
+        names(asked.requires, "requires", at),
+        labels(asked.labels, "labels", at),
+        None,
+        name(asked.target, "target", at),
+        _traceparent(asked.traceparent, "traceparent", at) or traceparent,
+        _key(asked, agent_id, callback_url, "idempotencyKey", at) if asked.idempotency_key else None,
+        asked.hold,
+        seconds(asked.not_before, "notBefore", at) if asked.HasField("not_before") else None,
+        asked.token_limit if asked.HasField("token_limit") else None,
+        _retry(asked.retry_policy, "retryPolicy", at)
         if asked.HasField("retry_policy")
         else default_retry(asked.action),
     )
     return NO_OPTIONS if options == NO_OPTIONS else options
 
 
-def _required(value: str, field: str) -> str:
+def _required(value: str, field: str, at: str = "") -> str:
     if not value:
-        raise BadRequest(f"{field}: is required")
-    return _bounded(value, field)
+        raise BadRequest(f"{at}{field}: is required")
+    return _bounded(value, field, at)
 
 
-def name(value: str, field: str) -> str | None:
-    """A name that may be left out."""
-    return _bounded(value, field) if value else None
+def name(value: str, field: str, at: str = "") -> str | None:
+    """A name that may be left out. `at` is where in the request the field stands, as in all that follow."""
+    return _bounded(value, field, at) if value else None
 
 
-def _bounded(value: str, field: str) -> str:
+def _bounded(value: str, field: str, at: str) -> str:
     if len(value) > MAX_NAME_CHARS:
-        raise BadRequest(f"{field}: must be at most {MAX_NAME_CHARS} characters")
-    if CONTROL.search(value):
-        raise BadRequest(f"{field}: must not hold control characters")
+        raise BadRequest(f"{at}{field}: must be at most {MAX_NAME_CHARS} characters")
+    # Most are printable, which is quicker to see.
+    if not value.isprintable() and CONTROL.search(value):
+        raise BadRequest(f"{at}{field}: must not hold control characters")
     return value
 
 
-def names(values: Sequence[str], field: str) -> frozenset[str]:
+def names(values: Sequence[str], field: str, at: str = "") -> frozenset[str]:
     """A set of names."""
+    if not values:
+        return NO_NAMES
     if len(values) > MAX_ENTRIES:
-        raise BadRequest(f"{field}: must have at most {MAX_ENTRIES} entries")
-    return frozenset(_required(value, field) for value in values)
+        raise BadRequest(f"{at}{field}: must have at most {MAX_ENTRIES} entries")
+    return frozenset([_required(value, field, at) for value in values])
 
 
-def labels(values: Mapping[str, str], field: str) -> tuple[tuple[str, str], ...]:
+def labels(values: Mapping[str, str], field: str, at: str = "") -> tuple[tuple[str, str], ...]:
     """The caller's own marks, in order of their keys."""
+    if not values:
+        return ()
     if len(values) > MAX_ENTRIES:
-        raise BadRequest(f"{field}: must have at most {MAX_ENTRIES} entries")
-    return tuple(sorted((_required(key, field), _bounded(value, field)) for key, value in values.items()))
+        raise BadRequest(f"{at}{field}: must have at most {MAX_ENTRIES} entries")
+    # Not by `items`, which protobuf's maps leave to a slow one of Python's.
+    return tuple(sorted([(_required(key, field, at), _bounded(values[key], field, at)) for key in values]))
 
 
-def payload(given: Struct | Value, field: str, most: int, whole: Message | None = None) -> bytes:
+def payload(given: Struct | Value, field: str, most: int, whole: Message | None = None, at: str = "") -> bytes:
     """A JSON payload, or the message that it is part of, as bytes; refused where it is too large or nests too deep."""
     packed = (given if whole is None else whole).SerializeToString()
     if len(packed) > most:
-        raise TooLarge(f"{field}: must be at most {most} bytes when encoded, is {len(packed)}")
+        raise TooLarge(f"{at}{field}: must be at most {most} bytes when encoded, is {len(packed)}")
     if is_too_deep(given, packed):
-        raise BadRequest(f"{field}: must not nest deeper than {MAX_DEPTH} levels")
+        raise BadRequest(f"{at}{field}: must not nest deeper than {MAX_DEPTH} levels")
     if not is_json(given, packed):
-        raise BadRequest(f"{field}: must not hold a number that JSON has not, such as NaN")
+        raise BadRequest(f"{at}{field}: must not hold a number that JSON has not, such as NaN")
     return packed
 
 
@@ -217,22 +226,20 @@ def machine(said: RegisterHostRequest | HeartbeatHostRequest | Hello | Heartbeat
     return payload(said.machine.context, "machine", most, said.machine)
 
 
-def seconds(at: Timestamp, field: str) -> float:
+def seconds(time: Timestamp, field: str, at: str = "") -> float:
     """A time, in seconds since the epoch: one that can be answered as a Timestamp again."""
-    if at.seconds < START_OF_TIME:
-        raise BadRequest(f"{field}: must be a time after the year 0")
-    secs = at.seconds + at.nanos / 1e9
+    if time.seconds < START_OF_TIME:
+        raise BadRequest(f"{at}{field}: must be a time after the year 0")
+    secs = time.seconds + time.nanos / 1e9
     # The last microseconds of the year 9999 are the year 10000 once they are rounded.
-    if not (secs < END_OF_TIME and 0 <= at.nanos < 1_000_000_000):
-        raise BadRequest(f"{field}: must be a time before the year 10000")
+    if not (secs < END_OF_TIME and 0 <= time.nanos < 1_000_000_000):
+        raise BadRequest(f"{at}{field}: must be a time before the year 10000")
     return secs
 
 
-def _http_url(url: str, field: str) -> str | None:
-    if not url:
-        return None
+def _http_url(url: str, field: str, at: str) -> str:
     try:
-        parts = urlsplit(_bounded(url, field))
+        parts = urlsplit(_bounded(url, field, at))
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and " " not in url
         usable = usable and url.isascii()
         # Reading the port checks it.
@@ -240,11 +247,11 @@ def _http_url(url: str, field: str) -> str | None:
     except ValueError:
         usable = False
     if not usable:
-        raise BadRequest(f"{field}: must be an http or https URL")
+        raise BadRequest(f"{at}{field}: must be an http or https URL")
     return url
 
 
-def _key(asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str, field: str) -> IdempotencyKey:
+def _key(asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str, field: str, at: str) -> IdempotencyKey:
     """The key, with a fingerprint of what is asked for: the same through every door and in every spelling."""
     whole = SubmitTaskRequest.FromString(asked.SerializeToString())
     whole.DiscardUnknownFields()
@@ -257,28 +264,28 @@ def _key(asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str,
         if value == descriptor.default_value and not descriptor.message_type and descriptor.name != "token_limit":
             whole.ClearField(descriptor.name)  # type: ignore[arg-type]
     if whole.HasField("retry_policy"):
-        whole.retry_policy.CopyFrom(policy_message(_retry(whole.retry_policy, "retryPolicy")))
+        whole.retry_policy.CopyFrom(policy_message(_retry(whole.retry_policy, "retryPolicy", at)))
     body = whole.SerializeToString(deterministic=True)
-    return IdempotencyKey(_bounded(asked.idempotency_key, field), sha256(body).digest()[:16])
+    return IdempotencyKey(_bounded(asked.idempotency_key, field, at), sha256(body).digest()[:16])
 
 
-def _retry(asked: pb.RetryPolicy, field: str) -> RetryPolicy:
+def _retry(asked: pb.RetryPolicy, field: str, at: str) -> RetryPolicy:
     default = RetryPolicy()
     policy = RetryPolicy(
         max_attempts=asked.max_attempts if asked.HasField("max_attempts") else default.max_attempts,
         first_delay_secs=asked.first_delay_ms / 1000 if asked.HasField("first_delay_ms") else default.first_delay_secs,
         multiplier=asked.multiplier if asked.HasField("multiplier") else default.multiplier,
         max_delay_secs=asked.max_delay_ms / 1000 if asked.HasField("max_delay_ms") else default.max_delay_secs,
-        non_retryable_codes=names(asked.non_retryable_codes, f"{field}.nonRetryableCodes"),
+        non_retryable_codes=names(asked.non_retryable_codes, f"{field}.nonRetryableCodes", at),
     )
     if policy.max_attempts < 1:
-        raise BadRequest(f"{field}.maxAttempts: must be at least 1")
+        raise BadRequest(f"{at}{field}.maxAttempts: must be at least 1")
     if not (isfinite(policy.multiplier) and policy.multiplier >= 1):
-        raise BadRequest(f"{field}.multiplier: must be at least 1")
+        raise BadRequest(f"{at}{field}.multiplier: must be at least 1")
     return policy
 
 
-def _traceparent(value: str, field: str) -> str | None:
+def _traceparent(value: str, field: str, at: str) -> str | None:
     if value and not TRACEPARENT.fullmatch(value):
-        raise BadRequest(f"{field}: must be a W3C trace context")
+        raise BadRequest(f"{at}{field}: must be a W3C trace context")
     return value or None

@@ -23,7 +23,8 @@ from taskyard_server.core.schedule import (
 from taskyard_server.core.task import Submission
 
 from . import requests
-from .responses import policy_message, timestamp
+from .course import policy_message
+from .times import timestamp
 
 TemplateReader: TypeAlias = Callable[[pb.TaskTemplate], tuple[Submission, float | None]]
 """Makes of a template what is submitted, and the seconds until the deadline of each task."""

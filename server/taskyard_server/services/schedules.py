@@ -18,7 +18,7 @@ from taskyard_server.engine.schedule_port import TriggerFilter
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
-from .responses import MAX_PAGE_BYTES, timestamp
+from .responses import MAX_PAGE_BYTES
 from .schedule_messages import (
     catch_up_policy,
     changed_spec,
@@ -28,6 +28,7 @@ from .schedule_messages import (
     template_reader,
     trigger_message,
 )
+from .times import timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 

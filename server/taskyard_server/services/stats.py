@@ -18,7 +18,8 @@ from taskyard_server.interceptors.calls import current_call
 from taskyard_server.snapshots import Snapshot, Snapshots
 
 from . import requests
-from .responses import MAX_PAGE_BYTES, go_duration, timestamp
+from .responses import MAX_PAGE_BYTES
+from .times import go_duration, timestamp
 
 SNAPSHOTS: Final = 100
 MAX_SNAPSHOTS: Final = 1_000

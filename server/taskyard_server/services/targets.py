@@ -14,7 +14,9 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
-from .responses import MAX_PAGE_BYTES, STATES, timestamp
+from .encoding import STATES
+from .responses import MAX_PAGE_BYTES
+from .times import timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 

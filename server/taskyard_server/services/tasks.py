@@ -15,11 +15,15 @@ from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 
 from . import requests
-from .responses import STATES, accepted, error_message, task_message, task_page
+from .encoding import STATES, encode_outcome
+from .responses import accepted, error_message, task_message, task_page
 from .rest_shape import ACCEPTED, send_shape
 from .watch import TaskWatches
+from .wire import nested, tag
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+OUTCOME: Final = tag(pb.SubmitTasksResponse, "outcomes")
 
 WAIT_SECS: Final = 30.0
 MAX_WAIT_SECS: Final = 300.0
@@ -50,23 +54,24 @@ class TaskService(TaskServiceServicer):
 
     async def SubmitTasks(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | None], context: Context
-    ) -> AsyncIterator[pb.SubmitTasksResponse]:
+    ) -> AsyncIterator[Any]:
         del context
         call = current_call()
         async for request in request_iterator:
             if request is None:
                 raise BadRequest(MALFORMED)
-            yield pb.SubmitTasksResponse(outcomes=[await self._outcome(call, asked) for asked in request.tasks])
+            yield b"".join([nested(OUTCOME, await self._outcome(call, asked)) for asked in request.tasks])
 
-    async def _outcome(self, call: Call, request: pb.SubmitTaskRequest) -> pb.SubmitOutcome:
-        """One task of a stream; a refusal touches neither the stream nor its neighbours."""
+    async def _outcome(self, call: Call, request: pb.SubmitTaskRequest) -> bytes:
+        """The encoded outcome of one task of a stream; a refusal touches neither the stream nor its neighbours."""
         try:
             asked = self._submission(call, request)
-            return pb.SubmitOutcome(accepted=accepted(await self._engine.submit(call.namespace, asked)))
+            return encode_outcome(await self._engine.submit(call.namespace, asked))
         except QueueFull as refusal:
-            return pb.SubmitOutcome(error=error_message(refusal), rejected_task_id=refusal.task.id)
+            outcome = pb.SubmitOutcome(error=error_message(refusal), rejected_task_id=refusal.task.id)
         except Refusal as refusal:
-            return pb.SubmitOutcome(error=error_message(refusal))
+            outcome = pb.SubmitOutcome(error=error_message(refusal))
+        return outcome.SerializeToString()
 
     def _submission(self, call: Call, request: pb.SubmitTaskRequest) -> Submission:
         return requests.submission(
@@ -132,6 +137,5 @@ class TaskService(TaskServiceServicer):
         task = await self._engine.wait(current_call().namespace, request.task_id, min(secs, MAX_WAIT_SECS))
         return pb.WaitTaskResponse(task=task_message(task), ended=task.state in TERMINAL)
 
-    async def WatchTasks(self, request: pb.WatchTasksRequest, context: Context) -> AsyncIterator[Any]:  # noqa: N802
-        async for message in self._watches.watch(current_call().namespace, request, context):
-            yield message
+    async def WatchTasks(self, request: pb.WatchTasksRequest, context: Context) -> None:  # type: ignore[override]  # noqa: N802
+        await self._watches.watch(current_call().namespace, request, context)

@@ -15,26 +15,22 @@ import grpc
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Unavailable
-from taskyard_server.core.events import Event
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.engine.watchers import MOST_BYTES, MOST_EVENTS, EventFilter, Watcher
 
 from . import requests
-from .responses import current_message, event_message
+from .encoding import encode_current
+from .wire import nested, tag
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 QUIET_SECS: Final = 15.0
 MAX_TASK_IDS: Final = 10_000
 
+CURSOR: Final = tag(pb.WatchTasksResponse, "cursor")
 BOOKMARK: Final = pb.WatchTasksResponse(bookmark=True).SerializeToString()
-
-
-def encode_event(event: Event) -> bytes:
-    """A message with this one event, to be joined with others."""
-    return pb.WatchTasksResponse(events=[event_message(event)]).SerializeToString()
 
 
 class TaskWatches:
@@ -47,12 +43,15 @@ class TaskWatches:
         self._open: set[Watcher] = set()
         self._changed = asyncio.Event()
 
-    async def watch(self, namespace: str, request: pb.WatchTasksRequest, context: Context) -> AsyncIterator[bytes]:
-        """The encoded messages of one watch. What it raises comes before all of them, or after one with `end`."""
+    async def watch(self, namespace: str, request: pb.WatchTasksRequest, context: Context) -> None:
+        """Write the messages of one watch, each encoded. What it raises comes before all of them, or after an `end`.
+
+        A coroutine that writes, since each layer of generators would cost every message something.
+        """
         wanted = _event_filter(request)
         watcher = self._logs.watch(namespace, wanted, request.cursor or None)
         self._open.add(watcher)
-        # More certain than the end of this generator, which is not closed but dropped when its caller goes away.
+        # More certain than the end of this coroutine, which is not told that its caller went away.
         context.add_done_callback(lambda _: self._leave(watcher))  # type: ignore[arg-type]
         failure: Exception | None = None
         is_resumable = False
@@ -61,15 +60,14 @@ class TaskWatches:
                 watcher.end_after(await self._live_tasks(namespace, wanted))
             if request.include_current:
                 async for events in self._current(namespace, wanted):
-                    yield events
+                    await context.write(events)
             # A watch that breaks before has not told all the current tasks, and can only begin anew.
             is_resumable = True
-            yield BOOKMARK + _cursor(watcher)
-            async for message in self._follow(watcher):
-                yield message
+            await context.write(BOOKMARK + _cursor(watcher))
+            await self._follow(watcher, context)
         except Exception as error:
             failure = error
-        yield _end(failure) + (_cursor(watcher) if is_resumable else b"")
+        await context.write(_end(failure) + (_cursor(watcher) if is_resumable else b""))
         if failure is not None:
             raise failure
 
@@ -82,13 +80,13 @@ class TaskWatches:
                     self._changed.clear()
                     await self._changed.wait()
 
-    async def _follow(self, watcher: Watcher) -> AsyncIterator[bytes]:
-        """What happens from the watcher's place on, until all watched tasks have ended."""
+    async def _follow(self, watcher: Watcher, context: Context) -> None:
+        """Write what happens from the watcher's place on, until all watched tasks have ended."""
         while True:
             if watcher.is_behind:
                 events = watcher.take()
                 if events:
-                    yield events + _cursor(watcher)
+                    await context.write(events + _cursor(watcher))
                 else:
                     await asyncio.sleep(0)
             elif watcher.tasks_ended:
@@ -97,7 +95,7 @@ class TaskWatches:
                 raise Unavailable("the server shuts down")
             elif not await watcher.news(self._quiet_secs):
                 watcher.take()
-                yield BOOKMARK + _cursor(watcher)
+                await context.write(BOOKMARK + _cursor(watcher))
 
     async def _live_tasks(self, namespace: str, wanted: EventFilter) -> set[str]:
         """Which watched tasks have not ended. One that is not retained has."""
@@ -108,8 +106,7 @@ class TaskWatches:
         parts: list[bytes] = []
         size = 0
         async for task in self._matching(namespace, wanted):
-            event = current_message(task, self._engine.now())
-            parts.append(pb.WatchTasksResponse(events=[event]).SerializeToString())
+            parts.append(encode_current(task, self._engine.now()))
             size += len(parts[-1])
             if len(parts) == MOST_EVENTS or size >= MOST_BYTES:
                 yield b"".join(parts)
@@ -173,7 +170,7 @@ def _event_filter(request: pb.WatchTasksRequest) -> EventFilter:
 
 
 def _cursor(watcher: Watcher) -> bytes:
-    return pb.WatchTasksResponse(cursor=watcher.cursor).SerializeToString()
+    return nested(CURSOR, watcher.cursor.encode())
 
 
 def _end(failure: Exception | None) -> bytes:

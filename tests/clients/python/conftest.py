@@ -18,11 +18,12 @@ from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.encoding import encode_event
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
-from taskyard_server.services.watch import TaskWatches, encode_event
+from taskyard_server.services.watch import TaskWatches
 from taskyard_server.snapshots import Snapshots
 from tests.ports import free_port
 
@@ -56,8 +57,7 @@ class WatchedTasks(TaskService):
 
     async def WatchTasks(self, request, context):  # noqa: N802
         self.watched.append(request)
-        async for message in super().WatchTasks(request, context):
-            yield message
+        await super().WatchTasks(request, context)
 
 
 class Server:

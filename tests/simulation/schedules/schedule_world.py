@@ -20,7 +20,7 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.schedule import CatchUp
+from taskyard_server.core.schedule import CatchUp, TriggerEvent
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.schedules import Schedules
 from taskyard_server.core.task import Submission, Task
@@ -33,7 +33,7 @@ from .plan_words import Refused, Shot
 from .schedule_agreement import agree, listings_agree, of_plan, of_schedule, of_shot, of_trigger, spec_of
 from .schedule_chances import BOUNDS, WEIGHTS, Chances
 from .schedule_ledger import ScheduleLedger
-from .tape import ENDED, OfTask, OfTrigger, Ticks, record
+from .tape import ENDED, OfTask, OfTrigger, Ticks, record, tape_of
 
 START: Final = 1_700_000_000.0
 TEST: Final = "schedules/test_schedule_simulation.py"
@@ -91,7 +91,7 @@ class Simulation:
         self.ledger = ScheduleLedger()
         self.core = Scheduler(Limits(**self._limits), self._entropy)
         self.model = self._new_model()
-        self._tape = record(self.core)
+        self._told = record(self.core)
         self._leases: list[Lease] = []
         self._fired: str | None = None  # what fired last, if that is the last record which was made
         self.core.register(self.now, HOST, None, HostProfile())
@@ -131,7 +131,7 @@ class Simulation:
             self._lose(lost)
         if tasks_stay:
             let_go_of(self.core._life, before)
-            self._tape = record(self.core)
+            self._told = record(self.core)
             model.firing.down = True
             for _ in range(chances.below(4)):
                 # What the tasks still did before the schedules are back.
@@ -155,7 +155,7 @@ class Simulation:
             self.model.firing.tasks = old.firing.tasks
         self.given.update(old.given)
         self.ledger.restarted()
-        self._tape = record(self.core)
+        self._told = record(self.core)
         kept.restore(self.core.schedules)
         self._note_wall()
         born = {task.id: task.created_at for task in self.core.tasks_after(0)}
@@ -191,10 +191,10 @@ class Simulation:
             answer = core()
         except Refusal as its:
             refusal = its.code
-        tape, events = self._tape, self.core.schedules.take_events()
+        told, self._told = self._told, record(self.core)
+        tape = tape_of(told)
         self._answer = answer
-        self._tape = record(self.core)
-        self._triggers = {event.trigger.id: event.trigger for event in events}
+        self._triggers = {event.trigger.id: event.trigger for event in told if isinstance(event, TriggerEvent)}
         self._last[-1] += f" -> {refusal}, {[*map(_told, tape)]}"
         self.model.take_tape(tape)
         try:

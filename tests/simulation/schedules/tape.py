@@ -45,33 +45,25 @@ class OfTrigger(NamedTuple):
 Entry = OfTask | OfTrigger
 
 
-class _Recorder(list[Any]):
-    """The core's list of events, which also notes them in the order of both lists."""
+def record(core: Scheduler) -> list[Event | TriggerEvent]:
+    """What a core tells from now on, until this is called again: one list takes the place of both that it has."""
+    told: list[Any] = []
+    core._life.events = told
+    core.schedules._firing.events = told
+    return told
 
-    def __init__(self, tape: deque[Entry]) -> None:
-        super().__init__()
-        self._tape = tape
 
-    def append(self, event: Event | TriggerEvent) -> None:
-        super().append(event)
+def tape_of(told: list[Event | TriggerEvent]) -> deque[Entry]:
+    """What was told, as the model reads it."""
+    tape: deque[Entry] = deque()
+    for event in told:
         if isinstance(event, TriggerEvent):
             trigger = event.trigger
-            self._tape.append(OfTrigger(event.at, event.kind, trigger.id, trigger.schedule.id, trigger.due_at))
+            tape.append(OfTrigger(event.at, event.kind, trigger.id, trigger.schedule.id, trigger.due_at))
         elif event.kind != "progressed":
             task, key = event.task, event.task.options.key
             key_text = None if key is None else key.key
-            self._tape.append(
-                OfTask(event.kind, task.id, task.agent.id, event.before, event.state, event.error, key_text)
-            )
-
-
-def record(core: Scheduler) -> deque[Entry]:
-    """The tape of what a core tells from now on, until this is called again."""
-    tape: deque[Entry] = deque()
-    core.take_events()
-    core.schedules.take_events()
-    core._life.events = _Recorder(tape)
-    core.schedules._firing.events = _Recorder(tape)
+            tape.append(OfTask(event.kind, task.id, task.agent.id, event.before, event.state, event.error, key_text))
     return tape
 
 

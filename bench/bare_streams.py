@@ -1,0 +1,273 @@
+"""The ceilings of what goes through a server: tasks to hosts, and events to watchers.
+
+    python bench/bare_streams.py --grpc HOST:PORT --no-gateway [--watched]
+
+What is submitted to bare.py is gone; here it goes to the hosts, oldest first, as their credit allows, and with
+`--watched` to the watchers as events of submission. There is no more behind it than a list: no interceptor, state, time
+limit, fairness or log. Messages have the fields and the size of Taskyard's, each built anew, in the way that costs
+least. What a host says is answered in the very call that read it.
+"""
+
+import argparse
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import uvloop
+from bare import accepted, now, numbers, outcomes, task_id
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from taskyard.v1 import lease_pb2, task_pb2
+from taskyard.v1 import runtime_host_pb2 as host_pb2
+
+ASSIGNMENTS_A_MESSAGE = 50
+"""As many as Taskyard hands out in a message."""
+LEASE_SECS = 60
+CURSOR = "MzQzYjEzZjUwNTFiZTkyYi4xMC5k%08d"
+BOOKMARK = task_pb2.WatchTasksResponse(bookmark=True, cursor=CURSOR % 0).SerializeToString()
+
+
+class Host:
+    """A host's stream: what it may be handed, and one write at a time."""
+
+    def __init__(self, context: Any) -> None:
+        self.host_id = ""
+        self.credit = 0
+        self._context = context
+        self._writing = asyncio.Lock()
+
+    async def say(self, message: host_pb2.ConnectResponse) -> None:
+        async with self._writing:
+            await self._context.write(message)
+
+
+class Passage:
+    """Tasks on their way: those that no host has, and the hosts that could have had more."""
+
+    def __init__(self) -> None:
+        self.tasks: deque[task_pb2.SubmitTaskRequest] = deque()
+        self.idle: deque[Host] = deque()
+        self._woken: set[asyncio.Task[None]] = set()
+
+    def add(self, tasks: Any) -> None:
+        """Take some tasks, and see to it that hosts with credit get them."""
+        self.tasks.extend(tasks)
+        expected = len(self.tasks)
+        while self.idle and expected > 0:
+            host = self.idle.popleft()
+            expected -= host.credit
+            woken = asyncio.create_task(self.hand_out(host))
+            self._woken.add(woken)
+            woken.add_done_callback(self._ended)
+
+    def leave(self, host: Host) -> None:
+        """Hand nothing more to a host that has gone."""
+        host.credit = 0
+        if host in self.idle:
+            self.idle.remove(host)
+
+    def _ended(self, woken: asyncio.Task[None]) -> None:
+        self._woken.discard(woken)
+        # A host that goes while it is written to is no fault: the load generator has seen enough.
+        if not woken.cancelled():
+            woken.exception()
+
+    async def hand_out(self, host: Host) -> None:
+        """Assign to a host what its credit allows; it waits for more if it could have had more."""
+        while count := min(host.credit, len(self.tasks), ASSIGNMENTS_A_MESSAGE):
+            host.credit -= count
+            await host.say(assignments(host.host_id, [self.tasks.popleft() for _ in range(count)]))
+        if host.credit and host not in self.idle:
+            self.idle.append(host)
+
+
+class Watchers:
+    """The streams that are told of submissions: those of everything under no name, the others by agent."""
+
+    def __init__(self) -> None:
+        self._of: defaultdict[str, list[asyncio.Queue[bytes]]] = defaultdict(list)
+        self._last = 0
+
+    async def watch(self, request: task_pb2.WatchTasksRequest, _: Any) -> AsyncIterator[bytes]:
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        others = self._of[request.agent_id]
+        others.append(queue)
+        try:
+            yield BOOKMARK
+            while True:
+                message = await queue.get()
+                # What came together goes together, as it does in Taskyard: encoded messages may be joined.
+                while not queue.empty():
+                    message += queue.get_nowait()
+                yield message
+        finally:
+            others.remove(queue)
+
+    def tell(self, request: task_pb2.SubmitTasksRequest) -> None:
+        """Tell the watchers of everything in one message, and each one of an agent of its own tasks."""
+        self._tell("", request.tasks)
+        for task in request.tasks:
+            self._tell(task.agent_id, (task,))
+
+    def _tell(self, agent: str, tasks: Any) -> None:
+        queues = self._of.get(agent)
+        if queues:
+            self._last += 1
+            message = events(tasks, self._last)
+            for queue in queues:
+                queue.put_nowait(message)
+
+
+class BareHosts:
+    """RuntimeHostService.Connect."""
+
+    def __init__(self, passage: Passage) -> None:
+        self._passage = passage
+
+    async def connect(self, requests: AsyncIterator[host_pb2.ConnectRequest], context: Any) -> None:
+        host = Host(context)
+        try:
+            await self._serve(host, requests)
+        finally:
+            self._passage.leave(host)
+
+    async def _serve(self, host: Host, requests: AsyncIterator[host_pb2.ConnectRequest]) -> None:
+        async for request in requests:
+            kind = request.WhichOneof("message")
+            if kind == "reports":
+                await host.say(results(len(request.reports.reports)))
+            elif kind == "credit":
+                host.credit += request.credit.count
+                await self._passage.hand_out(host)
+            elif kind == "heartbeat":
+                ack = host_pb2.HeartbeatAck(sequence=request.heartbeat.sequence)
+                await host.say(host_pb2.ConnectResponse(heartbeat_ack=ack))
+            else:
+                host.host_id = request.hello.host_id
+                welcome = host_pb2.Welcome(session="ses_0", heartbeat_interval_ms=20_000, lease_secs=LEASE_SECS)
+                await host.say(host_pb2.ConnectResponse(welcome=welcome))
+
+
+class BareTasks:
+    """The calls of TaskService that make tasks. They go to the hosts, or to the watchers if there are any."""
+
+    def __init__(self, passage: Passage, watchers: Watchers | None) -> None:
+        self._passage = passage
+        self._watchers = watchers
+
+    async def submit(self, _request: task_pb2.SubmitTaskRequest, _context: Any) -> task_pb2.SubmitTaskResponse:
+        return accepted()
+
+    async def submit_stream(
+        self, requests: AsyncIterator[task_pb2.SubmitTasksRequest], _context: Any
+    ) -> AsyncIterator[task_pb2.SubmitTasksResponse]:
+        async for request in requests:
+            if self._watchers is None:
+                self._passage.add(request.tasks)
+            else:
+                self._watchers.tell(request)
+            yield outcomes(len(request.tasks))
+
+
+def handlers(watched: bool) -> tuple[grpc.GenericRpcHandler, ...]:
+    """The calls that there are. Watches send what is encoded already, as Taskyard does."""
+    passage, watchers = Passage(), Watchers()
+    tasks = BareTasks(passage, watchers if watched else None)
+    task_calls: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "SubmitTask": grpc.unary_unary_rpc_method_handler(
+            tasks.submit, task_pb2.SubmitTaskRequest.FromString, task_pb2.SubmitTaskResponse.SerializeToString
+        ),
+        "SubmitTasks": grpc.stream_stream_rpc_method_handler(
+            tasks.submit_stream, task_pb2.SubmitTasksRequest.FromString, task_pb2.SubmitTasksResponse.SerializeToString
+        ),
+        "WatchTasks": grpc.unary_stream_rpc_method_handler(watchers.watch, task_pb2.WatchTasksRequest.FromString),
+    }
+    host_calls: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "Connect": grpc.stream_stream_rpc_method_handler(
+            BareHosts(passage).connect, host_pb2.ConnectRequest.FromString, host_pb2.ConnectResponse.SerializeToString
+        )
+    }
+    return (
+        grpc.method_handlers_generic_handler("taskyard.v1.TaskService", task_calls),
+        grpc.method_handlers_generic_handler("taskyard.v1.RuntimeHostService", host_calls),
+    )
+
+
+def assignments(host_id: str, tasks: list[task_pb2.SubmitTaskRequest]) -> host_pb2.ConnectResponse:
+    message = host_pb2.ConnectResponse()
+    at = now()
+    end = Timestamp(seconds=at.seconds + LEASE_SECS, nanos=at.nanos)
+    # What all have in common is set once and copied.
+    common = lease_pb2.Assignment(
+        lease=lease_pb2.Lease(
+            host_id=host_id, claimed_at=at, expires_at=end, fencing_token=1, lease_secs=LEASE_SECS
+        ),
+        task=task_pb2.Task(
+            priority=0, state=task_pb2.Task.assigned, deadline=end, created_at=at, host_id=host_id
+        ),
+    )  # fmt: skip
+    add = message.assignments.assignments.add
+    for submitted in tasks:
+        assignment = add()
+        assignment.CopyFrom(common)
+        task = assignment.task
+        number = next(numbers)
+        assignment.lease.task_id = task.task_id = task_id(number)
+        task.position = number
+        task.agent_id, task.action = submitted.agent_id, submitted.action
+        task.params.CopyFrom(submitted.params)
+        task.labels.MergeFrom(submitted.labels)
+    return message
+
+
+def results(count: int) -> host_pb2.ConnectResponse:
+    message = host_pb2.ConnectResponse()
+    add = message.report_results.results.add
+    for _ in range(count):
+        add().state = task_pb2.Task.done
+    return message
+
+
+def events(tasks: Any, cursor: int) -> bytes:
+    """An encoded message that tells of the submission of some tasks, as Taskyard without their params."""
+    message = task_pb2.WatchTasksResponse(cursor=CURSOR % cursor)
+    at = now()
+    end = Timestamp(seconds=at.seconds + LEASE_SECS, nanos=at.nanos)
+    common = task_pb2.TaskEvent(
+        kind=task_pb2.TaskEvent.submitted,
+        occurred_at=at,
+        task=task_pb2.Task(priority=0, state=task_pb2.Task.queued, deadline=end, created_at=at),
+    )
+    add = message.events.add
+    for submitted in tasks:
+        event = add()
+        event.CopyFrom(common)
+        task = event.task
+        number = next(numbers)
+        task.task_id, task.position = task_id(number), number
+        task.agent_id, task.action = submitted.agent_id, submitted.action
+        task.labels.MergeFrom(submitted.labels)
+    return message.SerializeToString()
+
+
+async def serve(address: str, watched: bool) -> None:
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(handlers(watched))
+    server.add_insecure_port(address)
+    await server.start()
+    await server.wait_for_termination()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--grpc", required=True, metavar="HOST:PORT")
+    parser.add_argument("--no-gateway", action="store_true", required=True)
+    parser.add_argument("--watched", action="store_true", help="tell the watchers, and no host, what is submitted")
+    given = parser.parse_args()
+    uvloop.run(serve(given.grpc, given.watched))
+
+
+if __name__ == "__main__":
+    main()

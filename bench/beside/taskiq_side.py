@@ -1,0 +1,44 @@
+"""Taskiq's broker and task for `taskiq worker taskiq_side:broker`; run as a script it is the agent: WAVES SIZE.
+
+The environment says which broker and where: BESIDE_BROKER is `list` or `stream`, BESIDE_REDIS its URL.
+"""
+
+import asyncio
+import functools
+import os
+import sys
+from typing import Any
+
+import uvloop
+from taskiq.serializers import ORJSONSerializer
+from taskiq_redis import ListQueueBroker, RedisStreamBroker
+from waves import Executed, run_waves
+
+KINDS = {"list": ListQueueBroker, "stream": RedisStreamBroker}
+
+broker = KINDS[os.environ["BESIDE_BROKER"]](
+    os.environ["BESIDE_REDIS"], max_connection_pool_size=int(os.environ["BESIDE_CONNECTIONS"])
+).with_serializer(ORJSONSerializer())
+counts = functools.cache(Executed)
+"""Made by the first task, as only workers execute any."""
+
+
+@broker.task(task_name="click")
+async def click(agent_id: str, action: str, params: dict[str, Any], labels: dict[str, str]) -> None:
+    del agent_id, action, params, labels
+    counts().add()
+
+
+async def submit_all(tasks: list[dict[str, Any]]) -> None:
+    await asyncio.gather(*(click.kiq(**task) for task in tasks))
+
+
+async def agent(waves: int, size: int) -> None:
+    await broker.startup()
+    await run_waves(submit_all, waves, size)
+    await broker.shutdown()
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(agent(*map(int, sys.argv[1:])))

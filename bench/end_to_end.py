@@ -1,0 +1,88 @@
+"""What a task costs from its submission to its completion by a host, beside bare streams with the same messages.
+
+In the rows with batches, 4 streams submit, 50 tasks a message, what 1, 4 or 50 hosts run, and 4,000 tasks at most are
+on their way. In the host rows the queue is filled beforehand, and 50 hosts take and complete it, so many tasks a
+message. A host answers each message of tasks by one of reports and one of credit, as the SDKs do.
+
+50 watchers are connected, each to the tasks of one agent of a thousand: a twentieth of all events is delivered. The
+bare server of bare_streams.py passes tasks on from one stream to another, and tells its watchers nothing.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import servers
+from rows import Aim, Case, Figure, Measure, Row
+
+BATCH = 50
+WATCHERS = 50
+SUBMITTERS = 4
+UNANSWERED = 4
+STREAMS = 50
+HOST_WARM_UP_SECS = 0.2
+"""Short, since the queue empties meanwhile."""
+Start = Callable[[], AbstractContextManager[servers.Server]]
+Side = Callable[[], AbstractContextManager[Measure]]
+SLOTS = {1: 400, 4: 200, 50: 50}
+"""Tasks that a host may hold, by the number of hosts."""
+
+
+def cases() -> list[Case]:
+    """1, 4 and 50 hosts with batches of 50, then the hosts' own part."""
+    flows = [
+        _flow(Row(f"end to end, {hosts} host{'s' if hosts > 1 else ''}", "tasks/s", aim=aim), hosts)
+        for hosts, aim in ((1, None), (4, Aim(55_000, "value")), (50, None))
+    ]
+    return [
+        *flows,
+        _host_flow(Row("host flow, 50 streams, 10 tasks a message", "tasks/s", aim=Aim(0.60)), 10, queued=80_000),
+        _host_flow(Row("host flow, 50 streams, 1 task a message", "tasks/s", aim=Aim(0.60)), 1, queued=15_000),
+    ]
+
+
+def bare_streams(*options: str) -> AbstractContextManager[servers.Server]:
+    """The server of bare_streams.py, once it serves."""
+    return servers.serving(sys.executable, str(servers.HERE / "bare_streams.py"), *options, gateway=False)
+
+
+def flow_flags(hosts: int) -> dict[str, int]:
+    """How the load generator makes the whole way."""
+    return {
+        "hosts": hosts,
+        "slots": SLOTS[hosts],
+        "submitters": SUBMITTERS,
+        "connections": SUBMITTERS,
+        "inflight": UNANSWERED,
+        "batch": BATCH,
+        "watchers": WATCHERS,
+    }
+
+
+def _flow(row: Row, hosts: int) -> Case:
+    def side(start: Start) -> Side:
+        @contextmanager
+        def opened() -> Iterator[Measure]:
+            with start() as server:
+                yield lambda secs: [servers.throughput(server, "flow", secs, **flow_flags(hosts))]
+
+        return opened
+
+    return Case((row,), side(servers.taskyard), side(bare_streams))
+
+
+def _host_flow(row: Row, tasks_a_message: int, queued: int) -> Case:
+    def side(start: Start) -> Side:
+        @contextmanager
+        def opened() -> Iterator[Measure]:
+            def measure(secs: float) -> list[Figure]:
+                # What a round leaves in the queue shall not meet the next one.
+                with start() as server:
+                    flags = {"hosts": STREAMS, "slots": tasks_a_message, "tasks": queued, "watchers": WATCHERS}
+                    return [servers.throughput(server, "hostflow", secs, warm_up=HOST_WARM_UP_SECS, **flags)]
+
+            yield measure
+
+        return opened
+
+    return Case((row,), side(servers.taskyard), side(bare_streams))

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// work is what runs beside the window, and the connections that it runs over. The first error of any part ends all.
+type work struct {
+	ctx         context.Context
+	cancel      context.CancelCauseFunc
+	running     sync.WaitGroup
+	connections []*grpc.ClientConn
+}
+
+// errOver is the cause when the work has come to its end.
+var errOver = errors.New("the work is over")
+
+// during has a measurement begin its parts, and stops all of them when it has its result.
+func during(ctx context.Context, measure func(w *work) (*Result, error)) (*Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &work{ctx: ctx, cancel: cancel}
+	result, err := measure(w)
+	w.cancel(errOver)
+	w.running.Wait()
+	for _, connection := range w.connections {
+		_ = connection.Close()
+	}
+	if cause := context.Cause(w.ctx); !errors.Is(cause, errOver) {
+		err = cause
+	}
+	return result, err
+}
+
+// start runs a part in a goroutine of its own. Its error ends the work, unless that is over.
+func (w *work) start(part func(ctx context.Context) error) {
+	w.running.Go(func() {
+		if err := part(w.ctx); err != nil {
+			w.cancel(err)
+		}
+	})
+}
+
+// dial opens connections to the server; each is a TCP connection of its own.
+func (w *work) dial(address string, count int) ([]*grpc.ClientConn, error) {
+	opened := make([]*grpc.ClientConn, 0, count)
+	for range count {
+		connection, err := grpc.NewClient(
+			"passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			return nil, err
+		}
+		w.connections = append(w.connections, connection)
+		opened = append(opened, connection)
+	}
+	return opened, nil
+}

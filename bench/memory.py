@@ -1,0 +1,103 @@
+"""How much memory a task takes while it is queued, while it runs, and once it has ended and is retained.
+
+In the core and the engine it is counted to the byte, without a payload. In the server it is how its resident memory
+grows with queued tasks of about 300 bytes, payload and all; parts of a page and the allocator's reserve come with it.
+"""
+
+import asyncio
+import tracemalloc
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import grpc
+import servers
+from core import UNBOUNDED
+from rows import Aim, Case, Figure, Measure, Row
+
+from taskyard.v1 import stats_pb2, stats_pb2_grpc
+from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.task import Submission
+from taskyard_server.engine.memory import MemoryEngine
+
+TASKS = 20_000
+AGENTS = 1_000
+AIM = Aim(600, "value")
+
+
+def cases() -> list[Case]:
+    """Three states in the engine, and the server as a whole."""
+    return [
+        _in_the_engine("queued", queued),
+        _in_the_engine("running", running),
+        _in_the_engine("retained", retained),
+        Case((Row("memory, server, queued task of 300 bytes", "bytes", better="less"),), _resident),
+    ]
+
+
+async def queued(engine: MemoryEngine) -> None:
+    for number in range(TASKS):
+        await engine.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
+        # Events are told, and forgotten, at the end of each turn of the loop.
+        await asyncio.sleep(0)
+
+
+async def running(engine: MemoryEngine) -> None:
+    await queued(engine)
+    await engine.register("default", "host", None, HostProfile())
+    for lease in await engine.claim("default", "host", TASKS):
+        await engine.start("default", "host", lease.task.id, lease.token)
+        await asyncio.sleep(0)
+
+
+async def retained(engine: MemoryEngine) -> None:
+    await engine.register("default", "host", None, HostProfile())
+    for number in range(TASKS):
+        await engine.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
+        (lease,) = await engine.claim("default", "host", 1)
+        await engine.complete("default", "host", lease.task.id, lease.token, None)
+        await asyncio.sleep(0)
+
+
+def _in_the_engine(state: str, build: Callable[[MemoryEngine], Coroutine[object, object, None]]) -> Case:
+    async def bytes_a_task() -> float:
+        engine = MemoryEngine(replace(UNBOUNDED, max_retained_tasks=TASKS))
+        tracemalloc.start()
+        try:
+            await build(engine)
+            used, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        await engine.close()
+        return used / TASKS
+
+    @contextmanager
+    def opened() -> Iterator[Measure]:
+        yield lambda _: [Figure(asyncio.run(bytes_a_task()))]
+
+    row = Row(f"memory, {state} task, payload aside", "bytes", better="less", aim=AIM)
+    # It comes out the same every time; two rounds, so that runs can be compared.
+    return Case((row,), opened, rounds=2)
+
+
+@contextmanager
+def _resident() -> Iterator[Measure]:
+    with servers.taskyard() as server, grpc.insecure_channel(server.address) as channel:
+        stats = stats_pb2_grpc.StatsServiceStub(channel)
+
+        def now() -> tuple[float, float]:
+            return server.rss_bytes(), stats.GetStats(stats_pb2.GetStatsRequest()).queue.total_queued
+
+        def fill(secs: float) -> None:
+            servers.load("stream", server, secs)
+
+        # What it takes once, however many tasks there are.
+        fill(servers.WARM_UP_SECS)
+
+        def measure(secs: float) -> list[Figure]:
+            bytes_before, tasks_before = now()
+            fill(secs)
+            bytes_after, tasks_after = now()
+            return [Figure((bytes_after - bytes_before) / (tasks_after - tasks_before))]
+
+        yield measure

@@ -1,0 +1,321 @@
+"""Taskyard beside Taskiq on Redis and beside NATS JetStream: on one machine, in one run, in turn.
+
+    python bench/others.py [--rounds N] [--secs S] [--rows WORD ...] [--json FILE] [--redis-server PATH] ...
+
+redis-server and nats-server are looked for in PATH unless told; rows that lack theirs are left out. The Python packages
+of both go into `.venv-others` beside this project's `.venv`, unless `--python` has them. The tasks do nothing, carry
+about 300 bytes, and no two are alike. Every server is new in each round, on a free port of loopback, with its files in
+a folder that goes with it. All Python runs on uvloop.
+
+**One agent in Python awaits 1,000 submits at once**, and a worker in a process of its own executes them, wave after
+wave: tasks a second from the first submit to the last execution.
+
+- Taskyard: the SDK as README shows it, with a host of 1,000 slots. The server runs as `taskyard up` does, metrics and
+  logs on, its limits raised by a file. Each submit and each report is answered, and outcomes are kept.
+- Taskiq: `asyncio.gather` of `task.kiq()`, with what its documentation names for speed (ORJSONSerializer, uvloop, here
+  also hiredis), without results, as no backend is set, and with CONNECTIONS, for each of the 1,000 would else open one
+  of its own. The worker is `taskiq worker` with WORKER, the best of those tried: one process was slower than the two of
+  its default, and neither more connections nor more tasks at once made a difference. Redis runs by its defaults: no
+  append-only file. ListQueueBroker loses the tasks of a worker that dies; RedisStreamBroker acknowledges each.
+
+**End to end, 50 a message**: tasks a second in a window, with at most 4,000 that wait or run.
+
+- Taskyard: `load flow` in Go on one thread. 4 streams submit 50 a message, 4 messages unanswered each; 4 hosts; 50
+  watchers, each of one agent of 1,000.
+- NATS in Go (nats.go, on one thread): 4 connections publish asynchronously, as its users are told to do for speed, 4
+  batches of 50 unanswered each; 4 connections pull and acknowledge each task. No worker reads the task. Pulls are of 50
+  as everywhere here, and of 500, as many as its `Consume` asks for by default.
+- NATS in Python (nats-py): one agent publishes 16 batches of 50 at once by `publish_async`; one worker pulls 50 at a
+  time by 4 subscriptions and acknowledges each task. Beside it is Taskyard in Go, too: compare the servers' CPU.
+
+JetStream is a work queue with file storage, all else by default: it writes each task and syncs every two minutes, where
+Taskyard and Redis keep theirs in memory. It has no fair queue and no watchers, and acknowledgements have no answer.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import venv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import servers
+from rows import Figure, Result, Row, Run, shown
+from run import machine
+
+BESIDE = servers.HERE / "beside"
+VENV = servers.HERE.parent / ".venv-others"
+REQUIREMENTS = BESIDE / "requirements.txt"
+PACKAGES = ("taskiq", "taskiq-redis", "redis", "hiredis", "orjson", "nats-py")
+WORKER = ("--workers", "2", "--no-parse", "--log-level", "WARNING")
+CONNECTIONS = 50
+WAVES, WAVE = 20, 1000
+AGENT_SECS = 60
+"""How long an agent may take in all."""
+
+Programs = Mapping[str, str]
+"""Where the programs are that rows need, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A server and a worker that run, and the command of the agent that uses them."""
+
+    server: psutil.Process
+    worker: psutil.Process
+    agent: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One system in one group of rows, and the programs that it needs beside Taskyard's own."""
+
+    group: str
+    name: str
+    measure: Callable[[Programs], Figure]
+    needs: tuple[str, ...] = ()
+
+    @property
+    def is_other(self) -> bool:
+        return "Taskyard" not in self.name
+
+    @property
+    def row(self) -> Row:
+        return Row(f"{self.group}: {self.name}", "tasks/s")
+
+
+def sides(secs: float) -> tuple[Side, ...]:
+    """All rows; in each group ours is the one that the others are compared with."""
+    at_once, end_to_end = "1,000 submits awaited at once, Python", "end to end, 50 a message"
+    redis, nats, go = ("redis-server", "python"), ("nats-server", "python"), ("nats-server", "go")
+    return (
+        Side(at_once, "Taskyard", by_agent(taskyard_pair, WAVES, WAVE)),
+        Side(at_once, "Taskiq, list", by_agent(taskiq_pair("list"), WAVES, WAVE), redis),
+        Side(at_once, "Taskiq, stream", by_agent(taskiq_pair("stream"), WAVES, WAVE), redis),
+        Side(end_to_end, "Taskyard, Go", taskyard_flow(secs), ("go",)),
+        Side(end_to_end, "NATS JetStream, Go, pulls of 50", nats_flow(secs, 50), go),
+        Side(end_to_end, "NATS JetStream, Go, pulls of 500", nats_flow(secs, 500), go),
+        Side(end_to_end, "NATS JetStream, Python", by_agent(nats_pair, secs), nats),
+    )
+
+
+# Agents and workers in Python
+
+
+@contextmanager
+def taskyard_pair(_: Programs) -> Iterator[Pair]:
+    script = (sys.executable, str(BESIDE / "taskyard_side.py"))
+    with servers.taskyard() as server, servers.running(*script, "host", server.address) as host:
+        yield Pair(server.process, host, (*script, "agent", server.address))
+
+
+def taskiq_pair(broker: str) -> Callable[[Programs], AbstractContextManager[Pair]]:
+    @contextmanager
+    def pair(programs: Programs) -> Iterator[Pair]:
+        redis = (programs["redis-server"], "--bind", "127.0.0.1", "--dir", "FOLDER", "--port", "PORT")
+        with new_server(*redis) as (server, address):
+            where = (f"BESIDE_REDIS=redis://{address}", f"BESIDE_BROKER={broker}", f"BESIDE_CONNECTIONS={CONNECTIONS}")
+            python = ("env", *where, programs["python"])
+            app = ("taskiq_side:broker", "--app-dir", str(BESIDE))
+            with servers.running(*python, "-m", "taskiq", "worker", *app, *WORKER) as worker:
+                yield Pair(server, worker, (*python, str(BESIDE / "taskiq_side.py")))
+
+    return pair
+
+
+@contextmanager
+def nats_pair(programs: Programs) -> Iterator[Pair]:
+    script = (programs["python"], str(BESIDE / "nats_side.py"))
+    with nats_server(programs) as (server, address), servers.running(*script, "worker", address) as worker:
+        yield Pair(server, worker, (*script, "agent", address))
+
+
+def by_agent(
+    pair: Callable[[Programs], AbstractContextManager[Pair]], *arguments: float
+) -> Callable[[Programs], Figure]:
+    """What an agent measures by itself, and the CPU time that all the processes use meanwhile."""
+
+    def measure(programs: Programs) -> Figure:
+        with tempfile.TemporaryDirectory() as counts:
+            os.environ["BESIDE_COUNTS"] = counts
+            with pair(programs) as running, asked(*running.agent, *map(str, arguments)) as agent:
+                processes = (running.server, running.worker, psutil.Process(agent.pid))
+                answer(agent)
+                before = [cpu_secs(process) for process in processes]
+                print(file=agent.stdin, flush=True)
+                said = json.loads(answer(agent))
+                used = [cpu_secs(process) - earlier for process, earlier in zip(processes, before, strict=True)]
+        tasks, secs = said["tasks"], said["secs"]
+        return Figure(tasks / secs, used[0] / tasks * 1e6, used[0] / secs, sum(used[1:]) / secs)
+
+    return measure
+
+
+@contextmanager
+def asked(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """An agent that is told when to begin, and is killed at the end of the block or when it takes too long."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as agent:
+        late = threading.Timer(AGENT_SECS, agent.kill)
+        late.start()
+        try:
+            yield agent
+        finally:
+            late.cancel()
+            agent.kill()
+
+
+def answer(agent: subprocess.Popen[str]) -> str:
+    assert agent.stdout is not None
+    if not (line := agent.stdout.readline()):
+        raise SystemExit("an agent ended early, or took too long")
+    return line
+
+
+def cpu_secs(process: psutil.Process) -> float:
+    """User and system time of a process and of those that it started."""
+    used = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+    return float(sum(times.user + times.system for times in used))
+
+
+# Load generators in Go
+
+
+def taskyard_flow(secs: float) -> Callable[[Programs], Figure]:
+    def measure(_: Programs) -> Figure:
+        with servers.taskyard() as server:
+            return servers.throughput(server, "flow", secs, hosts=4, submitters=4, inflight=4)
+
+    return measure
+
+
+def nats_flow(secs: float, pull: int) -> Callable[[Programs], Figure]:
+    def measure(programs: Programs) -> Figure:
+        load = BESIDE / "nats" / "bin" / "nats"
+        subprocess.run([programs["go"], "build", "-o", str(load), "."], cwd=BESIDE / "nats", check=True)
+        with nats_server(programs) as (server, address):
+            flags = {"secs": secs, "warm-up": servers.WARM_UP_SECS, "server-pid": server.pid, "pull": pull}
+            given = [word for name, value in flags.items() for word in (f"-{name}", str(value))]
+            command = [str(load), "-address", address, *given]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=secs + AGENT_SECS, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)}: {done.stderr[-2_000:]}")
+        said = json.loads(done.stdout)
+        tasks, window, used = said["operations"], said["secs"], said["server_cpu_secs"]
+        return Figure(tasks / window, used / tasks * 1e6, used / window, said["cpu_secs"] / window)
+
+    return measure
+
+
+# The other systems' programs
+
+
+@contextmanager
+def new_server(*command: str) -> Iterator[tuple[psutil.Process, str]]:
+    """A server in a folder of its own, once it listens, and its address. `FOLDER` and `PORT` stand for both."""
+    port = str(servers.free_port())
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        words = [{"FOLDER": folder, "PORT": port}.get(word, word) for word in command]
+        with servers.running(*words) as process:
+            servers.wait_for(f"127.0.0.1:{port}", process)
+            yield process, f"127.0.0.1:{port}"
+
+
+def nats_server(programs: Programs) -> AbstractContextManager[tuple[psutil.Process, str]]:
+    return new_server(programs["nats-server"], "-js", "-sd", "FOLDER", "-a", "127.0.0.1", "-p", "PORT")
+
+
+def python_of_others() -> str:
+    """The interpreter of `.venv-others`, which is made anew unless it is as the requirements say."""
+    python, made_of = VENV / "bin" / "python", VENV / REQUIREMENTS.name
+    if not made_of.exists() or made_of.read_text() != REQUIREMENTS.read_text():
+        print(f"making {VENV.name}", file=sys.stderr, flush=True)
+        venv.create(VENV, clear=True, with_pip=True)
+        install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", str(REQUIREMENTS))
+        subprocess.run((str(python), *install), check=True)
+        shutil.copy(REQUIREMENTS, made_of)
+    return str(python)
+
+
+def versions(programs: Programs, used: set[str]) -> dict[str, str]:
+    """Of the machine and of the programs that are used."""
+    found = machine()
+    for name in sorted(used & {"redis-server", "nats-server"}):
+        said = subprocess.run((programs[name], "--version"), capture_output=True, text=True, check=True).stdout
+        version = re.search(r"\d+(\.\d+)+", said)
+        found[name] = version[0] if version else "unknown"
+    if "python" in used:
+        code = f"from importlib.metadata import version\nprint(*map(version, {PACKAGES}))"
+        said = subprocess.run((programs["python"], "-c", code), capture_output=True, text=True, check=True).stdout
+        found |= dict(zip(PACKAGES, said.split(), strict=True))
+    return found
+
+
+# The table
+
+
+def table(results: Sequence[tuple[Side, Result]]) -> str:
+    """Tasks a second, how many times theirs ours is, and the CPU time a task of the server and of all its clients."""
+    lines = [f"{'':36}{'tasks/s':>9}{'ours/theirs':>13}{'server us':>11}{'clients us':>12}   rounds"]
+    ours = {side.group: result for side, result in results if not side.is_other}
+    group = ""
+    for side, result in results:
+        if side.group != group:
+            lines.append(group := side.group)
+        ratio = ""
+        if side.is_other and group in ours:
+            ratio = f"{Result(side.row, ours[group].ours, result.ours).ratio:.2f}"
+        # The round whose rate is in the middle tells of the CPU time.
+        middle = sorted(result.ours, key=lambda figure: figure.value)[len(result.ours) // 2]
+        clients = (middle.client_share or 0) / middle.value * 1e6
+        rounds = " ".join(shown(figure.value) for figure in result.ours)
+        cpu = f"{shown(middle.server_cpu_us or 0):>11}{shown(clients):>12}"
+        lines.append(f"  {side.name:34}{shown(result.value):>9}{ratio:>13}{cpu}   {rounds}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--secs", type=float, default=3, help="how long a window is")
+    parser.add_argument("--rows", nargs="+", default=[""], metavar="WORD", help="rows with one of these in their names")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to keep all rounds, for compare.py")
+    for program in ("redis-server", "nats-server", "go"):
+        parser.add_argument(f"--{program}", default=shutil.which(program), metavar="PATH")
+    parser.add_argument("--python", metavar="PATH", help="an interpreter that has the packages of the others")
+    given = parser.parse_args()
+    words = [word.lower() for word in given.rows]
+    wanted = [side for side in sides(given.secs) if any(word in side.row.name.lower() for word in words)]
+    told = {name: getattr(given, name.replace("-", "_")) for name in ("redis-server", "nats-server", "go")}
+    missing = {name for side in wanted for name in side.needs if name in told and told[name] is None}
+    if missing:
+        print(f"rows that need these are left out, as they are missing: {', '.join(sorted(missing))}")
+    wanted = [side for side in wanted if missing.isdisjoint(side.needs)]
+    if not wanted:
+        raise SystemExit("no such rows")
+    used = {name for side in wanted for name in side.needs}
+    programs = {name: path for name, path in told.items() if path is not None}
+    if "python" in used:
+        programs["python"] = given.python or python_of_others()
+    on = versions(programs, used)
+    print(", ".join(f"{name} {value}" for name, value in on.items()), flush=True)
+    rounds = []
+    for number in range(given.rounds):
+        print(f"... round {number + 1}", file=sys.stderr, flush=True)
+        rounds.append([side.measure(programs) for side in wanted])
+    results = [Result(side.row, figures) for side, figures in zip(wanted, zip(*rounds, strict=True), strict=True)]
+    print(f"{given.rounds} rounds\n\n{table(list(zip(wanted, results, strict=True)))}")
+    if given.json is not None:
+        given.json.write_text(json.dumps(Run(on, tuple(results)).as_json(), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""What a benchmark says: rows, the figures of their rounds, and the table and the JSON made of them.
+
+It starts nothing and looks at no clock. A *ceiling* is what the bare transport reaches with the same messages in the
+same run; a ratio is always ours by the ceiling, whichever of more and less is better.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, Literal
+
+BUSY_SHARE = 0.9
+"""A process that uses more of one core than this has no room left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measurement of one row, in one round.
+
+    `server_cpu_us` is microseconds of the server's CPU an operation; the shares are of one core. All are absent where
+    they say nothing.
+    """
+
+    value: float
+    server_cpu_us: float | None = None
+    server_share: float | None = None
+    client_share: float | None = None
+
+    @property
+    def is_of_the_client(self) -> bool:
+        """Whether the load generator was the limit: the server could have done more."""
+        if self.client_share is None or self.server_share is None:
+            return False
+        return self.client_share > BUSY_SHARE > self.server_share
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The least that the ratio or the value should be, or the most where less is better."""
+
+    bound: float
+    of: Literal["ratio", "value"] = "ratio"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; the name is what two runs are compared by."""
+
+    name: str
+    unit: str
+    better: Literal["more", "less"] = "more"
+    aim: Aim | None = None
+    remark: str = ""
+
+
+Measure = Callable[[float], Sequence[Figure]]
+"""Takes so many seconds, about, and answers a figure for each row of its case."""
+
+
+Side = Callable[[], AbstractContextManager[Measure]]
+"""Opens ours or the ceiling: servers start and stop there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Rows that one measurement fills, ours and the ceiling.
+
+    Each side is opened once, measured in every round, and closed. `rounds` and `secs` are for cases that need their
+    own.
+    """
+
+    rows: tuple[Row, ...]
+    ours: Side
+    ceiling: Side | None = None
+    rounds: int | None = None
+    secs: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """All rounds of a row. `ceiling` is empty where there is none, else as long as `ours`."""
+
+    row: Row
+    ours: tuple[Figure, ...]
+    ceiling: tuple[Figure, ...] = ()
+
+    @property
+    def value(self) -> float:
+        """The median of the rounds, in the unit of the row."""
+        return median(figure.value for figure in self.ours)
+
+    @property
+    def ceiling_value(self) -> float | None:
+        """The same of the ceiling; None where there is none."""
+        return median(figure.value for figure in self.ceiling) if self.ceiling else None
+
+    @property
+    def ratio(self) -> float | None:
+        """The median of the rounds' own ratios, since what disturbs a round disturbs both of its sides."""
+        if not self.ceiling:
+            return None
+        return median(ours.value / ceiling.value for ours, ceiling in zip(self.ours, self.ceiling, strict=True))
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the aim is reached; None without one."""
+        aim = self.row.aim
+        reached = None if aim is None else self.value if aim.of == "value" else self.ratio
+        if aim is None or reached is None:
+            return None
+        return reached >= aim.bound if self.row.better == "more" else reached <= aim.bound
+
+    def as_json(self) -> dict[str, Any]:
+        """What a file keeps of it: every round, and the medians for those who read the file by eye."""
+        return {
+            **asdict(self.row),
+            "value": self.value,
+            "ceiling_value": self.ceiling_value,
+            "ratio": self.ratio,
+            "ours": [asdict(figure) for figure in self.ours],
+            "ceiling": [asdict(figure) for figure in self.ceiling],
+        }
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> "Result":
+        """The same again; `KeyError` or `TypeError` if it is something else."""
+        aim = None if kept["aim"] is None else Aim(**kept["aim"])
+        row = Row(kept["name"], kept["unit"], kept["better"], aim, kept["remark"])
+        ours = tuple(Figure(**figure) for figure in kept["ours"])
+        return cls(row, ours, tuple(Figure(**figure) for figure in kept["ceiling"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A whole run: on which machine, with what versions, and what came out."""
+
+    machine: dict[str, str]
+    results: tuple[Result, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """What a file keeps of it."""
+        return {"machine": self.machine, "rows": [result.as_json() for result in self.results]}
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> "Run":
+        """The same again; `KeyError` or `TypeError` if it is something else."""
+        return cls(kept["machine"], tuple(Result.from_json(row) for row in kept["rows"]))
+
+
+HEADER = ("", "ours", "ceiling", "unit", "ratio", "aim", "met", "CPU us", "of ceiling")
+LEFT_ALIGNED = ("", "unit", "aim", "met")
+
+
+def table(results: Sequence[Result]) -> str:
+    """The table for people, and below it what its columns and marks mean."""
+    lines = [HEADER, *(_cells(result) for result in results)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
+    text = ["  ".join(_aligned(line, widths)).rstrip() for line in lines]
+    text += ["", "CPU us: of the server's process, an operation"]
+    if any(_is_of_the_client(figures) for result in results for figures in (result.ours, result.ceiling)):
+        text.append("*: the load generator was the limit, the server had CPU to spare")
+    for remark in dict.fromkeys(result.row.remark for result in results if result.row.remark):
+        names = "; ".join(result.row.name for result in results if result.row.remark == remark)
+        text.append(f"{names}: {remark}")
+    return "\n".join(text)
+
+
+def shown(value: float) -> str:
+    """Three digits that count, thousands parted."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def _cells(result: Result) -> tuple[str, ...]:
+    row = result.row
+    return (
+        row.name,
+        _value(result.ours),
+        _value(result.ceiling),
+        row.unit,
+        "" if result.ratio is None else f"{result.ratio:.2f}",
+        _aim(row),
+        {True: "yes", False: "no", None: ""}[result.is_met],
+        _cpu(result.ours),
+        _cpu(result.ceiling),
+    )
+
+
+def _value(figures: Sequence[Figure]) -> str:
+    if not figures:
+        return ""
+    return shown(median(figure.value for figure in figures)) + ("*" if _is_of_the_client(figures) else "")
+
+
+def _is_of_the_client(figures: Sequence[Figure]) -> bool:
+    # In most of the rounds: one may have met a busy moment of the machine.
+    return 2 * sum(figure.is_of_the_client for figure in figures) > len(figures)
+
+
+def _aim(row: Row) -> str:
+    if row.aim is None:
+        return ""
+    sign = ">=" if row.better == "more" else "<="
+    return f"{sign} {row.aim.bound:.2f}" if row.aim.of == "ratio" else f"{sign} {row.aim.bound:,g} {row.unit}"
+
+
+def _cpu(figures: Sequence[Figure]) -> str:
+    known = [figure.server_cpu_us for figure in figures if figure.server_cpu_us is not None]
+    return shown(median(known)) if known else ""
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [
+        cell.ljust(width) if title in LEFT_ALIGNED else cell.rjust(width)
+        for cell, width, title in zip(line, widths, HEADER, strict=True)
+    ]

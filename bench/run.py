@@ -1,0 +1,134 @@
+"""`make bench`: runs the benchmarks, ours and its ceiling in turn, and prints one table.
+
+    python bench/run.py [--rows WORD ...] [--secs S] [--rounds N] [--json FILE]
+
+The figures are those of this machine; the ratios travel. Nothing here passes or fails.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+
+from rows import Case, Figure, Result, Run, table
+
+FAMILIES = (
+    "core", "memory", "submits", "end_to_end", "latency", "watching", "idle_hosts", "start_up",
+)  # fmt: skip
+PACKAGES = ("grpcio", "protobuf", "uvloop")
+
+
+def cases(words: Sequence[str]) -> Iterator[Case]:
+    """Those of the families named, and those with a row whose name has one of the other words; all without words."""
+    parts = [word.lower() for word in words if word not in FAMILIES]
+    for family in FAMILIES:
+        if words and family not in words and not parts:
+            continue
+        for case in importlib.import_module(family).cases():
+            names = " ".join(row.name for row in case.rows).lower()
+            if not words or family in words or any(part in names for part in parts):
+                yield case
+
+
+def measure(case: Case, rounds: int, secs: float) -> list[Result]:
+    """All rounds of a case, its sides in turn, so that what else the machine does falls on both."""
+    ours: list[tuple[Figure, ...]] = []
+    ceilings: list[tuple[Figure, ...]] = []
+    with ExitStack() as opened:
+        take_ours = opened.enter_context(case.ours())
+        take_ceiling = opened.enter_context(case.ceiling()) if case.ceiling is not None else None
+        for _ in range(case.rounds or rounds):
+            ours.append(tuple(take_ours(case.secs or secs)))
+            if take_ceiling is not None:
+                ceilings.append(tuple(take_ceiling(case.secs or secs)))
+    return [
+        Result(row, tuple(figures[place] for figures in ours), tuple(figures[place] for figures in ceilings))
+        for place, row in enumerate(case.rows)
+    ]
+
+
+def machine() -> dict[str, str]:
+    """What the figures depend on: the machine and the versions."""
+    return {
+        "CPU": _cpu_model(),
+        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "Python": platform.python_version(),
+        **{package: version(package) for package in PACKAGES},
+        "Envoy": _version("envoy", "--version"),
+        "Go": _version("go", "version"),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.machine()
+
+
+def _version(*command: str) -> str:
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return "none"
+    found = re.search(r"\d+(\.\d+)+", said.rpartition("version")[2])
+    return found[0] if found else "unknown"
+
+
+def measure_all(chosen: Iterable[Case], rounds: int, secs: float) -> tuple[list[Result], list[str]]:
+    """What came out, and a line for each case that failed, which leaves the others as they are."""
+    results: list[Result] = []
+    failures: list[str] = []
+    for case in chosen:
+        name, begin = case.rows[0].name, time.monotonic()
+        print(f"{name} ...", end="", file=sys.stderr, flush=True)
+        try:
+            results += measure(case, rounds, secs)
+        except (Exception, SystemExit) as error:
+            failures.append(f"{name}: failed: {error or type(error).__name__}")
+        print(f" {time.monotonic() - begin:.0f} s", file=sys.stderr)
+    return results, failures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--rows", nargs="+", default=[], metavar="WORD", help=f"{', '.join(FAMILIES)}, or part of a name"
+    )
+    parser.add_argument("--secs", type=float, default=1.0, help="how long one measurement takes, about")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where to keep all rounds, for compare.py")
+    given = parser.parse_args()
+    # So that what was started is ended then too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    about = machine()
+    print(", ".join(f"{name} {value}" for name, value in about.items()), flush=True)
+    begin = time.monotonic()
+    results, failures = measure_all(cases(given.rows), given.rounds, given.secs)
+    print(f"{given.rounds} rounds of {given.secs:g} s, {time.monotonic() - begin:.0f} s in all\n")
+    if results:
+        print(table(results))
+    if given.json is not None:
+        given.json.write_text(json.dumps(Run(about, tuple(results)).as_json(), indent=1) + "\n")
+    if failures or not results:
+        raise SystemExit("\n".join(failures) or "no row is called that")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,208 @@
+"""The processes of a benchmark: `taskyard up`, the bare server, either behind Envoy, and the load generator.
+
+Each runs by itself on free ports of loopback and is ended, by its pid, with the block that started it. Taskyard runs as
+it does for users, metrics and logs on, save that its limits let all of the load in.
+"""
+
+import functools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from rows import Figure
+
+HERE = Path(__file__).resolve().parent
+START_SECS = 20.0
+POLL_SECS = 0.005
+WARM_UP_SECS = 0.5
+SPARE_SECS = 60.0
+"""How long a load generator may take beyond the time that it was given."""
+PLENTY = 4_000_000_000
+SETTINGS = {
+    "scheduler": {
+        "maxQueueSize": PLENTY,
+        "maxPerAgent": PLENTY,
+        "maxInflight": PLENTY,
+        "maxPerAgentInflight": PLENTY,
+        # A task that expires in the middle of a row would be work that the ceiling does not have.
+        "defaultDeadlineSec": 3600,
+    }
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that serves. `address` and `rest` are HOST:PORT; `rest` is there if it stands behind Envoy."""
+
+    address: str
+    rest: str | None
+    process: psutil.Process
+
+    def cpu_secs(self) -> float:
+        """User and system time of the server's process until now; Envoy is a process of its own."""
+        return cpu_secs(self.process)
+
+    def rss_bytes(self) -> int:
+        return int(self.process.memory_info().rss)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What the load generator saw in its window. Operations are calls, or tasks where a message carries several.
+
+    `server_cpu_secs` is of the process that it was told to look at. The latencies are those of calls or messages.
+    """
+
+    operations: int
+    secs: float
+    cpu_secs: float
+    server_cpu_secs: float
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    messages: int
+    errors: int
+    last_error: str = ""
+
+
+@contextmanager
+def taskyard(gateway: bool = False, settings: Mapping[str, object] = SETTINGS) -> Iterator[Server]:
+    """`taskyard up` with these settings, once it serves."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "taskyard.json")
+        file.write_text(json.dumps(settings))
+        command = (*up_command(), "--config", str(file))
+        with serving(*command, gateway=gateway) as server:
+            yield server
+
+
+@contextmanager
+def bare(gateway: bool = False) -> Iterator[Server]:
+    """The ceiling: the server of bare.py, once it serves, behind the same Envoy if asked."""
+    with serving(sys.executable, str(HERE / "bare.py"), gateway=gateway) as server:
+        yield server
+
+
+def up_command() -> tuple[str, ...]:
+    return (sys.executable, "-m", "taskyard_server.cli.main", "up", "--metrics", local(free_port()))
+
+
+@contextmanager
+def serving(*command: str, gateway: bool) -> Iterator[Server]:
+    """A server that takes `--grpc`, `--rest` and `--no-gateway`, once it serves; `SystemExit` if it does not."""
+    address, rest = local(free_port()), local(free_port()) if gateway else None
+    with running(*command, "--grpc", address, *(("--rest", rest) if rest else ("--no-gateway",))) as process:
+        for each in filter(None, (address, rest)):
+            wait_for(each, process)
+        yield Server(address, rest, process)
+
+
+@contextmanager
+def running(*command: str) -> Iterator[psutil.Process]:
+    """A process that ends with the block, its children with it. What it prints goes to a file that nobody keeps."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as printed:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, env={**os.environ, "TMPDIR": folder}
+        )
+        try:
+            yield psutil.Process(process.pid)
+        finally:
+            failed = process.poll()
+            # An orderly stop would end every queued task first.
+            children = [] if failed is not None else psutil.Process(process.pid).children(recursive=True)
+            process.kill()
+            process.wait()
+            for child in children:
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+            if failed is not None:
+                printed.seek(0)
+                print(printed.read()[-2_000:].decode(errors="replace"), file=sys.stderr)
+
+
+def wait_for(address: str, process: psutil.Process) -> None:
+    """Return once someone listens on `address`; `SystemExit` if the process ends before, or takes too long."""
+    deadline = time.monotonic() + START_SECS
+    while time.monotonic() < deadline and process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", int(address.rpartition(":")[2]))) == 0:
+                return
+        time.sleep(POLL_SECS)
+    raise SystemExit(f"nobody serves {address}")
+
+
+def load(mode: str, server: Server, secs: float, **flags: int | float | str) -> Load:
+    """Run the load generator against `server` for `secs` after its warm-up; `SystemExit` if it fails.
+
+    Flags are those of `load MODE -help`, with `_` for `-`.
+    """
+    address = server.rest if mode == "rest" else server.address
+    assert address is not None
+    options = {"address": address, "secs": secs, "warm_up": WARM_UP_SECS, "server_pid": server.process.pid, **flags}
+    given = [word for name, value in options.items() for word in (f"-{name.replace('_', '-')}", str(value))]
+    command = [str(load_program()), mode, *given]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=secs + SPARE_SECS, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr[-2_000:]}")
+    said = json.loads(done.stdout.splitlines()[-1])
+    result = Load(**{name: said[name] for name in Load.__dataclass_fields__ if name in said})
+    if result.errors or not result.operations:
+        raise SystemExit(f"{' '.join(command)}: {result.operations} done, {result.errors} not: {result.last_error}")
+    return result
+
+
+def figure(value: float, result: Load) -> Figure:
+    """`value` with what the processes used for it."""
+    return Figure(
+        value,
+        server_cpu_us=result.server_cpu_secs / result.operations * 1e6,
+        server_share=result.server_cpu_secs / result.secs,
+        client_share=result.cpu_secs / result.secs,
+    )
+
+
+def throughput(server: Server, mode: str, secs: float, **flags: int | float | str) -> Figure:
+    """Operations a second under the load generator."""
+    result = load(mode, server, secs, **flags)
+    return figure(result.operations / result.secs, result)
+
+
+@functools.cache
+def load_program() -> Path:
+    """The load generator, built if it is stale; `SystemExit` where Go is missing."""
+    go = shutil.which("go")
+    if go is None:
+        raise SystemExit("Go is missing, in which the load generator is written; ROWS picks rows that need none")
+    program = HERE / "load" / "bin" / "load"
+    subprocess.run([go, "build", "-o", str(program), "."], cwd=HERE / "load", check=True)
+    return program
+
+
+def cpu_secs(process: psutil.Process) -> float:
+    """User and system time of a process until now; `SystemExit` if it has ended."""
+    if process.status() == psutil.STATUS_ZOMBIE:
+        raise SystemExit(f"process {process.pid} ended early")
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def local(port: int) -> str:
+    return f"127.0.0.1:{port}"

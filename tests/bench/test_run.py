@@ -1,0 +1,77 @@
+"""How rounds are taken: ours and the ceiling in turn, each opened once."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from rows import Case, Figure, Measure, Row, Side
+from run import measure, measure_all
+
+
+def side(name: str, calls: list[str]) -> Side:
+    @contextmanager
+    def opened() -> Iterator[Measure]:
+        def take(secs: float) -> list[Figure]:
+            calls.append(f"{name} {secs:g}")
+            return [Figure(len(calls)), Figure(-len(calls))]
+
+        calls.append(f"open {name}")
+        try:
+            yield take
+        finally:
+            calls.append(f"close {name}")
+
+    return opened
+
+
+ROWS = (Row("first", "s"), Row("second", "s"))
+
+
+def test_sides_take_turns_between_one_opening_and_one_closing() -> None:
+    calls: list[str] = []
+    measure(Case(ROWS, side("ours", calls), side("bare", calls)), rounds=2, secs=3)
+    assert calls == [
+        *("open ours", "open bare"),
+        *("ours 3", "bare 3", "ours 3", "bare 3"),
+        *("close bare", "close ours"),
+    ]
+
+
+def test_each_row_gets_its_own_figure_of_every_round() -> None:
+    first, second = measure(Case(ROWS, side("ours", [])), rounds=2, secs=1)
+    assert first.ours == (Figure(2), Figure(3))
+    assert second.ours == (Figure(-2), Figure(-3))
+    assert first.ceiling == ()
+
+
+def test_a_case_may_need_its_own_rounds_and_seconds() -> None:
+    calls: list[str] = []
+    measure(Case(ROWS, side("ours", calls), rounds=1, secs=0.5), rounds=9, secs=9)
+    assert calls == ["open ours", "ours 0.5", "close ours"]
+
+
+def test_what_was_opened_is_closed_when_a_measurement_fails() -> None:
+    calls: list[str] = []
+
+    @contextmanager
+    def failing() -> Iterator[Measure]:
+        def take(_: float) -> list[Figure]:
+            raise SystemExit("the server ended")
+
+        yield take
+
+    with pytest.raises(SystemExit, match="the server ended"):
+        measure(Case(ROWS, side("ours", calls), failing), rounds=1, secs=1)
+    assert calls[-1] == "close ours"
+
+
+def test_a_case_that_fails_is_told_and_leaves_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    @contextmanager
+    def failing() -> Iterator[Measure]:
+        raise SystemExit("Go is missing")
+        yield
+
+    results, failures = measure_all([Case(ROWS, failing), Case(ROWS, side("ours", []))], rounds=1, secs=1)
+    assert failures == ["first: failed: Go is missing"]
+    assert [len(result.ours) for result in results] == [1, 1]
+    assert capsys.readouterr().err.startswith("first ...")

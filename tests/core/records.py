@@ -1,0 +1,22 @@
+"""What an object of the core holds, of either form of the core: a compiled class has no `__slots__`."""
+
+from taskyard_server.core.schedule import Schedule
+
+
+def values(thing: object) -> list[object]:
+    """What an object without `__slots__` holds."""
+    kind = type(thing)
+    return [getattr(thing, name) for name in getattr(kind, "__mypyc_attrs__", None) or vars(thing)]
+
+
+def names(kind: type) -> tuple[str, ...]:
+    """The attributes of the objects of a class."""
+    return (*getattr(kind, "__mypyc_attrs__", ()), *getattr(kind, "__slots__", ()))
+
+
+def copy_of(its: Schedule) -> Schedule:
+    """The schedule as it stands."""
+    copy = Schedule(its.id, its.spec, its.created_at, its.since, its.next_due, its.paused)
+    for name in names(Schedule):
+        setattr(copy, name, getattr(its, name))
+    return copy

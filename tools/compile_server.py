@@ -1,0 +1,114 @@
+"""Compile the hot part of the server to machine code, beside its sources: `python tools/compile_server.py`.
+
+The core, and what is done outside it once and more for every task, is plain, typed Python, which mypyc compiles as it
+stands and which runs uncompiled as well, at less than half the speed. Python prefers the compiled form where both are
+there, so a compiled form that is older than its source is removed before anything else. Without a C compiler all stays
+as it is, and one line says so.
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import shlex
+import shutil
+import sys
+import sysconfig
+import tempfile
+from contextlib import chdir
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+SERVER = Path(__file__).resolve().parents[1] / "server"
+PACKAGE = SERVER / "taskyard_server"
+STAMP = PACKAGE / ".compiled"
+GROUP = "taskyard_server"
+BESIDE_THE_CORE = (
+    "engine/event_log.py",
+    "engine/watchers.py",
+    "payload.py",
+    "services/encoding.py",
+    "services/requests.py",
+    "services/wire.py",
+)
+"""What is done for every task outside the core."""
+NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all has less than half the speed."
+
+
+def main() -> None:
+    """Bring the compiled form up to date."""
+    if is_fresh():
+        return
+    remove()
+    if not has_compiler():
+        print(NO_COMPILER)
+        return
+    print("Compiling the hot part of the server; this takes half a minute.", flush=True)
+    compile_to(SERVER)
+    STAMP.write_text(fingerprint())
+
+
+def is_fresh() -> bool:
+    """Whether what is compiled is what the sources say."""
+    is_whole = len(compiled()) == len(sources()) + 1
+    return is_whole and STAMP.exists() and STAMP.read_text() == fingerprint()
+
+
+def fingerprint() -> str:
+    """Of all that decides what is compiled."""
+    digest = hashlib.sha256(f"{platform.python_version()} {importlib.metadata.version('mypy')}".encode())
+    for source in (Path(__file__), *sources()):
+        digest.update(f"{source} {source.stat().st_size} ".encode() + source.read_bytes())
+    return digest.hexdigest()
+
+
+def sources() -> list[Path]:
+    """The modules that are compiled. A package itself holds nothing and stays a file that says so."""
+    core = sorted(path for path in (PACKAGE / "core").glob("*.py") if path.name != "__init__.py")
+    return [*core, *(PACKAGE / name for name in BESIDE_THE_CORE)]
+
+
+def folders() -> set[Path]:
+    """Where they are."""
+    return {source.parent for source in sources()}
+
+
+def compiled() -> list[Path]:
+    """What was compiled: a stub for each module, and the library that they share."""
+    stubs = (source.with_suffix(EXTENSION_SUFFIXES[0]) for source in sources())
+    return [path for path in (*stubs, SERVER / f"{GROUP}__mypyc{EXTENSION_SUFFIXES[0]}") if path.exists()]
+
+
+def remove() -> None:
+    """Go back to the sources."""
+    STAMP.unlink(missing_ok=True)
+    for path in (*PACKAGE.rglob("*.so"), *SERVER.glob(f"{GROUP}__mypyc*.so")):
+        path.unlink()
+
+
+def has_compiler() -> bool:
+    """Whether C can be compiled here, and for this Python."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))[0]
+    return shutil.which(compiler) is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
+
+
+def compile_to(folder: Path) -> None:
+    """Compile into `folder`, laid out as packages are."""
+    from mypyc.build import mypycify
+    from setuptools import Distribution
+
+    # The names of the modules are those of their paths.
+    with chdir(SERVER), tempfile.TemporaryDirectory() as build:
+        names = [str(path.relative_to(SERVER)) for path in sources()]
+        # `make lint` checks types. Here a wheel is built, perhaps where what the server imports is not installed.
+        flags = ["--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={build}/cache"]
+        extensions = mypycify([*flags, *names], group_name=GROUP, target_dir=build, debug_level="0")
+        distribution = Distribution({"name": GROUP, "ext_modules": extensions})
+        command = distribution.get_command_obj("build_ext")
+        command.build_lib, command.build_temp = str(folder), build
+        command.ensure_finalized()
+        command.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
