@@ -58,7 +58,7 @@ class Throttle:
 
     def admits(self, kind: str) -> bool:
         """Whether this event gets a line of its own."""
-        return self.admits_of([kind]) == 1
+        return bool(self.admits_of((kind,)))
 
     def admits_of(self, kinds: Sequence[str]) -> int:
         """How many of these events, the first ones, get a line of their own."""
@@ -71,7 +71,8 @@ class Throttle:
         if admitted < len(kinds):
             if not self._counts:
                 asyncio.get_running_loop().call_later(1, partial(self._flush_if_still, second))
-            self._counts.update(kinds[admitted:])
+            for kind in kinds[admitted:]:
+                self._counts[kind] += 1
         return admitted
 
     def _flush_if_still(self, second: int) -> None:

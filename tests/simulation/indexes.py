@@ -123,9 +123,10 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
     for kind, bucket in ready._buckets.items():
         same("kind of a bucket", bucket.kind, kind)
         entries: dict[Lane, list[int]] = {}
-        for rank, lane in bucket.heap:
+        for rank, lane in bucket.holders.items():
             entries.setdefault(lane, []).append(rank)
-        is_heap("lanes of a bucket", [rank for rank, _ in bucket.heap])
+        same("ranks of a bucket", sorted(bucket.heap), sorted(bucket.holders))
+        is_heap("lanes of a bucket", bucket.heap)
         lanes |= entries.keys()
         same("lanes of a bucket", bucket.lanes, len(entries))
         same("waiting lanes of a bucket", bucket.waiting, sum(lane.size > 0 for lane in entries))

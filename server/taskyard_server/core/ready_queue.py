@@ -42,15 +42,17 @@ Kind = tuple[str | None, str, frozenset[str], bool]
 class Bucket:
     """The lanes of all tasks of one kind, in a heap by their agents' rank.
 
-    `waiting` counts the lanes that hold a task, `lanes` all that the heap holds.
+    `waiting` counts the lanes that hold a task, `lanes` all that the heap holds. The heap is one of ranks alone, which
+    compare fastest; since no two agents ever have the same, a rank tells the lane.
     """
 
-    __slots__ = ("crews", "heap", "kind", "lanes", "waiting")
+    __slots__ = ("crews", "heap", "holders", "kind", "lanes", "waiting")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.crews: dict[Crew, None] = {}
-        self.heap: list[tuple[int, Lane]] = []
+        self.heap: list[int] = []
+        self.holders: dict[int, Lane] = {}
         self.waiting = 0
         self.lanes = 0
 
@@ -62,21 +64,25 @@ class Bucket:
             if self.lanes > 2 * self.waiting + FEW:
                 self._drop_empty()
         lane.entries.append(rank)
-        heappush(self.heap, (rank, lane))
+        self.holders[rank] = lane
+        heappush(self.heap, rank)
 
     def front(self) -> Lane | None:
         """The lane whose agent comes first, or None if no task waits here."""
         heap = self.heap
         while self.waiting:
-            entry, lane = heap[0]
+            entry = heap[0]
+            lane = self.holders[entry]
             rank = lane.agent.rank
             if entry == rank and lane.size:
                 return lane
             entries = lane.entries
             entries.pop()
+            del self.holders[entry]
             if lane.size and (not entries or rank < entries[-1]):
                 entries.append(rank)
-                heapreplace(heap, (rank, lane))
+                self.holders[rank] = lane
+                heapreplace(heap, rank)
                 continue
             heappop(heap)
             if not lane.size and not entries:
@@ -89,13 +95,16 @@ class Bucket:
 
     def _drop_empty(self) -> None:
         """Keep each waiting lane once, under its agent's present rank, and forget the others."""
-        lanes = {lane: None for _, lane in self.heap}
+        lanes = dict.fromkeys(self.holders.values())
         self.heap.clear()
+        self.holders.clear()
         for lane in lanes:
             lane.entries.clear()
             if lane.size:
-                lane.entries.append(lane.agent.rank)
-                self.heap.append((lane.agent.rank, lane))
+                rank = lane.agent.rank
+                lane.entries.append(rank)
+                self.holders[rank] = lane
+                self.heap.append(rank)
             else:
                 self._forget(lane)
         heapify(self.heap)

@@ -45,6 +45,9 @@ class Call:
     traceparent: str | None = None
 
 
+ANYBODY: Final = Call()
+"""A call that says nothing of itself, as most do."""
+
 _current: ContextVar[Call] = ContextVar("call")
 
 
@@ -90,12 +93,12 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         make = (
             grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
         )
-        return make(self._unary(method, serve), *codecs)  # type: ignore[no-any-return]
+        return make(self._unary(method, serve), codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
 
     def _unary(self, method: str, serve: Callable[[Any, Context], Awaitable[Any]]) -> Any:
         async def around(request: Any, context: Context) -> Any:
             begin = time.perf_counter()
-            call = Call()
+            call = ANYBODY
             try:
                 call = _caller(context)
                 _current.set(call)
@@ -113,7 +116,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     def _streaming(self, method: str, serve: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
         async def around(request: Any, context: Context) -> AsyncIterator[Any]:
             begin = time.perf_counter()
-            call = Call()
+            call = ANYBODY
             try:
                 call = _caller(context)
                 _current.set(call)
@@ -164,7 +167,7 @@ def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
 
 
 def _unless_bytes(serialize: Callable[[Any], bytes] | None) -> Callable[[Any], bytes]:
-    """Let streams answer what is encoded already."""
+    """Let services answer what is encoded already."""
     assert serialize is not None
 
     def serialize_message(response: Any) -> bytes:
@@ -184,4 +187,6 @@ def _caller(context: Context) -> Call:
             traceparent = str(value)
     if namespace != DEFAULT_NAMESPACE and not NAMESPACE.fullmatch(namespace):
         raise BadRequest(f"{NAMESPACE_KEY}: must be 1 to 63 letters, digits, dots, dashes or underscores")
+    if namespace == DEFAULT_NAMESPACE and not by_rest and traceparent is None:
+        return ANYBODY
     return Call(namespace, by_rest, traceparent)

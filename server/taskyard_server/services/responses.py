@@ -10,7 +10,7 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import Task
 
-from .encoding import encode_accepted, encode_lease, encode_task
+from .encoding import encode_lease, encode_task
 
 MAX_PAGE_BYTES: Final = 3_000_000
 """Clients take messages of up to 4 MiB by default."""
@@ -19,11 +19,6 @@ MAX_PAGE_BYTES: Final = 3_000_000
 def task_message(task: Task) -> pb.Task:
     """The whole task (scheduler-reference, Task Object)."""
     return pb.Task.FromString(encode_task(task))
-
-
-def accepted(task: Task) -> pb.SubmitTaskResponse:
-    """A task just after its admission (scheduler-reference, Submit A Task)."""
-    return pb.SubmitTaskResponse.FromString(encode_accepted(task))
 
 
 def lease_message(lease: Lease) -> lease_pb2.Lease:

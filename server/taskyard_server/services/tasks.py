@@ -15,8 +15,8 @@ from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 
 from . import requests
-from .encoding import STATES, encode_outcome
-from .responses import accepted, error_message, task_message, task_page
+from .encoding import STATES, encode_accepted, encode_outcome, encode_task
+from .responses import error_message, task_message, task_page
 from .rest_shape import ACCEPTED, send_shape
 from .watch import TaskWatches
 from .wire import nested, tag
@@ -44,10 +44,10 @@ class TaskService(TaskServiceServicer):
         self._max_payload_bytes = max_payload_bytes
         self._watches = watches
 
-    async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Context) -> pb.SubmitTaskResponse:  # noqa: N802
+    async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
         asked = self._submission(call, request)
-        answer = accepted(await self._engine.submit(call.namespace, asked))
+        answer = encode_accepted(await self._engine.submit(call.namespace, asked))
         if call.by_rest:
             await send_shape(context, ACCEPTED)
         return answer
@@ -83,9 +83,9 @@ class TaskService(TaskServiceServicer):
             self._default_retry,
         )
 
-    async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> pb.Task:  # noqa: N802
+    async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
-        return task_message(await self._engine.get(current_call().namespace, request.task_id))
+        return encode_task(await self._engine.get(current_call().namespace, request.task_id))
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:  # noqa: N802
         call = current_call()
