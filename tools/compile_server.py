@@ -101,7 +101,7 @@ def compile_to(folder: Path) -> None:
     with chdir(SERVER), tempfile.TemporaryDirectory() as build:
         names = [str(path.relative_to(SERVER)) for path in sources()]
         # `make lint` checks types. Here a wheel is built, perhaps where what the server imports is not installed.
-        flags = ["--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={build}/cache"]
+        flags = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={build}/cache"]
         extensions = mypycify([*flags, *names], group_name=GROUP, target_dir=build, debug_level="0")
         distribution = Distribution({"name": GROUP, "ext_modules": extensions})
         command = distribution.get_command_obj("build_ext")
