@@ -8,29 +8,43 @@ import (
 	"io"
 	"net/http"
 
+	"google.golang.org/grpc"
+
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
 // runSubmit submits tasks by SubmitTask.
 func runSubmit(ctx context.Context, o *Options) (*Result, error) {
-	return during(ctx, func(w *work) (*Result, error) {
-		connections, err := w.dial(o.Address, o.Connections)
-		if err != nil {
-			return nil, err
+	return overConnections(ctx, o, func(connection *grpc.ClientConn, tasks *Tasks) call {
+		stub := taskyardv1.NewTaskServiceClient(connection)
+		return func(ctx context.Context) (int, int, error) {
+			_, err := stub.SubmitTask(ctx, tasks.One())
+			return 1, 0, err
 		}
-		tasks := newTasks(o)
-		return callers(w, o, func(caller int) call {
-			stub := taskyardv1.NewTaskServiceClient(connections[caller%len(connections)])
-			return func(ctx context.Context) (int, int, error) {
-				_, err := stub.SubmitTask(ctx, tasks.One())
-				return 1, 0, err
-			}
-		})
 	})
 }
 
 // runBatch submits batches by SubmitBatch; its operations are tasks.
 func runBatch(ctx context.Context, o *Options) (*Result, error) {
+	return overConnections(ctx, o, func(connection *grpc.ClientConn, tasks *Tasks) call {
+		stub := taskyardv1.NewBatchServiceClient(connection)
+		return func(ctx context.Context) (int, int, error) {
+			answer, err := stub.SubmitBatch(ctx, tasks.Batch(o.Batch))
+			refused := 0
+			for _, outcome := range answer.GetTasks() {
+				if outcome.GetError() != nil {
+					refused++
+				}
+			}
+			return len(answer.GetTasks()) - refused, refused, err
+		}
+	})
+}
+
+// overConnections lets callers share -connections connections; submit makes what one of them calls.
+func overConnections(
+	ctx context.Context, o *Options, submit func(connection *grpc.ClientConn, tasks *Tasks) call,
+) (*Result, error) {
 	return during(ctx, func(w *work) (*Result, error) {
 		connections, err := w.dial(o.Address, o.Connections)
 		if err != nil {
@@ -38,17 +52,7 @@ func runBatch(ctx context.Context, o *Options) (*Result, error) {
 		}
 		tasks := newTasks(o)
 		return callers(w, o, func(caller int) call {
-			stub := taskyardv1.NewBatchServiceClient(connections[caller%len(connections)])
-			return func(ctx context.Context) (int, int, error) {
-				answer, err := stub.SubmitBatch(ctx, tasks.Batch(o.Batch))
-				refused := 0
-				for _, outcome := range answer.GetTasks() {
-					if outcome.GetError() != nil {
-						refused++
-					}
-				}
-				return len(answer.GetTasks()) - refused, refused, err
-			}
+			return submit(connections[caller%len(connections)], tasks)
 		})
 	})
 }

@@ -18,11 +18,10 @@ from prometheus_client.registry import Collector
 
 from .core.events import Event, EventKind
 from .core.stats import Totals
-from .core.task import TERMINAL, TaskState
+from .core.task import ASSIGNED, TERMINAL
 from .snapshots import Snapshots
 from .webhooks import WebhookCounts
 
-ASSIGNED: Final = TaskState.ASSIGNED
 CHANGED: Final = EventKind.CHANGED
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 

@@ -20,13 +20,13 @@ from standardwebhooks import Webhook
 
 from .config import WebhookSettings
 from .core.events import Event, EventKind
-from .core.task import TaskState
+from .core.task import CANCELLED, DONE, FAILED
 from .payload import message_to_json
 from .services.responses import task_message
 
 log = structlog.get_logger(__name__)
 
-TOLD: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED})
+TOLD: Final = frozenset({DONE, FAILED, CANCELLED})
 CHANGED: Final = EventKind.CHANGED
 TRIES: Final = 3
 BACKOFF_SECS: Final = (0.5, 2.0)

@@ -92,7 +92,7 @@ class Yard:
         """Let time pass, and what comes due by it be done, as the engine's alarm would."""
         await asyncio.sleep(0)
         self.now += secs
-        self.engine._advance()
+        self.engine._turns.advance()
 
     async def start(self, lease: Lease, namespace: str = "default") -> None:
         await self.engine.start(namespace, "host", lease.task.id, lease.token)

@@ -23,7 +23,7 @@ from .schedule import (
     TriggerState,
 )
 from .stats import TriggerCounters
-from .task import TERMINAL, IdempotencyKey, Submission, Task, TaskState
+from .task import CANCELLED, DONE, TERMINAL, IdempotencyKey, Submission, Task
 from .timers import TICKS_PER_SECOND
 from .triggers import Triggers
 
@@ -238,7 +238,7 @@ class Firing:
                 assert trigger.task_id is not None
                 task = self._life.tasks.get(trigger.task_id)
                 assert task is not None
-                self._life.finish(now, task, TaskState.CANCELLED, None, REPLACED, StopReason.CANCELLED)
+                self._life.finish(now, task, CANCELLED, None, REPLACED, StopReason.CANCELLED)
 
     def _make_ready(self, trigger: Trigger) -> None:
         if len(self._ready) > 2 * self.pending + MAX_ENDED_IN_LINE:
@@ -292,7 +292,7 @@ class Firing:
         self._end_with(now, self._life.fired.pop(task), task)
 
     def _end_with(self, now: float, trigger: Trigger, task: Task) -> None:
-        if task.state is TaskState.DONE:
+        if task.state is DONE:
             self._end(now, trigger, COMPLETED, None)
         else:
             self._end(now, trigger, FAILED, task.error or f"its task was {task.state.value}")

@@ -27,19 +27,24 @@ from .schedule import Trigger
 from .stats import Counters
 from .stopping import Stopping
 from .targets import Targets
-from .task import IN_FLIGHT, LEGAL, Submission, Task, TaskState
+from .task import (
+    ASSIGNED,
+    DONE,
+    FAILED,
+    IN_FLIGHT,
+    LEGAL,
+    PAUSED,
+    PENDING,
+    QUEUED,
+    REJECTED,
+    RUNNING,
+    WAITING,
+    Submission,
+    Task,
+    TaskState,
+)
 from .task_table import TaskTable
 
-# A look-up in an enum costs more than one in the module.
-PENDING: Final = TaskState.PENDING
-QUEUED: Final = TaskState.QUEUED
-ASSIGNED: Final = TaskState.ASSIGNED
-RUNNING: Final = TaskState.RUNNING
-PAUSED: Final = TaskState.PAUSED
-DONE: Final = TaskState.DONE
-FAILED: Final = TaskState.FAILED
-REJECTED: Final = TaskState.REJECTED
-WAITING: Final = frozenset({PENDING, QUEUED})
 SUBMITTED: Final = EventKind.SUBMITTED
 CHANGED: Final = EventKind.CHANGED
 PROGRESSED: Final = EventKind.PROGRESSED

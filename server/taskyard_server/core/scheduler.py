@@ -24,14 +24,8 @@ from .schedules import Schedules
 from .stats import AgentStats, Stats, Totals
 from .streams import HeldLease, Hello, Streams, Welcome
 from .targets import Targets
-from .task import IN_FLIGHT, TERMINAL, Submission, Task, TaskState
+from .task import ASSIGNED, CANCELLED, DONE, FAILED, IN_FLIGHT, PAUSED, STOPPED, TERMINAL, Submission, Task
 
-ASSIGNED: Final = TaskState.ASSIGNED
-PAUSED: Final = TaskState.PAUSED
-DONE: Final = TaskState.DONE
-FAILED: Final = TaskState.FAILED
-CANCELLED: Final = TaskState.CANCELLED
-STOPPED: Final = frozenset({PAUSED, FAILED})
 SCHEDULES_AT_ONCE: Final = 50
 """Finding the next time of a cron expression is slow, so a step deals with few of them."""
 

@@ -16,9 +16,8 @@ from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease
 from .lifecycle import Lifecycle
 from .offers import Offer
-from .task import TaskState
+from .task import ASSIGNED
 
-ASSIGNED: Final = TaskState.ASSIGNED
 BEATS: Final = 3
 """Heartbeats in a lease or host time-out, whichever is shorter."""
 

@@ -13,13 +13,12 @@ from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
-from .task import TaskState
+from .task import QUEUED
 
 if TYPE_CHECKING:
     from .leases import Lease
     from .task import Task
 
-QUEUED: Final = TaskState.QUEUED
 FEW: Final = 16
 
 

@@ -34,40 +34,35 @@ class TaskState(StrEnum):
     __hash__ = str.__hash__
 
 
-TERMINAL: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED, TaskState.REJECTED})
-IN_FLIGHT: Final = frozenset({TaskState.ASSIGNED, TaskState.RUNNING})
+# A look-up in an enum costs more than one in a module.
+PENDING: Final = TaskState.PENDING
+QUEUED: Final = TaskState.QUEUED
+ASSIGNED: Final = TaskState.ASSIGNED
+RUNNING: Final = TaskState.RUNNING
+PAUSED: Final = TaskState.PAUSED
+DONE: Final = TaskState.DONE
+FAILED: Final = TaskState.FAILED
+CANCELLED: Final = TaskState.CANCELLED
+REJECTED: Final = TaskState.REJECTED
+
+TERMINAL: Final = frozenset({DONE, FAILED, CANCELLED, REJECTED})
+IN_FLIGHT: Final = frozenset({ASSIGNED, RUNNING})
+WAITING: Final = frozenset({PENDING, QUEUED})
+STOPPED: Final = frozenset({PAUSED, FAILED})
+"""Those that can be resumed or resolved."""
 
 # From each state, where a task may go next. A new task enters as pending, queued or rejected. Of the terminal states
 # only `failed` can be left again, while the task is retained: by resume, resolve, or cancel.
 LEGAL: Final[dict[TaskState, frozenset[TaskState]]] = {
-    TaskState.PENDING: frozenset({TaskState.QUEUED, TaskState.FAILED, TaskState.CANCELLED}),
-    TaskState.QUEUED: frozenset({TaskState.ASSIGNED, TaskState.FAILED, TaskState.CANCELLED}),
-    TaskState.ASSIGNED: frozenset(
-        {
-            TaskState.RUNNING,
-            TaskState.QUEUED,
-            TaskState.PENDING,
-            TaskState.PAUSED,
-            TaskState.DONE,
-            TaskState.FAILED,
-            TaskState.CANCELLED,
-        }
-    ),
-    TaskState.RUNNING: frozenset(
-        {
-            TaskState.QUEUED,
-            TaskState.PENDING,
-            TaskState.PAUSED,
-            TaskState.DONE,
-            TaskState.FAILED,
-            TaskState.CANCELLED,
-        }
-    ),
-    TaskState.PAUSED: frozenset({TaskState.QUEUED, TaskState.DONE, TaskState.CANCELLED}),
-    TaskState.FAILED: frozenset({TaskState.QUEUED, TaskState.DONE, TaskState.CANCELLED}),
-    TaskState.DONE: frozenset(),
-    TaskState.CANCELLED: frozenset(),
-    TaskState.REJECTED: frozenset(),
+    PENDING: frozenset({QUEUED, FAILED, CANCELLED}),
+    QUEUED: frozenset({ASSIGNED, FAILED, CANCELLED}),
+    ASSIGNED: frozenset({RUNNING, QUEUED, PENDING, PAUSED, DONE, FAILED, CANCELLED}),
+    RUNNING: frozenset({QUEUED, PENDING, PAUSED, DONE, FAILED, CANCELLED}),
+    PAUSED: frozenset({QUEUED, DONE, CANCELLED}),
+    FAILED: frozenset({QUEUED, DONE, CANCELLED}),
+    DONE: frozenset(),
+    CANCELLED: frozenset(),
+    REJECTED: frozenset(),
 }
 
 
@@ -209,7 +204,7 @@ class Task:
     @property
     def attempt_started_at(self) -> float | None:
         """When the execution that is under way was reported as started; None while there is none."""
-        return self.lease.started_at if self.lease is not None and self.state is TaskState.RUNNING else None
+        return self.lease.started_at if self.lease is not None and self.state is RUNNING else None
 
     @property
     def latency_ms(self) -> int | None:

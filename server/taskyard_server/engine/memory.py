@@ -1,8 +1,7 @@
 """The embedded engine: one core scheduler a namespace, driven from one event loop.
 
 Commands run at once, in the order of their calls. What follows from them is done once a turn of the loop, for all
-commands of that turn: tasks are handed to the hosts that wait, listeners are told, and the one timer is set to the next
-time at which anything comes due.
+commands of that turn (`turns.py`).
 """
 
 import asyncio
@@ -11,11 +10,8 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from copy import copy
-from heapq import heapify, heappop, heappush
 from itertools import islice
-from typing import Final, TypeVar
-
-import structlog
+from typing import Final
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import Conflict, NotFound, Refusal, Unavailable
@@ -28,23 +24,15 @@ from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task
 
-from .alarm import Alarm
 from .clock import Clock, steady_clock
 from .memory_schedules import MemorySchedules
 from .port import Listener, TaskFilter, TaskPage
 from .sessions import DrainNotice, Session
+from .turns import Turns
 from .yard import Yard
-
-log = structlog.get_logger(__name__)
-
-T = TypeVar("T")
 
 SCAN: Final = 2_000
 """So many tasks a listing walks before others get their turn."""
-FAULT_SECS: Final = 1.0
-"""After a fault a namespace goes on so much later, lest it does nothing but fail."""
-LIGHT_SECS: Final = 0.05
-"""The consequences of heartbeats are drawn so much later, for all of them at once."""
 
 
 class MemoryEngine:
@@ -60,19 +48,12 @@ class MemoryEngine:
         self._clock = clock or steady_clock()
         self._random = random.Random(seed)
         self._yards: dict[str, Yard] = {}
-        self._touched: dict[Yard, None] = {}
-        self._touched_lightly: dict[Yard, None] = {}
-        self._listeners: list[Listener] = []
-        self._due: list[tuple[float, str]] = []
-        self._landed = asyncio.Event()
         self._draining = False
         self._drain_notice: DrainNotice | None = None
         self._closed = False
         wall = wall or clock or time.time
         self.schedules = MemorySchedules(self._yards, self._enter, self._existing, self._clock, wall)
-        self._alarm = Alarm(
-            self._clock, self._advance, lambda: sum(len(yard.sessions) for yard in self._yards.values())
-        )
+        self._turns = Turns(self._yards, self._clock, self.schedules)
 
     # Commands of agents
 
@@ -237,7 +218,7 @@ class MemoryEngine:
         yard = self._yard_of(session)
         if yard is not None:
             yard.scheduler.give_credit(self._clock(), session.offer, count)
-            self._touch(yard)
+            self._turns.touch(yard)
 
     async def beat(
         self,
@@ -251,16 +232,16 @@ class MemoryEngine:
             return list(held)
         if session.offer.room > 0 and session.offer.place is None:
             # It was silent, and may be handed tasks again.
-            self._touch(yard)
+            self._turns.touch(yard)
         else:
-            self._touch_soon(yard)
+            self._turns.touch_soon(yard)
         return yard.scheduler.beat(self._clock(), session.offer, held, own_word, machine)
 
     async def disconnect(self, session: Session) -> None:
         yard = self._yards[session.namespace]
         if yard.sessions.pop(session.offer, None) is not None:
             yard.scheduler.disconnect(self._clock(), session.offer)
-            self._touch(yard)
+            self._turns.touch(yard)
 
     async def renew(
         self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
@@ -337,25 +318,25 @@ class MemoryEngine:
         return self._clock()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        self._turns.listeners.append(listener)
+        return lambda: self._turns.listeners.remove(listener)
 
     def reconfigure(self, limits: Limits) -> None:
         self._limits = limits
         for yard in self._yards.values():
             yard.scheduler.reconfigure(limits)
-            self._touch(yard)
+            self._turns.touch(yard)
 
     def reconcile(self) -> None:
         for yard in self._yards.values():
             yard.scheduler.reconcile(self._clock())
-            self._touch(yard)
+            self._turns.touch(yard)
 
     def recover(self) -> None:
         now = self._clock()
         for yard in self._yards.values():
             yard.scheduler.recover(now)
-            self._touch(yard)
+            self._turns.touch(yard)
 
     def drain(self, until: float | None = None) -> None:
         self._draining = True
@@ -371,9 +352,9 @@ class MemoryEngine:
             left = deadline - self._clock()
             if left <= 0:
                 return False
-            self._landed.clear()
+            self._turns.landed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._landed.wait(), left)
+                await asyncio.wait_for(self._turns.landed.wait(), left)
         return True
 
     async def close(self) -> None:
@@ -381,15 +362,15 @@ class MemoryEngine:
         now = self._clock()
         for yard in self._yards.values():
             yard.scheduler.shut_down(now)
-            self._touch(yard)
+            self._turns.touch(yard)
         for yard in self._yards.values():
             yard.let_all_go()
-        self._settle()
+        self._turns.close()
         for yard in self._yards.values():
             for session in yard.sessions.values():
                 session.end(Unavailable("the server shuts down"))
 
-    # Once a turn of the loop
+    # Whose yard it is
 
     def _enter(self, namespace: str) -> Yard:
         """The namespace's yard, noted as touched in this turn."""
@@ -399,13 +380,13 @@ class MemoryEngine:
             if self._draining:
                 scheduler.drain()
             yard = self._yards[namespace] = Yard(namespace, scheduler)
-        self._touch(yard)
+        self._turns.touch(yard)
         return yard
 
     def _existing(self, namespace: str, sought: str) -> Yard:
         """The yard where something is sought; one that nothing was ever put into is not made for that."""
         yard = self._look(namespace, sought)
-        self._touch(yard)
+        self._turns.touch(yard)
         return yard
 
     def _look(self, namespace: str, sought: str) -> Yard:
@@ -415,90 +396,14 @@ class MemoryEngine:
             raise NotFound(f"{sought} not found")
         return yard
 
-    def _touch(self, yard: Yard) -> None:
-        if not self._touched:
-            asyncio.get_running_loop().call_soon(self._settle)
-        self._touched[yard] = None
-
-    def _touch_soon(self, yard: Yard) -> None:
-        """The same where hardly ever is there a consequence, and nobody waits for it: after a heartbeat."""
-        if not self._touched_lightly:
-            asyncio.get_running_loop().call_later(LIGHT_SECS, self._touch_all)
-        self._touched_lightly[yard] = None
-
-    def _touch_all(self) -> None:
-        touched, self._touched_lightly = self._touched_lightly, {}
-        for yard in touched:
-            self._touch(yard)
-
-    def _settle(self) -> None:
-        """Draw the consequences of everything that this turn's commands did."""
-        if self._draining:
-            self._landed.set()
-        touched, self._touched = self._touched, {}
-        for yard in touched:
-            scheduler = yard.scheduler
-            if yard.hand_out(self._clock()):
-                self._touch(yard)
-            happened = scheduler.take_events()
-            if happened:
-                yard.tell_ends(happened)
-                _tell(self._listeners, yard.namespace, happened)
-            fired = scheduler.schedules.take_events()
-            if fired:
-                yard.tell_places()
-                _tell(self.schedules.listeners, yard.namespace, fired)
-            due = scheduler.next_due()
-            if due != yard.due:
-                yard.due = due
-                if due is not None:
-                    heappush(self._due, (due, yard.namespace))
-        if len(self._due) > 2 * len(self._yards) + 64:
-            self._due = [(yard.due, yard.namespace) for yard in self._yards.values() if yard.due is not None]
-            heapify(self._due)
-        self._arm()
-
     def _give_back(self, yard: Yard, host_id: str, granted: asyncio.Future[list[Lease]]) -> None:
         """The caller went away, perhaps in the very turn in which it was served."""
         if granted.done() and granted.exception() is None:
             for lease in granted.result():
                 with contextlib.suppress(Refusal):
                     yard.scheduler.release(self._clock(), host_id, lease.task.id, lease.token)
-            self._touch(yard)
+            self._turns.touch(yard)
 
     def _yard_of(self, session: Session) -> Yard | None:
         """The yard of a stream that still stands."""
         return None if session.ended is not None else self._yards[session.namespace]
-
-    def _arm(self) -> None:
-        """Set the alarm to the earliest due time of all namespaces."""
-        due = self._due
-        while due and self._yards[due[0][1]].due != due[0][0]:
-            heappop(due)
-        self._alarm.set(due[0][0] if due and not self._closed else None)
-
-    def _advance(self) -> None:
-        now = self._clock()
-        for yard in self._yards.values():
-            if yard.due is not None and yard.due <= now:
-                yard.due = None
-                try:
-                    self.schedules.of(yard)
-                    yard.scheduler.advance(now)
-                except Exception:
-                    # A fault in one thing that is due must not stop what is due for all the others.
-                    log.exception("advance_failed", namespace=yard.namespace)
-                    asyncio.get_running_loop().call_later(FAULT_SECS, self._touch, yard)
-                    continue
-                self._touch(yard)
-        if not self._touched:
-            self._arm()
-
-
-def _tell(listeners: Sequence[Callable[[str, Sequence[T]], None]], namespace: str, happened: Sequence[T]) -> None:
-    for listener in listeners:
-        try:
-            listener(namespace, happened)
-        except Exception:
-            # A listener's fault must not stop what is due for all the others.
-            log.exception("listener_failed", namespace=namespace)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
 from taskyard.v1 import batch_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceServicer
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
-from taskyard_server.core.task import Task, TaskState
+from taskyard_server.core.task import CANCELLED, REJECTED, Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
@@ -18,6 +18,9 @@ from .encoding import STATES
 from .responses import error_message, task_page
 from .rest_shape import ACCEPTED, send_shape
 from .times import timestamp
+from .wire import tag
+
+LISTED: Final = tag(pb.GetBatchResponse, "tasks")
 
 
 class BatchService(BatchServiceServicer):
@@ -69,40 +72,37 @@ class BatchService(BatchServiceServicer):
 
     async def GetBatch(  # noqa: N802
         self, request: pb.GetBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
-    ) -> pb.GetBatchResponse:
+    ) -> Any:
         del context
         filters = f"batch\0{request.batch_id}"
         after = requests.page_start(request.page_token, filters)
         most = requests.page_size(request.page_size)
         batch = await self._engine.get_batch(current_call().namespace, request.batch_id)
-        tasks, next_after = task_page([task for task in batch.tasks.values() if task.seq > after], most)
+        tasks, next_after = task_page(LISTED, [task for task in batch.tasks.values() if task.seq > after], most)
         answer = pb.GetBatchResponse(
             batch_id=batch.id,
             agent_id=batch.agent_id,
             created_at=timestamp(batch.created_at),
             states={state.value: count for state, count in batch.states().items()},
             ended=batch.ended(),
-            tasks=tasks,
             count=len(tasks),
         )
         if next_after is not None:
             answer.next_page_token = requests.page_token(next_after, filters)
-        return answer
+        return b"".join([answer.SerializeToString(), *tasks])
 
     async def CancelBatch(  # noqa: N802
         self, request: pb.CancelBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.CancelBatchResponse:
         del context
         cancelled = await self._engine.cancel_batch(current_call().namespace, request.batch_id)
-        return pb.CancelBatchResponse(
-            status=STATES[TaskState.CANCELLED], batch_id=request.batch_id, cancelled=cancelled
-        )
+        return pb.CancelBatchResponse(status=STATES[CANCELLED], batch_id=request.batch_id, cancelled=cancelled)
 
 
 def _outcome(outcome: Task | Refusal) -> pb.BatchOutcome:
     if isinstance(outcome, Task):
         return pb.BatchOutcome(task_id=outcome.id, state=STATES[outcome.state], position=outcome.position)
-    message = pb.BatchOutcome(state=STATES[TaskState.REJECTED], error=error_message(outcome))
+    message = pb.BatchOutcome(state=STATES[REJECTED], error=error_message(outcome))
     if isinstance(outcome, QueueFull):
         message.task_id = outcome.task.id
     return message

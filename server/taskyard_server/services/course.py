@@ -1,14 +1,11 @@
 """The part of a task that only some have: its retry policy, runs, attempts, tokens, and a time that it waits for."""
 
-from typing import Final
-
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.history import Attempt, History, RetryPolicy
 from taskyard_server.core.task import IN_FLIGHT, TaskState
 
 from .times import timestamp
-
-MAX_UINT32: Final = 2**32 - 1
+from .wire import MAX_UINT32
 
 
 def course_message(

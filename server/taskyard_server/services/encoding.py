@@ -5,7 +5,7 @@ only few tasks have is left to protobuf, since parts of a message that stand one
 tests hold all of it equal to what protobuf makes of the same task.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from taskyard.v1 import lease_pb2
 from taskyard.v1 import runtime_host_pb2 as host_pb
@@ -13,17 +13,21 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.history import NO_HISTORY, History
 from taskyard_server.core.leases import Lease
-from taskyard_server.core.task import NO_OPTIONS, TERMINAL, Task, TaskOptions, TaskState
+from taskyard_server.core.task import DONE, NO_OPTIONS, TERMINAL, Task, TaskOptions, TaskState
 
 from .course import course_message
-from .wire import LAST, add_nested, add_text, add_timestamp, add_varint, nested, tag
+from .wire import LAST, MAX_UINT32, add_nested, add_text, add_timestamp, add_varint, nested, tag
 
-MAX_UINT32: Final = 2**32 - 1
-DONE: Final = TaskState.DONE
 CHANGED: Final = EventKind.CHANGED
 EVICTED: Final = EventKind.EVICTED
 
 STATES: Final = {state: pb.Task.State.Value(state.value) for state in TaskState}
+
+
+def _in_each_state(message: Any, field: str) -> dict[TaskState, bytes]:
+    """This field of a message class as it is for each state of a task."""
+    return {state: tag(message, field) + LAST[number] for state, number in STATES.items()}
+
 
 TASK_ID: Final = tag(pb.Task, "task_id")
 AGENT_ID: Final = tag(pb.Task, "agent_id")
@@ -51,7 +55,7 @@ REQUIRES: Final = tag(pb.Task, "requires")
 LABELS: Final = tag(pb.Task, "labels")
 TARGET: Final = tag(pb.Task, "target")
 TOKEN_LIMIT: Final = tag(pb.Task, "token_limit")
-STATE: Final[dict[TaskState, bytes]] = {state: tag(pb.Task, "state") + LAST[number] for state, number in STATES.items()}
+STATE: Final = _in_each_state(pb.Task, "state")
 
 LABEL_KEY: Final = tag(pb.Task.LabelsEntry, "key")
 LABEL_VALUE: Final = tag(pb.Task.LabelsEntry, "value")
@@ -59,21 +63,18 @@ LABEL_VALUE: Final = tag(pb.Task.LabelsEntry, "value")
 EVENT: Final = tag(pb.WatchTasksResponse, "events")
 EVENT_AT: Final = tag(pb.TaskEvent, "occurred_at")
 EVENT_TASK: Final = tag(pb.TaskEvent, "task")
+KIND: Final = tag(pb.TaskEvent, "kind")
 EVENT_KIND: Final[dict[EventKind, bytes]] = {
-    kind: tag(pb.TaskEvent, "kind") + LAST[pb.TaskEvent.Kind.Value(kind.value)] for kind in EventKind
+    kind: KIND + LAST[pb.TaskEvent.Kind.Value(kind.value)] for kind in EventKind
 }
-CURRENT: Final = tag(pb.TaskEvent, "kind") + LAST[pb.TaskEvent.Kind.Value("current")]
-PREVIOUS_STATE: Final[dict[TaskState, bytes]] = {
-    state: tag(pb.TaskEvent, "previous_state") + LAST[number] for state, number in STATES.items()
-}
+CURRENT: Final = KIND + LAST[pb.TaskEvent.Kind.Value("current")]
+PREVIOUS_STATE: Final = _in_each_state(pb.TaskEvent, "previous_state")
 
 ACCEPTED: Final = tag(pb.SubmitOutcome, "accepted")
 ACCEPTED_ID: Final = tag(pb.SubmitTaskResponse, "task_id")
 ACCEPTED_POSITION: Final = tag(pb.SubmitTaskResponse, "position")
 ACCEPTED_AT: Final = tag(pb.SubmitTaskResponse, "created_at")
-ACCEPTED_STATE: Final[dict[TaskState, bytes]] = {
-    state: tag(pb.SubmitTaskResponse, "state") + LAST[number] for state, number in STATES.items()
-}
+ACCEPTED_STATE: Final = _in_each_state(pb.SubmitTaskResponse, "state")
 
 LEASE: Final = tag(lease_pb2.Assignment, "lease")
 LEASED: Final = tag(lease_pb2.Assignment, "task")
@@ -84,9 +85,7 @@ LEASE_EXPIRES_AT: Final = tag(lease_pb2.Lease, "expires_at")
 LEASE_TOKEN: Final = tag(lease_pb2.Lease, "fencing_token")
 LEASE_SECS: Final = tag(lease_pb2.Lease, "lease_secs")
 
-REPORTED: Final[dict[TaskState, bytes]] = {
-    state: tag(host_pb.ReportResult, "state") + LAST[number] for state, number in STATES.items()
-}
+REPORTED: Final = _in_each_state(host_pb.ReportResult, "state")
 
 
 def encode_task(task: Task) -> bytes:

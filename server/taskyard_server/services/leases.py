@@ -14,12 +14,15 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
-from .encoding import STATES
+from .encoding import STATES, encode_assignment
 from .reports import About, Reports
 from .responses import MAX_PAGE_BYTES, lease_message, task_message
 from .times import timestamp
+from .wire import nested, tag
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+ASSIGNMENT: Final = tag(pb.ClaimTasksResponse, "assignments")
 
 MAX_WAIT_SECS: Final = 60.0
 MAX_CLAIM: Final = 1_000
@@ -46,20 +49,21 @@ class LeaseService(LeaseServiceServicer):
             task=task_message(lease.task),
         )
 
-    async def ClaimTasks(self, request: pb.ClaimTasksRequest, context: Context) -> pb.ClaimTasksResponse:  # noqa: N802
+    async def ClaimTasks(self, request: pb.ClaimTasksRequest, context: Context) -> Any:  # noqa: N802
         del context
         if not 1 <= request.max_tasks <= MAX_CLAIM:
             raise BadRequest(f"max_tasks: must be from 1 to {MAX_CLAIM}")
-        answer, size = pb.ClaimTasksResponse(), 0
+        assignments: list[bytes] = []
+        size = 0
         for lease in await self._claim(request, request.max_tasks):
-            task = task_message(lease.task)
-            size += task.ByteSize()
-            if size > MAX_PAGE_BYTES and answer.assignments:
+            assignment = nested(ASSIGNMENT, encode_assignment(lease))
+            size += len(assignment)
+            if size > MAX_PAGE_BYTES and assignments:
                 # What does not fit into the message goes back to its place.
                 await self._engine.release(current_call().namespace, lease.host.id, lease.task.id, lease.token)
             else:
-                answer.assignments.add(lease=lease_message(lease), task=task)
-        return answer
+                assignments.append(assignment)
+        return b"".join(assignments)
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.RenewLeaseResponse:  # noqa: N802
         del context

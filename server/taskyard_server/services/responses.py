@@ -11,6 +11,7 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import Task
 
 from .encoding import encode_lease, encode_task
+from .wire import nested
 
 MAX_PAGE_BYTES: Final = 3_000_000
 """Clients take messages of up to 4 MiB by default."""
@@ -26,17 +27,20 @@ def lease_message(lease: Lease) -> lease_pb2.Lease:
     return lease_pb2.Lease.FromString(encode_lease(lease))
 
 
-def task_page(tasks: list[Task], most: int, next_after: int | None = None) -> tuple[list[pb.Task], int | None]:
-    """As many of the tasks as one answer may hold, at least one, and where the next page starts."""
-    messages: list[pb.Task] = []
+def task_page(
+    field: bytes, tasks: list[Task], most: int, next_after: int | None = None
+) -> tuple[list[bytes], int | None]:
+    """As many of the tasks as one answer may hold, at least one, each as this field of it; and where the next page
+    starts."""
+    page: list[bytes] = []
     size = 0
     for count, task in enumerate(tasks):
-        message = task_message(task)
-        size += message.ByteSize()
+        encoded = nested(field, encode_task(task))
+        size += len(encoded)
         if count == most or (count and size > MAX_PAGE_BYTES):
-            return messages, tasks[count - 1].seq
-        messages.append(message)
-    return messages, next_after
+            return page, tasks[count - 1].seq
+        page.append(encoded)
+    return page, next_after
 
 
 def error_message(refusal: Refusal) -> pb.Error:

@@ -24,6 +24,7 @@ from .wire import nested, tag
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 OUTCOME: Final = tag(pb.SubmitTasksResponse, "outcomes")
+LISTED: Final = tag(pb.ListTasksResponse, "tasks")
 
 WAIT_SECS: Final = 30.0
 MAX_WAIT_SECS: Final = 300.0
@@ -87,7 +88,7 @@ class TaskService(TaskServiceServicer):
         del context
         return encode_task(await self._engine.get(current_call().namespace, request.task_id))
 
-    async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:  # noqa: N802
+    async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
         filters = f"{request.agent_id}\0{request.state}\0{request.batch_id}\0{request.target}"
         wanted = TaskFilter(
@@ -99,13 +100,13 @@ class TaskService(TaskServiceServicer):
         after = requests.page_start(request.page_token, filters)
         most = requests.page_size(request.page_size)
         page = await self._engine.list_tasks(call.namespace, wanted, after, most)
-        tasks, next_after = task_page(page.tasks, most, page.next_after)
-        answer = pb.ListTasksResponse(tasks=tasks, count=len(tasks))
+        tasks, next_after = task_page(LISTED, page.tasks, most, page.next_after)
+        answer = pb.ListTasksResponse(count=len(tasks))
         if next_after is not None:
             answer.next_page_token = requests.page_token(next_after, filters)
         if call.by_rest and not tasks:
             await send_shape(context, ("x-rest-empty", "tasks"))
-        return answer
+        return b"".join([answer.SerializeToString(), *tasks])
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:  # noqa: N802
         del context

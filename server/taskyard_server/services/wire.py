@@ -21,6 +21,9 @@ LAST: Final[list[bytes]] = [
 MORE: Final[list[bytes]] = [bytes([number & 127 | 128, number >> 7 | 128]) for number in range(1 << 14)]
 """The same where more follows."""
 
+MAX_UINT32: Final = 2**32 - 1
+"""Figures that may outgrow their field stay at it."""
+
 SEEN_TIMES: Final = 4096
 _times: Final[dict[float, bytes]] = {}
 
