@@ -61,7 +61,7 @@ class Standing:
             held += scheduler.claim(now, "host")
             lease = held[slot := number % IN_FLIGHT]
             held[slot] = held.pop()
-            scheduler.complete(now, "host", lease.task.id, lease.token, b"result")
+            scheduler.reports.complete(now, "host", lease.task.id, lease.token, b"result")
             scheduler.take_events()
             number += 1
             tick = time.perf_counter()

@@ -17,6 +17,7 @@ from rows import Aim, Case, Figure, Measure, Row
 
 from taskyard.v1 import stats_pb2, stats_pb2_grpc
 from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory import MemoryEngine
 
@@ -46,7 +47,7 @@ async def running(engine: MemoryEngine) -> None:
     await queued(engine)
     await engine.register("default", "host", None, HostProfile())
     for lease in await engine.claim("default", "host", TASKS):
-        await engine.start("default", "host", lease.task.id, lease.token)
+        await engine.report("default", "host", [Report(ReportKind.STARTED, lease.task.id, lease.token)])
         await asyncio.sleep(0)
 
 
@@ -55,7 +56,7 @@ async def retained(engine: MemoryEngine) -> None:
     for number in range(TASKS):
         await engine.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
         (lease,) = await engine.claim("default", "host", 1)
-        await engine.complete("default", "host", lease.task.id, lease.token, None)
+        await engine.report("default", "host", [Report(ReportKind.COMPLETED, lease.task.id, lease.token)])
         await asyncio.sleep(0)
 
 

@@ -16,6 +16,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.logs import Throttle, TransitionLog
+from tests import reporting
 
 
 class Clock:
@@ -155,8 +156,8 @@ async def told(lines):
 
 
 async def test_each_state_that_a_task_takes_is_one_line_with_its_fields(lines, engine, claimed):
-    await engine.start("red", "host", claimed.task.id, claimed.token)
-    await engine.complete("red", "host", claimed.task.id, claimed.token, None)
+    await reporting.start(engine, "red", "host", claimed.task.id, claimed.token)
+    await reporting.complete(engine, "red", "host", claimed.task.id, claimed.token, None)
     line = {**FIELDS, "task_id": claimed.task.id}
     assert await told(lines) == [
         {**line, "event": f"task_{state}"} for state in ("queued", "assigned", "running", "done")
@@ -164,7 +165,7 @@ async def test_each_state_that_a_task_takes_is_one_line_with_its_fields(lines, e
 
 
 async def test_the_line_of_a_failure_tells_the_error(lines, engine, claimed):
-    await engine.fail("red", "host", claimed.task.id, claimed.token, "element not found")
+    await reporting.fail(engine, "red", "host", claimed.task.id, claimed.token, "element not found")
     assert (await told(lines))[-1] == {
         **FIELDS,
         "task_id": claimed.task.id,

@@ -28,6 +28,7 @@ BESIDE_THE_CORE = (
     "engine/watchers.py",
     "payload.py",
     "services/encoding.py",
+    "services/reports.py",
     "services/requests.py",
     "services/wire.py",
 )

@@ -62,19 +62,19 @@ class Yard:
         return lease
 
     def start(self, lease: Lease) -> Task:
-        return self.scheduler.start(self.now, lease.host.id, lease.task.id, lease.token)
+        return self.scheduler.reports.start(self.now, lease.host.id, lease.task.id, lease.token)
 
     def renew(self, lease: Lease, lease_secs: float | None = None) -> Lease:
-        return self.scheduler.renew(self.now, lease.host.id, lease.task.id, lease.token, lease_secs)
+        return self.scheduler.reports.renew(self.now, lease.host.id, lease.task.id, lease.token, lease_secs)
 
     def complete(self, lease: Lease, result: bytes | None = None) -> Task:
-        return self.scheduler.complete(self.now, lease.host.id, lease.task.id, lease.token, result)
+        return self.scheduler.reports.complete(self.now, lease.host.id, lease.task.id, lease.token, result)
 
     def fail(self, lease: Lease, error: str = "broken") -> Task:
-        return self.scheduler.fail(self.now, lease.host.id, lease.task.id, lease.token, error)
+        return self.scheduler.reports.fail(self.now, lease.host.id, lease.task.id, lease.token, error)
 
     def release(self, lease: Lease) -> Task:
-        return self.scheduler.release(self.now, lease.host.id, lease.task.id, lease.token)
+        return self.scheduler.reports.release(self.now, lease.host.id, lease.task.id, lease.token)
 
     def cancel(self, task: Task) -> Task:
         return self.scheduler.cancel(self.now, task.id)
@@ -89,7 +89,7 @@ class Yard:
         return self.scheduler.resolve(self.now, task.id, result)
 
     def stopped(self, lease: Lease) -> None:
-        self.scheduler.stopped(self.now, lease.host.id, lease.task.id, lease.token)
+        self.scheduler.reports.stopped(self.now, lease.host.id, lease.task.id, lease.token)
 
     def run_one(self, host_id: str = "host", lease_secs: float | None = None) -> Lease:
         """Claim the one task that is known to be there, and start it."""

@@ -114,7 +114,8 @@ def test_an_id_of_nonsense_shape_is_not_found(yard, nonsense):
         yard.scheduler.get(nonsense)
     with pytest.raises(NotFound, match="task not found"):
         yard.scheduler.cancel(yard.now, nonsense)
-    for report in (yard.scheduler.start, yard.scheduler.release, yard.scheduler.renew):
+    reports = yard.scheduler.reports
+    for report in (reports.start, reports.release, reports.renew):
         with pytest.raises(NotFound, match="task not found"):
             report(yard.now, "host", nonsense, 1)
 

@@ -14,15 +14,15 @@ def yard(yard):
 
 
 def progress(yard, lease, tokens):
-    yard.scheduler.progress(yard.now, "host", lease.task.id, lease.token, None, tokens)
+    yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, None, tokens)
 
 
 def complete(yard, lease, tokens):
-    yard.scheduler.complete(yard.now, "host", lease.task.id, lease.token, b"r", tokens)
+    yard.scheduler.reports.complete(yard.now, "host", lease.task.id, lease.token, b"r", tokens)
 
 
 def fail(yard, lease, tokens):
-    yard.scheduler.fail(yard.now, "host", lease.task.id, lease.token, "broken", tokens=tokens)
+    yard.scheduler.reports.fail(yard.now, "host", lease.task.id, lease.token, "broken", tokens=tokens)
 
 
 REPORTS = [progress, complete, fail]
@@ -143,7 +143,7 @@ def test_tokens_are_summed_by_agent(yard):
 def test_a_report_of_tokens_alone_is_an_event_and_keeps_the_progress(yard):
     yard.submit()
     lease = yard.run_one()
-    yard.scheduler.progress(yard.now, "host", lease.task.id, lease.token, b"half")
+    yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, b"half")
     yard.scheduler.take_events()
     progress(yard, lease, 7)
     progress(yard, lease, 9)

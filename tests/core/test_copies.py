@@ -15,7 +15,7 @@ def record(request, clockwork):
     task = clockwork.task(trigger)
     lease = clockwork.lease(trigger)
     clockwork.yard.start(lease)
-    clockwork.yard.scheduler.progress(clockwork.yard.now, lease.host.id, task.id, lease.token, b"half", 7)
+    clockwork.yard.scheduler.reports.progress(clockwork.yard.now, lease.host.id, task.id, lease.token, b"half", 7)
     clockwork.yard.fail(lease)
     return task if request.param == "task" else trigger
 

@@ -68,7 +68,7 @@ def test_an_event_holds_what_was_true_then_though_the_task_goes_on(yard):
     yard.now += 1
     yard.start(lease)
     started_at = yard.now
-    yard.scheduler.progress(yard.now, "one", lease.task.id, lease.token, b"a half")
+    yard.scheduler.reports.progress(yard.now, "one", lease.task.id, lease.token, b"a half")
     yard.release(lease)
     yard.fail(yard.claim_one("two"), "broken")
     events = yard.scheduler.take_events()
@@ -87,14 +87,14 @@ def test_the_tab_executor_is_named_by_no_event(yard):
 
 def test_progress_is_told_with_what_the_host_said(yard):
     lease = running(yard)
-    yard.scheduler.progress(yard.now, "host", lease.task.id, lease.token, b"a half")
+    yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, b"a half")
     (event,) = yard.scheduler.take_events()
     assert (event.kind, event.before, event.state, event.progress) == ("progressed", "running", "running", b"a half")
 
 
 def test_progress_that_says_nothing_new_is_not_told(yard):
     lease = running(yard)
-    yard.scheduler.progress(yard.now, "host", lease.task.id, lease.token, None)
+    yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, None)
     assert told(yard) == []
 
 
@@ -103,7 +103,7 @@ def test_first_progress_is_told_after_the_start_that_it_is(yard):
     yard.submit()
     lease = yard.hand_one()
     told(yard)
-    yard.scheduler.progress(yard.now, "host", lease.task.id, lease.token, b"a half")
+    yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, b"a half")
     assert told(yard) == [("changed", "assigned", "running"), ("progressed", "running", "running")]
 
 

@@ -12,12 +12,12 @@ def reports(yard):
     """Every report that a host can make under a lease."""
     scheduler = yard.scheduler
     return {
-        "start": lambda host, task, token: scheduler.start(yard.now, host, task, token),
-        "renew": lambda host, task, token: scheduler.renew(yard.now, host, task, token),
-        "progress": lambda host, task, token: scheduler.progress(yard.now, host, task, token, b"late"),
-        "complete": lambda host, task, token: scheduler.complete(yard.now, host, task, token, b"late"),
-        "fail": lambda host, task, token: scheduler.fail(yard.now, host, task, token, "late"),
-        "release": lambda host, task, token: scheduler.release(yard.now, host, task, token),
+        "start": lambda host, task, token: scheduler.reports.start(yard.now, host, task, token),
+        "renew": lambda host, task, token: scheduler.reports.renew(yard.now, host, task, token),
+        "progress": lambda host, task, token: scheduler.reports.progress(yard.now, host, task, token, b"late"),
+        "complete": lambda host, task, token: scheduler.reports.complete(yard.now, host, task, token, b"late"),
+        "fail": lambda host, task, token: scheduler.reports.fail(yard.now, host, task, token, "late"),
+        "release": lambda host, task, token: scheduler.reports.release(yard.now, host, task, token),
     }
 
 
@@ -184,10 +184,10 @@ def test_an_end_of_a_task_ends_its_lease(yard):
 def test_progress_is_kept_as_it_came_and_counts_as_a_start(yard):
     lease = leased(yard)
     yard.now += 2
-    task = yard.scheduler.progress(yard.now, "host", lease.task.id, lease.token, b"\xffhalf")
+    task = yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, b"\xffhalf")
     assert (task.state, task.started_at, task.progress) == ("running", yard.now, b"\xffhalf")
     yard.now += 2
-    yard.scheduler.progress(yard.now, "host", lease.task.id, lease.token, b"done")
+    yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, b"done")
     assert (task.state, task.started_at, task.progress) == ("running", yard.now - 2, b"done")
 
 

@@ -228,20 +228,20 @@ class Twins:
         self.tell(f"{what} {job_id} by {job.holder}")
         lease = (self.now, job.holder, job_id, job.token)
         if what == "complete":
-            self.core.complete(*lease, None)
+            self.core.reports.complete(*lease, None)
             self.brute.end(self.now, job, "done")
         elif what == "fail":
-            self.core.fail(*lease, "broken")
+            self.core.reports.fail(*lease, "broken")
             self.brute.end(self.now, job, "failed")
         elif what == "release":
-            self.core.release(*lease)
+            self.core.reports.release(*lease)
             job.deliveries -= 1
             self.brute.requeue(job)
         elif what == "renew":
-            self.core.renew(*lease)
+            self.core.reports.renew(*lease)
             job.held_until = max(job.held_until, self.now + job.held_secs)
         elif job.state == "assigned":
-            self.core.start(*lease)
+            self.core.reports.start(*lease)
             job.state = "running"
 
     def cancel(self, job_id: str) -> None:

@@ -20,7 +20,7 @@ def policy(attempts=3, first=10.0, multiplier=2.0, most=1e6, *codes):
 
 
 def fail(yard, lease, error="broken", retryable=True, code=None):
-    yard.scheduler.fail(yard.now, lease.host.id, lease.task.id, lease.token, error, retryable, code)
+    yard.scheduler.reports.fail(yard.now, lease.host.id, lease.task.id, lease.token, error, retryable, code)
 
 
 def delay_of(yard, task):

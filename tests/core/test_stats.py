@@ -102,7 +102,7 @@ def test_an_agents_figures_are_its_own(make_yard):
     refuse(yard, "ann")
     yard.submit("bob")
     lease = yard.claim_one()
-    yard.scheduler.complete(yard.now, "host", lease.task.id, lease.token, None, 7)
+    yard.scheduler.reports.complete(yard.now, "host", lease.task.id, lease.token, None, 7)
     yard.fail(yard.claim_one())
     yard.cancel(yard.submit("cy"))
     agents = yard.scheduler.stats().agents

@@ -131,7 +131,7 @@ def lost(yard):
 
 def over_budget(yard):
     lease = yard.run_one()
-    yard.scheduler.progress(yard.now, "host", lease.task.id, lease.token, None, 11)
+    yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, None, 11)
     yard.stopped(lease)
 
 
@@ -337,9 +337,9 @@ def test_a_stopped_task_keeps_its_target_no_longer_than_until_its_lease_would_ha
 @pytest.mark.parametrize("how", STOPS)
 def test_only_its_own_host_can_say_that_a_task_has_stopped_and_only_with_its_token(yard, how):
     lease, _ = stop_one(yard, how)
-    yard.scheduler.stopped(yard.now, "other", lease.task.id, lease.token)
-    yard.scheduler.stopped(yard.now, "host", lease.task.id, lease.token + 1)
-    yard.scheduler.stopped(yard.now, "host", "tsk_0", lease.token)
+    yard.scheduler.reports.stopped(yard.now, "other", lease.task.id, lease.token)
+    yard.scheduler.reports.stopped(yard.now, "host", lease.task.id, lease.token + 1)
+    yard.scheduler.reports.stopped(yard.now, "host", "tsk_0", lease.token)
     assert claimed(yard) == []
 
 

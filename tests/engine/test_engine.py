@@ -4,10 +4,13 @@ import re
 
 import pytest
 
-from taskyard_server.core.errors import BadRequest, Conflict, LeaseLost, NotFound, QueueFull
+from taskyard_server.core.errors import BadRequest, Conflict, LeaseLost, NotFound, QueueFull, Refusal
 from taskyard_server.core.hosts import HostProfile, HostStatus
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.reports import Report, ReportKind
+from taskyard_server.core.task import TaskState
 from taskyard_server.engine.port import TaskFilter
+from tests import reporting
 
 NS = "default"
 
@@ -92,7 +95,7 @@ async def test_batch_and_task_ids_are_of_the_documented_shape(engine, asked):
 async def test_cancelling_a_batch_cancels_what_has_not_ended(engine, host, asked):
     admitted = await engine.submit_batch(NS, [asked() for _ in range(3)])
     lease = await lease_of(engine, host)
-    await engine.complete(NS, host, lease.task.id, lease.token, None)
+    await reporting.complete(engine, NS, host, lease.task.id, lease.token, None)
     assert await engine.cancel_batch(NS, admitted.batch.id) == 2
     assert [task.state.value for task in admitted.outcomes] == ["done", "cancelled", "cancelled"]
 
@@ -122,30 +125,30 @@ async def test_a_task_goes_from_claim_to_start_to_done(engine, host, clock, aske
     assert (lease.task.id, lease.token, lease.expires_at) == (task.id, 1, clock.now + 60)
     assert (await engine.get(NS, task.id)).state == "assigned"
     clock.now += 1
-    assert (await engine.start(NS, host, task.id, lease.token)).state == "running"
+    assert (await reporting.start(engine, NS, host, task.id, lease.token)).state == "running"
     clock.now += 1
-    done = await engine.complete(NS, host, task.id, lease.token, b"result")
+    done = await reporting.complete(engine, NS, host, task.id, lease.token, b"result")
     assert (done.state, done.result, done.latency_ms) == ("done", b"result", 1000)
 
 
 async def test_a_task_may_be_completed_without_a_start(engine, host, asked):
     await engine.submit(NS, asked())
     lease = await lease_of(engine, host)
-    done = await engine.complete(NS, host, lease.task.id, lease.token, None)
+    done = await reporting.complete(engine, NS, host, lease.task.id, lease.token, None)
     assert (done.state, done.started_at) == ("done", done.completed_at)
 
 
 async def test_a_task_may_fail(engine, host, asked):
     await engine.submit(NS, asked())
     lease = await lease_of(engine, host)
-    failed = await engine.fail(NS, host, lease.task.id, lease.token, "no such element")
+    failed = await reporting.fail(engine, NS, host, lease.task.id, lease.token, "no such element")
     assert (failed.state, failed.error) == ("failed", "no such element")
 
 
 async def test_a_released_task_can_be_claimed_again_under_a_new_token(engine, host, asked):
     await engine.submit(NS, asked())
     lease = await lease_of(engine, host)
-    assert (await engine.release(NS, host, lease.task.id, lease.token)).state == "queued"
+    assert (await reporting.release(engine, NS, host, lease.task.id, lease.token)).state == "queued"
     assert (await lease_of(engine, host)).token == lease.token + 1
 
 
@@ -175,20 +178,65 @@ async def test_a_lease_outside_of_one_second_to_an_hour_is_a_bad_request(engine,
 
 
 REPORTS = {
-    "start": lambda engine, host, task_id, token: engine.start(NS, host, task_id, token),
+    "start": lambda engine, host, task_id, token: reporting.start(engine, NS, host, task_id, token),
     "renew": lambda engine, host, task_id, token: engine.renew(NS, host, task_id, token),
-    "progress": lambda engine, host, task_id, token: engine.progress(NS, host, task_id, token, b"late"),
-    "complete": lambda engine, host, task_id, token: engine.complete(NS, host, task_id, token, b"late"),
-    "fail": lambda engine, host, task_id, token: engine.fail(NS, host, task_id, token, "late"),
-    "release": lambda engine, host, task_id, token: engine.release(NS, host, task_id, token),
+    "progress": lambda engine, host, task_id, token: reporting.progress(engine, NS, host, task_id, token, b"late"),
+    "complete": lambda engine, host, task_id, token: reporting.complete(engine, NS, host, task_id, token, b"late"),
+    "fail": lambda engine, host, task_id, token: reporting.fail(engine, NS, host, task_id, token, "late"),
 }
+
+
+async def test_released_may_be_said_of_a_lease_that_has_ended_and_changes_nothing(engine, host, asked):
+    task = await engine.submit(NS, asked())
+    stale = await lease_of(engine, host)
+    await reporting.release(engine, NS, host, task.id, stale.token)
+    lease = await lease_of(engine, host)
+    assert (await reporting.release(engine, NS, host, task.id, stale.token)).state == "assigned"
+    assert (await engine.list_leases(NS, 0)) == [lease]
+
+
+async def test_what_a_host_reports_at_once_is_answered_in_order_and_each_by_itself(engine, host, asked):
+    first, second = await engine.submit(NS, asked()), await engine.submit(NS, asked())
+    one, two = await engine.claim(NS, host, 2)
+    wrong = BadRequest("event: is required")
+    outcomes = await engine.report(
+        NS,
+        host,
+        [
+            Report(ReportKind.STARTED, first.id, one.token),
+            Report(ReportKind.STARTED, first.id, one.token),
+            wrong,
+            Report(ReportKind.COMPLETED, second.id, two.token + 1),
+            Report(ReportKind.COMPLETED, first.id, one.token, b"result"),
+            Report(ReportKind.STARTED, "tsk_0", 1),
+            Report(ReportKind.STARTED, second.id, two.token),
+        ],
+    )
+    assert outcomes[2] is wrong
+    assert [outcome if isinstance(outcome, TaskState) else outcome.code for outcome in outcomes] == [
+        "running",
+        "running",
+        "bad_request",
+        "lease_lost",
+        "done",
+        "not_found",
+        "running",
+    ]
+
+
+async def test_tasks_submitted_at_once_are_admitted_each_by_itself(engine, asked, clock):
+    wrong, late = BadRequest("action: is required"), asked(deadline=clock.now - 1)
+    outcomes = await engine.submit_each(NS, [asked("ann"), wrong, late, asked("bob")])
+    assert outcomes[1] is wrong
+    assert [isinstance(outcome, Refusal) or outcome.agent_id for outcome in outcomes] == ["ann", True, True, "bob"]
+    assert (await engine.stats(NS)).queued == 2
 
 
 @pytest.mark.parametrize("report", REPORTS)
 async def test_a_stale_report_is_lease_lost_and_changes_nothing(engine, host, clock, asked, report):
     task = await engine.submit(NS, asked())
     stale = await lease_of(engine, host)
-    await engine.release(NS, host, task.id, stale.token)
+    await reporting.release(engine, NS, host, task.id, stale.token)
     lease = await lease_of(engine, host)
     await clock.settle()
     heard = []
@@ -213,7 +261,7 @@ async def test_a_report_of_a_host_that_is_not_registered_is_not_found(engine, ho
 async def test_progress_is_kept_and_counts_as_a_start(engine, host, asked):
     await engine.submit(NS, asked())
     lease = await lease_of(engine, host)
-    task = await engine.progress(NS, host, lease.task.id, lease.token, b"half")
+    task = await reporting.progress(engine, NS, host, lease.task.id, lease.token, b"half")
     assert (task.state, task.progress) == ("running", b"half")
 
 
@@ -283,7 +331,7 @@ async def test_the_tab_executor_takes_plain_tasks_only_while_no_runtime_host_is_
     await engine.register(NS, "tabs", None, HostProfile(), built_in=True)
     await engine.submit(NS, asked())
     (lease,) = await engine.claim(NS, "tabs")
-    await engine.release(NS, "tabs", lease.task.id, lease.token)
+    await reporting.release(engine, NS, "tabs", lease.task.id, lease.token)
     await engine.register(NS, "host", None, HostProfile(project="red"))
     assert await engine.claim(NS, "tabs") == []
 
@@ -363,11 +411,11 @@ async def test_namespaces_never_mix(make_engine, asked):
     (blue_lease,) = await engine.claim("blue", "host", 5)
     assert (red_lease.task.id, blue_lease.task.id) == (red[0].id, blue.id)
     with pytest.raises(NotFound):
-        await engine.complete("blue", "host", red[0].id, red_lease.token, None)
+        await reporting.complete(engine, "blue", "host", red[0].id, red_lease.token, None)
     await engine.deregister("red", "host")
     with pytest.raises(NotFound):
         await engine.claim("red", "host")
-    assert (await engine.complete("blue", "host", blue.id, blue_lease.token, None)).state == "done"
+    assert (await reporting.complete(engine, "blue", "host", blue.id, blue_lease.token, None)).state == "done"
 
     red_stats, blue_stats = await engine.stats("red"), await engine.stats("blue")
     assert (red_stats.counters.submitted, red_stats.queued, red_stats.counters.rejected) == (2, 2, 1)
@@ -425,7 +473,7 @@ async def test_what_is_in_flight_may_finish_while_the_engine_drains(engine, host
     await engine.submit(NS, asked())
     lease = await lease_of(engine, host)
     engine.drain()
-    await engine.start(NS, host, lease.task.id, lease.token)
+    await reporting.start(engine, NS, host, lease.task.id, lease.token)
     clock.now += 30
     await engine.renew(NS, host, lease.task.id, lease.token)
-    assert (await engine.complete(NS, host, lease.task.id, lease.token, None)).state == "done"
+    assert (await reporting.complete(engine, NS, host, lease.task.id, lease.token, None)).state == "done"

@@ -9,6 +9,7 @@ import pytest
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.task import LEGAL
+from tests import reporting
 
 NS = "default"
 
@@ -38,10 +39,10 @@ async def test_a_listener_hears_every_transition_in_order(engine, host, clock, a
     ear = Ear(engine)
     task = await engine.submit(NS, asked())
     (lease,) = await engine.claim(NS, host)
-    await engine.start(NS, host, task.id, lease.token)
-    await engine.release(NS, host, task.id, lease.token)
+    await reporting.start(engine, NS, host, task.id, lease.token)
+    await reporting.release(engine, NS, host, task.id, lease.token)
     (lease,) = await engine.claim(NS, host)
-    await engine.complete(NS, host, task.id, lease.token, None)
+    await reporting.complete(engine, NS, host, task.id, lease.token, None)
     await clock.settle()
     assert ear.told() == [
         (task.id, state) for state in ("queued", "assigned", "running", "queued", "assigned", "running", "done")
@@ -161,11 +162,11 @@ async def test_what_a_listener_heard_adds_up_to_the_state_of_every_task(make_eng
                     leases += [(namespace, lease) for lease in claimed]
                 case 3 if leases:
                     where, lease = draw.choice(leases)
-                    call = draw.choice([engine.start, engine.release])
-                    await call(where, "host", lease.task.id, lease.token)
+                    call = draw.choice([reporting.start, reporting.release])
+                    await call(engine, where, "host", lease.task.id, lease.token)
                 case 4 if leases:
                     where, lease = leases.pop(draw.randrange(len(leases)))
-                    await engine.complete(where, "host", lease.task.id, lease.token, None)
+                    await reporting.complete(engine, where, "host", lease.task.id, lease.token, None)
                 case 5 if tasks[namespace]:
                     await engine.cancel(namespace, draw.choice(tasks[namespace]))
                 case _:

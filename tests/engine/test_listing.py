@@ -7,6 +7,7 @@ import pytest
 
 from taskyard_server.core.task import TaskState
 from taskyard_server.engine.port import TaskFilter
+from tests import reporting
 
 NS = "default"
 ALL = TaskFilter()
@@ -135,7 +136,7 @@ async def test_listed_tasks_are_as_they_were_when_they_were_read(engine, host, a
     task = await engine.submit(NS, asked())
     (listed,) = (await engine.list_tasks(NS, ALL, 0, 10)).tasks
     (lease,) = await engine.claim(NS, host)
-    await engine.complete(NS, host, task.id, lease.token, b"result")
+    await reporting.complete(engine, NS, host, task.id, lease.token, b"result")
     assert (listed.id, listed.state, listed.result) == (task.id, "queued", None)
 
 

@@ -10,6 +10,7 @@ from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.memory import MemoryEngine
+from tests import reporting
 
 NS = "default"
 
@@ -119,7 +120,7 @@ async def test_alarms_that_come_and_go_take_no_memory(make_memory, clock, asked)
         for _ in range(times):
             (lease,) = await engine.claim(NS, "host", 1, 10)
             await asyncio.sleep(0)
-            await engine.release(NS, "host", lease.task.id, lease.token)
+            await reporting.release(engine, NS, "host", lease.task.id, lease.token)
             await asyncio.sleep(0)
 
     await claim_and_release(100)

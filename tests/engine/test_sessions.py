@@ -7,6 +7,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import StopReason
 from taskyard_server.core.streams import Hello
 from taskyard_server.engine.sessions import Session
+from tests import reporting
 
 
 class Stream:
@@ -163,7 +164,7 @@ async def test_a_heartbeat_rearms_the_timer_so_that_the_lease_ends_when_it_must(
     task = await engine.submit("default", asked(deadline=clock.now + 10_000))
     await clock.settle()
     ((task_id, token),) = stream.say()
-    await engine.start("default", "host", task_id, token)
+    await reporting.start(engine, "default", "host", task_id, token)
     await clock.pass_time(50)
     assert await engine.beat(stream.session, [(task_id, token)]) == []
     await clock.pass_time(59)

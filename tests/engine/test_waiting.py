@@ -7,6 +7,7 @@ import pytest
 from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
+from tests import reporting
 
 NS = "default"
 
@@ -99,11 +100,11 @@ async def test_a_claim_without_time_to_wait_comes_back_at_once(engine, host, sec
 
 
 async def completed(engine, lease):
-    await engine.complete(NS, lease.host.id, lease.task.id, lease.token, None)
+    await reporting.complete(engine, NS, lease.host.id, lease.task.id, lease.token, None)
 
 
 async def failed(engine, lease):
-    await engine.fail(NS, lease.host.id, lease.task.id, lease.token, "broken")
+    await reporting.fail(engine, NS, lease.host.id, lease.task.id, lease.token, "broken")
 
 
 async def cancelled(engine, lease):
@@ -129,7 +130,7 @@ async def test_a_waiting_claim_is_served_by_a_freed_limit(make_engine, begin, cl
 
 
 async def released(engine, lease, _):
-    await engine.release(NS, lease.host.id, lease.task.id, lease.token)
+    await reporting.release(engine, NS, lease.host.id, lease.task.id, lease.token)
 
 
 async def deregistered(engine, lease, _):
@@ -225,7 +226,7 @@ async def test_the_tab_executors_waiting_claim_is_served_whenever_the_last_runti
         assert not claim.done()
         await clock.pass_time(2)
         (lease,) = claim.result()
-        await engine.release(NS, "tabs", lease.task.id, lease.token)
+        await reporting.release(engine, NS, "tabs", lease.task.id, lease.token)
 
 
 # A claim whose caller goes away
@@ -321,7 +322,7 @@ async def test_waiting_without_time_comes_back_at_once_with_the_task_as_it_is(en
 async def test_everyone_who_waits_for_a_task_is_told_its_end(engine, host, begin, clock, asked, end):
     lease = await held(engine, host, asked)
     waits = [await begin(engine.wait(NS, lease.task.id, 30)) for _ in range(3)]
-    await engine.start(NS, host, lease.task.id, lease.token)
+    await reporting.start(engine, NS, host, lease.task.id, lease.token)
     await clock.settle()
     assert not any(wait.done() for wait in waits)
     await end(engine, lease)
@@ -376,7 +377,7 @@ async def test_a_drain_ends_with_the_last_lease_of_any_namespace(engine, host, b
     await completed(engine, lease)
     await clock.settle()
     assert not drained.done()
-    await engine.fail("other", "host", other.task.id, other.token, "broken")
+    await reporting.fail(engine, "other", "host", other.task.id, other.token, "broken")
     await clock.settle()
     assert drained.result() is True
 

@@ -8,6 +8,7 @@ import pytest
 
 from taskyard_server.core.errors import LeaseLost
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.reports import ReportKind
 from taskyard_server.engine.memory import MemoryEngine
 
 
@@ -197,17 +198,17 @@ async def test_a_hundred_tasks_are_all_run_once(yard, instance):
 async def test_a_result_that_comes_after_the_lease_was_lost_is_dropped(yard, monkeypatch, soon):
     """The request cannot always be stopped in time; then the report is refused, and that is all."""
     reported = asyncio.Event()
-    complete = yard.engine.complete
+    report = yard.engine.report
 
-    async def late(namespace, host_id, task_id, token, result):
-        await yard.engine.cancel(namespace, task_id)
-        try:
-            return await complete(namespace, host_id, task_id, token, result)
-        except LeaseLost:
+    async def late(namespace, host_id, said):
+        if said[0].kind is ReportKind.COMPLETED:
+            await yard.engine.cancel(namespace, said[0].task_id)
+        outcomes = await report(namespace, host_id, said)
+        if isinstance(outcomes[0], LeaseLost):
             reported.set()
-            raise
+        return outcomes
 
-    monkeypatch.setattr(yard.engine, "complete", late)
+    monkeypatch.setattr(yard.engine, "report", late)
     task = await yard.run()
     await soon(reported.wait())
     assert (task.state, task.result, task.error) == ("cancelled", None, None)

@@ -21,6 +21,7 @@ from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.metrics import Metrics
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.webhooks import WebhookCounts
+from tests import reporting
 
 START = 1_700_000_000.0
 
@@ -95,13 +96,13 @@ class Yard:
         self.engine._turns.advance()
 
     async def start(self, lease: Lease, namespace: str = "default") -> None:
-        await self.engine.start(namespace, "host", lease.task.id, lease.token)
+        await reporting.start(self.engine, namespace, "host", lease.task.id, lease.token)
 
     async def complete(self, lease: Lease, namespace: str = "default") -> None:
-        await self.engine.complete(namespace, "host", lease.task.id, lease.token, None)
+        await reporting.complete(self.engine, namespace, "host", lease.task.id, lease.token, None)
 
     async def fail(self, lease: Lease, namespace: str = "default") -> None:
-        await self.engine.fail(namespace, "host", lease.task.id, lease.token, "broken")
+        await reporting.fail(self.engine, namespace, "host", lease.task.id, lease.token, "broken")
 
     async def close(self) -> None:
         await asyncio.to_thread(self.metrics.stop)

@@ -41,6 +41,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.watch import TaskWatches
 from taskyard_server.snapshots import Snapshots
+from tests import reporting
 from tests.services.host_streams import Yard, serving
 
 BY_REST = (("x-taskyard-rest", "1"),)
@@ -167,17 +168,17 @@ class Door:
 
     async def use(self, lease: Lease, tokens: int) -> None:
         """Report tokens."""
-        await self.engine.progress("default", "host", lease.task.id, lease.token, None, tokens)
+        await reporting.progress(self.engine, "default", "host", lease.task.id, lease.token, None, tokens)
 
     async def start(self, lease: Lease) -> None:
-        await self.engine.start("default", "host", lease.task.id, lease.token)
+        await reporting.start(self.engine, "default", "host", lease.task.id, lease.token)
 
     async def complete(self, lease: Lease, result: Message | None = None) -> None:
         packed = None if result is None else result.SerializeToString()
-        await self.engine.complete("default", "host", lease.task.id, lease.token, packed)
+        await reporting.complete(self.engine, "default", "host", lease.task.id, lease.token, packed)
 
     async def fail(self, lease: Lease, error: str = "broken") -> None:
-        await self.engine.fail("default", "host", lease.task.id, lease.token, error)
+        await reporting.fail(self.engine, "default", "host", lease.task.id, lease.token, error)
 
 
 class Clock:

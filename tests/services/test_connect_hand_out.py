@@ -11,6 +11,7 @@ from taskyard.v1 import lease_pb2
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.core.task import Submission
+from tests import reporting
 
 MOST_CREDIT = 2**32 - 1
 
@@ -94,7 +95,7 @@ async def test_a_task_that_ends_before_the_host_hears_of_it_uses_no_credit(yard)
 async def test_a_task_that_its_host_ends_by_a_call_before_it_hears_of_it_uses_no_credit(yard):
     stream = await yard.connect(credit=1)
     first = await handed_but_unsaid(yard)
-    await yard.engine.complete("default", "host", first, 1, None)
+    await reporting.complete(yard.engine, "default", "host", first, 1, None)
     second = await yard.submit()
     assert ids([await stream.task()]) == [second]
     await stream.is_quiet()

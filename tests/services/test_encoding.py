@@ -12,6 +12,7 @@ from taskyard.v1 import lease_pb2
 from taskyard.v1 import runtime_host_pb2 as host_pb
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.agents import Agent
+from taskyard_server.core.errors import NotFound
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.history import NO_HISTORY, Attempt, History, RetryPolicy
 from taskyard_server.core.hosts import Host
@@ -226,8 +227,11 @@ def test_an_assignment_is_a_lease_and_its_task(task, host_id, token, at, secs):
 
 @given(tasks())
 def test_an_accepted_task_is_answered_with_its_position(task):
-    message = pb.SubmitOutcome.FromString(encoding.encode_outcome(task))
-    assert message.accepted == pb.SubmitTaskResponse(
+    refused = pb.SubmitOutcome(rejected_task_id="tsk_2")
+    encoded = encoding.encode_outcomes([task, NotFound("no"), task], lambda _: refused.SerializeToString())
+    first, second, third = pb.SubmitTasksResponse.FromString(encoded).outcomes
+    assert (second, third) == (refused, first)
+    assert first.accepted == pb.SubmitTaskResponse(
         task_id=task.id,
         state=pb.Task.State.Value(task.state.value),
         position=task.position,
@@ -238,7 +242,7 @@ def test_an_accepted_task_is_answered_with_its_position(task):
 @pytest.mark.parametrize("state", TaskState)
 def test_a_report_that_was_taken_is_answered_with_the_state(state):
     answer = host_pb.ReportResult(state=pb.Task.State.Value(state.value))
-    assert host_pb.ReportResult.FromString(encoding.encode_reported(state)) == answer
+    assert list(host_pb.ReportResults.FromString(encoding.encode_reported(state)).results) == [answer]
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

@@ -7,6 +7,7 @@ import pytest
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.task_pb2 import RetryPolicy, SubmitTaskRequest, SubmitTasksRequest, Task
 from taskyard_server.core.history import RetryPolicy as CorePolicy
+from tests import reporting
 
 SOON = {"max_attempts": 3, "first_delay_ms": 0}
 
@@ -67,7 +68,7 @@ async def test_the_attempts_are_visible_the_one_under_way_too(door):
     (assigned,) = (await door.get(task_id)).attempts
     assert (assigned.number, assigned.host_id, assigned.HasField("started_at")) == (1, "host", False)
     await door.start(lease)
-    await door.engine.fail("default", "host", task_id, lease.token, "broken", True, "net")
+    await reporting.fail(door.engine, "default", "host", task_id, lease.token, "broken", True, "net")
     await until(door, task_id, Task.queued)
     await door.run_one()
     over, running = (await door.get(task_id)).attempts
@@ -82,7 +83,7 @@ async def test_a_task_with_many_long_attempts_still_fits_a_message(door):
     lease = await door.run_one()
     for _ in range(100):
         task.history = task.history.with_attempt("h" * 1_000, 1.0, 2.0, "\U0001f642" * 10_000, "\U0001f642" * 1_024)
-    await door.engine.fail("default", "host", task_id, lease.token, "\U0001f642" * 10_000, False, None)
+    await reporting.fail(door.engine, "default", "host", task_id, lease.token, "\U0001f642" * 10_000, False, None)
     shown = await door.get(task_id)
     assert len(shown.attempts) == 100
     assert len(shown.error) == 10_000

@@ -4,6 +4,7 @@ import pytest
 
 from taskyard.v1.target_pb2 import Target
 from taskyard.v1.task_pb2 import Task
+from tests import reporting
 
 ELSEWHERE = (("taskyard-namespace", "elsewhere"),)
 
@@ -39,7 +40,7 @@ async def test_a_target_shows_how_it_stands_which_task_that_is_about_and_what_it
     assert await shown() == ("blocked", 1, first, f"{first} to be resumed, resolved or cancelled")
     await door.resume(first)
     assert await shown() == ("stopping", 2, first, f"{first} to stop at its host")
-    await door.engine.stopped("default", "host", first, lease.token)
+    await reporting.release(door.engine, "default", "host", first, lease.token)
     assert await shown() == ("ready", 2, first, "")
     await door.cancel(first)
     assert await shown() == ("ready", 1, second, "")

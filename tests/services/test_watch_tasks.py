@@ -12,6 +12,7 @@ from taskyard.v1 import batch_pb2, task_pb2
 from taskyard_server.core.task import Submission
 from taskyard_server.engine import watchers
 from taskyard_server.engine.event_log import Bounds
+from tests import reporting
 from tests.core.records import values
 
 Kind, State, Reason = task_pb2.TaskEvent, task_pb2.Task, task_pb2.WatchEnd
@@ -88,11 +89,11 @@ async def test_an_event_shows_the_task_as_it_was_then_whatever_became_of_it(door
     task = await door.engine.submit("default", Submission("ann", "click"))
     (lease,) = await door.claim()
     await door.start(lease)
-    await door.engine.progress(
-        "default", "host", task.id, lease.token, task_pb2.Progress(message="1").SerializeToString()
+    await reporting.progress(
+        door.engine, "default", "host", task.id, lease.token, task_pb2.Progress(message="1").SerializeToString()
     )
-    await door.engine.progress(
-        "default", "host", task.id, lease.token, task_pb2.Progress(message="2").SerializeToString()
+    await reporting.progress(
+        door.engine, "default", "host", task.id, lease.token, task_pb2.Progress(message="2").SerializeToString()
     )
     await door.fail(lease, "broken")
     told = [event.task for event in await events(call, 6)]
@@ -365,7 +366,7 @@ async def flood(door, count, quick=None):
         await events(quick, 3)
     progress = task_pb2.Progress(message="x" * 1000).SerializeToString()
     for number in range(count):
-        await door.engine.progress("default", "host", lease.task.id, lease.token, progress)
+        await reporting.progress(door.engine, "default", "host", lease.task.id, lease.token, progress)
         if quick is None:
             await asyncio.sleep(0)
         elif number % 50 == 49:

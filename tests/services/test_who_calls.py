@@ -7,6 +7,7 @@ from google.protobuf.struct_pb2 import Value
 
 from taskyard.v1.batch_pb2 import BatchTask, CancelBatchRequest, GetBatchRequest
 from taskyard_server.core.hosts import HostProfile
+from tests import reporting
 
 RED = (("taskyard-namespace", "red"),)
 BLUE = (("taskyard-namespace", "blue"),)
@@ -73,7 +74,9 @@ async def test_a_host_is_handed_the_tasks_of_its_namespace(door):
     await door.engine.register("red", "host", None, HostProfile())
     assert await door.engine.claim("blue", "host") == []
     (lease,) = await door.engine.claim("red", "host")
-    await door.engine.complete("red", "host", lease.task.id, lease.token, Value(bool_value=True).SerializeToString())
+    await reporting.complete(
+        door.engine, "red", "host", lease.task.id, lease.token, Value(bool_value=True).SerializeToString()
+    )
     assert (await door.stats(metadata=RED)).metrics.tasks_completed == 1
 
 

@@ -151,7 +151,7 @@ class HostCommands:
 
     def _report(self, name: str, *args: Any) -> None:
         now, lease = self._sim.now, self._some_lease()
-        core, model = getattr(self._core, name), getattr(self._model, name)
+        core, model = getattr(self._core.reports, name), getattr(self._model, name)
         self._sim.both(name, (*lease, *args), lambda: core(now, *lease, *args), lambda _: model(now, *lease, *args))
 
     def start(self) -> None:
@@ -178,7 +178,10 @@ class HostCommands:
         now = self._sim.now
         self._sim.given["stopped", "of one that may run"] += any(its.key == lease for its in stopping)
         self._sim.both(
-            "stopped", lease, lambda: self._core.stopped(now, *lease), lambda _: self._model.stopped(now, *lease)
+            "stopped",
+            lease,
+            lambda: self._core.reports.stopped(now, *lease),
+            lambda _: self._model.stopped(now, *lease),
         )
         self._sim.targets.stopped(lease.host, [(lease.task, lease.token)])
 

@@ -21,6 +21,7 @@ from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
 from taskyard_server.core.offers import Crew, Offers
 from taskyard_server.core.ready_queue import ReadyQueue
+from taskyard_server.core.reports import Reports
 from taskyard_server.core.retention import Retention
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import Streams
@@ -49,7 +50,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ReadyQueue, "landed", "if rank < lane.entries[-1]", "if False"),
     ],
     "a report needs no valid token": [
-        (Scheduler, "_leased", "lease.token != token or ", ""),
+        (Reports, "_leased", "lease.token != token or ", ""),
     ],
     "a lease may expire more than max_deliveries times": [
         (Lifecycle, "lose", "task.deliveries < self.limits.max_deliveries", "True"),
@@ -239,7 +240,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "_end_lease", "self.targets.stop(lease)", "pass"),
     ],
     "the word of a host that it stopped is not heard": [
-        (Scheduler, "stopped", "self._life.has_stopped(now, lease)", "pass"),
+        (Reports, "stopped", "self._life.has_stopped(now, lease)", "pass"),
     ],
     "a host that comes back and knows nothing of a task may still run it": [
         (Streams, "_adopt", "life.has_stopped(now, lease)", "pass"),

@@ -40,8 +40,8 @@ def test_a_task_that_expires_while_it_waits_and_then_blocks_its_target_shows_its
     core.register(NOW, "host", None, HostProfile())
     task = core.submit(NOW, Submission("a", "x", options=TaskOptions(target="t")))
     (lease,) = core.claim(NOW, "host")
-    core.start(NOW, "host", task.id, lease.token)
-    core.release(NOW, "host", task.id, lease.token)
+    core.reports.start(NOW, "host", task.id, lease.token)
+    core.reports.release(NOW, "host", task.id, lease.token)
     deadline = task.deadline
     core.advance(NOW + 100)
     assert (task.state, task.deadline) == ("failed", deadline)

@@ -20,6 +20,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.memory import MemoryEngine
 from taskyard_server.webhooks import Webhooks
+from tests import reporting
 
 START = 1_700_000_000.0
 PATIENCE_SECS = 5.0
@@ -150,18 +151,18 @@ class Yard:
         """A lease on the task that is first in the queue, which is started."""
         await self.engine.register("default", "host", None, HostProfile(frozenset({"browser", "gpu"})))
         (lease,) = await self.engine.claim("default", "host")
-        await self.engine.start("default", "host", lease.task.id, lease.token)
+        await reporting.start(self.engine, "default", "host", lease.task.id, lease.token)
         return lease
 
     async def complete(self, result: bytes | None = None) -> Task:
         lease = await self.claim()
-        task = await self.engine.complete("default", "host", lease.task.id, lease.token, result)
+        task = await reporting.complete(self.engine, "default", "host", lease.task.id, lease.token, result)
         await self.tell()
         return task
 
     async def fail(self, error: str) -> Task:
         lease = await self.claim()
-        task = await self.engine.fail("default", "host", lease.task.id, lease.token, error)
+        task = await reporting.fail(self.engine, "default", "host", lease.task.id, lease.token, error)
         await self.tell()
         return task
 

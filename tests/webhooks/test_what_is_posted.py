@@ -7,6 +7,7 @@ from taskyard_server.core.errors import QueueFull
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, TaskOptions
+from tests import reporting
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 START_TEXT = "2023-11-14T22:13:20Z"
@@ -42,7 +43,7 @@ async def test_the_body_is_the_rest_snapshot_of_the_ended_task(yard, receiver):
     lease = await yard.claim()
     yard.now += 0.842
     result = packed_result(success=True, status=200, height=12.75)
-    await yard.engine.complete("default", "host", task.id, lease.token, result)
+    await reporting.complete(yard.engine, "default", "host", task.id, lease.token, result)
     (post,) = await receiver.received()
     assert post.json() == {
         "taskId": task.id,
@@ -177,7 +178,7 @@ async def test_a_rejected_task_is_not_posted(make_yard, receiver):
 async def test_a_task_on_its_way_is_not_posted(yard, receiver):
     await yard.submit(receiver.url)
     lease = await yard.claim()
-    await yard.engine.release("default", "host", lease.task.id, lease.token)
+    await reporting.release(yard.engine, "default", "host", lease.task.id, lease.token)
     await yard.claim()
     await yard.tell()
     await yard.settled()

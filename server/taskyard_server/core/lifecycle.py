@@ -14,7 +14,7 @@ from .agenda import Agenda
 from .agents import Agent
 from .archive import Archive
 from .batches import Batches
-from .errors import Conflict, QueueFull
+from .errors import Conflict, NotFound, QueueFull
 from .events import Event, EventKind
 from .history import NO_HISTORY
 from .hosts import Host
@@ -137,6 +137,13 @@ class Lifecycle:
             "maxPerAgent": limits.max_per_agent,
         }
         return QueueFull(task.error, details, task)
+
+    def task(self, task_id: str) -> Task:
+        """The task; raises `NotFound` for one that never was or is no longer retained."""
+        task = self.tasks.get(task_id)
+        if task is None:
+            raise NotFound("task not found")
+        return task
 
     # Under a lease
 

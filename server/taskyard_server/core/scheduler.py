@@ -12,19 +12,20 @@ from dataclasses import replace
 from typing import Final
 
 from .batches import Batch, BatchSubmission
-from .errors import AlreadyExists, BadRequest, Conflict, LeaseLost, NotFound, QueueFull, Refusal, Unavailable
+from .errors import AlreadyExists, BadRequest, Conflict, NotFound, Refusal, Unavailable
 from .events import Event
-from .handing import Handing, lease_length
+from .handing import Handing
 from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease, Stop, StopReason
-from .lifecycle import OVER_BUDGET, Lifecycle
+from .lifecycle import Lifecycle
 from .limits import Limits
 from .offers import Offer
+from .reports import Reports
 from .schedules import Schedules
 from .stats import AgentStats, Stats, Totals
 from .streams import HeldLease, Hello, Streams, Welcome
 from .targets import Targets
-from .task import ASSIGNED, CANCELLED, DONE, FAILED, IN_FLIGHT, PAUSED, STOPPED, TERMINAL, Submission, Task
+from .task import CANCELLED, DONE, IN_FLIGHT, PAUSED, STOPPED, TERMINAL, Submission, Task
 
 SCHEDULES_AT_ONCE: Final = 50
 """Finding the next time of a cron expression is slow, so a step deals with few of them."""
@@ -39,6 +40,7 @@ class Scheduler:
         self._entropy = entropy
         self._handing = Handing(self._life, self.hosts)
         self._streams = Streams(self._life, self.hosts, self._handing)
+        self.reports = Reports(self._life, self.hosts, self._handing)
         self.schedules = Schedules(self._life, self.submit, entropy)
 
     # Commands of agents
@@ -62,6 +64,19 @@ class Scheduler:
             raise life.reject(now, agent, asked)
         return life.accept(now, agent, asked)
 
+    def submit_each(self, now: float, asked: Sequence[Submission | Refusal]) -> list[Task | Refusal]:
+        """Admit tasks one by one: the task or why it was refused, in order, as some are already."""
+        outcomes: list[Task | Refusal] = []
+        for submission in asked:
+            if isinstance(submission, Refusal):
+                outcomes.append(submission)
+                continue
+            try:
+                outcomes.append(self.submit(now, submission))
+            except Refusal as refusal:
+                outcomes.append(refusal)
+        return outcomes
+
     def submit_batch(self, now: float, asked: Sequence[Submission]) -> BatchSubmission:
         """Admit the tasks of one agent one by one, as one batch (scheduler-architecture, Batch Submission).
 
@@ -72,13 +87,9 @@ class Scheduler:
                 self._check(now, submission)
         batch_id = f"bat_{int(now * 1000) << 80 | self._entropy() << 40 | self._entropy():032x}"
         batch = self._life.batches.open(batch_id, asked[0].agent_id, now)
-        outcomes: list[Task | Refusal] = []
-        for submission in asked:
-            try:
-                options = submission.options._replace(batch_id=batch_id)
-                outcomes.append(self.submit(now, submission._replace(options=options)))
-            except (AlreadyExists, QueueFull) as refusal:
-                outcomes.append(refusal)
+        outcomes = self.submit_each(
+            now, [submission._replace(options=submission.options._replace(batch_id=batch_id)) for submission in asked]
+        )
         self._life.batches.close(batch)
         return BatchSubmission(batch, outcomes)
 
@@ -141,10 +152,7 @@ class Scheduler:
 
     def get(self, task_id: str) -> Task:
         """The task; raises `NotFound` for one that never was or is no longer retained."""
-        task = self._life.tasks.get(task_id)
-        if task is None:
-            raise NotFound("task not found")
-        return task
+        return self._life.task(task_id)
 
     def batch(self, batch_id: str) -> Batch:
         """The batch; raises `NotFound` where none of its tasks is retained."""
@@ -278,88 +286,13 @@ class Scheduler:
         taken, self._life.stops = self._life.stops, []
         return taken
 
-    # Reports
-
-    def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:
-        """The host has begun. Raises `NotFound`, `LeaseLost`, or `Conflict` if it said so before."""
-        task = self._leased(now, host_id, task_id, token).task
-        if task.state is not ASSIGNED:
-            raise Conflict(f"task is already {task.state.value}")
-        self._life.begin(now, task)
-        return task
-
-    def progress(
-        self, now: float, host_id: str, task_id: str, token: int, progress: bytes | None, tokens: int | None = None
-    ) -> Task:
-        """How far the host is, in bytes that the core keeps and never opens; None is as far as before.
-
-        `tokens` are those that this attempt used so far; over the budget the task fails. It counts as a start, too.
-        """
-        task = self._leased(now, host_id, task_id, token).task
-        if task.state is ASSIGNED:
-            self._life.begin(now, task)
-        over = tokens is not None and self._life.use_tokens(task, tokens)
-        self._life.progressed(now, task, progress, tokens)
-        if over:
-            self._life.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
-        return task
+    # Leases
 
     def leases_after(self, number: int, host_id: str | None = None) -> list[Lease]:
         """The live leases granted after the one of this number, in order; those of one host, or of all."""
         hosts = self.hosts if host_id is None else [self.hosts.get(host_id)]
         leases = [lease for host in hosts for lease in host.leases.values() if lease.number > number]
         return sorted(leases, key=lambda lease: lease.number)
-
-    def renew(self, now: float, host_id: str, task_id: str, token: int, lease_secs: float | None = None) -> Lease:
-        """Let a lease live for its own length, or `lease_secs`, from now; never for less than it had."""
-        lease = self._leased(now, host_id, task_id, token)
-        lease.secs = lease_length(lease_secs, lease.secs)
-        lease.expires_at = max(lease.expires_at, now + lease.secs)
-        self._life.retime(lease)
-        return lease
-
-    def complete(
-        self, now: float, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None = None
-    ) -> Task:
-        """The task is done, or failed if it used more tokens than it may. It counts as a start, too."""
-        task = self._ending(now, host_id, task_id, token)
-        if tokens is not None and self._life.use_tokens(task, tokens):
-            self._life.finish(now, task, FAILED, None, OVER_BUDGET)
-        else:
-            self._life.finish(now, task, DONE, result, None)
-        return task
-
-    def fail(
-        self,
-        now: float,
-        host_id: str,
-        task_id: str,
-        token: int,
-        error: str,
-        retryable: bool = True,
-        code: str | None = None,
-        tokens: int | None = None,
-    ) -> Task:
-        """The attempt has failed, for the reason that the host gives; the retry policy may have another one."""
-        task = self._ending(now, host_id, task_id, token)
-        over = tokens is not None and self._life.use_tokens(task, tokens)
-        self._life.fail(now, task, OVER_BUDGET if over else error, retryable and not over, code)
-        return task
-
-    def release(self, now: float, host_id: str, task_id: str, token: int) -> Task:
-        """The host gives the task back unexecuted: it is queued again, and this hand-out does not count."""
-        task = self._leased(now, host_id, task_id, token).task
-        self._life.release(now, task)
-        return task
-
-    def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
-        """A host that was told to stop has done so, for which a target may wait (DESIGN, Cancel)."""
-        host = self.hosts.find(host_id)
-        if host is not None:
-            self._handing.heard(now, host)
-        lease = self._life.stopping.find(host_id, task_id, token)
-        if lease is not None:
-            self._life.has_stopped(now, lease)
 
     # Time, limits, the end
 
@@ -487,21 +420,3 @@ class Scheduler:
             raise Unavailable("the scheduler is draining")
         if asked.deadline is not None and asked.deadline <= now:
             raise BadRequest("deadline: must be in the future")
-
-    def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Lease:
-        """The lease that a report is about; raises `NotFound`, or `LeaseLost` if it is not the task's present one."""
-        host = self.hosts.get(host_id)
-        self._handing.heard(now, host)
-        task = self.get(task_id)
-        lease = task.lease
-        if lease is None or lease.token != token or lease.host is not host:
-            self._life.counters.late_reports += 1
-            raise LeaseLost(f"lease lost: task is {task.state.value} and fencing token {token} is not its lease")
-        return lease
-
-    def _ending(self, now: float, host_id: str, task_id: str, token: int) -> Task:
-        """The task that a host reports the end of; one that was not reported as started counts as started now."""
-        task = self._leased(now, host_id, task_id, token).task
-        if task.state is ASSIGNED:
-            self._life.begin(now, task, is_over=True)
-        return task

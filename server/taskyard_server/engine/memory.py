@@ -18,11 +18,12 @@ from taskyard_server.core.errors import Conflict, NotFound, Refusal, Unavailable
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.reports import Report
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.core.targets import Target
-from taskyard_server.core.task import TERMINAL, Submission, Task
+from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
 
 from .clock import Clock, steady_clock
 from .memory_schedules import MemorySchedules
@@ -60,6 +61,10 @@ class MemoryEngine:
     async def submit(self, namespace: str, asked: Submission) -> Task:
         yard = self._enter(namespace)
         return yard.scheduler.submit(self._clock(), asked)
+
+    async def submit_each(self, namespace: str, asked: Sequence[Submission | Refusal]) -> list[Task | Refusal]:
+        yard = self._enter(namespace)
+        return yard.scheduler.submit_each(self._clock(), asked)
 
     async def submit_batch(self, namespace: str, asked: Sequence[Submission]) -> BatchSubmission:
         yard = self._enter(namespace)
@@ -247,51 +252,11 @@ class MemoryEngine:
         self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
     ) -> Lease:
         yard = self._existing(namespace, "runtime host")
-        return yard.scheduler.renew(self._clock(), host_id, task_id, token, lease_secs)
+        return yard.scheduler.reports.renew(self._clock(), host_id, task_id, token, lease_secs)
 
-    async def start(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
+    async def report(self, namespace: str, host_id: str, said: Sequence[Report | Refusal]) -> list[TaskState | Refusal]:
         yard = self._existing(namespace, "runtime host")
-        return yard.scheduler.start(self._clock(), host_id, task_id, token)
-
-    async def progress(
-        self,
-        namespace: str,
-        host_id: str,
-        task_id: str,
-        token: int,
-        progress: bytes | None,
-        tokens: int | None = None,
-    ) -> Task:
-        yard = self._existing(namespace, "runtime host")
-        return yard.scheduler.progress(self._clock(), host_id, task_id, token, progress, tokens)
-
-    async def complete(
-        self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None = None
-    ) -> Task:
-        yard = self._existing(namespace, "runtime host")
-        return yard.scheduler.complete(self._clock(), host_id, task_id, token, result, tokens)
-
-    async def fail(
-        self,
-        namespace: str,
-        host_id: str,
-        task_id: str,
-        token: int,
-        error: str,
-        retryable: bool = True,
-        code: str | None = None,
-        tokens: int | None = None,
-    ) -> Task:
-        yard = self._existing(namespace, "runtime host")
-        return yard.scheduler.fail(self._clock(), host_id, task_id, token, error, retryable, code, tokens)
-
-    async def release(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
-        yard = self._existing(namespace, "runtime host")
-        return yard.scheduler.release(self._clock(), host_id, task_id, token)
-
-    async def stopped(self, namespace: str, host_id: str, task_id: str, token: int) -> None:
-        yard = self._existing(namespace, "task")
-        yard.scheduler.stopped(self._clock(), host_id, task_id, token)
+        return yard.scheduler.reports.take_each(self._clock(), host_id, said)
 
     # Figures, listeners, limits, the end
 
@@ -401,7 +366,7 @@ class MemoryEngine:
         if granted.done() and granted.exception() is None:
             for lease in granted.result():
                 with contextlib.suppress(Refusal):
-                    yard.scheduler.release(self._clock(), host_id, lease.task.id, lease.token)
+                    yard.scheduler.reports.release(self._clock(), host_id, lease.task.id, lease.token)
             self._turns.touch(yard)
 
     def _yard_of(self, session: Session) -> Yard | None:

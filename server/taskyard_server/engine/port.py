@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from taskyard_server.core.batches import Batch, BatchSubmission
+from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.reports import Report
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.core.targets import Target
@@ -61,6 +63,12 @@ class Engine(Protocol):
 
     async def submit(self, namespace: str, asked: Submission) -> Task:
         """Accept one task, or raise `BadRequest`, `QueueFull` or `Unavailable`."""
+
+    async def submit_each(self, namespace: str, asked: Sequence[Submission | Refusal]) -> list[Task | Refusal]:
+        """Admit tasks one by one, all of them at once: each task, or why that one was refused.
+
+        What is given as a refusal stays one.
+        """
 
     async def submit_batch(self, namespace: str, asked: Sequence[Submission]) -> BatchSubmission:
         """Admit tasks one by one as one batch. Raises `BadRequest` for a bad one before any is admitted."""
@@ -166,43 +174,11 @@ class Engine(Protocol):
     ) -> Lease:
         """Prolong a lease, or raise `NotFound` or `LeaseLost`."""
 
-    async def start(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
-        """Report that the task is being executed."""
+    async def report(self, namespace: str, host_id: str, said: Sequence[Report | Refusal]) -> list[TaskState | Refusal]:
+        """Take what a host says, all of it at once: the state just after each report, or why that one was refused.
 
-    async def progress(
-        self,
-        namespace: str,
-        host_id: str,
-        task_id: str,
-        token: int,
-        progress: bytes | None,
-        tokens: int | None = None,
-    ) -> Task:
-        """Report how far the host is, and how many tokens it used."""
-
-    async def complete(
-        self, namespace: str, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None = None
-    ) -> Task:
-        """Report success."""
-
-    async def fail(
-        self,
-        namespace: str,
-        host_id: str,
-        task_id: str,
-        token: int,
-        error: str,
-        retryable: bool = True,
-        code: str | None = None,
-        tokens: int | None = None,
-    ) -> Task:
-        """Report failure."""
-
-    async def release(self, namespace: str, host_id: str, task_id: str, token: int) -> Task:
-        """Give a task back unexecuted."""
-
-    async def stopped(self, namespace: str, host_id: str, task_id: str, token: int) -> None:
-        """Report that nothing runs any more under a lease that has ended, for which a target may wait."""
+        What is given as a refusal stays one. Raises `NotFound` where nothing was ever put into the namespace.
+        """
 
     async def stats(self, namespace: str) -> Stats:
         """The figures of this moment."""

@@ -61,7 +61,7 @@ class Yard:
             session = self.sessions.get(stop.lease.stream)  # type: ignore[arg-type]
             if session is not None and not session.stop(stop):
                 # The host cannot say that it has stopped, for which a target may wait.
-                scheduler.stopped(now, stop.lease.host.id, stop.lease.task.id, stop.lease.token)
+                scheduler.reports.stopped(now, stop.lease.host.id, stop.lease.task.id, stop.lease.token)
                 if session.ended is None:
                     scheduler.return_credit(session.offer, 1)
                 again = True

@@ -21,6 +21,7 @@ from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, Unavailabl
 from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, TAB_EXECUTOR
 from taskyard_server.core.leases import Lease
+from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.payload import Json, params_to_json, result_from_body
@@ -33,6 +34,11 @@ HOST_ID: Final = f"{RESERVED_HOST_PREFIX}tab-executor"
 LEASE_SECS: Final = 60.0
 CLAIM_WAIT_SECS: Final = 30.0
 ERROR_CHARS: Final = 1_000
+
+STARTED: Final = ReportKind.STARTED
+COMPLETED: Final = ReportKind.COMPLETED
+FAILED: Final = ReportKind.FAILED
+RELEASED: Final = ReportKind.RELEASED
 
 
 class ActionFailed(Exception):
@@ -120,7 +126,7 @@ class TabExecutor:
 
     async def _say_stopped(self, lease: Lease) -> None:
         with contextlib.suppress(Refusal):
-            await self._engine.stopped(self._namespace, HOST_ID, lease.task.id, lease.token)
+            await self._report(lease, RELEASED)
 
     async def _renew(self) -> None:
         while True:
@@ -139,21 +145,27 @@ class TabExecutor:
 
     async def _execute(self, lease: Lease) -> None:
         task, token = lease.task, lease.token
-        report = self._engine
         try:
-            await report.start(self._namespace, HOST_ID, task.id, token)
+            await self._report(lease, STARTED)
             try:
                 result = await self._forward(task, token)
             except ActionFailed as failure:
-                await report.fail(self._namespace, HOST_ID, task.id, token, str(failure))
+                await self._report(lease, FAILED, error=str(failure))
             else:
-                await report.complete(self._namespace, HOST_ID, task.id, token, result)
+                await self._report(lease, COMPLETED, result)
         except (LeaseLost, NotFound):
             log.debug("late_result_dropped", task_id=task.id)
         except Exception:
             log.exception("executor_error", task_id=task.id)
             with contextlib.suppress(Refusal):
-                await report.fail(self._namespace, HOST_ID, task.id, token, "executor error")
+                await self._report(lease, FAILED, error="executor error")
+
+    async def _report(self, lease: Lease, kind: ReportKind, payload: bytes | None = None, error: str = "") -> None:
+        """Raises why the report is refused, if it is."""
+        said = Report(kind, lease.task.id, lease.token, payload, error=error)
+        (outcome,) = await self._engine.report(self._namespace, HOST_ID, [said])
+        if isinstance(outcome, Refusal):
+            raise outcome
 
     async def _forward(self, task: Task, token: int) -> bytes | None:
         """Send the action; the result of a 2xx answer, `ActionFailed` for everything else."""

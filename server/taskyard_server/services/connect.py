@@ -20,7 +20,6 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.core.errors import BadRequest, NotFound, Refusal
 from taskyard_server.core.leases import Stop
 from taskyard_server.core.streams import HeldLease, Hello
-from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import DrainNotice, Session
 from taskyard_server.interceptors.calls import MALFORMED, current_call
@@ -28,7 +27,7 @@ from taskyard_server.interceptors.errors import message_of
 
 from . import requests
 from .encoding import STATES, encode_assignment, encode_reported
-from .reports import About, Reports
+from .reports import reports
 from .responses import error_message, lease_message
 from .times import timestamp
 from .wire import nested, tag
@@ -62,9 +61,8 @@ RESULT: Final = tag(pb.ReportResults, "results")
 class Connection:
     """Serves one stream."""
 
-    def __init__(self, engine: Engine, reports: Reports, max_payload_bytes: int, context: Context) -> None:
+    def __init__(self, engine: Engine, max_payload_bytes: int, context: Context) -> None:
         self._engine = engine
-        self._reports = reports
         self._max_payload_bytes = max_payload_bytes
         self._context = context
         self._namespace = current_call().namespace
@@ -179,17 +177,19 @@ class Connection:
     async def _on_reports(self, said: pb.Reports) -> None:
         results: list[bytes] = []
         refused: dict[int, pb.ReportResult] = {}
-        for number, report in enumerate(said.reports):
-            try:
-                task = await self._take(report)
-                results.append(nested(RESULT, encode_reported(task.state)))
-            except Refusal as refusal:
-                # It touches neither the stream nor its neighbours.
-                refused[number] = await self._refused(report, refusal)
-                results.append(nested(RESULT, refused[number].SerializeToString()))
-            if number % REPORTS_A_TURN == REPORTS_A_TURN - 1:
+        for first in range(0, len(said.reports), REPORTS_A_TURN):
+            if first:
                 # Thousands may come at once; others have their turn meanwhile.
                 await asyncio.sleep(0)
+            some = said.reports[first : first + REPORTS_A_TURN]
+            taken = reports(some, self._engine.now(), self._max_payload_bytes)
+            for outcome in await self._engine.report(self._namespace, self._host_id, taken):
+                if isinstance(outcome, Refusal):
+                    number = len(results)
+                    refused[number] = await self._refused(said.reports[number], outcome)
+                    results.append(nested(RESULT, refused[number].SerializeToString()))
+                else:
+                    results.append(encode_reported(outcome))
         if sum(map(len, results)) > MAX_RESULT_BYTES:
             for number, result in refused.items():
                 result.error.ClearField("error")
@@ -204,27 +204,6 @@ class Connection:
         with contextlib.suppress(NotFound):
             result.state = STATES[(await self._engine.get(self._namespace, report.task_id)).state]
         return result
-
-    async def _take(self, report: pb.Report) -> Task:
-        if not report.fencing_token:
-            raise BadRequest("fencing_token: is required")
-        tokens = report.tokens_used if report.HasField("tokens_used") else None
-        about = About(self._namespace, self._host_id, report.task_id, report.fencing_token)
-        match report.WhichOneof("event"):
-            case "started":
-                return await self._reports.started(about)
-            case "progress":
-                return await self._reports.progressed(about, report.progress, tokens)
-            case "completed":
-                completed = report.completed
-                result = completed.result if completed.HasField("result") else None
-                return await self._reports.completed(about, result, tokens)
-            case "failed":
-                return await self._reports.failed(about, report.failed, tokens)
-            case "released":
-                return await self._reports.released(about)
-            case _:
-                raise BadRequest("event: is required")
 
     # What the host is told
 

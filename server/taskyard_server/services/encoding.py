@@ -5,11 +5,13 @@ only few tasks have is left to protobuf, since parts of a message that stand one
 tests hold all of it equal to what protobuf makes of the same task.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from taskyard.v1 import lease_pb2
 from taskyard.v1 import runtime_host_pb2 as host_pb
 from taskyard.v1 import task_pb2 as pb
+from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.history import NO_HISTORY, History
 from taskyard_server.core.leases import Lease
@@ -70,6 +72,7 @@ EVENT_KIND: Final[dict[EventKind, bytes]] = {
 CURRENT: Final = KIND + LAST[pb.TaskEvent.Kind.Value("current")]
 PREVIOUS_STATE: Final = _in_each_state(pb.TaskEvent, "previous_state")
 
+OUTCOME: Final = tag(pb.SubmitTasksResponse, "outcomes")
 ACCEPTED: Final = tag(pb.SubmitOutcome, "accepted")
 ACCEPTED_ID: Final = tag(pb.SubmitTaskResponse, "task_id")
 ACCEPTED_POSITION: Final = tag(pb.SubmitTaskResponse, "position")
@@ -85,7 +88,10 @@ LEASE_EXPIRES_AT: Final = tag(lease_pb2.Lease, "expires_at")
 LEASE_TOKEN: Final = tag(lease_pb2.Lease, "fencing_token")
 LEASE_SECS: Final = tag(lease_pb2.Lease, "lease_secs")
 
-REPORTED: Final = _in_each_state(host_pb.ReportResult, "state")
+REPORT_RESULT: Final = tag(host_pb.ReportResults, "results")
+REPORTED: Final = {
+    state: nested(REPORT_RESULT, encoded) for state, encoded in _in_each_state(host_pb.ReportResult, "state").items()
+}
 
 
 def encode_task(task: Task) -> bytes:
@@ -144,9 +150,15 @@ def encode_accepted(task: Task) -> bytes:
     return b"".join(parts)
 
 
-def encode_outcome(task: Task) -> bytes:
-    """A `SubmitOutcome` of a task that was accepted."""
-    return nested(ACCEPTED, encode_accepted(task))
+def encode_outcomes(outcomes: list[Task | Refusal], encode_refusal: Callable[[Refusal], bytes]) -> bytes:
+    """A `SubmitTasksResponse`; `encode_refusal` makes a `SubmitOutcome` of a refusal, since they are few."""
+    parts: list[bytes] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Refusal):
+            add_nested(parts, OUTCOME, encode_refusal(outcome))
+        else:
+            add_nested(parts, OUTCOME, nested(ACCEPTED, encode_accepted(outcome)))
+    return b"".join(parts)
 
 
 def encode_lease(lease: Lease) -> bytes:
@@ -172,7 +184,7 @@ def encode_assignment(lease: Lease) -> bytes:
 
 
 def encode_reported(state: TaskState) -> bytes:
-    """A `ReportResult` of a report that was taken."""
+    """A `ReportResults` with one result, of a report that was taken."""
     return REPORTED[state]
 
 

@@ -16,7 +16,6 @@ from taskyard_server.interceptors.calls import current_call
 from . import requests
 from .connect import Connection, Requests
 from .host_watch import HostWatches
-from .reports import Reports
 from .times import timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -31,13 +30,12 @@ class RuntimeHostService(RuntimeHostServiceServicer):
     def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
-        self._reports = Reports(engine, max_payload_bytes)
         self.watches = HostWatches(engine, self._message)
 
     async def Connect(  # type: ignore[override]  # noqa: N802
         self, request_iterator: Requests, context: Context
     ) -> None:
-        await Connection(self._engine, self._reports, self._max_payload_bytes, context).serve(request_iterator)
+        await Connection(self._engine, self._max_payload_bytes, context).serve(request_iterator)
 
     async def RegisterHost(  # noqa: N802
         self, request: pb.RegisterHostRequest, context: Context

@@ -7,15 +7,17 @@ from typing import Any, Final, TypeAlias
 import grpc
 
 from taskyard.v1 import lease_pb2 as pb
+from taskyard.v1 import task_pb2
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
-from taskyard_server.core.errors import BadRequest
+from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.core.leases import Lease
+from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
 from . import requests
 from .encoding import STATES, encode_assignment
-from .reports import About, Reports
+from .reports import Call, fencing_token, report
 from .responses import MAX_PAGE_BYTES, lease_message, task_message
 from .times import timestamp
 from .wire import nested, tag
@@ -33,7 +35,7 @@ class LeaseService(LeaseServiceServicer):
 
     def __init__(self, engine: Engine, max_payload_bytes: int) -> None:
         self._engine = engine
-        self._reports = Reports(engine, max_payload_bytes)
+        self._max_payload_bytes = max_payload_bytes
 
     async def ClaimTask(self, request: pb.ClaimTaskRequest, context: Context) -> pb.ClaimTaskResponse:  # noqa: N802
         del context
@@ -54,54 +56,56 @@ class LeaseService(LeaseServiceServicer):
         if not 1 <= request.max_tasks <= MAX_CLAIM:
             raise BadRequest(f"max_tasks: must be from 1 to {MAX_CLAIM}")
         assignments: list[bytes] = []
+        given_back: list[Report | Refusal] = []
         size = 0
         for lease in await self._claim(request, request.max_tasks):
             assignment = nested(ASSIGNMENT, encode_assignment(lease))
             size += len(assignment)
             if size > MAX_PAGE_BYTES and assignments:
                 # What does not fit into the message goes back to its place.
-                await self._engine.release(current_call().namespace, lease.host.id, lease.task.id, lease.token)
+                given_back.append(Report(ReportKind.RELEASED, lease.task.id, lease.token))
             else:
                 assignments.append(assignment)
+        if given_back:
+            await self._engine.report(current_call().namespace, request.host_id, given_back)
         return b"".join(assignments)
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.RenewLeaseResponse:  # noqa: N802
         del context
-        lease = await self._engine.renew(*_about(request), _secs(request))
+        lease = await self._engine.renew(
+            current_call().namespace,
+            requests.host_id(request.host_id),
+            request.task_id,
+            fencing_token(request.fencing_token),
+            _secs(request),
+        )
         return pb.RenewLeaseResponse(task_id=lease.task.id, lease_expires_at=timestamp(lease.expires_at))
 
     async def StartTask(self, request: pb.StartTaskRequest, context: Context) -> pb.StartTaskResponse:  # noqa: N802
         del context
-        task = await self._reports.started(_about(request))
-        return pb.StartTaskResponse(task_id=task.id, state=STATES[task.state])
+        return pb.StartTaskResponse(task_id=request.task_id, state=await self._report(request))
 
     async def ReportProgress(  # noqa: N802
         self, request: pb.ReportProgressRequest, context: Context
     ) -> pb.ReportProgressResponse:
         del context
-        progress = request.progress if request.HasField("progress") else None
-        task = await self._reports.progressed(_about(request), progress, _tokens(request))
-        return pb.ReportProgressResponse(task_id=task.id, state=STATES[task.state])
+        return pb.ReportProgressResponse(task_id=request.task_id, state=await self._report(request))
 
     async def CompleteTask(  # noqa: N802
         self, request: pb.CompleteTaskRequest, context: Context
     ) -> pb.CompleteTaskResponse:
         del context
-        result = request.result if request.HasField("result") else None
-        task = await self._reports.completed(_about(request), result, _tokens(request))
-        return pb.CompleteTaskResponse(task_id=task.id, state=STATES[task.state])
+        return pb.CompleteTaskResponse(task_id=request.task_id, state=await self._report(request))
 
     async def FailTask(self, request: pb.FailTaskRequest, context: Context) -> pb.FailTaskResponse:  # noqa: N802
         del context
-        task = await self._reports.failed(_about(request), request, _tokens(request))
-        return pb.FailTaskResponse(task_id=task.id, state=STATES[task.state])
+        return pb.FailTaskResponse(task_id=request.task_id, state=await self._report(request))
 
     async def ReleaseTask(  # noqa: N802
         self, request: pb.ReleaseTaskRequest, context: Context
     ) -> pb.ReleaseTaskResponse:
         del context
-        task = await self._reports.released(_about(request))
-        return pb.ReleaseTaskResponse(task_id=task.id, state=STATES[task.state])
+        return pb.ReleaseTaskResponse(task_id=request.task_id, state=await self._report(request))
 
     async def ListLeases(self, request: pb.ListLeasesRequest, context: Context) -> pb.ListLeasesResponse:  # noqa: N802
         del context
@@ -114,6 +118,15 @@ class LeaseService(LeaseServiceServicer):
             answer.next_page_token = requests.page_token(leases[most - 1].number, listing)
         return answer
 
+    async def _report(self, said: Call) -> task_pb2.Task.State.ValueType:
+        """The state of the task just after the report, which is raised if it is refused."""
+        host_id = requests.host_id(said.host_id)
+        taken = report(said, self._engine.now(), self._max_payload_bytes)
+        (outcome,) = await self._engine.report(current_call().namespace, host_id, [taken])
+        if isinstance(outcome, Refusal):
+            raise outcome
+        return STATES[outcome]
+
     async def _claim(self, request: pb.ClaimTaskRequest | pb.ClaimTasksRequest, count: int) -> list[Lease]:
         return await self._engine.claim(
             current_call().namespace,
@@ -125,26 +138,5 @@ class LeaseService(LeaseServiceServicer):
         )
 
 
-Report: TypeAlias = (
-    pb.RenewLeaseRequest
-    | pb.StartTaskRequest
-    | pb.ReportProgressRequest
-    | pb.CompleteTaskRequest
-    | pb.FailTaskRequest
-    | pb.ReleaseTaskRequest
-)
-
-
-def _about(request: Report) -> About:
-    """Which lease a report is about: namespace, host, task, fencing token."""
-    if not request.fencing_token:
-        raise BadRequest("fencing_token: is required")
-    return About(current_call().namespace, requests.host_id(request.host_id), request.task_id, request.fencing_token)
-
-
 def _secs(request: pb.ClaimTaskRequest | pb.ClaimTasksRequest | pb.RenewLeaseRequest) -> float | None:
     return request.lease_secs if request.HasField("lease_secs") else None
-
-
-def _tokens(request: pb.ReportProgressRequest | pb.CompleteTaskRequest | pb.FailTaskRequest) -> int | None:
-    return request.tokens_used if request.HasField("tokens_used") else None

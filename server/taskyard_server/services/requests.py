@@ -19,7 +19,7 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.runtime_host_pb2 import Heartbeat, HeartbeatHostRequest, Hello, RegisterHostRequest, RuntimeHost
 from taskyard.v1.task_pb2 import SubmitTaskRequest
-from taskyard_server.core.errors import BadRequest, TooLarge
+from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostStatus
 from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, TaskOptions
@@ -71,6 +71,24 @@ def submission(
         seconds(asked.deadline, "deadline", at) if asked.HasField("deadline") else None,
         _options(asked, agent_id, callback_url, traceparent, default_retry, at, owner_at),
     )
+
+
+def submissions(
+    asked: Sequence[SubmitTaskRequest],
+    traceparent: str | None,
+    max_payload_bytes: int,
+    default_retry: DefaultRetry,
+) -> list[Submission | Refusal]:
+    """Tasks of one message, in order; in the place of one that is wrong, why it is."""
+    taken: list[Submission | Refusal] = []
+    for task in asked:
+        try:
+            taken.append(
+                submission(task, task.agent_id, task.callback_url, traceparent, max_payload_bytes, default_retry)
+            )
+        except Refusal as refusal:
+            taken.append(refusal)
+    return taken
 
 
 def states(text: str, known: type[State]) -> frozenset[State] | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -10,22 +11,22 @@ import grpc
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
 from taskyard_server.core.errors import BadRequest, QueueFull, Refusal
-from taskyard_server.core.task import TERMINAL, Submission, TaskState
+from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 
 from . import requests
-from .encoding import STATES, encode_accepted, encode_outcome, encode_task
+from .encoding import STATES, encode_accepted, encode_outcomes, encode_task
 from .responses import error_message, task_message, task_page
 from .rest_shape import ACCEPTED, send_shape
 from .watch import TaskWatches
-from .wire import nested, tag
+from .wire import tag
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-OUTCOME: Final = tag(pb.SubmitTasksResponse, "outcomes")
 LISTED: Final = tag(pb.ListTasksResponse, "tasks")
 
+TASKS_A_TURN: Final = 100
 WAIT_SECS: Final = 30.0
 MAX_WAIT_SECS: Final = 300.0
 
@@ -47,7 +48,14 @@ class TaskService(TaskServiceServicer):
 
     async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
-        asked = self._submission(call, request)
+        asked = requests.submission(
+            request,
+            request.agent_id,
+            request.callback_url,
+            call.traceparent,
+            self._max_payload_bytes,
+            self._default_retry,
+        )
         answer = encode_accepted(await self._engine.submit(call.namespace, asked))
         if call.by_rest:
             await send_shape(context, ACCEPTED)
@@ -61,28 +69,19 @@ class TaskService(TaskServiceServicer):
         async for request in request_iterator:
             if request is None:
                 raise BadRequest(MALFORMED)
-            yield b"".join([nested(OUTCOME, await self._outcome(call, asked)) for asked in request.tasks])
+            yield encode_outcomes(await self._submit(call, request.tasks), _refused)
 
-    async def _outcome(self, call: Call, request: pb.SubmitTaskRequest) -> bytes:
-        """The encoded outcome of one task of a stream; a refusal touches neither the stream nor its neighbours."""
-        try:
-            asked = self._submission(call, request)
-            return encode_outcome(await self._engine.submit(call.namespace, asked))
-        except QueueFull as refusal:
-            outcome = pb.SubmitOutcome(error=error_message(refusal), rejected_task_id=refusal.task.id)
-        except Refusal as refusal:
-            outcome = pb.SubmitOutcome(error=error_message(refusal))
-        return outcome.SerializeToString()
-
-    def _submission(self, call: Call, request: pb.SubmitTaskRequest) -> Submission:
-        return requests.submission(
-            request,
-            request.agent_id,
-            request.callback_url,
-            call.traceparent,
-            self._max_payload_bytes,
-            self._default_retry,
-        )
+    async def _submit(self, call: Call, asked: Sequence[pb.SubmitTaskRequest]) -> list[Task | Refusal]:
+        """What became of each task; a refusal touches neither the stream nor its neighbours."""
+        outcomes: list[Task | Refusal] = []
+        for first in range(0, len(asked), TASKS_A_TURN):
+            if first:
+                # Thousands may come at once; others have their turn meanwhile.
+                await asyncio.sleep(0)
+            some = asked[first : first + TASKS_A_TURN]
+            checked = requests.submissions(some, call.traceparent, self._max_payload_bytes, self._default_retry)
+            outcomes += await self._engine.submit_each(call.namespace, checked)
+        return outcomes
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
@@ -140,3 +139,10 @@ class TaskService(TaskServiceServicer):
 
     async def WatchTasks(self, request: pb.WatchTasksRequest, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         await self._watches.watch(current_call().namespace, request, context)
+
+
+def _refused(refusal: Refusal) -> bytes:
+    outcome = pb.SubmitOutcome(error=error_message(refusal))
+    if isinstance(refusal, QueueFull):
+        outcome.rejected_task_id = refusal.task.id
+    return outcome.SerializeToString()

@@ -25,6 +25,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.watch import TaskWatches
 from taskyard_server.snapshots import Snapshots
+from tests import reporting
 from tests.ports import free_port
 
 MAX_PAYLOAD_BYTES = 2_000_000
@@ -116,18 +117,18 @@ class Server:
     async def run(self) -> Lease:
         """Hand out one task and start it."""
         (lease,) = await self.claim()
-        await self.engine.start("default", "host", lease.task.id, lease.token)
+        await reporting.start(self.engine, "default", "host", lease.task.id, lease.token)
         return lease
 
     async def complete(self, lease: Lease, result: bytes | None = None) -> None:
-        await self.engine.complete("default", "host", lease.task.id, lease.token, result)
+        await reporting.complete(self.engine, "default", "host", lease.task.id, lease.token, result)
 
     async def use(self, lease: Lease, tokens: int) -> None:
         """Report so many tokens as used by this attempt."""
-        await self.engine.progress("default", "host", lease.task.id, lease.token, None, tokens)
+        await reporting.progress(self.engine, "default", "host", lease.task.id, lease.token, None, tokens)
 
     async def fail(self, lease: Lease, error: str) -> None:
-        await self.engine.fail("default", "host", lease.task.id, lease.token, error)
+        await reporting.fail(self.engine, "default", "host", lease.task.id, lease.token, error)
 
 
 class Wire:

@@ -24,6 +24,7 @@ from taskyard import (
 )
 from taskyard.values import value_from
 from taskyard_server.core import errors as refusals
+from tests import reporting
 from tests.ports import free_port
 
 
@@ -362,7 +363,7 @@ async def test_tasks_of_a_target_run_one_at_a_time_and_a_paused_one_blocks_it(se
     assert (stats.queue.total_paused, stats.queue.waiting_for_target) == (1, 1)
     assert stats.queue.targets == {"t": target.waits_for}
     await client.resolve(first)
-    await server.engine.stopped("default", "host", first, 1)
+    await reporting.release(server.engine, "default", "host", first, 1)
     assert (await server.claim_soon()).task.id == second
 
 

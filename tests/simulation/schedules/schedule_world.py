@@ -358,12 +358,14 @@ class Simulation:
     def _complete(self) -> None:
         if (lease := self._lease()) is not None:
             task_id, token = lease.task.id, lease.token
-            self._to_tasks("complete", (task_id,), lambda: self.core.complete(self.now, HOST, task_id, token, None))
+            self._to_tasks(
+                "complete", (task_id,), lambda: self.core.reports.complete(self.now, HOST, task_id, token, None)
+            )
 
     def _fail(self) -> None:
         if (lease := self._lease()) is not None:
             task_id, token = lease.task.id, lease.token
-            self._to_tasks("fail", (task_id,), lambda: self.core.fail(self.now, HOST, task_id, token, "broke"))
+            self._to_tasks("fail", (task_id,), lambda: self.core.reports.fail(self.now, HOST, task_id, token, "broke"))
 
     def _cancel(self) -> None:
         self._to_one("cancel", lambda task: task.state not in ENDED, lambda its: self.core.cancel(self.now, its))

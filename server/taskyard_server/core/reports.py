@@ -1,0 +1,203 @@
+"""What hosts say under their leases: that work began, how far it is, how it ended, that it stopped.
+
+Every report carries the fencing token of its lease. One whose lease has ended is refused and changes nothing (DESIGN,
+Leases).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from .errors import Conflict, LeaseLost, Refusal
+from .handing import Handing, lease_length
+from .hosts import Hosts
+from .leases import Lease, StopReason
+from .lifecycle import OVER_BUDGET, Lifecycle
+from .task import ASSIGNED, DONE, FAILED, Task, TaskState
+
+
+class ReportKind(StrEnum):
+    """What a host can say of a task."""
+
+    STARTED = "started"
+    PROGRESS = "progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    RELEASED = "released"
+
+
+HAS_STARTED: Final = ReportKind.STARTED
+GOES_ON: Final = ReportKind.PROGRESS
+IS_DONE: Final = ReportKind.COMPLETED
+HAS_FAILED: Final = ReportKind.FAILED
+
+
+class Report(NamedTuple):
+    """One thing that a host says under the lease with this `token`.
+
+    `payload` is how far it is, or the result. `tokens` are those that this attempt used so far, None where it says
+    nothing of them. The rest is of a failure.
+    """
+
+    kind: ReportKind
+    task_id: str
+    token: int
+    payload: bytes | None = None
+    tokens: int | None = None
+    error: str = ""
+    code: str | None = None
+    retryable: bool = True
+
+
+class Reports:
+    """Takes reports. Each method raises `NotFound`, and `LeaseLost` for a lease that is not the task's present one."""
+
+    def __init__(self, life: Lifecycle, hosts: Hosts, handing: Handing) -> None:
+        self._life = life
+        self._hosts = hosts
+        self._handing = handing
+
+    def take_each(self, now: float, host_id: str, said: Sequence[Report | Refusal]) -> list[TaskState | Refusal]:
+        """The state of its task just after each report, in order, or why it was refused, as some are already."""
+        outcomes: list[TaskState | Refusal] = []
+        for report in said:
+            if isinstance(report, Refusal):
+                outcomes.append(report)
+                continue
+            try:
+                outcomes.append(self.take(now, host_id, report).state)
+            except Refusal as refusal:
+                # It touches none of its neighbours.
+                outcomes.append(refusal)
+        return outcomes
+
+    def take(self, now: float, host_id: str, said: Report) -> Task:
+        """Take one report. What was said before under the same lease, and its answer lost, may be said again."""
+        kind, task_id, token = said.kind, said.task_id, said.token
+        if kind is IS_DONE:
+            return self.complete(now, host_id, task_id, token, said.payload, said.tokens)
+        if kind is HAS_STARTED:
+            return self._started(now, host_id, task_id, token)
+        if kind is GOES_ON:
+            return self.progress(now, host_id, task_id, token, said.payload, said.tokens)
+        if kind is HAS_FAILED:
+            return self.fail(now, host_id, task_id, token, said.error, said.retryable, said.code, said.tokens)
+        return self._released(now, host_id, task_id, token)
+
+    def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:
+        """The host has begun. Raises `NotFound`, `LeaseLost`, or `Conflict` if it said so before."""
+        task = self._leased(now, host_id, task_id, token).task
+        if task.state is not ASSIGNED:
+            raise Conflict(f"task is already {task.state.value}")
+        self._life.begin(now, task)
+        return task
+
+    def progress(
+        self, now: float, host_id: str, task_id: str, token: int, progress: bytes | None, tokens: int | None = None
+    ) -> Task:
+        """How far the host is, in bytes that the core keeps and never opens; None is as far as before.
+
+        `tokens` are those that this attempt used so far; over the budget the task fails. It counts as a start, too.
+        """
+        task = self._leased(now, host_id, task_id, token).task
+        if task.state is ASSIGNED:
+            self._life.begin(now, task)
+        over = tokens is not None and self._life.use_tokens(task, tokens)
+        self._life.progressed(now, task, progress, tokens)
+        if over:
+            self._life.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
+        return task
+
+    def renew(self, now: float, host_id: str, task_id: str, token: int, lease_secs: float | None = None) -> Lease:
+        """Let a lease live for its own length, or `lease_secs`, from now; never for less than it had."""
+        lease = self._leased(now, host_id, task_id, token)
+        lease.secs = lease_length(lease_secs, lease.secs)
+        lease.expires_at = max(lease.expires_at, now + lease.secs)
+        self._life.retime(lease)
+        return lease
+
+    def complete(
+        self, now: float, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None = None
+    ) -> Task:
+        """The task is done, or failed if it used more tokens than it may. It counts as a start, too."""
+        task = self._ending(now, host_id, task_id, token)
+        if tokens is not None and self._life.use_tokens(task, tokens):
+            self._life.finish(now, task, FAILED, None, OVER_BUDGET)
+        else:
+            self._life.finish(now, task, DONE, result, None)
+        return task
+
+    def fail(
+        self,
+        now: float,
+        host_id: str,
+        task_id: str,
+        token: int,
+        error: str,
+        retryable: bool = True,
+        code: str | None = None,
+        tokens: int | None = None,
+    ) -> Task:
+        """The attempt has failed, for the reason that the host gives; the retry policy may have another one."""
+        task = self._ending(now, host_id, task_id, token)
+        over = tokens is not None and self._life.use_tokens(task, tokens)
+        self._life.fail(now, task, OVER_BUDGET if over else error, retryable and not over, code)
+        return task
+
+    def release(self, now: float, host_id: str, task_id: str, token: int) -> Task:
+        """The host gives the task back unexecuted: it is queued again, and this hand-out does not count."""
+        task = self._leased(now, host_id, task_id, token).task
+        self._life.release(now, task)
+        return task
+
+    def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
+        """A host that was told to stop has done so, for which a target may wait (DESIGN, Cancel)."""
+        host = self._hosts.find(host_id)
+        if host is not None:
+            self._handing.heard(now, host)
+        lease = self._life.stopping.find(host_id, task_id, token)
+        if lease is not None:
+            self._life.has_stopped(now, lease)
+
+    def _started(self, now: float, host_id: str, task_id: str, token: int) -> Task:
+        try:
+            return self.start(now, host_id, task_id, token)
+        except Conflict:
+            # It said so before under this very lease, and the answer was lost.
+            return self._life.task(task_id)
+
+    def _released(self, now: float, host_id: str, task_id: str, token: int) -> Task:
+        """Nothing runs under the lease any more, which may have ended before."""
+        task = self._life.task(task_id)
+        if not self._has_ended(task, host_id, token):
+            return self.release(now, host_id, task_id, token)
+        self.stopped(now, host_id, task_id, token)
+        return task
+
+    def _has_ended(self, task: Task, host_id: str, token: int) -> bool:
+        """Whether that lease ended before: it is said again, or after a cancellation.
+
+        Who held the leases before the task's last one is not known, nor which host is built in; to say that nothing
+        runs under them is harmless.
+        """
+        return token < task.token or (token == task.token and task.lease is None and task.host_id in (host_id, None))
+
+    def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Lease:
+        """The lease that a report is about; raises `NotFound`, or `LeaseLost` if it is not the task's present one."""
+        host = self._hosts.get(host_id)
+        self._handing.heard(now, host)
+        task = self._life.task(task_id)
+        lease = task.lease
+        if lease is None or lease.token != token or lease.host is not host:
+            self._life.counters.late_reports += 1
+            raise LeaseLost(f"lease lost: task is {task.state.value} and fencing token {token} is not its lease")
+        return lease
+
+    def _ending(self, now: float, host_id: str, task_id: str, token: int) -> Task:
+        """The task that a host reports the end of; one that was not reported as started counts as started now."""
+        task = self._leased(now, host_id, task_id, token).task
+        if task.state is ASSIGNED:
+            self._life.begin(now, task, is_over=True)
+        return task
