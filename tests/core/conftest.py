@@ -24,6 +24,8 @@ from tests.core.records import names
 from tests.core.schedules import Clockwork
 
 START = 1_700_000_000.0
+STEP_COUNTER = 4
+"""The id of a tool of `sys.monitoring` that nothing else takes."""
 
 
 class Yard:
@@ -271,7 +273,7 @@ def steps(request: pytest.FixtureRequest) -> Callable[[Callable[[], object]], in
     """
     assert request.node.get_closest_marker("python_core"), "what counts steps needs the core as it is written"
 
-    def count(call: Callable[[], object]) -> int:
+    def traced(call: Callable[[], object]) -> int:
         taken = 0
 
         def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any]:
@@ -288,7 +290,26 @@ def steps(request: pytest.FixtureRequest) -> Callable[[Callable[[], object]], in
             sys.settrace(before)
         return taken
 
-    return count
+    def monitored(call: Callable[[], object]) -> int:
+        taken = 0
+
+        def step(*_: object) -> None:
+            nonlocal taken
+            taken += 1
+
+        monitoring = sys.monitoring
+        monitoring.use_tool_id(STEP_COUNTER, "steps")
+        try:
+            monitoring.register_callback(STEP_COUNTER, monitoring.events.INSTRUCTION, step)
+            monitoring.set_events(STEP_COUNTER, monitoring.events.INSTRUCTION)
+            call()
+        finally:
+            monitoring.set_events(STEP_COUNTER, monitoring.events.NO_EVENTS)
+            monitoring.free_tool_id(STEP_COUNTER)
+        return taken
+
+    # Before Python 3.12 there is no monitoring, and since then tracing misses the first call of a function.
+    return monitored if sys.version_info >= (3, 12) else traced
 
 
 @pytest.fixture
