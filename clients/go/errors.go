@@ -5,6 +5,7 @@ package taskyard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"strings"
@@ -166,6 +167,41 @@ func itemError(message *taskyardv1.Error) error {
 		Code: code, Reason: message.GetError(), Retryable: message.GetRetryable() || isRetryable(code),
 		Details: maps.Clone(details), Status: codes.Unknown,
 	}
+}
+
+// refusalOf answers why a task of a stream was refused, nil if it was not: as the call of its own would have answered.
+func refusalOf(message *taskyardv1.Error) error {
+	if message == nil {
+		return nil
+	}
+	found := errorFrom(itemError(message))
+	found.Status = statusOf(found.Code)
+	for key, value := range found.Details {
+		if _, isText := value.(string); !isText {
+			found.Details[key] = fmt.Sprint(value)
+		}
+	}
+	if found.Retryable {
+		found.RetryAfter = time.Second
+	}
+	return found
+}
+
+func statusOf(code Code) codes.Code {
+	switch code {
+	case CodeTooLarge, CodeBatchTooLarge:
+		return codes.InvalidArgument
+	case CodeQueueFull:
+		return codes.ResourceExhausted
+	case CodeInternal:
+		return codes.Internal
+	}
+	for status, each := range codeOfStatus {
+		if each == code {
+			return status
+		}
+	}
+	return codes.Unknown
 }
 
 func isRetryable(code Code) bool { return code == CodeQueueFull || code == CodeUnavailable }

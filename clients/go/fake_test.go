@@ -29,7 +29,11 @@ type fake struct {
 	watched  []*taskyardv1.WatchTasksRequest
 	failures int // How many calls still end as unavailable.
 	watch    func(number int, stream grpc.ServerStreamingServer[taskyardv1.WatchTasksResponse]) error
+	streams  int // How many streams of submissions were opened.
+	shared   func(number int, stream submitTasksStream) error
 }
+
+type submitTasksStream = grpc.BidiStreamingServer[taskyardv1.SubmitTasksRequest, taskyardv1.SubmitTasksResponse]
 
 func serve(t *testing.T, f *fake, options ...Option) *Client {
 	t.Helper()
@@ -63,6 +67,14 @@ func (f *fake) SubmitTask(
 	defer f.mu.Unlock()
 	f.submits = append(f.submits, request)
 	return &taskyardv1.SubmitTaskResponse{TaskId: proto.String("tsk_1")}, f.called(ctx)
+}
+
+func (f *fake) SubmitTasks(stream submitTasksStream) error {
+	f.mu.Lock()
+	f.streams++
+	number := f.streams
+	f.mu.Unlock()
+	return f.shared(number, stream)
 }
 
 func (f *fake) SubmitBatch(
