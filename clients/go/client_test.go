@@ -84,6 +84,35 @@ func TestConnectionIsEncryptedAndTheServerKnownByItsCertificate(t *testing.T) {
 	}
 }
 
+func TestConnectRefusesWhatCanNeverWork(t *testing.T) {
+	for _, each := range []string{"", "localhost", "localhost:", "http://localhost:50051", "::1"} {
+		if _, err := Connect(each); CodeOf(err) != CodeBadRequest {
+			t.Errorf("%q: %v", each, err)
+		}
+	}
+	for name, option := range map[string]Option{
+		"token with its line end":     WithToken("secret\n"),
+		"namespace beyond ASCII":      WithNamespace("blå"),
+		"namespace with a line break": WithNamespace("a\nb"),
+	} {
+		if _, err := Connect("localhost:50051", option); CodeOf(err) != CodeBadRequest {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, each := range []string{"[::1]:50051", "dns:///localhost:50051", "unix:///tmp/taskyard.sock"} {
+		if client := must(Connect(each))(t); client.Close() != nil {
+			t.Errorf("%q", each)
+		}
+	}
+}
+
+func TestTextThatIsNotUTF8IsABadRequest(t *testing.T) {
+	client := serve(t, &fake{})
+	if _, err := client.Get(limited(t), "\xff"); CodeOf(err) != CodeBadRequest {
+		t.Error(err)
+	}
+}
+
 func TestWaitEndsWithItsContext(t *testing.T) {
 	client := serve(t, &fake{})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

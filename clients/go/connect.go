@@ -3,9 +3,13 @@
 package taskyard
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
+	"net"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -14,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -66,8 +71,9 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// Connect answers a client of the server at an address, HOST:PORT. It connects with the first call, and again by itself
-// whenever the connection is lost. Close it when done.
+// Connect answers a client of the server at an address: HOST:PORT, or a target of gRPC's such as unix:///PATH. It connects
+// with the first call, and again by itself whenever the connection is lost. Close it when done. The error is an *Error
+// with CodeBadRequest, for an address or an option that can never work.
 func Connect(address string, options ...Option) (*Client, error) {
 	s := &settings{
 		namespace:   "default",
@@ -78,6 +84,9 @@ func Connect(address string, options ...Option) (*Client, error) {
 	}
 	for _, option := range options {
 		option(s)
+	}
+	if err := s.check(address); err != nil {
+		return nil, err
 	}
 	conn, err := grpc.NewClient(address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(s.credentials),
@@ -101,6 +110,24 @@ func Connect(address string, options ...Option) (*Client, error) {
 	return newClient(conn, s), nil
 }
 
+// check finds the mistakes that would look like an outage, or like a fault of the server.
+func (s *settings) check(address string) error {
+	_, port, err := net.SplitHostPort(address)
+	switch isTarget := strings.Contains(address, "/") && !strings.HasPrefix(address, "http"); {
+	case !isTarget && (err != nil || port == ""):
+		return badRequest(fmt.Sprintf("address: must be HOST:PORT, is %q", address))
+	case !isHeader(s.namespace):
+		return badRequest("namespace: must be printable ASCII")
+	case !isHeader(s.token):
+		return badRequest("token: must be printable ASCII; a line end may have come along")
+	}
+	return nil
+}
+
+func isHeader(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
 // unary makes a call in its namespace, in its time, and again where the proto says that nobody could notice.
 func (s *settings) unary(
 	ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
@@ -110,7 +137,11 @@ func (s *settings) unary(
 	attempt := func() error {
 		ctx, cancel := context.WithTimeout(ctx, s.timeout+waitOf(request))
 		defer cancel()
-		return ErrorFrom(invoke(ctx, method, request, answer, conn, options...))
+		err := ErrorFrom(invoke(ctx, method, request, answer, conn, options...))
+		if message, ok := request.(proto.Message); ok && CodeOf(err) == CodeInternal {
+			return cmp.Or(malformed(message), err)
+		}
+		return err
 	}
 	if !mayRepeat[method] {
 		return attempt()

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
@@ -208,6 +209,14 @@ func isRetryable(code Code) bool { return code == CodeQueueFull || code == CodeU
 
 func badRequest(reason string) *Error {
 	return &Error{Code: CodeBadRequest, Reason: reason, Details: map[string]any{}, Status: codes.InvalidArgument}
+}
+
+// malformed answers why a message cannot be sent at all, such as text that is not UTF-8; nil if it can.
+func malformed(message proto.Message) error {
+	if _, err := proto.Marshal(message); err != nil {
+		return badRequest(err.Error())
+	}
+	return nil
 }
 
 func unavailable(reason string) *Error {

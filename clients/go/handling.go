@@ -49,6 +49,11 @@ func (r *hostRun) stop(keys []leaseKey, why *StopError) {
 }
 
 func (r *hostRun) progressed(report *taskyardv1.Report) {
+	if err := malformed(report); err != nil {
+		// It would break the stream of all tasks, and each one after it.
+		r.log.Warn("taskyard: progress cannot be reported", "task", report.GetTaskId(), "error", err)
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.session.progressed(report)
@@ -80,6 +85,7 @@ func (r *hostRun) work(ctx context.Context, task *RunningTask) (final *taskyardv
 	if !ok {
 		failure = &TaskFailure{Reason: err.Error()}
 	}
-	r.log.Info("taskyard: task failed", "task", task.ID, "action", task.Action, "error", failure)
-	return task.failed(failure)
+	report := task.failed(failure)
+	r.log.Info("taskyard: task failed", "task", task.ID, "action", task.Action, "error", report.GetFailed().GetError())
+	return report
 }

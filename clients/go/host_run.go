@@ -203,6 +203,9 @@ func (r *hostRun) connect(life context.Context) error {
 
 func (r *hostRun) greet(stream connectStream) (*taskyardv1.Welcome, error) {
 	hello := r.hello()
+	if err := malformed(hello); err != nil {
+		return nil, err
+	}
 	sentAt := time.Now()
 	// If the stream has ended already, reading tells why.
 	if err := stream.Send(hello); err != nil && !errors.Is(err, io.EOF) {
@@ -462,7 +465,8 @@ func (r *hostRun) hello() *taskyardv1.ConnectRequest {
 // machine answers figures, never nil.
 func (r *hostRun) machine() *taskyardv1.Machine {
 	if r.host.options.Machine != nil {
-		if machine := r.host.options.Machine(); machine != nil {
+		machine := r.host.options.Machine()
+		if machine != nil && malformed(machine) == nil {
 			return machine
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
@@ -74,8 +76,9 @@ func isStop(err error, reason string) bool {
 func TestHostMakesOutcomesOfWhatHandlersDo(t *testing.T) {
 	client, ctx := connect(t, address), limited(t)
 	hostContext, drain := context.WithCancel(ctx)
+	noText := &structpb.Struct{Fields: map[string]*structpb.Value{"text": structpb.NewStringValue("\xff")}}
 	host := NewHost(client, "host", HostOptions{Slots: 3, Machine: func() *taskyardv1.Machine {
-		return &taskyardv1.Machine{Sessions: new(uint32)}
+		return &taskyardv1.Machine{Sessions: new(uint32), Context: noText}
 	}})
 	var typedNil *TaskFailure
 	for action, handler := range map[string]Handler{
@@ -90,6 +93,10 @@ func TestHostMakesOutcomesOfWhatHandlersDo(t *testing.T) {
 		"not json":   func(context.Context, *RunningTask) (any, error) { return math.Inf(1), nil },
 		"too large":  func(context.Context, *RunningTask) (any, error) { return strings.Repeat("x", 100_000), nil },
 		"far larger": func(context.Context, *RunningTask) (any, error) { return strings.Repeat("x", 10<<20), nil },
+		"bad progress": func(_ context.Context, task *RunningTask) (any, error) {
+			task.ReportProgress(&taskyardv1.Progress{Details: noText})
+			return nil, nil
+		},
 	} {
 		host.Handle(action, handler)
 	}
@@ -101,18 +108,19 @@ func TestHostMakesOutcomesOfWhatHandlersDo(t *testing.T) {
 		result any
 		err    string
 	}{
-		"result":     {StateDone, map[string]any{"N": 7.0}, ""},
-		"nothing":    {StateDone, nil, ""},
-		"error":      {StateFailed, nil, "broke \uFFFD"},
-		"failure":    {StateFailed, nil, "no way"},
-		"wordless":   {StateFailed, nil, "failed without a word"},
-		"panic":      {StateFailed, nil, "panic: oh"},
-		"error's":    {StateFailed, nil, "panic: runtime error: invalid memory address or nil pointer dereference"},
-		"goexit":     {StateFailed, nil, "the handler ended its goroutine"},
-		"not json":   {StateFailed, nil, "result is not JSON"},
-		"too large":  {StateFailed, nil, "result refused"},
-		"far larger": {StateFailed, nil, "does not fit a message"},
-		"other":      {StateDone, "other", ""},
+		"result":       {StateDone, map[string]any{"N": 7.0}, ""},
+		"nothing":      {StateDone, nil, ""},
+		"error":        {StateFailed, nil, "broke \uFFFD"},
+		"failure":      {StateFailed, nil, "no way"},
+		"wordless":     {StateFailed, nil, "failed without a word"},
+		"panic":        {StateFailed, nil, "panic: oh"},
+		"error's":      {StateFailed, nil, "panic: runtime error: invalid memory address or nil pointer dereference"},
+		"goexit":       {StateFailed, nil, "the handler ended its goroutine"},
+		"not json":     {StateFailed, nil, "result is not JSON"},
+		"too large":    {StateFailed, nil, "result refused"},
+		"far larger":   {StateFailed, nil, "does not fit a message"},
+		"bad progress": {StateDone, nil, ""},
+		"other":        {StateDone, "other", ""},
 	} {
 		task, err := client.Run(ctx, NewTask{Action: action})
 		notDone, failed := errors.AsType[*NotDoneError](err)
@@ -386,6 +394,7 @@ func TestHostThatTheServerRefusesEndsWithTheError(t *testing.T) {
 	for name, host := range map[string]*Host{
 		"no id":          NewHost(client, "", HostOptions{}),
 		"too long lease": NewHost(client, "host", HostOptions{Lease: 2 * time.Hour}),
+		"no text":        NewHost(client, "host", HostOptions{DisplayName: "\xff"}),
 	} {
 		host.HandleAny(func(context.Context, *RunningTask) (any, error) { return nil, nil })
 		if err := host.Run(limited(t)); CodeOf(err) != CodeBadRequest {

@@ -196,7 +196,7 @@ func TestSubmitIsRefusedOnAStreamJustAsByACallOfItsOwn(t *testing.T) {
 		task func(*Client) NewTask
 	}{
 		"no action":       {CodeBadRequest, func(*Client) NewTask { return NewTask{} }},
-		"no text":         {CodeInternal, func(*Client) NewTask { return NewTask{Action: "\xff"} }},
+		"no text":         {CodeBadRequest, func(*Client) NewTask { return NewTask{Action: "\xff"} }},
 		"large params":    {CodeTooLarge, func(*Client) NewTask { return NewTask{Action: "click", Params: large} }},
 		"another's key":   {CodeAlreadyExists, func(*Client) NewTask { return NewTask{Action: "b", IdempotencyKey: "k"} }},
 		"a full queue":    {CodeQueueFull, func(*Client) NewTask { return NewTask{Action: "click", Agent: "full"} }},

@@ -99,6 +99,9 @@ type watch struct {
 var errOver = errors.New("the watch is over")
 
 func (w *watch) run(ctx context.Context) error {
+	if err := malformed(w.asked); err != nil {
+		return err
+	}
 	for {
 		err := w.follow(ctx)
 		if errors.Is(err, errOver) {

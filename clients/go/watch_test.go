@@ -129,6 +129,13 @@ func TestWatchThatTheServerRefusesEndsWithTheError(t *testing.T) {
 	}
 }
 
+func TestWatchThatCannotBeAskedForIsABadRequest(t *testing.T) {
+	client := serve(t, &fake{})
+	if words, err := collected(client.Watch(limited(t), WatchOptions{Agent: "\xff"})); CodeOf(err) != CodeBadRequest {
+		t.Errorf("%v, %v", words, err)
+	}
+}
+
 func TestWatchGivesUpAfterItsPatience(t *testing.T) {
 	client := connect(t, freeAddress(), WithPatience(50*time.Millisecond))
 	if _, err := collected(client.Watch(limited(t), WatchOptions{})); CodeOf(err) != CodeUnavailable {
