@@ -45,7 +45,11 @@ func withServer(run func() int) (code int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	// A free port may be taken before the server has it.
 	server, err := startServer(folder, freeAddress())
+	for tries := 1; err != nil && tries < 3; tries++ {
+		server, err = startServer(folder, freeAddress())
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -58,6 +62,7 @@ func withServer(run func() int) (code int, err error) {
 type process struct {
 	address string
 	command *exec.Cmd
+	ended   context.Context
 }
 
 func startServer(folder, address string) (*process, error) {
@@ -92,13 +97,18 @@ func startServer(folder, address string) (*process, error) {
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("these tests need the server; `make setup` in the top folder brings it: %w", err)
 	}
-	started := &process{address, command}
+	ended, end := context.WithCancel(context.Background())
+	started := &process{address, command, ended}
+	go func() {
+		_ = command.Wait()
+		end()
+	}()
 	client, err := Connect(address, WithLogger(quiet))
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = client.Close() }()
-	if _, err := client.Stats(context.Background()); err != nil {
+	if _, err := client.Stats(ended); err != nil {
 		started.kill()
 		said, _ := os.ReadFile(log.Name())
 		return nil, fmt.Errorf("the server does not start: %w\n%s", err, said)
@@ -108,7 +118,7 @@ func startServer(folder, address string) (*process, error) {
 
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
-	_ = p.command.Wait()
+	<-p.ended.Done()
 }
 
 func freeAddress() string {
