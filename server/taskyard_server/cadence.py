@@ -125,7 +125,7 @@ def parse_cron(expression: str, zone: str) -> Cron:
     try:
         _calendar(cron.expression)
     except CronSimError:
-        raise BadRequest("cron: never comes") from None
+        raise BadRequest("cron: never comes: none of its months has such a day of the month") from None
     return cron
 
 

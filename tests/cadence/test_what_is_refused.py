@@ -13,6 +13,7 @@ HOUR = "the hour must be 0 to 23 with *, lists, ranges and steps"
 DAY = "the day of the month must be 1 to 31 with *, lists, ranges and steps"
 MONTH = "the month must be 1 to 12 or JAN to DEC with *, lists, ranges and steps"
 WEEKDAY = "the day of the week must be 0 to 7 or SUN to SAT with *, lists, ranges and steps"
+NEVER = "never comes: none of its months has such a day of the month"
 FIVE = "must be five fields (minute, hour, day of the month, month, day of the week)"
 
 REFUSED = [
@@ -79,10 +80,10 @@ REFUSED = [
     ("*" * 257, "must be at most 256 characters"),
     ("* * * * *" + " " * 248, "must be at most 256 characters"),
     ("9" * 10_000_000, "must be at most 256 characters"),
-    ("0 0 30 2 *", "never comes"),
-    ("0 0 31 2,4,6,9,11 *", "never comes"),
-    ("0 0 30-31 feb *", "never comes"),
-    ("0 0 31 4 */2", "never comes"),
+    ("0 0 30 2 *", NEVER),
+    ("0 0 31 2,4,6,9,11 *", NEVER),
+    ("0 0 30-31 feb *", NEVER),
+    ("0 0 31 4 */2", NEVER),
 ]
 
 

@@ -138,7 +138,7 @@ CREATE = ("schedule", "create", "--agent", "ann", "--action", "note")
         (("--at", "2100-01-01T09:00:00"), "--at: must be a time with its zone, such as 2026-12-01T09:00:00Z"),
         (("--at", "tomorrow"), "--at: must be a time with its zone, such as 2026-12-01T09:00:00Z"),
         (("--at", "2020-01-01T09:00:00Z"), "at: must be in the future"),
-        (("--cron", "0 0 30 2 *"), "cron: never comes"),
+        (("--cron", "0 0 30 2 *"), "cron: never comes: none of its months has such a day of the month"),
         (("--cron", "* * * * *", "--zone", "Mars/Base"), 'timeZone: unknown time zone "Mars/Base"'),
         (("--every", "1h", "--params", "[1]"), "--params: must be a JSON object"),
         (("--every", "1h", "--label", "gpu"), "--label: must be KEY=VALUE"),
