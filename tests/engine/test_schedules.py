@@ -239,6 +239,15 @@ async def test_a_time_that_was_shown_can_be_given_back(engine, clock, spec, secs
     assert await engine.schedules.preview(NS, "s", 1, shown) == [pytest.approx(shown + 10)]
 
 
+@pytest.mark.parametrize("half", [130_656.5, 130_657.5])
+async def test_half_a_microsecond_does_not_make_an_interval_look_shorter(engine, clock, spec, half):
+    clock.now += half / 1e6
+    assert clock.now * 1e6 % 1 == 0.5
+    schedule = await engine.schedules.create(NS, "s", spec("10m"))
+    created, due = timestamp(schedule.created_at), timestamp(schedule.next_due)
+    assert due.ToMicroseconds() - created.ToMicroseconds() == 600_000_000
+
+
 class FaultyOnce:
     """A scheduler that breaks the first time that it is to do what is due."""
 

@@ -7,7 +7,7 @@ how it stands by `note_wall`. A schedule deals with each of its due times once, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import inf
+from math import floor, inf
 from typing import TYPE_CHECKING, Final
 
 from .errors import AlreadyExists, BadRequest, NotFound, Unavailable
@@ -290,8 +290,8 @@ class Schedules:
         return reason, cadence.next_after(until, since)
 
     def _clock_of(self, spec: ScheduleSpec, now: float) -> float:
-        # Whole microseconds, as times are shown: a time that a caller gives back is the same.
-        return round((now + self._skew if spec.cadence.by_wall else now) * 1e6) / 1e6
+        # Whole microseconds, halves up, as times are shown: a time that a caller gives back is the same.
+        return floor((now + self._skew if spec.cadence.by_wall else now) * 1e6 + 0.5) / 1e6
 
     def _dues_of(self, schedule: Schedule) -> Timers[Schedule]:
         return self._wall_dues if schedule.spec.cadence.by_wall else self._steady_dues

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
+from math import floor
 
 from .model_firing import ModelFiring
 from .plan_words import CHANGED, MISSED, PAUSED, Bounds, Plan, Refused, Shot, Wish
@@ -43,7 +44,7 @@ class Model:
 
     def shown(self, wish: Wish, now: float) -> float:
         """The clock as a record shows it, in whole microseconds."""
-        return round(self.clock(wish, now) * 1e6) / 1e6
+        return floor(self.clock(wish, now) * 1e6 + 0.5) / 1e6
 
     def note_wall(self, now: float, wall: float) -> None:
         if abs(wall - now - self.skew) > NOISE:
