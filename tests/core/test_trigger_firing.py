@@ -49,6 +49,36 @@ def test_more_places_are_taken_at_once_and_fewer_end_nothing(make_clockwork):
     assert states(*triggers)[3:] == ["executing", "executing"]
 
 
+def test_the_schedule_of_which_the_fewest_execute_is_next(make_clockwork):
+    clockwork = make_clockwork(max_concurrent=3)
+    greedy = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
+    of_greedy = [clockwork.trigger(greedy) for _ in range(10)]
+    clockwork.wake_at(1)
+    modest = [clockwork.create(SELDOM, overlap=Overlap.ALLOW) for _ in range(2)]
+    of_modest = [clockwork.trigger(each) for each in modest for _ in range(2)]
+    assert states(*of_greedy[:4], *of_modest) == ["executing"] * 3 + ["pending"] * 5
+    clockwork.complete(of_greedy[0])
+    assert states(of_greedy[3], *of_modest) == ["pending", "executing", "pending", "pending", "pending"]
+    clockwork.complete(of_greedy[1])
+    assert states(of_greedy[3], *of_modest) == ["pending", "executing", "pending", "executing", "pending"]
+    # All three execute one: what was due first.
+    clockwork.complete(of_modest[0])
+    assert states(of_greedy[3], *of_modest) == ["pending", "completed", "executing", "executing", "pending"]
+
+
+def test_no_schedule_waits_for_more_than_one_end_of_another_ones_task(make_clockwork):
+    clockwork = make_clockwork(max_concurrent=5)
+    greedy = clockwork.create(Steady(1), overlap=Overlap.ALLOW, deadline_secs=60.0)
+    clockwork.run_to(400)
+    modest = clockwork.create(Steady(100), overlap=Overlap.WAIT)
+    for _ in range(5):
+        clockwork.run_to(modest.next_due - clockwork.start + 65)
+        (last,) = clockwork.triggers(modest)[-1:]
+        assert 0 <= last.fired_at - last.due_at <= 60 + 0.25
+        clockwork.complete(last)
+    assert greedy.executing == 5
+
+
 def test_what_was_due_first_fires_first_then_what_is_older(make_clockwork):
     clockwork = make_clockwork(max_concurrent=1)
     blocker = clockwork.trigger(clockwork.create(SELDOM))

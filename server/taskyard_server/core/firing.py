@@ -1,14 +1,13 @@
 """What becomes of triggers: spread by jitter, held up by an overlap, fired as a task, ended with it.
 
-A trigger whose time has come has *arrived*. It is open until it has ended, and waits for one of `max_concurrent` places
-in the order of due times (scheduler-daemon, Claiming).
+A trigger whose time has come has *arrived*. It is open until it has ended, and waits for its turn to take one of
+`max_concurrent` places (scheduler-daemon, Claiming).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from .errors import Refusal
@@ -26,6 +25,7 @@ from .stats import TriggerCounters
 from .task import CANCELLED, DONE, TERMINAL, IdempotencyKey, Submission, Task
 from .timers import TICKS_PER_SECOND
 from .triggers import Triggers
+from .turns import Turns
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -34,11 +34,9 @@ PENDING, EXECUTING, COMPLETED = TriggerState.PENDING, TriggerState.EXECUTING, Tr
 FAILED, SKIPPED = TriggerState.FAILED, TriggerState.SKIPPED
 
 TICK_SECS: Final = 1 / TICKS_PER_SECOND
-# Not Final, which would compile them in: tests lower these two.
+# Not Final, which would compile it in: tests lower it.
 MAX_OPEN = 1_000
 """So many triggers of one schedule may be open, whatever its overlap policy."""
-MAX_ENDED_IN_LINE = 100
-"""Beyond this, and twice what is pending, those that have ended are cleared from the line for a place."""
 FIRST_DELAY_SECS: Final = 1.0
 MOST_DOUBLINGS: Final = 5
 LONGEST_DELAY_SECS: Final = 30.0
@@ -72,7 +70,7 @@ class Firing:
         self.executing = 0
         self.on_hold = False
         self._fresh: list[Trigger] = []
-        self._ready: list[tuple[float, int, Trigger]] = []
+        self._turns = Turns()
         self._delays = life.agenda.timers(self._on_time)
         life.on_fired_end = self._on_end
 
@@ -107,7 +105,7 @@ class Firing:
         for trigger in list(schedule.live):
             if trigger.state is PENDING:
                 self._leave_pending(trigger)
-                # Where it may still lie it counts as ended.
+                # Where it waits to be spread it counts as ended.
                 trigger.state = SKIPPED
                 del schedule.live[trigger]
                 self._triggers.forget(trigger)
@@ -127,7 +125,7 @@ class Firing:
             return
         schedule.open += 1
         trigger.arrived = True
-        self.executing += 1
+        self._count_executing(schedule, 1)
         if trigger.state is PENDING and task is not None:
             self._become(trigger, EXECUTING)
             trigger.fired_at = schedule.last_fired_at = task.created_at
@@ -145,12 +143,12 @@ class Firing:
     @property
     def has_work(self) -> bool:
         """Whether `act_on_one` has something to do at once."""
-        return bool(self._fresh or (self._ready and self._has_a_place))
+        return bool(self._fresh or (self._turns and self._has_a_place))
 
     @property
     def wants_places(self) -> bool:
         """Whether triggers that have arrived wait because as many execute as may."""
-        return bool(self._ready) and not self.on_hold and not self._has_a_place
+        return bool(self._turns) and not self.on_hold and not self._has_a_place
 
     @property
     def _has_a_place(self) -> bool:
@@ -195,7 +193,7 @@ class Firing:
     def _on_time(self, now: float, trigger: Trigger) -> None:
         trigger.fire_at = None
         if trigger.arrived:
-            self._make_ready(trigger)
+            self._turns.add(trigger)
         else:
             self._arrive(now, trigger)
 
@@ -213,7 +211,7 @@ class Firing:
                 schedule.waiting = trigger
             return
         if schedule.open and overlap is Overlap.REPLACE:
-            if any(other.arrived and other.due_at > trigger.due_at for other in schedule.live):
+            if any(other.by_call and other.arrived and other.due_at > trigger.due_at for other in schedule.live):
                 # A call, which waits for nobody, made one that is due later.
                 self._end(now, trigger, SKIPPED, REPLACED)
                 return
@@ -223,7 +221,7 @@ class Firing:
             return
         trigger.arrived = True
         schedule.open += 1
-        self._make_ready(trigger)
+        self._turns.add(trigger)
 
     def _clear_the_way(self, now: float, schedule: Schedule, successor: Trigger) -> None:
         if schedule.waiting is not None:
@@ -240,20 +238,11 @@ class Firing:
                 assert task is not None
                 self._life.finish(now, task, CANCELLED, None, REPLACED, StopReason.CANCELLED)
 
-    def _make_ready(self, trigger: Trigger) -> None:
-        if len(self._ready) > 2 * self.pending + MAX_ENDED_IN_LINE:
-            # Those that were skipped while they waited would stay until a place is free, which may be never.
-            self._ready = [place for place in self._ready if place[2].state is PENDING]
-            heapify(self._ready)
-        heappush(self._ready, (trigger.due_at, trigger.number, trigger))
-
     def _fire_one(self, now: float) -> bool:
-        """Fire the trigger that was due first, if one of the places is free; whether there was one to look at."""
-        if not (self._ready and self._has_a_place):
+        """Fire the trigger whose turn it is, if one of the places is free; whether there was one."""
+        if not (self._turns and self._has_a_place):
             return False
-        trigger = heappop(self._ready)[2]
-        if trigger.state is PENDING:
-            self._fire(now, trigger)
+        self._fire(now, self._turns.next())
         return True
 
     def _fire(self, now: float, trigger: Trigger) -> None:
@@ -262,6 +251,7 @@ class Firing:
         if self._life.is_full(self._life.agents.get(spec.task.agent_id)):
             delay = min(FIRST_DELAY_SECS * 2 ** min(trigger.put_off, MOST_DOUBLINGS), LONGEST_DELAY_SECS)
             trigger.put_off += 1
+            self._turns.remove(trigger)
             self._put_off(trigger, now + delay)
             self.counters.deferred += 1
             self._tell(now, trigger, TriggerEventKind.DEFERRED)
@@ -278,7 +268,7 @@ class Firing:
             return
         self._leave_pending(trigger)
         self._become(trigger, EXECUTING)
-        self.executing += 1
+        self._count_executing(schedule, 1)
         trigger.fired_at = schedule.last_fired_at = now
         trigger.task_id = schedule.last_task_id = task.id
         self.counters.fired += 1
@@ -302,7 +292,7 @@ class Firing:
         if trigger.state is PENDING:
             self._leave_pending(trigger)
         else:
-            self.executing -= 1
+            self._count_executing(schedule, -1)
         self._become(trigger, state)
         trigger.ended_at = now
         trigger.reason = reason
@@ -340,6 +330,12 @@ class Firing:
         if trigger.fire_at is not None:
             self._delays.remove(trigger.fire_at, trigger)
             trigger.fire_at = None
+        elif trigger.arrived:
+            self._turns.remove(trigger)
+
+    def _count_executing(self, schedule: Schedule, change: int) -> None:
+        self.executing += change
+        self._turns.count(schedule, change)
 
     def _become(self, trigger: Trigger, state: TriggerState) -> None:
         assert state in LEGAL[trigger.state], f"{trigger.id} is {trigger.state} and cannot become {state}"

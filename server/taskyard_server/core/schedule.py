@@ -80,14 +80,16 @@ LEGAL: Final[dict[TriggerState, frozenset[TriggerState]]] = {
 class Schedule:
     """A schedule. Read at once, and written by the core alone.
 
-    `since` is when it took up its cadence, on the cadence's clock, and `next_due` the next time that has not been dealt
-    with; both go on while it is paused. Times until `resumed_at` passed in a pause, and go by `after_pause`. `live` are
-    its triggers that have not ended; those that have arrived are counted by `open`, one of them may be `waiting`.
+    `since` is when it took up its cadence, on the cadence's clock, and `next_due` the next time that has not been
+    dealt with; both go on while it is paused. Times until `resumed_at` passed in a pause, and go by `after_pause`.
+    `live` are its triggers that have not ended; those that have arrived are counted by `open`, one may be `waiting` for
+    them. `ready` are those that wait for a place, in the order of due times; so many are `executing`.
     """
 
     __slots__ = (
         "after_pause",
         "created_at",
+        "executing",
         "id",
         "last_fired_at",
         "last_task_id",
@@ -96,6 +98,7 @@ class Schedule:
         "number",
         "open",
         "paused",
+        "ready",
         "resumed_at",
         "since",
         "spec",
@@ -120,6 +123,8 @@ class Schedule:
         self.live: dict[Trigger, None] = {}
         self.open = 0
         self.waiting: Trigger | None = None
+        self.ready: list[tuple[float, int, Trigger]] = []
+        self.executing = 0
 
 
 TRIGGER_FIELDS: Final = (

@@ -194,7 +194,7 @@ class Schedules:
 
     def restore(self, schedule: Schedule) -> None:
         """Take a schedule that was kept, oldest first; `recover` follows once all are there."""
-        schedule.live, schedule.open, schedule.waiting = {}, 0, None
+        schedule.live, schedule.open, schedule.waiting, schedule.ready, schedule.executing = {}, 0, None, [], 0
         self._last = max(self._last, schedule.number)
         self._schedules[schedule.id] = schedule
 

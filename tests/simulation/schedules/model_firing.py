@@ -181,7 +181,7 @@ class ModelFiring:
             else:
                 shot.place, shot.fire_at = "waiting", None
         else:
-            if opened and overlap == "replace" and any(each.due_at > shot.due_at for each in opened):
+            if opened and overlap == "replace" and any(each.by_call and each.due_at > shot.due_at for each in opened):
                 self.end(now, shot, "skipped", REPLACED)
                 return
             if opened and overlap == "replace":
@@ -212,8 +212,9 @@ class ModelFiring:
     # From arrived to fired
 
     def fire(self, now: float) -> None:
-        """The one that was due first goes."""
-        shot = self.at("ready")[0]
+        """Of the schedules of which the fewest execute, the one that was due first goes."""
+        execute = Counter(shot.plan for shot in self.executing())
+        shot = min(self.at("ready"), key=lambda shot: (execute[shot.plan], shot.order))
         wish = shot.plan.wish
         if self.is_full(wish.agent):
             shot.place, shot.fire_at = "deferred", now + min(2.0**shot.put_off, MOST_DELAY)

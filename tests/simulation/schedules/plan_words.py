@@ -111,4 +111,3 @@ class Bounds:
     kept_of_a_schedule: int
     kept: int
     open: int
-    ended_in_line: int

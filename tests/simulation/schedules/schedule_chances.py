@@ -49,7 +49,7 @@ LIMITS: Final[dict[str, list[float]]] = {
     "jitter_threshold": [0, 1, 3, 3, 1000],
 }
 FIXED: Final = {"heartbeat_timeout_secs": 1e10, "max_retained_tasks": 100_000}
-BOUNDS: Final = [Bounds(100, 100_000, 1000, 100), Bounds(3, 12, 2, 1), Bounds(8, 30, 4, 1)]
+BOUNDS: Final = [Bounds(100, 100_000, 1000), Bounds(3, 12, 2), Bounds(8, 30, 4)]
 
 Thing = TypeVar("Thing")
 

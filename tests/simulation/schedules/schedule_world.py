@@ -114,8 +114,7 @@ class Simulation:
     def _bounded(self) -> Iterator[None]:
         """The core's bounds are those of this life."""
         kept = {"KEPT_OF_A_SCHEDULE": self._bounds.kept_of_a_schedule, "KEPT": self._bounds.kept}
-        of_firing = {"MAX_OPEN": self._bounds.open, "MAX_ENDED_IN_LINE": self._bounds.ended_in_line}
-        with patch.multiple(triggers, **kept), patch.multiple(firing, **of_firing):
+        with patch.multiple(triggers, **kept), patch.object(firing, "MAX_OPEN", self._bounds.open):
             yield
 
     def _restart(self) -> None:
