@@ -118,6 +118,31 @@ def test_what_was_missed_while_it_was_down_goes_by_the_policy(clockwork, restart
     assert after.story() == story
 
 
+TEN_YEARS = 315_360_000.0
+
+
+def test_a_process_that_began_under_a_clock_years_ahead_starves_nothing_after_the_next_start(clockwork, restart):
+    clockwork.wake_at(TEN_YEARS)
+    interval, wall = clockwork.create(Steady(100), "interval"), clockwork.create(Wall(100), "wall")
+    clockwork.run_to(TEN_YEARS + 250)
+    after = restart(clockwork, at=50, lost_tasks=True)
+    assert after.schedules.get(interval.id).next_due == after.at(150)
+    assert after.schedules.get(wall.id).next_due == after.at(100)
+    dues = [due for due, _ in after.story() if due > TEN_YEARS]
+    after.run_to(260)
+    assert [due for due, _ in after.story(after.schedules.get(interval.id)) if due < TEN_YEARS] == [150, 250]
+    assert [due for due, _ in after.story(after.schedules.get(wall.id)) if due < TEN_YEARS] == [100, 200]
+    assert [due for due, _ in after.story() if due > TEN_YEARS] == dues
+
+
+def test_what_has_come_before_a_restart_does_not_come_again_after_the_clock_was_set_back(clockwork, restart):
+    clockwork.create(Wall(100), "a")
+    clockwork.run_to(550)
+    clockwork.skew = -500
+    after = restart(clockwork)
+    assert after.schedules.get("a").next_due == after.at(600)
+
+
 def test_a_short_restart_misses_nothing(clockwork, restart):
     clockwork.create(Steady(100), catch_up=CatchUp.NONE)
     clockwork.run_to(99)

@@ -112,6 +112,105 @@ def test_a_wall_clock_that_goes_back_fires_nothing_twice(clockwork):
     assert clockwork.story() == fired(100, 200, 300)
 
 
+TEN_YEARS = 315_360_000.0
+
+
+@pytest.mark.parametrize("policy", CatchUp)
+def test_a_wall_clock_that_was_years_ahead_starves_nothing_when_it_is_right_again(clockwork, policy):
+    schedule = side_by_side(clockwork, Wall(100), catch_up=policy, catch_up_window_secs=150)
+    clockwork.run_to(150)
+    clockwork.jump(TEN_YEARS)
+    clockwork.run_to(250)
+    assert schedule.next_due == clockwork.at(TEN_YEARS + 300)
+    clockwork.jump(-TEN_YEARS)
+    assert schedule.next_due == clockwork.at(300)
+    clockwork.run_to(450)
+    assert [story for story in clockwork.story() if 200 < story[0] < 1_000] == fired(300, 400)
+
+
+def test_what_was_made_or_changed_under_a_wall_clock_years_ahead_comes_when_it_is_right_again(clockwork):
+    clockwork.jump(TEN_YEARS)
+    new, paused = side_by_side(clockwork, Wall(100)), side_by_side(clockwork, Wall(100), paused=True)
+    changed = side_by_side(clockwork, Wall(70))
+    clockwork.update(changed, cadence=Wall(100))
+    clockwork.jump(-TEN_YEARS)
+    clockwork.resume(paused)
+    clockwork.run_to(150)
+    for schedule in (new, paused, changed):
+        assert clockwork.story(schedule) == fired(100)
+
+
+def test_what_fired_under_a_wall_clock_that_was_ahead_does_not_fire_when_its_time_is_really_there(clockwork):
+    side_by_side(clockwork, Wall(100), catch_up=NONE)
+    clockwork.jump(1_040)
+    clockwork.run_to(250)
+    assert clockwork.story() == skipped(100) + fired(1_100, 1_200)
+    clockwork.jump(-1_040)
+    clockwork.run_to(1_450)
+    assert clockwork.story() == skipped(100) + fired(*range(300, 1_401, 100))
+    late_by = [round(each.fired_at - each.due_at) for each in clockwork.triggers()[1:]]
+    assert late_by == [0] * 8 + [-1_040] * 2 + [0] * 2
+
+
+def test_each_time_fires_once_however_often_the_wall_clock_goes_to_and_fro(clockwork):
+    side_by_side(clockwork, Wall(100))
+    for ahead in (5_000, -3_000, 10_000, -12_000, 700, -700):
+        clockwork.jump(ahead)
+        clockwork.run_to(clockwork.yard.now - clockwork.start + 250)
+    clockwork.run_to(20_000)
+    dues = [due for due, _ in clockwork.story()]
+    assert len(set(dues)) == len(dues)
+    assert set(range(12_000, 20_000, 100)) <= set(dues)
+
+
+def test_a_wall_clock_that_was_set_back_by_no_more_than_a_poll_brings_nothing_again(clockwork):
+    schedule = side_by_side(clockwork, Wall(1), catch_up=NONE)
+    clockwork.jump(1_000)
+    clockwork.run_to(100)
+    next_due = schedule.next_due
+    clockwork.jump(-POLL_SECS)
+    assert schedule.next_due == next_due
+
+
+def test_small_steps_back_of_the_wall_clock_add_up(clockwork):
+    schedule = side_by_side(clockwork, Wall(100), catch_up=NONE)
+    clockwork.jump(1_000)
+    for _ in range(50):
+        clockwork.jump(-20)
+    assert clockwork.story() == skipped(100)
+    assert schedule.next_due == clockwork.at(200)
+
+
+@pytest.mark.parametrize(("looked", "first"), [(True, skipped), (False, fired)])
+def test_a_resume_under_a_wall_clock_years_ahead_starves_nothing(clockwork, looked, first):
+    schedule = side_by_side(clockwork, Wall(100), paused=True)
+    clockwork.jump(TEN_YEARS)
+    clockwork.schedules.resume(clockwork.yard.now, schedule.id)
+    if looked:
+        clockwork.look()
+    clockwork.jump(-TEN_YEARS)
+    clockwork.run_to(350)
+    assert clockwork.story() == first(100) + fired(200, 300)
+
+
+def test_a_single_time_that_has_fired_does_not_come_again(clockwork):
+    schedule = clockwork.create(Once(clockwork.at(100)))
+    clockwork.jump(TEN_YEARS)
+    assert clockwork.story() == fired(100)
+    clockwork.jump(-TEN_YEARS)
+    clockwork.run_to(500)
+    assert (clockwork.story(), schedule.next_due) == (fired(100), None)
+
+
+def test_a_replacing_schedule_goes_on_after_a_wall_clock_that_was_years_ahead(clockwork):
+    clockwork.create(Wall(100), overlap=Overlap.REPLACE)
+    clockwork.jump(TEN_YEARS)
+    clockwork.run_to(50)
+    clockwork.jump(-TEN_YEARS)
+    clockwork.run_to(250)
+    assert [due for due, state in clockwork.story() if state == "executing"] == [200]
+
+
 def test_a_small_step_of_the_wall_clock_makes_the_next_time_come_sooner(clockwork):
     side_by_side(clockwork, Wall(100), catch_up=NONE)
     clockwork.run_to(90)
@@ -357,6 +456,8 @@ def test_a_single_time_outside_of_the_window_is_skipped(clockwork):
 def test_with_catching_up_each_time_fires_just_once_whenever_one_looks(clockwork, cadence, seed):
     random = Random(seed)
     schedule = side_by_side(clockwork, cadence, catch_up=ALL)
+    # So long that no jump reaches the time before its creation.
+    clockwork.wake_at(30_000)
     cursors = []
     for _ in range(40):
         clockwork.wake_at(clockwork.yard.now - clockwork.start + random.choice([0.1, 7, 45, 100, 730]))

@@ -89,12 +89,29 @@ async def test_a_wall_clock_that_goes_back_fires_nothing_twice(make_engine, cloc
     engine = make_engine(wall=wall, poll_secs=30)
     await engine.schedules.create(NS, "s", spec("* * * * *"))
     await clock.pass_time(40 + TICK)
+    for _ in range(20):
+        await clock.pass_time(30)
+    assert len(await triggers(engine)) == 11
     wall.ahead = -600.0
     for _ in range(20):
         await clock.pass_time(30)
-    assert len(await triggers(engine)) == 1
+    assert len(await triggers(engine)) == 11
     await clock.pass_time(60)
-    assert len(await triggers(engine)) == 2
+    assert len(await triggers(engine)) == 12
+
+
+async def test_a_wall_clock_that_was_years_ahead_starves_no_cron_schedule(make_engine, clock, wall, spec):
+    engine = make_engine(wall=wall, poll_secs=30)
+    wall.ahead = 10 * 365 * 86_400.0
+    await engine.schedules.create(NS, "s", spec("* * * * *"))
+    await clock.pass_time(60)
+    wall.ahead = 0.0
+    await clock.pass_time(30)
+    assert (await engine.schedules.get(NS, "s")).next_due - clock.now <= 60
+    before = len(await triggers(engine))
+    for _ in range(4):
+        await clock.pass_time(30 + TICK)
+    assert len(await triggers(engine)) == before + 2
 
 
 async def test_a_wall_clock_that_jumps_moves_no_interval(make_engine, clock, wall, spec):

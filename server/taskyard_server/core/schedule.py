@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
+from .dealt import Run
 from .task import Submission
 
 
@@ -81,7 +82,7 @@ class Schedule:
     """A schedule. Read at once, and written by the core alone.
 
     `since` is when it took up its cadence, on the cadence's clock, and `next_due` the next time that has not been
-    dealt with; both go on while it is paused. Times until `resumed_at` passed in a pause, and go by `after_pause`.
+    `dealt` with; both go on while it is paused. Times until `resumed_at` passed in a pause, and go by `after_pause`.
     `live` are its triggers that have not ended; those that have arrived are counted by `open`, one may be `waiting` for
     them. `ready` are those that wait for a place, in the order of due times; so many are `executing`.
     """
@@ -89,6 +90,7 @@ class Schedule:
     __slots__ = (
         "after_pause",
         "created_at",
+        "dealt",
         "executing",
         "id",
         "last_fired_at",
@@ -115,6 +117,7 @@ class Schedule:
         self.created_at = self.updated_at = now
         self.since = since
         self.next_due = next_due
+        self.dealt: tuple[Run, ...] = ()
         self.paused = paused
         self.resumed_at: float | None = None
         self.after_pause = CatchUp.NONE

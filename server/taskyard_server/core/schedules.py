@@ -1,7 +1,8 @@
 """The front door of schedules: what may be done with them, and when their triggers come due.
 
 `now` is steady, as everywhere in the core. Cron looks at the wall clock, which may jump: whoever drives the core says
-how it stands by `note_wall`. A schedule deals with each of its due times once, in order, and never goes back.
+how it stands by `note_wall`. A schedule deals with each of its due times once, in order. Where the clock goes back,
+only those come that were not dealt with: they were leaped over, or lie before the schedule's beginning.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from math import floor, inf
 from typing import TYPE_CHECKING, Final
 
+from .dealt import skip, with_one_more
 from .errors import AlreadyExists, BadRequest, NotFound, Unavailable
 from .firing import TOO_MANY, Firing
 from .schedule import CatchUp, Schedule, ScheduleSpec, Trigger, TriggerEvent
@@ -46,6 +48,7 @@ class Schedules:
         self._steady_dues: Timers[Schedule] = Timers()
         self._skew = 0.0
         self._looked_at = 0.0
+        self._latest = -inf
         self._last = 0
 
     # Commands
@@ -95,6 +98,7 @@ class Schedules:
             self._await_no_more(schedule)
             self._firing.withdraw(now, schedule, CHANGED)
             schedule.since, schedule.next_due, schedule.resumed_at = since, next_due, None
+            schedule.dealt = ()
         schedule.spec = spec
         schedule.updated_at = now
         if begins_anew:
@@ -166,10 +170,18 @@ class Schedules:
     # Time
 
     def note_wall(self, now: float, wall: float) -> None:
-        """How the wall clock stands."""
+        """How the wall clock stands. Where it was set back by more than a poll, cron looks anew at what is to come."""
         if abs(wall - now - self._skew) > NOISE_SECS:
             self._skew = wall - now
         self._looked_at = now
+        clock = now + self._skew
+        if clock >= self._latest - self._life.limits.poll_secs:
+            self._latest = max(self._latest, clock)
+            return
+        self._latest = clock
+        for schedule in self._schedules.values():
+            if schedule.spec.cadence.by_wall:
+                self._look_anew(now, schedule)
 
     def next_due(self) -> float | None:
         """When `advance` has something to do, or the wall clock is to be looked at; None while nothing can come due."""
@@ -212,6 +224,8 @@ class Schedules:
         for trigger in reversed(live):
             self._firing.take_up(now, trigger)
         for schedule in self._schedules.values():
+            # The clock may show an earlier time than to the process before.
+            self._look_anew(now, schedule)
             self._await_next(schedule)
 
     # Figures
@@ -251,7 +265,10 @@ class Schedules:
                 schedule = dues.pop(tick)
                 assert schedule.next_due is not None
                 due = schedule.next_due
-                reason, schedule.next_due = self._decide(schedule, due, clock)
+                reason, later = self._decide(schedule, due, clock)
+                following = later if reason is None else schedule.spec.cadence.next_after(due, schedule.since)
+                schedule.dealt = with_one_more(schedule.dealt, due, following)
+                schedule.next_due = skip(schedule.dealt, later)
                 self._await_next(schedule)
                 trigger = self._triggers.new(now, schedule, due, f"{due * 1000:.0f}")
                 if trigger is not None and reason is None:
@@ -260,6 +277,20 @@ class Schedules:
                     self._firing.never_fire(now, trigger, reason or "")
                 return True
         return False
+
+    def _look_anew(self, now: float, schedule: Schedule) -> None:
+        """The clock may have gone back: what is to come and was not dealt with may lie before what is due next."""
+        clock = self._clock_of(schedule.spec, now)
+        if schedule.resumed_at is not None:
+            schedule.resumed_at = min(schedule.resumed_at, clock)
+        if schedule.since > clock and not schedule.spec.cadence.by_wall:
+            # An interval that has not begun yet would begin late.
+            schedule.since, schedule.dealt = clock, ()
+        due = skip(schedule.dealt, schedule.spec.cadence.next_after(clock, schedule.since))
+        if due is not None and (schedule.next_due is None or due < schedule.next_due):
+            self._await_no_more(schedule)
+            schedule.next_due = due
+            self._await_next(schedule)
 
     def _decide(self, schedule: Schedule, due: float, clock: float) -> tuple[str | None, float | None]:
         """Why a due time that has come is skipped, None if it fires, and the schedule's next one.

@@ -30,6 +30,8 @@ class Beats:
 
     def next_after(self, at: float, since: float) -> float | None:
         k = self._last(at, since) + 1
+        if not self.by_wall:
+            k = max(1, k)
         while k % self.cycle in self.holes:
             k += 1
         due = self._at(k, since)

@@ -10,7 +10,7 @@ from taskyard_server.core.schedule import Schedule, Trigger, TriggerState
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.schedules import Schedules
 
-OF_A_SCHEDULE: Final = ("number", "updated_at", "resumed_at", "after_pause", "last_fired_at", "last_task_id")
+OF_A_SCHEDULE: Final = ("number", "updated_at", "dealt", "resumed_at", "after_pause", "last_fired_at", "last_task_id")
 OF_A_TRIGGER: Final = ("state", "fired_at", "ended_at", "task_id", "reason")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from math import floor
+from math import floor, inf
 
 from .model_firing import ModelFiring
 from .plan_words import CHANGED, MISSED, PAUSED, Bounds, Plan, Refused, Shot, Wish
@@ -35,6 +35,7 @@ class Model:
         self.plans: dict[str, Plan] = {}
         self.firing = ModelFiring(limits, bounds, delay_of)
         self.skew = self.looked_at = 0.0
+        self.latest = -inf
         self.given: Counter[str] = self.firing.given
         self._number_of = number_of
         self._cursor_of = cursor_of
@@ -50,6 +51,38 @@ class Model:
         if abs(wall - now - self.skew) > NOISE:
             self.skew = wall - now
         self.looked_at = now
+        clock = now + self.skew
+        is_set_back = clock < self.latest - self.limits["poll_secs"]
+        self.latest = clock if is_set_back else max(self.latest, clock)
+        if is_set_back:
+            self.given["the wall clock was set back"] += 1
+            for plan in self.plans.values():
+                if plan.wish.cadence.by_wall:
+                    self._look_anew(now, plan)
+
+    def recover(self, now: float) -> None:
+        """After a restart both clocks may show any time."""
+        for plan in self.plans.values():
+            self._look_anew(now, plan)
+
+    def _look_anew(self, now: float, plan: Plan) -> None:
+        """The first time to come that was not dealt with is next, unless another one is still to be dealt with."""
+        clock = self.shown(plan.wish, now)
+        plan.resumed_at = None if plan.resumed_at is None else min(plan.resumed_at, clock)
+        if not plan.wish.cadence.by_wall and plan.since > clock:
+            self.given["an interval begins anew"] += 1
+            plan.since = clock
+            plan.dealt.clear()
+        first = self._new_from(plan, plan.wish.cadence.next_after(clock, plan.since))
+        if first is not None and (plan.cursor is None or first < plan.cursor):
+            self.given["a time that was leaped over is to come"] += 1
+            plan.cursor = first
+
+    def _new_from(self, plan: Plan, at: float | None) -> float | None:
+        """The first due time from this one on that was not dealt with."""
+        while at is not None and at in plan.dealt:
+            at = plan.wish.cadence.next_after(at, plan.since)
+        return at
 
     # Commands
 
@@ -82,6 +115,7 @@ class Model:
             cursor = self._first(wish, since)
             self.firing.skip(now, plan, CHANGED)
             plan.since, plan.cursor, plan.resumed_at = since, cursor, None
+            plan.dealt.clear()
         plan.wish, plan.updated_at = wish, now
         return plan
 
@@ -206,7 +240,9 @@ class Model:
         plan = silent[0] if silent else told[0]
         at = plan.cursor
         assert at is not None
-        reason, plan.cursor = self._decide(plan, at, self.clock(plan.wish, now))
+        reason, later = self._decide(plan, at, self.clock(plan.wish, now))
+        plan.dealt.add(at)
+        plan.cursor = self._new_from(plan, later)
         if silent:
             self.given["due with a known key"] += 1
             return

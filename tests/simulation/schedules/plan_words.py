@@ -5,7 +5,7 @@ Written from the proto comments and DESIGN; nothing here is the core's. Times ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Final
 
@@ -55,7 +55,7 @@ class Wish:
 
 @dataclass(eq=False)
 class Plan:
-    """A schedule. `cursor` is the next due time that was not dealt with."""
+    """A schedule. `cursor` is the next due time, `dealt` are all that were dealt with."""
 
     id: str
     wish: Wish
@@ -68,6 +68,7 @@ class Plan:
     after_pause: str = "none"
     last_fired_at: float | None = None
     last_task: str | None = None
+    dealt: set[float] = field(default_factory=set)
 
 
 @dataclass(eq=False)

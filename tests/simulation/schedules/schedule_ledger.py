@@ -2,12 +2,14 @@
 
 No due time fires twice, over restarts and jumps of the clock; none is passed over without a trigger, but in a run of
 missed ones after one that was skipped for that; a trigger ends once, and fires at most one task; no more execute than
-may; nothing fires early, or while its schedule is paused unless a call made it; jitter keeps bounds and order.
+may; nothing fires early, or while its schedule is paused unless a call made it; jitter keeps bounds and order. A
+schedule goes back only with the clock, and only to the first time to come that has no trigger.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from taskyard_server.core.schedule import Schedule, Trigger
@@ -86,7 +88,11 @@ class ScheduleLedger:
                 self._executing.discard(entry.trigger)
         self._see_delays(core, now)
         for schedule in core.schedules.after(0):
-            if (before := self._before.get(schedule.id)) is not None:
+            before = self._before.get(schedule.id)
+            if before is not None and before.since != schedule.since:
+                # An interval that has begun anew is due at other times.
+                self.began(schedule.id)
+            elif before is not None:
                 self._see_moved(core, now, before, schedule, dues.get(schedule.id, {}))
             self._before[schedule.id] = self._cursor(schedule)
 
@@ -120,17 +126,19 @@ class ScheduleLedger:
 
     def _see_delays(self, core: Scheduler, now: float) -> None:
         """What jitter has put off: those of a schedule go on in the order of their due times."""
-        of_schedule: dict[str, list[float]] = {}
+        of_schedule: dict[str, list[Trigger]] = {}
         delayed = [each for each in core.schedules.triggers_before(None) if each.fire_at is not None]
-        for trigger in sorted(delayed, key=lambda each: (each.due_at, each.number)):
+        for trigger in sorted(delayed, key=lambda each: each.number):
             if not trigger.put_off:
-                of_schedule.setdefault(trigger.schedule.id, []).append(trigger.fire_at or 0.0)
+                of_schedule.setdefault(trigger.schedule.id, []).append(trigger)
                 if trigger.id not in self._delayed and (trigger.fire_at or 0.0) < now:
                     raise AssertionError(f"{trigger.id} is put off until {trigger.fire_at}, which has passed")
                 self._delayed.add(trigger.id)
         for each in of_schedule.values():
-            if each != sorted(each):
-                raise AssertionError(f"triggers of a schedule go on at {each}, in this order of their due times")
+            for one, other in pairwise(each):
+                # Where the clock was set back, the younger one may be due earlier.
+                if one.due_at <= other.due_at and (one.fire_at or 0.0) > (other.fire_at or 0.0):
+                    raise AssertionError(f"{one.id} goes on at {one.fire_at}, {other.id} at {other.fire_at}")
 
     def _see_moved(
         self, core: Scheduler, now: float, before: Cursor, schedule: Schedule, dues: dict[float, Trigger]
@@ -139,6 +147,11 @@ class ScheduleLedger:
         if before.epoch != self._epochs[schedule.id] or schedule.next_due == before.at:
             return
         clock = core.schedules.clock_of(schedule, now)
+        # The clock may have been set back before the command.
+        before = before._replace(resumed_at=schedule.resumed_at)
+        if schedule.next_due is not None and (before.at is None or schedule.next_due < before.at):
+            self._see_gone_back(before, schedule, schedule.next_due, clock)
+            return
         until = clock if schedule.next_due is None else schedule.next_due
         if before.at is None or until < before.at:
             raise AssertionError(f"{schedule.id} goes back from {before.at} to {until}")
@@ -147,9 +160,12 @@ class ScheduleLedger:
             if at is None:
                 in_a_run = True
                 continue
-            trigger, is_known = dues.get(at), (schedule.id, f"{at * 1000:.0f}") in self._keys
+            trigger, is_known = dues.get(at), (schedule.id, _key(at)) in self._keys
             if at == schedule.next_due:
                 break
+            if trigger is None and (self._is_seen(schedule, at) or (is_known and at > clock)):
+                # It came before the clock was set back.
+                continue
             # What passed in a pause is dealt with, also if the clock has gone back since.
             if at > max(clock, before.resumed_at or clock):
                 raise AssertionError(f"{schedule.id} passes {at} by, which is to come")
@@ -159,6 +175,19 @@ class ScheduleLedger:
                 in_a_run = True
             elif not in_a_run or self._is_wanted(core, before, at, clock):
                 raise AssertionError(f"{schedule.id} has lost {at}")
+
+    def _see_gone_back(self, before: Cursor, schedule: Schedule, to: float, clock: float) -> None:
+        """It was leaped over, is to come, and those before it have been."""
+        if to <= clock or self._is_seen(schedule, to):
+            raise AssertionError(f"{schedule.id} goes back from {before.at} to {to} at {clock}")
+        for at in times(before.cadence, before.since, clock, to):
+            is_known = at is None or self._is_seen(schedule, at) or (schedule.id, _key(at)) in self._keys
+            if at is not None and clock < at < to and not is_known:
+                raise AssertionError(f"{schedule.id} goes back to {to}, and loses {at}")
+
+    def _is_seen(self, schedule: Schedule, at: float) -> bool:
+        """Whether this due time made a trigger."""
+        return (schedule.id, self._epochs[schedule.id], _key(at)) in self._seen
 
     def _is_wanted(self, core: Scheduler, before: Cursor, at: float, clock: float) -> bool:
         """Whether the policy wants a trigger of this time, of which there is none."""
@@ -190,3 +219,8 @@ class ScheduleLedger:
         fired = list(self._claimed.values())
         if len(set(fired)) != len(fired) or not set(fired) >= set(tasks):
             raise AssertionError("a task has two triggers, or none")
+
+
+def _key(due: float) -> str:
+    """The key of a due time: in milliseconds."""
+    return f"{due * 1000:.0f}"

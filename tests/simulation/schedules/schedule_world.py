@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 
-from taskyard_server.core import firing, triggers
+from taskyard_server.core import dealt, firing, triggers
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
@@ -114,7 +114,8 @@ class Simulation:
     def _bounded(self) -> Iterator[None]:
         """The core's bounds are those of this life."""
         kept = {"KEPT_OF_A_SCHEDULE": self._bounds.kept_of_a_schedule, "KEPT": self._bounds.kept}
-        with patch.multiple(triggers, **kept), patch.object(firing, "MAX_OPEN", self._bounds.open):
+        unbounded = patch.object(dealt, "MAX_RUNS", 10**9)
+        with patch.multiple(triggers, **kept), patch.object(firing, "MAX_OPEN", self._bounds.open), unbounded:
             yield
 
     def _restart(self) -> None:
@@ -163,9 +164,13 @@ class Simulation:
             f"restart, tasks {'stay' if tasks_stay else 'gone'}",
             (lost,),
             lambda: self.core.recover(self.now),
-            lambda: self.model.firing.take_up(self.now, born, live),
+            lambda: self._take_up(born, live),
             capped=False,
         )
+
+    def _take_up(self, born: dict[str, float], live: list[Shot]) -> None:
+        self.model.firing.take_up(self.now, born, live)
+        self.model.recover(self.now)
 
     def _lose(self, trigger_id: str) -> None:
         shot = self.model.firing.shots[trigger_id]
@@ -408,7 +413,7 @@ class Simulation:
 
     def _jump(self) -> None:
         """Of the wall clock, of which the core learns at its next look."""
-        far = self.chances.one_of([0.5, 20, 500, 10_000])
+        far = self.chances.one_of([0.5, 20, 500, 10_000, 10**8])
         self._skew += self.chances.one_of([-1, 1]) * self.chances.secs(far)
         if self.chances.under(0.3):
             self._skew = 0.0

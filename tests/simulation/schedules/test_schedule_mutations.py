@@ -210,6 +210,41 @@ MUTATIONS: dict[str, list[Edit]] = {
     "an end does not make a turn come sooner": [
         (Firing, "_end", "self._count_executing(schedule, -1)", "self.executing -= 1"),
     ],
+    "a clock that was set back is not noticed": [
+        (Schedules, "note_wall", "self._look_anew(now, schedule)", "pass"),
+    ],
+    "a clock that goes back a little makes all look anew": [
+        (Schedules, "note_wall", "self._latest - self._life.limits.poll_secs", "self._latest"),
+    ],
+    "a clock that goes back twice is noticed once": [
+        (Schedules, "note_wall", "        return\n    self._latest = clock", "        return"),
+    ],
+    "a clock that was set back makes due again what was": [
+        (Schedules, "_look_anew", "skip(schedule.dealt, schedule.spec", "skip((), schedule.spec"),
+    ],
+    "what comes after a leap back is due again": [
+        (Schedules, "_take_due", "skip(schedule.dealt, later)", "later"),
+    ],
+    "what was leaped over counts as dealt with": [
+        (
+            Schedules,
+            "_take_due",
+            "with_one_more(schedule.dealt, due, following)",
+            "with_one_more(schedule.dealt, due, later)",
+        ),
+    ],
+    "a changed cadence remembers the times of the old one": [
+        (Schedules, "update", "schedule.dealt = ()", "pass"),
+    ],
+    "the end of a pause stays where the clock was": [
+        (Schedules, "_look_anew", "min(schedule.resumed_at, clock)", "schedule.resumed_at"),
+    ],
+    "an interval waits for its beginning after a restart": [
+        (Schedules, "_look_anew", "schedule.since, schedule.dealt = clock, ()", "pass"),
+    ],
+    "after a restart no clock is looked at": [
+        (Schedules, "recover", "self._look_anew(now, schedule)", "pass"),
+    ],
     "one more executes than may": [
         (
             Firing,
