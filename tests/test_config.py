@@ -76,6 +76,7 @@ def test_the_defaults_are_the_documented_ones():
     assert shown["shutdownGracePeriodSeconds"] == 300
     assert {key: value for key, value in shown.items() if key.startswith("daemon.")} == {
         "daemon.maxConcurrent": 5,
+        "daemon.maxSchedules": 10_000,
         "daemon.pollIntervalMs": 30_000,
         "daemon.maxJitterMs": 30_000,
         "daemon.jitterThreshold": 3,
@@ -135,6 +136,7 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         "orphanCheckIntervalMs": 23_500,
         "deadHeartbeatThreshold": 24,
         "maxConcurrent": 25,
+        "maxSchedules": 29,
         "pollIntervalMs": 26_500,
         "maxJitterMs": 27_500,
         "jitterThreshold": 28,
@@ -155,6 +157,7 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         orphan_check_secs=23.5,
         dead_heartbeat_threshold=24,
         max_concurrent=25,
+        max_schedules=29,
         poll_secs=26.5,
         max_jitter_secs=27.5,
         jitter_threshold=28,

@@ -139,6 +139,8 @@ class DaemonSettings(Section):
 
     max_concurrent: Count = 5
     """The most triggers of a namespace that execute at once."""
+    max_schedules: Count = 10_000
+    """The most schedules of a namespace; the creation of more is refused."""
     poll_interval_ms: Annotated[int, Field(ge=1_000, lt=2**32)] = 30_000
     """How often the wall clock is looked at, at the least; a due time that passed longer ago was missed."""
     max_jitter_ms: CountOrZero = 30_000
@@ -236,6 +238,7 @@ class Settings(BaseModel):
             dead_heartbeat_threshold=daemon.dead_heartbeat_threshold,
             orphan_check_secs=daemon.orphan_check_interval_ms / 1000,
             max_concurrent=daemon.max_concurrent,
+            max_schedules=daemon.max_schedules,
             poll_secs=daemon.poll_interval_ms / 1000,
             max_jitter_secs=daemon.max_jitter_ms / 1000,
             jitter_threshold=daemon.jitter_threshold,

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from taskyard_server.core.errors import AlreadyExists, BadRequest, NotFound, Refusal, Unavailable
+from taskyard_server.core.errors import AlreadyExists, BadRequest, NotFound, Refusal, TooManySchedules, Unavailable
 from taskyard_server.core.schedule import CatchUp, Overlap
 
 from .schedules import Never, Once, Steady, Wall, spec_of
@@ -132,6 +132,34 @@ def test_a_cadence_that_never_comes_is_refused(clockwork):
     with pytest.raises(BadRequest):
         clockwork.create(Never())
     assert len(clockwork.schedules) == 0
+
+
+def test_a_namespace_has_no_more_schedules_than_it_may(make_clockwork):
+    clockwork = make_clockwork(max_schedules=2)
+    first = clockwork.create(Steady(100), "first")
+    clockwork.create(Steady(100), "second")
+    with pytest.raises(TooManySchedules, match="too many schedules") as refused:
+        clockwork.create(Steady(100))
+    assert (refused.value.code, refused.value.retryable) == ("queue_full", True)
+    assert refused.value.details == {"maxSchedules": 2}
+    assert clockwork.create(Steady(100), "first") is first
+    clockwork.update(first, cadence=Steady(50))
+    clockwork.delete(first)
+    clockwork.create(Steady(100))
+
+
+def test_a_smaller_number_of_schedules_ends_none_and_refuses_new_ones(make_clockwork):
+    clockwork = make_clockwork(max_schedules=3)
+    schedules = [clockwork.create(Steady(100)) for _ in range(3)]
+    clockwork.yard.reconfigure(max_schedules=1)
+    clockwork.run_to(110)
+    assert len(clockwork.triggers()) == 3
+    for each in schedules[:2]:
+        clockwork.delete(each)
+        with pytest.raises(TooManySchedules):
+            clockwork.create(Steady(100))
+    clockwork.delete(schedules[2])
+    clockwork.create(Steady(100))
 
 
 def test_no_schedule_is_made_while_the_scheduler_drains(clockwork):

@@ -34,6 +34,7 @@ KEYS = {
     "daemon.orphanCheckIntervalMs": (300_000, 20_000),
     "daemon.deadHeartbeatThreshold": (2, 21),
     "daemon.maxConcurrent": (5, 22),
+    "daemon.maxSchedules": (10_000, 26),
     "daemon.pollIntervalMs": (30_000, 23_000),
     "daemon.maxJitterMs": (30_000, 0),
     "daemon.jitterThreshold": (3, 0),

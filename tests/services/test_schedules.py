@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
@@ -127,6 +128,17 @@ async def test_an_id_belongs_to_one_schedule(door, refused, fields):
     refusal = await refused(door.schedules.CreateSchedule(asked(**fields)))
     assert refusal.code == "already_exists"
     assert refusal.message == "scheduleId: is that of another schedule"
+
+
+async def test_one_schedule_too_many_is_refused_and_none_is_made(open_door, refused):
+    door = await open_door(max_schedules=1)
+    first = await make(door)
+    refusal = await refused(door.schedules.CreateSchedule(asked(schedule_id="another")))
+    assert (refusal.code, refusal.message) == ("queue_full", "rejected: too many schedules")
+    assert refusal.status is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert await make(door) == first
+    answer = await door.schedules.ListSchedules(pb.ListSchedulesRequest())
+    assert list(answer.schedules) == [first]
 
 
 async def test_a_schedule_without_an_id_gets_one(door):

@@ -112,7 +112,10 @@ class CursorExpired(TaskyardError):
 
 
 class QueueFull(TaskyardError):
-    """Admission refused the task. It is kept as `rejected`, under `task_id` where the server named it."""
+    """Admission refused the task, which is kept as `rejected`, under `task_id` where the server named it.
+
+    Or the namespace has as many schedules as it may have.
+    """
 
     code = "queue_full"
     retryable = True

@@ -84,6 +84,16 @@ class QueueFull(Refusal):
         self.task = task
 
 
+class TooManySchedules(Refusal):
+    """The namespace has `maxSchedules` schedules: one must be deleted before another is made."""
+
+    code = "queue_full"
+    retryable = True
+
+    def __init__(self, most: int) -> None:
+        super().__init__("rejected: too many schedules", {"maxSchedules": most})
+
+
 class Unavailable(Refusal):
     """The engine takes no such command now, for example while it drains."""
 

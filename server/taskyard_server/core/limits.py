@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Counts are tasks or triggers, times are seconds. `Scheduler.reconfigure` takes a new one at any time."""
+    """Counts are of things, times are seconds. `Scheduler.reconfigure` takes a new one at any time."""
 
     max_queue_size: int = 1000
     max_per_agent: int = 100
@@ -23,6 +23,7 @@ class Limits:
     reconnect_grace_secs: float = 5.0
     start_timeout_secs: float = 10.0
     max_concurrent: int = 5
+    max_schedules: int = 10_000
     poll_secs: float = 30.0
     max_jitter_secs: float = 30.0
     jitter_threshold: int = 3

@@ -12,7 +12,7 @@ from math import floor, inf
 from typing import TYPE_CHECKING, Final
 
 from .dealt import skip, with_one_more
-from .errors import AlreadyExists, BadRequest, NotFound, Unavailable
+from .errors import AlreadyExists, BadRequest, NotFound, TooManySchedules, Unavailable
 from .firing import TOO_MANY, Firing
 from .schedule import CatchUp, Schedule, ScheduleSpec, Trigger, TriggerEvent
 from .stats import Totals, TriggerCounters
@@ -56,8 +56,8 @@ class Schedules:
     def create(self, now: float, schedule_id: str | None, spec: ScheduleSpec, paused: bool = False) -> Schedule:
         """Make a schedule, or answer with the one that has this id and is just the same.
 
-        Raises `AlreadyExists` for an id of another schedule, `BadRequest` for a time that has passed, `Unavailable`
-        while the scheduler drains.
+        Raises `AlreadyExists` for an id of another schedule, `BadRequest` for a time that has passed,
+        `TooManySchedules`, and `Unavailable` while the scheduler drains.
         """
         if schedule_id is not None and (first := self._schedules.get(schedule_id)) is not None:
             if first.spec != spec or first.paused != paused:
@@ -65,6 +65,8 @@ class Schedules:
             return first
         if self._firing.on_hold:
             raise Unavailable("the scheduler is draining")
+        if len(self._schedules) >= (most := self._life.limits.max_schedules):
+            raise TooManySchedules(most)
         since = self._clock_of(spec, now)
         next_due = _first_due(spec, since)
         self._last += 1

@@ -95,6 +95,8 @@ class Model:
             return first
         if self.firing.hold:
             raise Refused("unavailable")
+        if len(self.plans) >= self.limits["max_schedules"]:
+            raise Refused("queue_full")
         since = self.shown(wish, now)
         cursor = self._first(wish, since)
         plan = Plan(schedule_id or chosen or "?", wish, now, now, since, cursor, paused)

@@ -245,6 +245,9 @@ MUTATIONS: dict[str, list[Edit]] = {
     "after a restart no clock is looked at": [
         (Schedules, "recover", "self._look_anew(now, schedule)", "pass"),
     ],
+    "one schedule more is made than may be": [
+        (Schedules, "create", "len(self._schedules) >=", "len(self._schedules) >"),
+    ],
     "one more executes than may": [
         (
             Firing,

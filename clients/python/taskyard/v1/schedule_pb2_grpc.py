@@ -27,6 +27,13 @@ if _version_not_supported:
 
 class ScheduleServiceStub(object):
     """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+
+    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+    the fewest execute is next, among equal ones the one whose trigger was due first.
+
+    A schedule fires once for each of its due times. When the wall clock was set back by more than
+    `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+    fired while the clock was ahead does not fire again.
     """
 
     def __init__(self, channel):
@@ -94,14 +101,21 @@ class ScheduleServiceStub(object):
 
 class ScheduleServiceServicer(object):
     """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+
+    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+    the fewest execute is next, among equal ones the one whose trigger was due first.
+
+    A schedule fires once for each of its due times. When the wall clock was set back by more than
+    `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+    fired while the clock was ahead does not fire again.
     """
 
     def CreateSchedule(self, request, context):
         """Creates a schedule; its first trigger is due at the next time that its cadence names.
 
         Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
-        `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
-        (draining).
+        `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `queue_full` (the
+        namespace has `daemon.maxSchedules` schedules), `unavailable` (draining).
         Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -280,6 +294,13 @@ def add_ScheduleServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class ScheduleService(object):
     """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+
+    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+    the fewest execute is next, among equal ones the one whose trigger was due first.
+
+    A schedule fires once for each of its due times. When the wall clock was set back by more than
+    `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+    fired while the clock was ahead does not fire again.
     """
 
     @staticmethod

@@ -30,7 +30,15 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ScheduleServiceStub:
-    """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon)."""
+    """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+
+    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+    the fewest execute is next, among equal ones the one whose trigger was due first.
+
+    A schedule fires once for each of its due times. When the wall clock was set back by more than
+    `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+    fired while the clock was ahead does not fire again.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -40,8 +48,8 @@ class ScheduleServiceStub:
     """Creates a schedule; its first trigger is due at the next time that its cadence names.
 
     Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
-    `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
-    (draining).
+    `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `queue_full` (the
+    namespace has `daemon.maxSchedules` schedules), `unavailable` (draining).
     Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
     """
     GetSchedule: _grpc.UnaryUnaryMultiCallable[_schedule_pb2.GetScheduleRequest, _schedule_pb2.GetScheduleResponse]
@@ -111,15 +119,23 @@ class ScheduleServiceStub:
 
 @_typing.type_check_only
 class ScheduleServiceAsyncStub(ScheduleServiceStub):
-    """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon)."""
+    """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+
+    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+    the fewest execute is next, among equal ones the one whose trigger was due first.
+
+    A schedule fires once for each of its due times. When the wall clock was set back by more than
+    `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+    fired while the clock was ahead does not fire again.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateSchedule: _aio.UnaryUnaryMultiCallable[_schedule_pb2.CreateScheduleRequest, _schedule_pb2.CreateScheduleResponse]  # type: ignore[assignment]
     """Creates a schedule; its first trigger is due at the next time that its cadence names.
 
     Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
-    `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
-    (draining).
+    `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `queue_full` (the
+    namespace has `daemon.maxSchedules` schedules), `unavailable` (draining).
     Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
     """
     GetSchedule: _aio.UnaryUnaryMultiCallable[_schedule_pb2.GetScheduleRequest, _schedule_pb2.GetScheduleResponse]  # type: ignore[assignment]
@@ -188,7 +204,15 @@ class ScheduleServiceAsyncStub(ScheduleServiceStub):
     """
 
 class ScheduleServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon)."""
+    """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+
+    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+    the fewest execute is next, among equal ones the one whose trigger was due first.
+
+    A schedule fires once for each of its due times. When the wall clock was set back by more than
+    `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+    fired while the clock was ahead does not fire again.
+    """
 
     @_abc_1.abstractmethod
     def CreateSchedule(
@@ -199,8 +223,8 @@ class ScheduleServiceServicer(metaclass=_abc_1.ABCMeta):
         """Creates a schedule; its first trigger is due at the next time that its cadence names.
 
         Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
-        `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
-        (draining).
+        `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `queue_full` (the
+        namespace has `daemon.maxSchedules` schedules), `unavailable` (draining).
         Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
         """
 

@@ -5,6 +5,11 @@ import static io.grpc.MethodDescriptor.generateFullMethodName;
 /**
  * <pre>
  * ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+ * At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+ * the fewest execute is next, among equal ones the one whose trigger was due first.
+ * A schedule fires once for each of its due times. When the wall clock was set back by more than
+ * `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+ * fired while the clock was ahead does not fire again.
  * </pre>
  */
 @io.grpc.stub.annotations.GrpcGenerated
@@ -426,6 +431,11 @@ public final class ScheduleServiceGrpc {
   /**
    * <pre>
    * ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+   * At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+   * the fewest execute is next, among equal ones the one whose trigger was due first.
+   * A schedule fires once for each of its due times. When the wall clock was set back by more than
+   * `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+   * fired while the clock was ahead does not fire again.
    * </pre>
    */
   public interface AsyncService {
@@ -434,8 +444,8 @@ public final class ScheduleServiceGrpc {
      * <pre>
      * Creates a schedule; its first trigger is due at the next time that its cadence names.
      * Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
-     * `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
-     * (draining).
+     * `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `queue_full` (the
+     * namespace has `daemon.maxSchedules` schedules), `unavailable` (draining).
      * Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
      * </pre>
      */
@@ -573,6 +583,11 @@ public final class ScheduleServiceGrpc {
    * Base class for the server implementation of the service ScheduleService.
    * <pre>
    * ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+   * At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+   * the fewest execute is next, among equal ones the one whose trigger was due first.
+   * A schedule fires once for each of its due times. When the wall clock was set back by more than
+   * `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+   * fired while the clock was ahead does not fire again.
    * </pre>
    */
   public static abstract class ScheduleServiceImplBase
@@ -587,6 +602,11 @@ public final class ScheduleServiceGrpc {
    * A stub to allow clients to do asynchronous rpc calls to service ScheduleService.
    * <pre>
    * ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+   * At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+   * the fewest execute is next, among equal ones the one whose trigger was due first.
+   * A schedule fires once for each of its due times. When the wall clock was set back by more than
+   * `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+   * fired while the clock was ahead does not fire again.
    * </pre>
    */
   public static final class ScheduleServiceStub
@@ -606,8 +626,8 @@ public final class ScheduleServiceGrpc {
      * <pre>
      * Creates a schedule; its first trigger is due at the next time that its cadence names.
      * Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
-     * `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
-     * (draining).
+     * `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `queue_full` (the
+     * namespace has `daemon.maxSchedules` schedules), `unavailable` (draining).
      * Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
      * </pre>
      */
@@ -756,6 +776,11 @@ public final class ScheduleServiceGrpc {
    * A stub to allow clients to do synchronous rpc calls to service ScheduleService.
    * <pre>
    * ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+   * At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+   * the fewest execute is next, among equal ones the one whose trigger was due first.
+   * A schedule fires once for each of its due times. When the wall clock was set back by more than
+   * `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+   * fired while the clock was ahead does not fire again.
    * </pre>
    */
   public static final class ScheduleServiceBlockingV2Stub
@@ -775,8 +800,8 @@ public final class ScheduleServiceGrpc {
      * <pre>
      * Creates a schedule; its first trigger is due at the next time that its cadence names.
      * Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
-     * `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
-     * (draining).
+     * `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `queue_full` (the
+     * namespace has `daemon.maxSchedules` schedules), `unavailable` (draining).
      * Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
      * </pre>
      */
@@ -914,6 +939,11 @@ public final class ScheduleServiceGrpc {
    * A stub to allow clients to do limited synchronous rpc calls to service ScheduleService.
    * <pre>
    * ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+   * At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+   * the fewest execute is next, among equal ones the one whose trigger was due first.
+   * A schedule fires once for each of its due times. When the wall clock was set back by more than
+   * `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+   * fired while the clock was ahead does not fire again.
    * </pre>
    */
   public static final class ScheduleServiceBlockingStub
@@ -933,8 +963,8 @@ public final class ScheduleServiceGrpc {
      * <pre>
      * Creates a schedule; its first trigger is due at the next time that its cadence names.
      * Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
-     * `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
-     * (draining).
+     * `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `queue_full` (the
+     * namespace has `daemon.maxSchedules` schedules), `unavailable` (draining).
      * Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
      * </pre>
      */
@@ -1072,6 +1102,11 @@ public final class ScheduleServiceGrpc {
    * A stub to allow clients to do ListenableFuture-style rpc calls to service ScheduleService.
    * <pre>
    * ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+   * At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
+   * the fewest execute is next, among equal ones the one whose trigger was due first.
+   * A schedule fires once for each of its due times. When the wall clock was set back by more than
+   * `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
+   * fired while the clock was ahead does not fire again.
    * </pre>
    */
   public static final class ScheduleServiceFutureStub
@@ -1091,8 +1126,8 @@ public final class ScheduleServiceGrpc {
      * <pre>
      * Creates a schedule; its first trigger is due at the next time that its cadence names.
      * Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
-     * `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `unavailable`
-     * (draining).
+     * `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `queue_full` (the
+     * namespace has `daemon.maxSchedules` schedules), `unavailable` (draining).
      * Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
      * </pre>
      */
