@@ -93,7 +93,7 @@ class Yard:
         """Let time pass, and what comes due by it be done, as the engine's alarm would."""
         await asyncio.sleep(0)
         self.now += secs
-        self.engine._turns.advance()
+        self.engine._settling.advance()
 
     async def start(self, lease: Lease, namespace: str = "default") -> None:
         await reporting.start(self.engine, namespace, "host", lease.task.id, lease.token)

@@ -104,7 +104,7 @@ async def test_a_task_that_its_host_ends_by_a_call_before_it_hears_of_it_uses_no
 async def handed_but_unsaid(yard):
     """The id of a task that was handed out in this very turn of the loop, so that its stream could not say it yet."""
     task = await yard.engine.submit("default", Submission("ann", "click"))
-    yard.engine._turns.settle()
+    yard.engine._settling.settle()
     assert task.lease
     return task.id
 

@@ -1,7 +1,7 @@
 """The embedded engine: one core scheduler a namespace, driven from one event loop.
 
 Commands run at once, in the order of their calls. What follows from them is done once a turn of the loop, for all
-commands of that turn (`turns.py`).
+commands of that turn (`settling.py`).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from .clock import Clock, steady_clock
 from .memory_schedules import MemorySchedules
 from .port import Listener, TaskFilter, TaskPage
 from .sessions import DrainNotice, Session
-from .turns import Turns
+from .settling import Settling
 from .yard import Yard
 
 SCAN: Final = 2_000
@@ -54,7 +54,7 @@ class MemoryEngine:
         self._closed = False
         wall = wall or clock or time.time
         self.schedules = MemorySchedules(self._yards, self._enter, self._existing, self._clock, wall)
-        self._turns = Turns(self._yards, self._clock, self.schedules)
+        self._settling = Settling(self._yards, self._clock, self.schedules)
 
     # Commands of agents
 
@@ -223,7 +223,7 @@ class MemoryEngine:
         yard = self._yard_of(session)
         if yard is not None:
             yard.scheduler.give_credit(self._clock(), session.offer, count)
-            self._turns.touch(yard)
+            self._settling.touch(yard)
 
     async def beat(
         self,
@@ -237,16 +237,16 @@ class MemoryEngine:
             return list(held)
         if session.offer.room > 0 and session.offer.place is None:
             # It was silent, and may be handed tasks again.
-            self._turns.touch(yard)
+            self._settling.touch(yard)
         else:
-            self._turns.touch_soon(yard)
+            self._settling.touch_soon(yard)
         return yard.scheduler.beat(self._clock(), session.offer, held, own_word, machine)
 
     async def disconnect(self, session: Session) -> None:
         yard = self._yards[session.namespace]
         if yard.sessions.pop(session.offer, None) is not None:
             yard.scheduler.disconnect(self._clock(), session.offer)
-            self._turns.touch(yard)
+            self._settling.touch(yard)
 
     async def renew(
         self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
@@ -283,25 +283,25 @@ class MemoryEngine:
         return self._clock()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        self._turns.listeners.append(listener)
-        return lambda: self._turns.listeners.remove(listener)
+        self._settling.listeners.append(listener)
+        return lambda: self._settling.listeners.remove(listener)
 
     def reconfigure(self, limits: Limits) -> None:
         self._limits = limits
         for yard in self._yards.values():
             yard.scheduler.reconfigure(limits)
-            self._turns.touch(yard)
+            self._settling.touch(yard)
 
     def reconcile(self) -> None:
         for yard in self._yards.values():
             yard.scheduler.reconcile(self._clock())
-            self._turns.touch(yard)
+            self._settling.touch(yard)
 
     def recover(self) -> None:
         now = self._clock()
         for yard in self._yards.values():
             yard.scheduler.recover(now)
-            self._turns.touch(yard)
+            self._settling.touch(yard)
 
     def drain(self, until: float | None = None) -> None:
         self._draining = True
@@ -317,9 +317,9 @@ class MemoryEngine:
             left = deadline - self._clock()
             if left <= 0:
                 return False
-            self._turns.landed.clear()
+            self._settling.landed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._turns.landed.wait(), left)
+                await asyncio.wait_for(self._settling.landed.wait(), left)
         return True
 
     async def close(self) -> None:
@@ -327,10 +327,10 @@ class MemoryEngine:
         now = self._clock()
         for yard in self._yards.values():
             yard.scheduler.shut_down(now)
-            self._turns.touch(yard)
+            self._settling.touch(yard)
         for yard in self._yards.values():
             yard.let_all_go()
-        self._turns.close()
+        self._settling.close()
         for yard in self._yards.values():
             for session in yard.sessions.values():
                 session.end(Unavailable("the server shuts down"))
@@ -345,13 +345,13 @@ class MemoryEngine:
             if self._draining:
                 scheduler.drain()
             yard = self._yards[namespace] = Yard(namespace, scheduler)
-        self._turns.touch(yard)
+        self._settling.touch(yard)
         return yard
 
     def _existing(self, namespace: str, sought: str) -> Yard:
         """The yard where something is sought; one that nothing was ever put into is not made for that."""
         yard = self._look(namespace, sought)
-        self._turns.touch(yard)
+        self._settling.touch(yard)
         return yard
 
     def _look(self, namespace: str, sought: str) -> Yard:
@@ -367,7 +367,7 @@ class MemoryEngine:
             for lease in granted.result():
                 with contextlib.suppress(Refusal):
                     yard.scheduler.reports.release(self._clock(), host_id, lease.task.id, lease.token)
-            self._turns.touch(yard)
+            self._settling.touch(yard)
 
     def _yard_of(self, session: Session) -> Yard | None:
         """The yard of a stream that still stands."""

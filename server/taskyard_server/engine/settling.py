@@ -31,7 +31,7 @@ LIGHT_SECS: Final = 0.05
 """The consequences of heartbeats are drawn so much later, for all of them at once."""
 
 
-class Turns:
+class Settling:
     """Knows which yards commands have touched. `landed` is set whenever something may have ended."""
 
     def __init__(self, yards: Mapping[str, Yard], clock: Clock, schedules: MemorySchedules) -> None:
