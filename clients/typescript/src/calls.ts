@@ -11,6 +11,8 @@ import { errorFrom, TaskyardError } from "./errors.js";
 import { type Clock, givenUp, persistent } from "./retrying.js";
 
 const NAMESPACE_KEY = "taskyard-namespace";
+/** The most that gRPC's header for it holds, more than a day. */
+const MAX_TIMEOUT_MS = 99_999_999;
 
 /** What goes with every call, and how long it may take. */
 export interface CallOptions {
@@ -29,17 +31,23 @@ export class Calls implements Transport {
   readonly timeoutMs: number;
   readonly patienceMs: number;
   readonly #inner: Transport;
-  readonly #options: CallOptions;
+  readonly #header: Record<string, string>;
   readonly #clock: Clock | undefined;
   readonly #open = new Set<AbortController>();
   #isClosed = false;
 
+  /** Throws TypeError or RangeError for options that no call could be made with. */
   constructor(inner: Transport, options: CallOptions = {}, clock?: Clock) {
     this.#inner = inner;
-    this.#options = options;
+    this.#header = headerOf(options);
     this.#clock = clock;
-    this.timeoutMs = options.timeoutMs ?? 30_000;
-    this.patienceMs = options.patienceMs ?? 30_000;
+    this.timeoutMs = limit("timeoutMs", options.timeoutMs ?? 30_000);
+    this.patienceMs = limit("patienceMs", options.patienceMs ?? 30_000);
+  }
+
+  /** Throws `cancelled` once the client is closed. */
+  checkOpen(): void {
+    if (this.#isClosed) throw closed();
   }
 
   /** End all calls and streams as `cancelled`, and refuse new ones. */
@@ -49,16 +57,18 @@ export class Calls implements Transport {
   }
 
   /** The answer of an attempt that is repeated while the server is unavailable. */
-  repeated<T>(attempt: (number: number) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return this.#during(signal, (linked) => persistent(attempt, this.patienceMs, this.#clock, linked));
+  repeated<T>(attempt: (number: number, linked: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return this.#during(signal, (linked) =>
+      persistent((number) => attempt(number, linked), this.patienceMs, this.#clock, linked),
+    );
   }
 
   readonly unary: Transport["unary"] = (method, signal, timeoutMs, header, input, contextValues) =>
     this.#during(signal, (linked) => {
       const once = async () => {
         try {
-          const limit = timeoutMs ?? this.timeoutMs;
-          return await this.#inner.unary(method, linked, limit, this.#header(header), input, contextValues);
+          const most = callLimit(timeoutMs ?? this.timeoutMs);
+          return await this.#inner.unary(method, linked, most, this.#headers(header), input, contextValues);
         } catch (thrown) {
           throw linked.aborted ? givenUp(linked) : errorFrom(thrown);
         }
@@ -72,7 +82,8 @@ export class Calls implements Transport {
     const [call, end] = this.begin(signal);
     const linked = call.signal;
     try {
-      const answer = await this.#inner.stream(method, linked, timeoutMs, this.#header(header), input, contextValues);
+      const most = timeoutMs && callLimit(timeoutMs);
+      const answer = await this.#inner.stream(method, linked, most, this.#headers(header), input, contextValues);
       const message = read(answer.message, linked, () => {
         // A reader that breaks off leaves a stream that nobody else would end.
         call.abort();
@@ -100,7 +111,7 @@ export class Calls implements Transport {
    * Throws `cancelled` once the client is closed.
    */
   begin(signal: AbortSignal | undefined): [AbortController, () => void] {
-    if (this.#isClosed) throw closed();
+    this.checkOpen();
     const call = new AbortController();
     const stop = () => call.abort(signal?.reason);
     if (signal?.aborted) stop();
@@ -113,12 +124,29 @@ export class Calls implements Transport {
     return [call, end];
   }
 
-  #header(given: HeadersInit | undefined): Headers {
+  #headers(given: HeadersInit | undefined): Headers {
     const header = new Headers(given);
-    header.set(NAMESPACE_KEY, this.#options.namespace ?? "default");
-    if (this.#options.token) header.set("authorization", `Bearer ${this.#options.token}`);
+    for (const [name, value] of Object.entries(this.#header)) header.set(name, value);
     return header;
   }
+}
+
+/** What goes with every call. Throws TypeError for what no header can hold: each call would fail by it. */
+export function headerOf({ namespace = "default", token }: CallOptions): Record<string, string> {
+  for (const [name, value] of Object.entries({ namespace, token })) {
+    if (value && !/^[\x20-\x7e]+$/.test(value)) throw new TypeError(`${name}: must be of printable ASCII characters`);
+  }
+  return { [NAMESPACE_KEY]: namespace, ...(token && { authorization: `Bearer ${token}` }) };
+}
+
+function limit(name: string, ms: number): number {
+  if (ms > 0) return ms;
+  throw new RangeError(`${name}: must be more than 0, is ${ms}`);
+}
+
+/** In whole milliseconds, as the header has it. */
+function callLimit(ms: number): number {
+  return Math.min(Math.ceil(ms), MAX_TIMEOUT_MS);
 }
 
 async function* read<T>(messages: AsyncIterable<T>, signal: AbortSignal, end: () => void): AsyncGenerator<T> {

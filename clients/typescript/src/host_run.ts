@@ -4,7 +4,7 @@
  * What is held and what is to be said is `Session`'s; this file has the connection and the clock. A stream has a reader
  * and a writer that never wait for each other.
  */
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Client as Stub, createClient } from "@connectrpc/connect";
 import { Calls } from "./calls.js";
@@ -76,6 +76,8 @@ export class HostRun {
 
   /** Work until the host has drained. Throws `TaskyardError` when the server refuses it for good. */
   async run(): Promise<void> {
+    // What cannot be encoded would fail each time.
+    toBinary(ConnectRequestSchema, this.#hello());
     const expiring = setInterval(() => {
       this.#handlers.stop(this.#session.expired(now()), "the server cannot be reached to renew the lease");
     }, EXPIRY_LOOK_MS);

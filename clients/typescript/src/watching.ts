@@ -55,7 +55,7 @@ export interface WatchOptions {
   /** End once all tasks of `taskIds` or `batchId` have ended. */
   untilEnded?: boolean;
   /** Go on after this cursor of an earlier event. */
-  cursor?: string;
+  cursor?: string | undefined;
   /** Aborting it ends the watch as `cancelled`. */
   signal?: AbortSignal;
 }
@@ -183,10 +183,16 @@ export class WatchPlace {
 async function* untilQuiet<T>(messages: AsyncIterable<T>, stream: AbortController, quietMs: number): AsyncGenerator<T> {
   const silence = new TaskyardError("unavailable", `nothing was heard of the server for ${quietMs / 1000} s`);
   const reader = messages[Symbol.asyncIterator]();
-  for (;;) {
-    const timer = setTimeout(() => stream.abort(silence), quietMs);
-    const next = await reader.next().finally(() => clearTimeout(timer));
-    if (next.done) return;
-    yield next.value;
+  try {
+    for (;;) {
+      const timer = setTimeout(() => stream.abort(silence), quietMs);
+      const next = await reader.next().finally(() => clearTimeout(timer));
+      if (next.done) return;
+      yield next.value;
+    }
+  } finally {
+    // A reader that breaks off would leave the stream's own end undone.
+    stream.abort();
+    reader.return?.().catch(() => {});
   }
 }
