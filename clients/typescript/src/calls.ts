@@ -113,14 +113,18 @@ export class Calls implements Transport {
   begin(signal: AbortSignal | undefined): [AbortController, () => void] {
     this.checkOpen();
     const call = new AbortController();
-    const stop = () => call.abort(signal?.reason);
-    if (signal?.aborted) stop();
-    signal?.addEventListener("abort", stop);
-    this.#open.add(call);
     const end = () => {
       signal?.removeEventListener("abort", stop);
       this.#open.delete(call);
     };
+    const stop = () => {
+      call.abort(signal?.reason);
+      // The reader of a stream may have left, and nobody else would end it.
+      end();
+    };
+    this.#open.add(call);
+    signal?.addEventListener("abort", stop);
+    if (signal?.aborted) stop();
     return [call, end];
   }
 

@@ -183,16 +183,10 @@ export class WatchPlace {
 async function* untilQuiet<T>(messages: AsyncIterable<T>, stream: AbortController, quietMs: number): AsyncGenerator<T> {
   const silence = new TaskyardError("unavailable", `nothing was heard of the server for ${quietMs / 1000} s`);
   const reader = messages[Symbol.asyncIterator]();
-  try {
-    for (;;) {
-      const timer = setTimeout(() => stream.abort(silence), quietMs);
-      const next = await reader.next().finally(() => clearTimeout(timer));
-      if (next.done) return;
-      yield next.value;
-    }
-  } finally {
-    // A reader that breaks off would leave the stream's own end undone.
-    stream.abort();
-    reader.return?.().catch(() => {});
+  for (;;) {
+    const timer = setTimeout(() => stream.abort(silence), quietMs);
+    const next = await reader.next().finally(() => clearTimeout(timer));
+    if (next.done) return;
+    yield next.value;
   }
 }
