@@ -41,8 +41,10 @@ export class Calls implements Transport {
     this.#inner = inner;
     this.#header = headerOf(options);
     this.#clock = clock;
-    this.timeoutMs = limit("timeoutMs", options.timeoutMs ?? 30_000);
-    this.patienceMs = limit("patienceMs", options.patienceMs ?? 30_000);
+    this.timeoutMs = options.timeoutMs ?? 30_000;
+    if (!(this.timeoutMs > 0)) throw new RangeError(`timeoutMs: must be more than 0, is ${this.timeoutMs}`);
+    this.patienceMs = options.patienceMs ?? 30_000;
+    if (!(this.patienceMs >= 0)) throw new RangeError(`patienceMs: must not be less than 0, is ${this.patienceMs}`);
   }
 
   /** Throws `cancelled` once the client is closed. */
@@ -143,12 +145,7 @@ export function headerOf({ namespace = "default", token }: CallOptions): Record<
   return { [NAMESPACE_KEY]: namespace, ...(token && { authorization: `Bearer ${token}` }) };
 }
 
-function limit(name: string, ms: number): number {
-  if (ms > 0) return ms;
-  throw new RangeError(`${name}: must be more than 0, is ${ms}`);
-}
-
-/** In whole milliseconds, as the header has it. */
+/** The time of a call in whole milliseconds, as the header has it. */
 function callLimit(ms: number): number {
   return Math.min(Math.ceil(ms), MAX_TIMEOUT_MS);
 }

@@ -22,6 +22,7 @@ import {
   taskFrom,
   type TaskState,
 } from "./tasks.js";
+import { MAX_TIMER_MS } from "./retrying.js";
 import { Submitter } from "./submitting.js";
 import { dateOf, valueFrom } from "./values.js";
 import { type TaskEvent, watchEvents, type WatchOptions } from "./watching.js";
@@ -31,9 +32,6 @@ const WAIT_PIECE_MS = 20_000;
 
 /** How much later than the caller's time the server's last answer may come. */
 const WAIT_GRACE_MS = 2_000;
-
-/** The longest that a timer takes. */
-const MAX_TIMER_MS = 0x7fffffff;
 
 /** What every client can be told, whatever its transport. */
 export interface ClientOptions extends CallOptions {

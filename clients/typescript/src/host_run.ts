@@ -21,7 +21,7 @@ import { type Actions, Handlers } from "./handlers.js";
 import type { HostOptions, Logger } from "./host.js";
 import { MachineFigures } from "./machine.js";
 import { openConnection } from "./connection.js";
-import { systemClock } from "./retrying.js";
+import { MAX_TIMER_MS, systemClock } from "./retrying.js";
 import { Session } from "./session.js";
 import { randomKey } from "./values.js";
 
@@ -40,7 +40,6 @@ const INTERRUPT_MS = 5_000;
 /** At the end of a drain of its own the server interrupts what runs, which is better than that the host does. */
 const DRAIN_SLACK_MS = 2_000;
 const EXPIRY_LOOK_MS = 100;
-const MAX_TIMER_MS = 0x7fffffff;
 
 /** A host at work. */
 export class HostRun {

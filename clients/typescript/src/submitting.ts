@@ -19,7 +19,7 @@ import {
   type SubmitTasksResponse,
   TaskService,
 } from "./gen/taskyard/v1/task_pb.js";
-import { givenUp } from "./retrying.js";
+import { givenUp, MAX_TIMER_MS } from "./retrying.js";
 
 /** The most that shares a message; a server takes 8 MiB. */
 const MAX_TASKS = 50;
@@ -249,7 +249,8 @@ class SubmitStream {
     const [oldest] = this.#unanswered;
     if (!oldest) return;
     const late = () => this.#stop.abort(new TaskyardError("deadline_exceeded", "the operation timed out"));
-    this.#late = setTimeout(late, oldest.sentAt + this.#source.timeoutMs - performance.now());
+    const left = oldest.sentAt + this.#source.timeoutMs - performance.now();
+    if (left < MAX_TIMER_MS) this.#late = setTimeout(late, left);
   }
 }
 

@@ -173,6 +173,11 @@ test("a server that owes an answer for too long is given up", async () => {
   assert.ok(ends.every((end) => end.status === "rejected" && isCode("deadline_exceeded")(end.reason)));
 });
 
+test("any time for an answer is waited for", async () => {
+  const { submit } = play(accepted, { timeoutMs: Number.POSITIVE_INFINITY });
+  assert.deepEqual(await Promise.all([submit("a"), submit("b")]), ["a", "b"]);
+});
+
 test("one that is given up harms no other, and is not sent if it was not yet", async () => {
   const { submit, streams } = play();
   const stop = new AbortController();
