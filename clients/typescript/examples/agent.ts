@@ -28,5 +28,5 @@ try {
   else throw error;
   process.exitCode = 1;
 } finally {
-  client.close();
+  await client.close();
 }

@@ -11,6 +11,8 @@ import { errorFrom, TaskyardError } from "./errors.js";
 import { type Clock, givenUp, persistent } from "./retrying.js";
 
 const NAMESPACE_KEY = "taskyard-namespace";
+/** The most that gRPC's header for it holds, more than a day. */
+const MAX_TIMEOUT_MS = 99_999_999;
 
 /** What goes with every call, and how long it may take. */
 export interface CallOptions {
@@ -29,17 +31,25 @@ export class Calls implements Transport {
   readonly timeoutMs: number;
   readonly patienceMs: number;
   readonly #inner: Transport;
-  readonly #options: CallOptions;
+  readonly #header: Record<string, string>;
   readonly #clock: Clock | undefined;
   readonly #open = new Set<AbortController>();
   #isClosed = false;
 
+  /** Throws TypeError or RangeError for options that no call could be made with. */
   constructor(inner: Transport, options: CallOptions = {}, clock?: Clock) {
     this.#inner = inner;
-    this.#options = options;
+    this.#header = headerOf(options);
     this.#clock = clock;
     this.timeoutMs = options.timeoutMs ?? 30_000;
+    if (!(this.timeoutMs > 0)) throw new RangeError(`timeoutMs: must be more than 0, is ${this.timeoutMs}`);
     this.patienceMs = options.patienceMs ?? 30_000;
+    if (!(this.patienceMs >= 0)) throw new RangeError(`patienceMs: must not be less than 0, is ${this.patienceMs}`);
+  }
+
+  /** Throws `cancelled` once the client is closed. */
+  checkOpen(): void {
+    if (this.#isClosed) throw closed();
   }
 
   /** End all calls and streams as `cancelled`, and refuse new ones. */
@@ -49,16 +59,18 @@ export class Calls implements Transport {
   }
 
   /** The answer of an attempt that is repeated while the server is unavailable. */
-  repeated<T>(attempt: (number: number) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return this.#during(signal, (linked) => persistent(attempt, this.patienceMs, this.#clock, linked));
+  repeated<T>(attempt: (number: number, linked: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return this.#during(signal, (linked) =>
+      persistent((number) => attempt(number, linked), this.patienceMs, this.#clock, linked),
+    );
   }
 
   readonly unary: Transport["unary"] = (method, signal, timeoutMs, header, input, contextValues) =>
     this.#during(signal, (linked) => {
       const once = async () => {
         try {
-          const limit = timeoutMs ?? this.timeoutMs;
-          return await this.#inner.unary(method, linked, limit, this.#header(header), input, contextValues);
+          const most = callLimit(timeoutMs ?? this.timeoutMs);
+          return await this.#inner.unary(method, linked, most, this.#headers(header), input, contextValues);
         } catch (thrown) {
           throw linked.aborted ? givenUp(linked) : errorFrom(thrown);
         }
@@ -72,7 +84,8 @@ export class Calls implements Transport {
     const [call, end] = this.begin(signal);
     const linked = call.signal;
     try {
-      const answer = await this.#inner.stream(method, linked, timeoutMs, this.#header(header), input, contextValues);
+      const most = timeoutMs && callLimit(timeoutMs);
+      const answer = await this.#inner.stream(method, linked, most, this.#headers(header), input, contextValues);
       const message = read(answer.message, linked, () => {
         // A reader that breaks off leaves a stream that nobody else would end.
         call.abort();
@@ -100,25 +113,41 @@ export class Calls implements Transport {
    * Throws `cancelled` once the client is closed.
    */
   begin(signal: AbortSignal | undefined): [AbortController, () => void] {
-    if (this.#isClosed) throw closed();
+    this.checkOpen();
     const call = new AbortController();
-    const stop = () => call.abort(signal?.reason);
-    if (signal?.aborted) stop();
-    signal?.addEventListener("abort", stop);
-    this.#open.add(call);
     const end = () => {
       signal?.removeEventListener("abort", stop);
       this.#open.delete(call);
     };
+    const stop = () => {
+      call.abort(signal?.reason);
+      // The reader of a stream may have left, and nobody else would end it.
+      end();
+    };
+    this.#open.add(call);
+    signal?.addEventListener("abort", stop);
+    if (signal?.aborted) stop();
     return [call, end];
   }
 
-  #header(given: HeadersInit | undefined): Headers {
+  #headers(given: HeadersInit | undefined): Headers {
     const header = new Headers(given);
-    header.set(NAMESPACE_KEY, this.#options.namespace ?? "default");
-    if (this.#options.token) header.set("authorization", `Bearer ${this.#options.token}`);
+    for (const [name, value] of Object.entries(this.#header)) header.set(name, value);
     return header;
   }
+}
+
+/** What goes with every call. Throws TypeError for what no header can hold: each call would fail by it. */
+export function headerOf({ namespace = "default", token }: CallOptions): Record<string, string> {
+  for (const [name, value] of Object.entries({ namespace, token })) {
+    if (value && !/^[\x20-\x7e]+$/.test(value)) throw new TypeError(`${name}: must be of printable ASCII characters`);
+  }
+  return { [NAMESPACE_KEY]: namespace, ...(token && { authorization: `Bearer ${token}` }) };
+}
+
+/** The time of a call in whole milliseconds, as the header has it. */
+function callLimit(ms: number): number {
+  return Math.min(Math.ceil(ms), MAX_TIMEOUT_MS);
 }
 
 async function* read<T>(messages: AsyncIterable<T>, signal: AbortSignal, end: () => void): AsyncGenerator<T> {

@@ -33,9 +33,20 @@ export interface Address {
 
 /** A transport to the server, and its connection. */
 export function openConnection({ address = "127.0.0.1:50051", tls }: Address): [Transport, Connection] {
+  checkAddress(address);
   const baseUrl = `${tls ? "https" : "http"}://${address}`;
   const connection = new Connection(baseUrl, typeof tls === "object" ? tls : {});
   return [createGrpcTransport({ baseUrl, sessionManager: connection }), connection];
+}
+
+/** Throws TypeError for what is no address: a URL, or a host without its port. */
+export function checkAddress(address: string | undefined): void {
+  if (
+    address === undefined ||
+    (/^([^\s:/?#@[\]]+|\[[^\s[\]]+\]):\d+$/.test(address) && URL.canParse(`http://${address}`))
+  )
+    return;
+  throw new TypeError(`address: must be HOST:PORT, is '${address}'`);
 }
 
 /** How often to ping, and how long to wait for what should be answered, in milliseconds. */

@@ -49,6 +49,26 @@ const CODE_OF_STATUS: Partial<Record<Code, ErrorCode>> = {
   [Code.Canceled]: "cancelled",
 };
 
+/** The status of a whole call that is refused by these words. */
+const STATUS_OF_CODE: Record<string, string> = {
+  bad_request: "INVALID_ARGUMENT",
+  batch_too_large: "INVALID_ARGUMENT",
+  too_large: "INVALID_ARGUMENT",
+  unauthenticated: "UNAUTHENTICATED",
+  permission_denied: "PERMISSION_DENIED",
+  not_found: "NOT_FOUND",
+  conflict: "FAILED_PRECONDITION",
+  lease_lost: "ABORTED",
+  already_exists: "ALREADY_EXISTS",
+  cursor_expired: "OUT_OF_RANGE",
+  queue_full: "RESOURCE_EXHAUSTED",
+  unavailable: "UNAVAILABLE",
+  internal: "INTERNAL",
+};
+
+/** What the server says by a RetryInfo, which an outcome has no field for. */
+const RETRY_AFTER_MS = 1_000;
+
 /** What else there is to know of a refusal. */
 export interface ErrorExtras {
   details?: JsonObject;
@@ -123,6 +143,17 @@ export function errorFromMessage(message: ErrorMessage, taskId?: string): Taskya
     ...(message.details && { details: message.details }),
     ...(message.retryable && { retryable: true }),
     ...(code === "queue_full" && taskId && { taskId }),
+  });
+}
+
+/** Why a task of a stream of submissions was refused, as its own call would have been. */
+export function errorFromOutcome(message: ErrorMessage | undefined, taskId?: string): TaskyardError {
+  const { code = "internal", error = "", retryable, details = {} } = message ?? {};
+  return new TaskyardError(code, error, {
+    details: Object.fromEntries(Object.entries(details).map(([name, value]) => [name, String(value)])),
+    ...(retryable && { retryable: true, retryAfterMs: RETRY_AFTER_MS }),
+    ...(code === "queue_full" && taskId && { taskId }),
+    status: STATUS_OF_CODE[code] ?? "INTERNAL",
   });
 }
 

@@ -9,6 +9,7 @@ export {
   type ListOptions,
   type SubmittedBatch,
   TaskFailed,
+  type Wire,
 } from "./client.js";
 export { type ErrorCode, TaskyardError } from "./errors.js";
 export {

@@ -1,8 +1,8 @@
 /** Runtime hosts in Node: say what runs an action, then run the host. */
-import type { CallOptions } from "./calls.js";
+import { type CallOptions, headerOf } from "./calls.js";
 import { Actions } from "./handlers.js";
 import { HostRun } from "./host_run.js";
-import type { Address } from "./connection.js";
+import { type Address, checkAddress } from "./connection.js";
 import type { Handler } from "./running_task.js";
 
 /** What comes so soon after the first signal is the same one again: terminals and init processes signal twice. */
@@ -58,8 +58,12 @@ export class Host {
   readonly #actions = new Actions();
   #run: HostRun | undefined;
 
+  /** Throws TypeError or RangeError for options that it could not connect with. */
   constructor(options: HostOptions) {
-    if ((options.slots ?? 1) < 1) throw new RangeError("slots: must be at least 1");
+    const { slots = 1 } = options;
+    if (!Number.isInteger(slots) || slots < 1) throw new RangeError(`slots: must be 1 or more, is ${slots}`);
+    checkAddress(options.address);
+    headerOf(options);
     this.#options = options;
   }
 

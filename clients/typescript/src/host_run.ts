@@ -4,7 +4,7 @@
  * What is held and what is to be said is `Session`'s; this file has the connection and the clock. A stream has a reader
  * and a writer that never wait for each other.
  */
-import { create } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Client as Stub, createClient } from "@connectrpc/connect";
 import { Calls } from "./calls.js";
@@ -21,7 +21,7 @@ import { type Actions, Handlers } from "./handlers.js";
 import type { HostOptions, Logger } from "./host.js";
 import { MachineFigures } from "./machine.js";
 import { openConnection } from "./connection.js";
-import { systemClock } from "./retrying.js";
+import { MAX_TIMER_MS, systemClock } from "./retrying.js";
 import { Session } from "./session.js";
 import { randomKey } from "./values.js";
 
@@ -40,7 +40,6 @@ const INTERRUPT_MS = 5_000;
 /** At the end of a drain of its own the server interrupts what runs, which is better than that the host does. */
 const DRAIN_SLACK_MS = 2_000;
 const EXPIRY_LOOK_MS = 100;
-const MAX_TIMER_MS = 0x7fffffff;
 
 /** A host at work. */
 export class HostRun {
@@ -76,6 +75,8 @@ export class HostRun {
 
   /** Work until the host has drained. Throws `TaskyardError` when the server refuses it for good. */
   async run(): Promise<void> {
+    // What cannot be encoded would fail each time.
+    toBinary(ConnectRequestSchema, this.#hello());
     const expiring = setInterval(() => {
       this.#handlers.stop(this.#session.expired(now()), "the server cannot be reached to renew the lease");
     }, EXPIRY_LOOK_MS);

@@ -9,10 +9,14 @@ import { type Address, openConnection } from "./connection.js";
 /** Where the server is, and what every call carries. */
 export interface ConnectOptions extends Address, ClientOptions {}
 
-/** A client for Node. It connects with its first call; close it when done. */
+/**
+ * A client for Node. It connects with its first call; close it when done.
+ *
+ * Throws TypeError or RangeError for options that no call can be made with.
+ */
 export function connect(options: ConnectOptions = {}): Client {
   const [transport, connection] = openConnection(options);
-  return new Client(transport, options, () => connection.close());
+  return new Client(transport, options, { disconnect: () => connection.close(), sharesSubmits: true });
 }
 
 export * from "./exports.js";

@@ -7,6 +7,8 @@ import { errorFrom, TaskyardError } from "./errors.js";
 
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 3_000;
+/** The longest that a timer takes, 24 days. */
+export const MAX_TIMER_MS = 0x7fffffff;
 
 /** Where time and chance come from, so that tests can pass their own. Times are milliseconds that never jump. */
 export interface Clock {

@@ -8,6 +8,9 @@ import { plainObject } from "./values.js";
 /** What tells a process of its trace. That of the host's own process is not the task's. */
 const TRACE_VARIABLES = new Set(["TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"]);
 
+/** The most that a report holds. */
+const MAX_COUNT = 0xffffffff;
+
 /** Runs a task: what it answers is the task's result, what it throws fails the task. */
 export type Handler = (task: RunningTask) => unknown;
 
@@ -37,11 +40,7 @@ export class RunningTask {
    * lost. Pass it to `fetch`, timers and child processes; what the handler throws then is not told to anybody.
    */
   readonly signal: AbortSignal;
-  /**
-   * Yours to set: the tokens (of a language model) that this attempt has used so far, which every later report carries.
-   * Once one of them is over the task's budget, the task fails and is stopped.
-   */
-  tokensUsed: number | undefined;
+  #tokensUsed: number | undefined;
   readonly #lease: LeaseName;
   readonly #report: (report: Report) => void;
 
@@ -51,6 +50,21 @@ export class RunningTask {
     this.signal = signal;
     this.#lease = lease;
     this.#report = report;
+  }
+
+  /**
+   * Yours to set: the tokens (of a language model) that this attempt has used so far, which every later report carries.
+   * Once one of them is over the task's budget, the task fails and is stopped. Throws RangeError for what is no count.
+   */
+  get tokensUsed(): number | undefined {
+    return this.#tokensUsed;
+  }
+
+  set tokensUsed(count: number | undefined) {
+    if (count !== undefined && !(Number.isInteger(count) && count >= 0 && count <= MAX_COUNT)) {
+      throw new RangeError(`tokensUsed: must be a whole number from 0 to ${MAX_COUNT}, is ${count}`);
+    }
+    this.#tokensUsed = count;
   }
 
   get id(): string {

@@ -55,7 +55,7 @@ export interface WatchOptions {
   /** End once all tasks of `taskIds` or `batchId` have ended. */
   untilEnded?: boolean;
   /** Go on after this cursor of an earlier event. */
-  cursor?: string;
+  cursor?: string | undefined;
   /** Aborting it ends the watch as `cancelled`. */
   signal?: AbortSignal;
 }

@@ -58,6 +58,43 @@ test("a refusal tells its code, its status and its reason", async () => {
   await assert.rejects(client.submit({ action: "" }), isCode("bad_request"));
 });
 
+test("a refusal is the same whether a task was submitted alone or with others", async () => {
+  const crowded = connect({ address: proxy.address, agent: "ann", namespace: "crowded" });
+  const full = { ...held, agent: "bob" };
+  await Promise.all(Array.from({ length: 100 }, () => crowded.submit(full)));
+  await crowded.submit({ ...held, idempotencyKey: "taken" });
+  for (const refused of [
+    full,
+    { ...held, idempotencyKey: "taken", action: "other" },
+    { action: "" },
+    { ...held, priority: 1.5 },
+    { ...held, params: { text: "x".repeat(300_000) } },
+    { ...held, params: { text: "x".repeat(9_000_000) } },
+  ]) {
+    const alone = await crowded.submit(refused).catch((thrown: unknown) => thrown);
+    const [together] = await Promise.allSettled([crowded.submit(refused), crowded.submit({ action: "" })]);
+    assert.ok(alone instanceof TaskyardError && together.status === "rejected");
+    const words = ({ code, message, details, status, retryable, retryAfterMs }: TaskyardError) => {
+      return { code, message, details, status, retryable, retryAfterMs };
+    };
+    assert.deepEqual(words(together.reason), words(alone));
+  }
+  await crowded.close();
+});
+
+test("what is submitted at the same time is made once, however often the connection breaks", async () => {
+  const crowd = connect({ address: proxy.address, namespace: "crowd" });
+  const submits = Array.from({ length: 900 }, (_, n) => crowd.submit({ ...held, agent: `agent-${n % 20}` }));
+  for (const n of [0, 300, 600]) {
+    await submits[n];
+    proxy.cut(n ? "reset" : "end");
+  }
+  const ids = new Set((await Promise.all(submits)).map(({ taskId }) => taskId));
+  const made = await toList(crowd.list());
+  assert.deepEqual([ids.size, made.length], [900, 900]);
+  await crowd.close();
+});
+
 test("a batch is admitted task by task, listed in pages, and cancelled as a whole", async () => {
   const batch = await client.submitBatch([held, held, { action: "echo", notBefore: 60_000 }], { agent: "bob" });
   assert.equal(batch.taskIds.length, 3);
@@ -78,6 +115,15 @@ test("a wait ends with the task, or when its time is up", async () => {
   assert.equal(await client.cancel(taskId), "cancelled");
   assert.equal((await waiting).state, "cancelled");
   await assert.rejects(client.cancel(taskId), isCode("conflict"));
+});
+
+test("a wait may be longer than a timer takes", async () => {
+  const { taskId } = await client.submit(held);
+  const waits = [30 * 86_400_000, Number.POSITIVE_INFINITY].map((timeoutMs) => client.wait(taskId, { timeoutMs }));
+  await assert.rejects(client.wait(taskId, { timeoutMs: 100 }), isCode("deadline_exceeded"));
+  await client.cancel(taskId);
+  for (const task of await Promise.all(waits)) assert.equal(task.state, "cancelled");
+  await assert.rejects(client.wait(taskId, { timeoutMs: Number.NaN }), RangeError);
 });
 
 test("a run of a task that does not end as done throws how it ended", async () => {
@@ -184,14 +230,17 @@ test("without a server a call is unavailable after the client's patience", async
   lonely.close();
 });
 
-test("a closed client ends its watches and calls, and makes no more", async () => {
+test("a closed client ends its watches and calls, answers what was submitted, and makes no more", async () => {
   const closing = connect({ address: proxy.address, agent: "ann" });
   const { taskId } = await closing.submit(held);
+  const submitting = [closing.submit(held), closing.submit(held)];
   const waiting = closing.wait(taskId);
   const watching = closing.watch().next();
-  await closing.stats();
-  closing.close();
+  const closed = closing.close();
   await assert.rejects(waiting, isCode("cancelled"));
   await assert.rejects(watching, isCode("cancelled"));
   await assert.rejects(closing.get(taskId), isCode("cancelled"));
+  await assert.rejects(closing.submit(held), isCode("cancelled"));
+  await closed;
+  for (const { taskId } of await Promise.all(submitting)) assert.equal((await client.get(taskId)).state, "pending");
 });

@@ -107,7 +107,7 @@ test("closing ends calls that wait, and refuses new ones", async () => {
   const inner = createRouterTransport(({ service }) => {
     service(TaskService, { getTask: () => new Promise(() => {}) });
   });
-  const closing = new Calls(inner);
+  const closing = new Calls(inner, { timeoutMs: 1_000 });
   const stub = createClient(TaskService, closing);
   const waiting = stub.getTask({});
   closing.close();

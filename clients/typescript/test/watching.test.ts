@@ -1,11 +1,16 @@
 /** How a watch goes on over broken streams, with a scripted server and a clock that is passed in. */
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { createClient, createRouterTransport } from "@connectrpc/connect";
+import { Calls } from "../src/calls.js";
 import { errorFrom, TaskyardError } from "../src/errors.js";
 import {
   Task_State,
   TaskEvent_Kind,
+  TaskService,
   WatchEnd_Reason,
   type WatchTasksRequest,
   type WatchTasksResponse,
@@ -185,4 +190,26 @@ test("leaving a watch ends its stream", async () => {
   }
   for await (const _ of watchEvents(open, {}, 10_000)) break;
   assert.equal(ended?.aborted, true);
+});
+
+test("a client keeps nothing of a watch that was left", async () => {
+  const transport = createRouterTransport(({ service }) => {
+    service(TaskService, {
+      async *watchTasks() {
+        yield { cursor: "1", bookmark: true };
+        yield changed("2", "a");
+        yield changed("3", "b");
+      },
+    });
+  });
+  const stub = createClient(TaskService, new Calls(transport));
+  let signal: AbortSignal | undefined;
+  const open = (request: object, given: AbortSignal) => {
+    signal = given;
+    return stub.watchTasks(request, { signal });
+  };
+  for await (const _ of watchEvents(open, {}, 10_000)) break;
+  await setImmediate();
+  assert.ok(signal);
+  assert.deepEqual(getEventListeners(signal, "abort"), []);
 });

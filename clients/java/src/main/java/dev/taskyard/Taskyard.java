@@ -221,7 +221,8 @@ public final class Taskyard implements AutoCloseable {
 
     /** The task once it has ended; empty if it has not within the time. Throws {@code not_found}. */
     public Optional<Task> await(String taskId, Duration timeout) {
-        long until = System.nanoTime() + timeout.toNanos();
+        // The longest there is, for what is longer.
+        long until = System.nanoTime() + TimeUnit.NANOSECONDS.convert(timeout);
         while (true) {
             Duration left = Duration.ofNanos(Math.max(0, until - System.nanoTime()));
             WaitTaskResponse answer = waitFor(taskId, left.compareTo(WAIT_PIECE) < 0 ? left : WAIT_PIECE);

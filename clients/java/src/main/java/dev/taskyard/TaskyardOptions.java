@@ -5,6 +5,8 @@ import io.grpc.InsecureChannelCredentials;
 import io.grpc.TlsChannelCredentials;
 import java.time.Duration;
 import java.util.Objects;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * How a client reaches its server and in whose name it calls. Immutable; each {@code with} answers a changed copy.
@@ -27,6 +29,13 @@ public record TaskyardOptions(
         ChannelCredentials credentials,
         Duration timeout,
         Duration patience) {
+    private static final Pattern ADDRESS =
+            Pattern.compile("([^\\s:/?#@\\[\\]]+|\\[[0-9a-fA-F:.%]+\\]):(?<port>\\d{1,5})");
+
+    /** What no call outlasts, and no counter of nanoseconds overflows by. */
+    private static final Duration EVER = Duration.ofDays(36_500);
+
+    /** Throws IllegalArgumentException for what no call could be made with. */
     public TaskyardOptions {
         Objects.requireNonNull(address, "address");
         Objects.requireNonNull(agent, "agent");
@@ -34,6 +43,29 @@ public record TaskyardOptions(
         Objects.requireNonNull(credentials, "credentials");
         Objects.requireNonNull(timeout, "timeout");
         Objects.requireNonNull(patience, "patience");
+        check(isAddress(address), "address: must be HOST:PORT, is '" + address + "'");
+        check(isHeader(namespace), "namespace: must be of printable ASCII characters");
+        // gRPC would send something else, and log it.
+        check(token == null || isHeader(token), "token: must be of printable ASCII characters");
+        check(!timeout.isZero() && !timeout.isNegative(), "timeout: must be more than 0, is " + timeout);
+        check(!patience.isNegative(), "patience: must not be less than 0, is " + patience);
+        timeout = timeout.compareTo(EVER) < 0 ? timeout : EVER;
+        patience = patience.compareTo(EVER) < 0 ? patience : EVER;
+    }
+
+    private static void check(boolean holds, String what) {
+        if (!holds) {
+            throw new IllegalArgumentException(what);
+        }
+    }
+
+    private static boolean isAddress(String text) {
+        Matcher address = ADDRESS.matcher(text);
+        return address.matches() && Integer.parseInt(address.group("port")) <= 65_535;
+    }
+
+    private static boolean isHeader(String text) {
+        return text.chars().allMatch(each -> each >= ' ' && each <= '~');
     }
 
     /** The defaults, for the server at {@code HOST:PORT}. */

@@ -177,6 +177,9 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
     }
 
     private void recover(TaskyardException error) {
+        if (Thread.currentThread().isInterrupted()) {
+            throw error;
+        }
         if (error.code().equals("cursor_expired")) {
             resumeFrom = null;
             telling = true;

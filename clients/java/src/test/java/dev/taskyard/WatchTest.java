@@ -146,6 +146,18 @@ class WatchTest {
         assertEndsWaiting(taskyard.watch(currentOf("ann")), taskyard::close);
     }
 
+    @Test
+    void anInterruptEndsTheWaiting() {
+        try (Taskyard taskyard = Taskyard.connect(LiveServer.options());
+                Watch watch = taskyard.watch(currentOf("ann"))) {
+            // The first bookmark may come at any time; the waiting goes on after it.
+            Thread.currentThread().interrupt();
+            var error = assertThrows(TaskyardException.class, watch::hasNext);
+            assertEquals("interrupted while waiting for an event", error.reason());
+            assertTrue(Thread.interrupted());
+        }
+    }
+
     private static String word(TaskEvent event) {
         return event.getKind() + " " + event.getTask().getTaskId();
     }
