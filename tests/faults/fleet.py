@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from taskyard import Client
-from tests.ports import free_port
+from tests.ports import free_port, listening
 
 from .cutter import Cutter
 
@@ -84,6 +84,7 @@ class Fleet:
         command = (sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", *flags)
         with (self.folder / "server.log").open("ab") as log:
             self.server = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+        await listening(self.port, self.server)
 
     async def start_workers(self, count: int, slots: int, lease_secs: int = LEASE_SECS) -> None:
         """Start so many more hosts, and wait until their slots are free."""
