@@ -74,7 +74,9 @@ end
 
 -- What was wrong, in Envoy's words where they help the caller and tell nothing about the inside.
 local function envoys_words(status, text)
-  if status == 404 then
+  if status == 403 then
+    return text ~= "" and text or nil
+  elseif status == 404 then
     local path = text:match("^Could not resolve (.*) to a method%.$")
     return path and "unknown path or verb: " .. path:sub(1, QUOTED_BYTES)
   elseif status == 400 then

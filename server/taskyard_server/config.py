@@ -184,7 +184,7 @@ class LogSettings(Section):
 
 
 class CorsSettings(Section):
-    """Which browser pages may call the gateway."""
+    """Which browser pages may call the gateway. Others read nothing and change nothing (gateway/README.md)."""
 
     origins: list[Origin] = []
     """Origins as browsers send them, such as `https://app.example`; none by default. `https://*.example` is all names

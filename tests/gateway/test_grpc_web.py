@@ -1,17 +1,13 @@
-"""Browsers at the gateway: gRPC-Web calls with frames made by hand, and which pages CORS lets call.
+"""gRPC-Web at the gateway, with frames made by hand.
 
 A real Envoy with the files of gateway/, in front of a server as hosts and agents see it.
 """
 
 import asyncio
 import base64
-import json
-import os
 import struct
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from subprocess import DEVNULL, PIPE
 from typing import Any
 from urllib.parse import unquote
 
@@ -22,22 +18,17 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from taskyard.v1 import task_pb2 as pb
-from taskyard_server.config import ConfigError, load
-from taskyard_server.gateway import Gateway
-from tests.ports import free_port
+from tests.gateway.open_gateway import open_to
 from tests.services.host_streams import Yard, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PAGE = "https://app.example"
-FOREIGN = "https://evil.example"
-ALLOWED = (PAGE, "https://*.wild.example", "http://localhost:*")
 SECS = 10.0
 OLD_CURSOR = "NTYzMjM3ZGFiYWE5Yzg1ZC4wLmRlZmF1bHQ"
 """Of another incarnation of the log."""
 TRAILERS = 0x80
 """The flag of the frame that ends an answer."""
-CALLED = ("access-control-request-method", "POST"), ("access-control-request-headers", "content-type,x-grpc-web")
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -46,21 +37,9 @@ async def yard() -> AsyncIterator[Yard]:
         yield yard
 
 
-@asynccontextmanager
-async def opened_to(address: str, *origins: str) -> AsyncIterator[httpx.AsyncClient]:
-    """A gateway to the server at this address, which pages of these origins may call, and a client of it."""
-    gateway = Gateway("127.0.0.1:0", address, origins)
-    await gateway.start()
-    try:
-        async with httpx.AsyncClient(base_url=f"http://{gateway.address}", timeout=SECS, trust_env=False) as http:
-            yield http
-    finally:
-        await gateway.stop()
-
-
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def http(yard: Yard) -> AsyncIterator[httpx.AsyncClient]:
-    async with opened_to(yard.address, *ALLOWED) as http:
+    async with open_to(yard.address, PAGE) as http:
         yield http
 
 
@@ -233,151 +212,6 @@ async def test_a_message_above_the_limit_for_rest_bodies_passes(http: httpx.Asyn
 
 async def test_a_page_is_told_that_the_server_cannot_be_reached() -> None:
     request = pb.GetTaskRequest(task_id="tsk_1")
-    async with opened_to("127.0.0.1:1", PAGE) as http, calling(http, "GetTask", request) as call:
+    async with open_to("127.0.0.1:1", PAGE) as http, calling(http, "GetTask", request) as call:
         assert (call.answer.status_code, call.answer.headers["grpc-status"]) == (503, "14")
         assert call.answer.headers["access-control-allow-origin"] == PAGE
-
-
-# CORS
-
-
-async def preflight(http: httpx.AsyncClient, origin: str, path: str = "/tasks") -> httpx.Response:
-    return await http.options(path, headers=[("origin", origin), *CALLED])
-
-
-def cors_headers(answer: httpx.Response) -> dict[str, str]:
-    return {name: value for name, value in answer.headers.items() if name.startswith("access-control-")}
-
-
-@pytest.mark.parametrize(
-    "path", ["/tasks", "/tasks/tsk_1", "/api/runtime-hosts", "/taskyard.v1.TaskService/SubmitTask", "/openapi.json"]
-)
-async def test_a_preflight_from_an_allowed_page_is_granted(http: httpx.AsyncClient, path: str) -> None:
-    answer = await preflight(http, PAGE, path)
-    assert answer.status_code == 200
-    granted = {
-        name: {word.strip().lower() for word in value.split(",")} for name, value in cors_headers(answer).items()
-    }
-    assert granted["access-control-allow-origin"] == {PAGE}
-    assert granted["access-control-allow-methods"] == {"get", "post", "patch", "delete"}
-    assert granted["access-control-allow-headers"] >= {
-        *("authorization", "content-type", "taskyard-namespace", "traceparent"),
-        *("grpc-timeout", "x-grpc-web", "x-user-agent"),
-    }
-    assert granted["access-control-max-age"] == {"7200"}
-
-
-@pytest.mark.parametrize(
-    "origin", [FOREIGN, "null", "http://app.example", "https://app.example:8443", "https://app.example.evil.example"]
-)
-async def test_a_preflight_from_a_foreign_page_is_granted_nothing(http: httpx.AsyncClient, origin: str) -> None:
-    answer = await preflight(http, origin)
-    assert answer.status_code == 404
-    assert cors_headers(answer) == {}
-
-
-@pytest.mark.parametrize(
-    ("origin", "granted"),
-    [
-        ("https://a.wild.example", True),
-        ("https://a.b.wild.example", True),
-        ("https://wild.example", False),
-        ("https://awild.example", False),
-        ("https://evil.example/.wild.example", False),
-        ("http://a.wild.example", False),
-        ("https://a.wild.example:8443", False),
-        ("http://localhost", True),
-        ("http://localhost:5173", True),
-        ("http://localhost:5173.evil.example", False),
-    ],
-)
-async def test_a_star_stands_for_what_it_says(http: httpx.AsyncClient, origin: str, granted: bool) -> None:
-    answer = await preflight(http, origin)
-    assert cors_headers(answer).get("access-control-allow-origin") == (origin if granted else None)
-
-
-async def test_a_lone_star_lets_every_page_in(yard: Yard) -> None:
-    async with opened_to(yard.address, "*") as http:
-        for origin in (PAGE, FOREIGN, "null"):
-            assert cors_headers(await preflight(http, origin))["access-control-allow-origin"] == origin
-
-
-async def test_without_origins_no_page_is_let_in(yard: Yard) -> None:
-    async with opened_to(yard.address) as http:
-        assert cors_headers(await preflight(http, PAGE)) == {}
-        answer = await http.get("/tasks", headers={"origin": PAGE})
-        assert (answer.status_code, cors_headers(answer)) == (200, {})
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status"),
-    [
-        ("GET", "/tasks", None, 200),
-        ("POST", "/tasks", '{"agentId": "ann", "action": "click"}', 202),
-        ("POST", "/tasks", "{", 400),
-        ("POST", "/tasks", "x" * 1_048_577, 413),
-        ("GET", "/tasks?wrong=1", None, 400),
-        ("GET", "/tasks/tsk_none", None, 404),
-        ("GET", "/nowhere", None, 404),
-        ("PUT", "/tasks", "{}", 404),
-        ("GET", f"/tasks:watch?cursor={OLD_CURSOR}", None, 410),
-        ("GET", "/openapi.json", None, 200),
-    ],
-)
-async def test_rest_answers_are_for_allowed_pages_errors_included(
-    http: httpx.AsyncClient, method: str, path: str, body: str | None, status: int
-) -> None:
-    for origin, seen in ((PAGE, PAGE), (FOREIGN, None)):
-        headers = {"origin": origin, "content-type": "application/json"}
-        answer = await http.request(method, path, content=body, headers=headers)
-        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json")
-        assert cors_headers(answer).get("access-control-allow-origin") == seen
-        assert bool(cors_headers(answer)) == (seen is not None)
-        if status >= 400:
-            assert json.loads(answer.content)["code"]
-
-
-# The setting
-
-
-@pytest.mark.parametrize(
-    "origin",
-    ["*", PAGE, "http://localhost:*", "https://*.a-b.example:8443", "http://[::1]:3000", "moz-extension://1a-2b"],
-)
-async def test_an_origin_is_taken(origin: str) -> None:
-    assert load(None, {"cors": {"origins": [origin]}}).settings.cors.origins == [origin]
-
-
-@pytest.mark.parametrize(
-    "origin",
-    [
-        *("", "null", "app.example", "https://app.example/", "https://APP.example", "https://app.example:443"),
-        *(
-            "http://app.example:80",
-            "https://app.*.example",
-            "https://*",
-            "https://app.example:80*",
-            "https://a.example\n",
-        ),
-    ],
-)
-async def test_what_no_browser_would_send_is_refused(origin: str) -> None:
-    with pytest.raises(ConfigError, match=r"cors\.origins\.0: .*must be an origin as browsers send it"):
-        load(None, {"cors": {"origins": [origin]}})
-
-
-async def test_the_control_plane_passes_the_setting_on() -> None:
-    ports = {name: free_port() for name in ("grpc", "rest", "metrics")}
-    addresses = [word for name, port in ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
-    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", *addresses]
-    environment = {**os.environ, "TASKYARD_CORS__ORIGINS": json.dumps([PAGE])}
-    server = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE, stderr=DEVNULL)
-    try:
-        assert server.stdout is not None
-        assert b"serves" in await asyncio.wait_for(server.stdout.readline(), SECS)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{ports['rest']}", trust_env=False) as http:
-            for origin, status in ((PAGE, 200), (FOREIGN, 404)):
-                assert (await preflight(http, origin)).status_code == status
-    finally:
-        server.kill()
-        await server.wait()

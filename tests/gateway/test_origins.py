@@ -1,0 +1,272 @@
+"""Which pages may call: what CORS lets them read, and what of the others is refused before it is done.
+
+A real Envoy with the files of gateway/, in front of a server as hosts and agents see it.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from subprocess import DEVNULL, PIPE
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from taskyard_server.config import ConfigError, load
+from tests.gateway.open_gateway import open_to
+from tests.ports import free_port
+from tests.services.host_streams import Yard, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PAGE = "https://app.example"
+FOREIGN = "https://evil.example"
+ALLOWED = (PAGE, "https://*.wild.example", "http://localhost:*")
+LOOK_ALIKES = (
+    *(FOREIGN, "null", "http://app.example", "https://app.example:8443", "https://app.example:443"),
+    *("https://app.example.evil.example", "https://evil-app.example", "https://appxexample", "https://APP.example"),
+    *("https://app.example/", "https://app.example evil", "https://app.example, https://evil.example", "*"),
+)
+SECS = 10.0
+OLD_CURSOR = "NTYzMjM3ZGFiYWE5Yzg1ZC4wLmRlZmF1bHQ"
+"""Of another incarnation of the log."""
+CALLED = ("access-control-request-method", "POST"), ("access-control-request-headers", "content-type,x-grpc-web")
+TASK = '{"agentId": "ann", "action": "click"}'
+REFUSAL = {"code": "permission_denied", "error": "pages of this origin may not call, see cors.origins"}
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def yard() -> AsyncIterator[Yard]:
+    async with serving() as yard:
+        yield yard
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def http(yard: Yard) -> AsyncIterator[httpx.AsyncClient]:
+    async with open_to(yard.address, *ALLOWED) as http:
+        yield http
+
+
+# CORS
+
+
+async def preflight(http: httpx.AsyncClient, origin: str, path: str = "/tasks") -> httpx.Response:
+    return await http.options(path, headers=[("origin", origin), *CALLED])
+
+
+def cors_headers(answer: httpx.Response) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name.startswith("access-control-")}
+
+
+@pytest.mark.parametrize(
+    "path", ["/tasks", "/tasks/tsk_1", "/api/runtime-hosts", "/taskyard.v1.TaskService/SubmitTask", "/openapi.json"]
+)
+async def test_a_preflight_from_an_allowed_page_is_granted(http: httpx.AsyncClient, path: str) -> None:
+    answer = await preflight(http, PAGE, path)
+    assert answer.status_code == 200
+    granted = {
+        name: {word.strip().lower() for word in value.split(",")} for name, value in cors_headers(answer).items()
+    }
+    assert granted["access-control-allow-origin"] == {PAGE}
+    assert granted["access-control-allow-methods"] == {"get", "post", "patch", "delete"}
+    assert granted["access-control-allow-headers"] >= {
+        *("authorization", "content-type", "taskyard-namespace", "traceparent"),
+        *("grpc-timeout", "x-grpc-web", "x-user-agent"),
+    }
+    assert granted["access-control-max-age"] == {"7200"}
+
+
+@pytest.mark.parametrize("origin", LOOK_ALIKES)
+async def test_a_preflight_from_a_foreign_page_is_granted_nothing(http: httpx.AsyncClient, origin: str) -> None:
+    answer = await preflight(http, origin)
+    assert answer.status_code == 404
+    assert cors_headers(answer) == {}
+
+
+@pytest.mark.parametrize(
+    ("origin", "granted"),
+    [
+        ("https://a.wild.example", True),
+        ("https://a.b.wild.example", True),
+        ("https://wild.example", False),
+        ("https://awild.example", False),
+        ("https://evil.example/.wild.example", False),
+        ("http://a.wild.example", False),
+        ("https://a.wild.example:8443", False),
+        ("https://A.wild.example", False),
+        ("https://.wild.example", False),
+        ("https://a..wild.example", False),
+        ("http://localhost", True),
+        ("http://localhost:5173", True),
+        ("http://localhost:5173.evil.example", False),
+        ("http://localhost:", False),
+        ("http://localhost.evil.example:80", False),
+    ],
+)
+async def test_a_star_stands_for_what_it_says(http: httpx.AsyncClient, origin: str, granted: bool) -> None:
+    answer = await preflight(http, origin)
+    assert cors_headers(answer).get("access-control-allow-origin") == (origin if granted else None)
+
+
+async def test_a_lone_star_lets_every_page_in(yard: Yard) -> None:
+    async with open_to(yard.address, "*") as http:
+        for origin in (PAGE, FOREIGN, "null"):
+            assert cors_headers(await preflight(http, origin))["access-control-allow-origin"] == origin
+
+
+async def test_without_origins_no_page_is_let_in(yard: Yard) -> None:
+    async with open_to(yard.address) as http:
+        assert cors_headers(await preflight(http, PAGE)) == {}
+        answer = await http.get("/tasks", headers={"origin": PAGE})
+        assert (answer.status_code, cors_headers(answer)) == (200, {})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/tasks", None, 200),
+        ("POST", "/tasks", '{"agentId": "ann", "action": "click"}', 202),
+        ("POST", "/tasks", "{", 400),
+        ("POST", "/tasks", "x" * 1_048_577, 413),
+        ("GET", "/tasks?wrong=1", None, 400),
+        ("GET", "/tasks/tsk_none", None, 404),
+        ("GET", "/nowhere", None, 404),
+        ("PUT", "/tasks", "{}", 404),
+        ("GET", f"/tasks:watch?cursor={OLD_CURSOR}", None, 410),
+        ("GET", "/openapi.json", None, 200),
+    ],
+)
+async def test_rest_answers_are_for_allowed_pages_errors_included(
+    http: httpx.AsyncClient, method: str, path: str, body: str | None, status: int
+) -> None:
+    for origin, seen in ((PAGE, PAGE), (FOREIGN, None)):
+        headers = {"origin": origin, "content-type": "application/json"}
+        answer = await http.request(method, path, content=body, headers=headers)
+        done = status if seen or method == "GET" else 403
+        assert (answer.status_code, answer.headers["content-type"]) == (done, "application/json")
+        assert cors_headers(answer).get("access-control-allow-origin") == seen
+        assert bool(cors_headers(answer)) == (seen is not None)
+        if done >= 400:
+            assert json.loads(answer.content)["code"]
+
+
+# What a page sends without a preflight
+
+
+async def tasks_of(http: httpx.AsyncClient) -> int:
+    return int((await http.get("/tasks")).json()["count"])
+
+
+@pytest.mark.parametrize("origin", LOOK_ALIKES)
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+async def test_a_foreign_page_submits_nothing(http: httpx.AsyncClient, origin: str, content_type: str) -> None:
+    before = await tasks_of(http)
+    headers = {"origin": origin, **({"content-type": content_type} if content_type else {})}
+    answer = await http.post("/tasks", content=TASK, headers=headers)
+    assert (answer.status_code, answer.json(), cors_headers(answer)) == (403, REFUSAL, {})
+    assert await tasks_of(http) == before
+
+
+@pytest.mark.parametrize("origin", [FOREIGN, "null"])
+async def test_a_foreign_page_ends_nothing(http: httpx.AsyncClient, origin: str) -> None:
+    task = (await http.post("/tasks", content=TASK)).json()["taskId"]
+    for method, path in (("POST", f"/tasks/{task}/cancel"), ("POST", "/admin/drain"), ("DELETE", "/schedules/daily")):
+        answer = await http.request(method, path, headers={"origin": origin})
+        assert (answer.status_code, answer.json()) == (403, REFUSAL)
+    assert (await http.get(f"/tasks/{task}")).json()["state"] == "queued"
+
+
+async def test_a_foreign_page_is_refused_before_its_request_is_read(http: httpx.AsyncClient) -> None:
+    for path, body in (("/nowhere", ""), ("/tasks", "{"), ("/tasks", "x" * 1_048_577)):
+        answer = await http.post(path, content=body, headers={"origin": FOREIGN})
+        assert (answer.status_code, answer.json()) == (403, REFUSAL)
+
+
+async def test_a_page_that_came_by_our_own_address_is_foreign_too(http: httpx.AsyncClient) -> None:
+    """Else a foreign name that is made to resolve to us (DNS rebinding) would be let in."""
+    for origin, host in (("http://evil.example:9867", "evil.example:9867"), (str(http.base_url).rstrip("/"), None)):
+        headers = {"origin": origin, **({"host": host} if host else {})}
+        answer = await http.post("/tasks", content=TASK, headers=headers)
+        assert (answer.status_code, answer.json()) == (403, REFUSAL)
+
+
+@pytest.mark.parametrize("kind", ["application/grpc-web+proto", "application/grpc-web-text", "application/grpc"])
+async def test_a_call_by_grpc_of_a_foreign_page_is_refused_as_grpc(http: httpx.AsyncClient, kind: str) -> None:
+    path = "/taskyard.v1.TaskService/SubmitTask"
+    answer = await http.post(path, content=bytes(5), headers={"origin": FOREIGN, "content-type": kind})
+    assert answer.headers["content-type"].startswith("application/grpc")
+    assert (answer.headers["grpc-status"], answer.headers["grpc-message"]) == ("7", REFUSAL["error"])
+
+
+async def test_an_allowed_page_may_send_without_a_preflight(http: httpx.AsyncClient) -> None:
+    for origin in (PAGE, "https://a.wild.example", "http://localhost:5173"):
+        answer = await http.post("/tasks", content=TASK, headers={"origin": origin, "content-type": "text/plain"})
+        assert answer.status_code == 202
+
+
+async def test_who_is_no_page_sends_no_origin_and_may_call(yard: Yard) -> None:
+    async with open_to(yard.address) as http:
+        assert (await http.post("/tasks", content=TASK)).status_code == 202
+        assert (await http.post("/tasks", content=TASK, headers={"origin": PAGE})).status_code == 403
+
+
+async def test_with_a_lone_star_every_page_may_send(yard: Yard) -> None:
+    async with open_to(yard.address, "*") as http:
+        for origin in (PAGE, FOREIGN, "null"):
+            assert (await http.post("/tasks", content=TASK, headers={"origin": origin})).status_code == 202
+
+
+async def test_there_may_be_many_origins(yard: Yard) -> None:
+    many = [f"https://*.n{number}.some-long-name.example:*" for number in range(500)]
+    async with open_to(yard.address, *many) as http:
+        for name, status in (("n499", 202), ("n500", 403)):
+            headers = {"origin": f"https://a.{name}.some-long-name.example:8443"}
+            assert (await http.post("/tasks", content=TASK, headers=headers)).status_code == status
+
+
+# The setting
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["*", PAGE, "http://localhost:*", "https://*.a-b.example:8443", "http://[::1]:3000", "moz-extension://1a-2b"],
+)
+async def test_an_origin_is_taken(origin: str) -> None:
+    assert load(None, {"cors": {"origins": [origin]}}).settings.cors.origins == [origin]
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *("", "null", "app.example", "https://app.example/", "https://APP.example", "https://app.example:443"),
+        *(
+            "http://app.example:80",
+            "https://app.*.example",
+            "https://*",
+            "https://app.example:80*",
+            "https://a.example\n",
+        ),
+    ],
+)
+async def test_what_no_browser_would_send_is_refused(origin: str) -> None:
+    with pytest.raises(ConfigError, match=r"cors\.origins\.0: .*must be an origin as browsers send it"):
+        load(None, {"cors": {"origins": [origin]}})
+
+
+async def test_the_control_plane_passes_the_setting_on() -> None:
+    ports = {name: free_port() for name in ("grpc", "rest", "metrics")}
+    addresses = [word for name, port in ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
+    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", *addresses]
+    environment = {**os.environ, "TASKYARD_CORS__ORIGINS": json.dumps([PAGE])}
+    server = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE, stderr=DEVNULL)
+    try:
+        assert server.stdout is not None
+        assert b"serves" in await asyncio.wait_for(server.stdout.readline(), SECS)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{ports['rest']}", trust_env=False) as http:
+            for origin, status in ((PAGE, 200), (FOREIGN, 404)):
+                assert (await preflight(http, origin)).status_code == status
+    finally:
+        server.kill()
+        await server.wait()
