@@ -72,7 +72,8 @@ MAY_BE_ABSENT: Final = re.compile(r"\b(Absent|Only in|Default)\b")
 
 WELL_KNOWN: Final[dict[str, Schema]] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
-    "google.protobuf.Struct": {"type": "object"},
+    # Said aloud, since some generators of clients take an object of no fields for one that may have none.
+    "google.protobuf.Struct": {"type": "object", "additionalProperties": True},
     "google.protobuf.Value": {},
     "google.protobuf.FieldMask": {"type": "string", "pattern": "^([A-Za-z]+(,[A-Za-z]+)*)?$"},
 }
@@ -145,6 +146,7 @@ class Description:
                 "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
             },
             "servers": [{"url": "/"}],
+            "security": [],
             "tags": self._tags,
             "paths": self._paths,
             "webhooks": {"taskEnded": {"post": ended}},
@@ -264,7 +266,8 @@ class Description:
         if required := [style.name(field) for field in fields if self._is_required(field, style)]:
             schema["required"] = required
         for choice in (oneof for oneof in message.oneofs if not oneof.name.startswith("_")):
-            schema["oneOf"] = self._alternatives(choice, style)
+            # Not as a plain `oneOf`, of which generators of clients make a union of objects without fields.
+            schema["if"], schema["else"] = {"oneOf": self._alternatives(choice, style)}, {"not": {}}
         if message.name == "ClaimTaskResponse":
             schema["required"] = ["claimed"]
             schema["if"] = {"properties": {"claimed": {"const": True}}}

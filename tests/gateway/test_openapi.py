@@ -93,6 +93,25 @@ def test_the_gateway_serves_the_description(http: httpx.Client) -> None:
     assert http.post("/openapi.json").status_code == 404
 
 
+def test_generators_of_clients_find_the_fields_of_every_schema() -> None:
+    """Several take a schema with alternatives, or an object of which nothing is said, for one without fields."""
+    for name, schema in DESCRIPTION["components"]["schemas"].items():
+        assert not schema.keys() & {"oneOf", "anyOf", "allOf"}, name
+        for field, inner in schema.get("properties", {}).items():
+            if inner.get("type") == "object":
+                assert "additionalProperties" in inner, f"{name}.{field}"
+
+
+@pytest.mark.parametrize(
+    ("given", "is_valid"),
+    [({"cron": "0 9 * * *"}, True), ({"interval": "30s"}, True), ({}, False), ({"cron": "0 9 * * *", "at": ""}, False)],
+)
+def test_of_alternatives_there_is_one(given: dict[str, str], is_valid: bool) -> None:
+    schema = {"$ref": "#/components/schemas/CreateScheduleRequest", "components": DESCRIPTION["components"]}
+    task = {"agentId": "ann", "action": "click"}
+    assert jsonschema_rs.Draft202012Validator(schema).is_valid({"task": task, **given}) is is_valid
+
+
 def test_every_call_is_tried() -> None:
     assert CALLS.keys() - {ENDLESS} == REQUESTS.keys()
 
