@@ -38,6 +38,7 @@ lint: $(READY)   ## style, types, layers, proto rules, stale generated code
 	ruff check .
 	ruff format --check .
 	mypy
+	MYPYPATH=bench mypy --exclude bench/beside bench
 	lint-imports
 	tools/generate.sh --check
 	tools/generate.sh --breaking $(BASE)

@@ -6,12 +6,15 @@ their own, which this file is as well:
     python bench/idle_hosts.py HOST:PORT
 """
 
+from __future__ import annotations
+
 import asyncio
 import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
 
 import grpc
 import servers
@@ -20,6 +23,9 @@ from rows import Case, Figure, Measure, Row, Side
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1 import runtime_host_pb2_grpc
+
+if TYPE_CHECKING:
+    from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceAsyncStub
 
 HOSTS = 1_000
 STREAMS_A_CONNECTION = 10
@@ -67,7 +73,7 @@ def _beaten(server: servers.Server, secs: float) -> list[Figure]:
     ]
 
 
-async def beat(stub: runtime_host_pb2_grpc.RuntimeHostServiceStub, number: int) -> None:
+async def beat(stub: RuntimeHostServiceAsyncStub, number: int) -> None:
     """One host: connected once, then a heartbeat a second, each host at its own moment."""
     await asyncio.sleep(number / HOSTS)
     call = stub.Connect()
@@ -79,7 +85,7 @@ async def beat(stub: runtime_host_pb2_grpc.RuntimeHostServiceStub, number: int) 
         await asyncio.sleep(begin + sequence - time.monotonic())
         await call.write(pb.ConnectRequest(heartbeat=pb.Heartbeat(sequence=sequence)))
         answer = await call.read()
-        if answer.heartbeat_ack.sequence != sequence:
+        if not isinstance(answer, pb.ConnectResponse) or answer.heartbeat_ack.sequence != sequence:
             raise SystemExit(f"host-{number}: wrong answer to heartbeat {sequence}")
 
 

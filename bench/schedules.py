@@ -7,12 +7,15 @@ has it, beside an echo over a bare stream: before the minute, and in the window 
 prober are processes of their own, on loopback and uvloop.
 """
 
+from __future__ import annotations
+
 import argparse
 import asyncio
 import platform
 import statistics
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import grpc
 import servers
@@ -21,6 +24,9 @@ import uvloop
 from taskyard import Host, RunningTask
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1 import runtime_host_pb2_grpc, schedule_pb2, schedule_pb2_grpc, task_pb2, task_pb2_grpc
+
+if TYPE_CHECKING:
+    from taskyard.v1.schedule_pb2_grpc import ScheduleServiceAsyncStub
 
 LOCAL = (("grpc.use_local_subchannel_pool", 1),)
 JITTER_SECS = 30.0
@@ -53,7 +59,7 @@ async def run_host(address: str) -> None:
     await host.run()
 
 
-async def create(stub: schedule_pb2_grpc.ScheduleServiceStub, count: int, lead_secs: float) -> float:
+async def create(stub: ScheduleServiceAsyncStub, count: int, lead_secs: float) -> float:
     """Make the schedules, each of them due in the same minute; when that is."""
     begin = time.time()
     due = (int(begin + lead_secs) // 60 + 1) * 60
@@ -96,10 +102,11 @@ class Prober:
             await asyncio.sleep(0)
             begin = time.perf_counter()
             call = self._submit(task_pb2.SubmitTaskRequest(agent_id="prober", action="probe"))
-            (assignment,) = (await reading).assignments.assignments
+            handed = await reading
             starts.append(time.perf_counter() - begin)
             await call
-            lease = assignment.lease
+            assert isinstance(handed, pb.ConnectResponse)
+            lease = handed.assignments.assignments[0].lease
             done = pb.Report(task_id=lease.task_id, fencing_token=lease.fencing_token, completed=pb.TaskCompleted())
             await self._host.write(pb.ConnectRequest(reports=pb.Reports(reports=[done])))
             await self._host.read()
@@ -115,7 +122,7 @@ class Prober:
         await self._host.read()
 
 
-async def delays(stub: schedule_pb2_grpc.ScheduleServiceStub) -> list[float]:
+async def delays(stub: ScheduleServiceAsyncStub) -> list[float]:
     """For each trigger that fired, the seconds from its due time."""
     found: list[float] = []
     token = ""
