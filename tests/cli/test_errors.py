@@ -165,3 +165,11 @@ def test_the_process_ends_with_1_and_without_a_traceback():
     assert failed.returncode == 1
     assert failed.stdout == ""
     assert failed.stderr == f"taskyard: no server answers at {nobody}\n"
+
+
+@pytest.mark.parametrize("missing", ["typer", "structlog"])
+def test_without_the_server_extra_it_is_one_line_too(missing: str) -> None:
+    program = f"import sys; sys.modules['{missing}'] = None; from taskyard_server.cli.script import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"taskyard: {missing} is not installed: pip install 'taskyard[server,gateway]'\n"

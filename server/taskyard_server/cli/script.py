@@ -1,0 +1,14 @@
+"""The `taskyard` script, which says what is missing where the SDK alone is installed."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line. What is missing of the `server` extra is one line on standard error and exit code 1."""
+    try:
+        from .main import main as run
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("taskyard"):
+            raise
+        sys.exit(f"taskyard: {missing.name} is not installed: pip install 'taskyard[server,gateway]'")
+    run()
