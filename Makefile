@@ -10,7 +10,7 @@ CLIENTS := go typescript java
 FORM = $(if $(CI),compiled,$(if $(shell ls server/taskyard_server/.compiled 2>/dev/null),compiled,python))
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup compile up test lint format generate clients conformance bench clean
+.PHONY: help setup compile up test wheel lint format generate clients conformance bench clean
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -33,6 +33,9 @@ test: compile    ## all the tests (ARGS="-k name ...")
 ifeq ($(ARGS),)
 	if [ $(FORM) = compiled ]; then pytest tests/core && pytest -m python_core --ignore tests/core; fi
 endif
+
+wheel: compile   ## build the wheel, install it where nothing else is, and use it
+	pytest -m wheel tests/wheel
 
 lint: $(READY)   ## style, types, layers, proto rules, stale generated code
 	ruff check .
