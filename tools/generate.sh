@@ -3,7 +3,7 @@
 #
 #   tools/generate.sh                  write them
 #   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
-#   tools/generate.sh --breaking REF   fail if the protos break users of git revision REF
+#   tools/generate.sh --breaking REF   fail if the protos, or the description, break users of git revision REF
 #
 # Needs buf, python with grpc_tools, protoc-gen-mypy and protoc-gen-mypy_grpc; `make setup` puts them into .venv.
 set -eu
@@ -71,10 +71,12 @@ case "${1-}" in
 --breaking)
 	before=$(mktemp -d)
 	trap 'rm -rf "$before"' EXIT
-	git archive --output "$before/proto.tar" "${2:?which revision?}" buf.yaml proto
-	tar -xf "$before/proto.tar" -C "$before"
+	git archive --output "$before/released.tar" "${2:?which revision?}" buf.yaml proto "$description"
+	tar -xf "$before/released.tar" -C "$before"
 	cp -R third_party "$before"
 	buf breaking --against "$before"
+	python tools/rest_breaking.py "$before/$description" "$description"
+	echo "Nothing breaks users of $2."
 	;;
 *)
 	echo "usage: $0 [--check | --breaking REF]" >&2
