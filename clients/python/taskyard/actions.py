@@ -138,7 +138,7 @@ class Handlers:
                 result = await handler(task)
             else:
                 loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-                result = await loop.run_in_executor(self._pool, context.run, handler, task)
+                result = await loop.run_in_executor(self._pool, context.run, _called, handler, task)
         except asyncio.CancelledError:
             if task.cancelled:
                 return None
@@ -146,11 +146,23 @@ class Handlers:
         except ActionFailed as failure:
             log.info("task %s (%s) failed: %s", task.id, task.action, failure)
             return _failed(task, str(failure), code=failure.code, retryable=failure.retryable)
-        # A handler that ends the process by mistake, as argparse does, ends its task only.
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        # A handler that ends the process by mistake, as argparse does, ends its task only. Nor is a task given back
+        # for an exception of a strange kind, such as those of test frameworks: it would come again, without end.
+        except BaseException as error:
             log.warning("task %s (%s) failed", task.id, task.action, exc_info=error)
             return _failed(task, _described(error))
         return _completed(task, result)
+
+
+def _called(handler: Handler, task: RunningTask) -> Any:
+    """What a plain function answers."""
+    try:
+        return handler(task)
+    except StopIteration as error:
+        # No future takes this one: whoever awaits it would wait for ever. A coroutine turns it into the same.
+        raise RuntimeError("the handler raised StopIteration") from error
 
 
 def _completed(task: RunningTask, result: Any) -> Report:
@@ -160,10 +172,12 @@ def _completed(task: RunningTask, result: Any) -> Report:
         if _is_deeper(result, MAX_DEPTH):
             raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
         return task.report(completed=TaskCompleted(result=value_from(result)))
-    except (TypeError, ValueError) as error:
-        log.warning("task %s (%s): its result is not JSON: %s", task.id, task.action, error)
+    # Not only TypeError and ValueError: what looks like an object may raise anything when it is read.
+    except Exception as error:
+        text = str(error) if isinstance(error, (TypeError, ValueError)) else _described(error)
+        log.warning("task %s (%s): its result is not JSON: %s", task.id, task.action, text)
         # The work is done; another attempt would do it twice, to the same end.
-        return _failed(task, f"result is not JSON: {error}", code="bad_result", retryable=False)
+        return _failed(task, f"result is not JSON: {text}", code="bad_result", retryable=False)
 
 
 def _failed(task: RunningTask, error: str, code: str | None = None, retryable: bool = True) -> Report:

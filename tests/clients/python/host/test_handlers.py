@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 
 import pytest
 from google.protobuf.json_format import MessageToDict
@@ -170,20 +171,42 @@ async def test_action_failed_fails_the_task_in_just_its_words(end_of, caplog):
     assert "Traceback" not in caplog.text
 
 
+class Outcome(BaseException):
+    """As test frameworks have them."""
+
+
 ODD = {
     "no text": (ValueError(), "ValueError"),
     "not utf-8": (ValueError("\ud800"), "ValueError: ?"),
     "ends the process": (SystemExit(2), "SystemExit: 2"),
     "failed without a word": (ActionFailed(""), "failed without a word"),
+    "no Exception": (Outcome("odd"), "Outcome: odd"),
+    "of generators": (GeneratorExit(), "GeneratorExit"),
+    "a group": (BaseExceptionGroup("several", [Outcome()]), "BaseExceptionGroup: several (1 sub-exception)"),
 }
 
 
 @pytest.mark.parametrize(("error", "text"), ODD.values(), ids=ODD)
-async def test_any_exception_fails_just_its_task(end_of, error, text):
-    async def click(_):
+@pytest.mark.parametrize("plain", [False, True])
+async def test_any_exception_fails_just_its_task(end_of, error, text, plain):
+    def click(_):
         raise error
 
-    assert (await end_of(click)).failed.error == text
+    async def async_click(_):
+        raise error
+
+    assert (await end_of(click if plain else async_click)).failed.error == text
+
+
+async def test_stop_iteration_fails_its_task_too(end_of):
+    def click(_):
+        return next(iter([]))
+
+    async def async_click(_):
+        return next(iter([]))
+
+    assert (await end_of(click)).failed.error == "RuntimeError: the handler raised StopIteration"
+    assert (await end_of(async_click)).failed.error == "RuntimeError: coroutine raised StopIteration"
 
 
 async def test_an_exceptions_text_is_cut(end_of):
@@ -195,6 +218,27 @@ async def test_an_exceptions_text_is_cut(end_of):
 
 def deep(levels):
     return functools.reduce(lambda inner, _: [inner], range(levels), 1)
+
+
+class Unreadable(Mapping):
+    """Looks like an object."""
+
+    def __init__(self, read):
+        self._read = read
+
+    def __getitem__(self, key):
+        return self._read(key)
+
+    def __iter__(self):
+        return iter(["a"])
+
+    def __len__(self):
+        return 1
+
+
+def endless_object():
+    loop = Unreadable(lambda _: loop)
+    return loop
 
 
 def endless():
@@ -210,6 +254,8 @@ NO_JSON = {
     "too large a number": 10**400,
     "too deep": deep(31),
     "endless": endless(),
+    "an endless object": endless_object(),
+    "an object that cannot be read": Unreadable({}.__getitem__),
     "not utf-8": "\ud800",
 }
 
