@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from .channel import answer_of
+from .channel import answer_of, check_process
 from .errors import ClientClosed
 from .retrying import persistent
 
@@ -40,6 +40,7 @@ class Calls:
         return await persistent(attempt, self._patience)
 
     def check_open(self) -> None:
-        """Raises `ClientClosed` once the client is closed."""
+        """Raises `ClientClosed` once the client is closed, RuntimeError in a process that was forked meanwhile."""
+        check_process()
         if self.closed:
             raise ClientClosed("the client is closed")

@@ -6,6 +6,7 @@ are, the protos say (`idempotency_level`). All others are left to their caller, 
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
@@ -57,8 +58,10 @@ RETRY_POLICY: Final = {
 def open_channel(address: str, credentials: grpc.ChannelCredentials | None = None) -> grpc.aio.Channel:
     """A channel to the server at `address` (`HOST:PORT`), in the clear unless credentials are given.
 
-    It connects with its first call, and again by itself whenever the connection is lost. Close it when done.
+    It connects with its first call, and again by itself whenever the connection is lost. Close it when done. Raises
+    RuntimeError in a process that was forked from one that had a channel.
     """
+    check_process()
     options = [
         # The server permits a ping every 10 s; proxies drop connections that are quiet for a minute or more.
         ("grpc.keepalive_time_ms", 30_000),
@@ -76,6 +79,18 @@ def open_channel(address: str, credentials: grpc.ChannelCredentials | None = Non
     if credentials is None:
         return grpc.aio.insecure_channel(address, options=options)
     return grpc.aio.secure_channel(address, credentials, options=options)
+
+
+def check_process() -> None:
+    """Raises RuntimeError in a process that was forked from one that called this before."""
+    global _process
+    _process = _process or os.getpid()
+    if _process != os.getpid():
+        # gRPC's threads are missing here, while its state says that they are there: calls hang, or end the process.
+        raise RuntimeError(
+            "this process was forked from one that has used a Taskyard client or host, and gRPC does not work after "
+            "that: make the first one after the fork, or start processes by 'spawn'"
+        )
 
 
 def call_metadata(namespace: str, token: str | None = None) -> tuple[tuple[str, str], ...]:
@@ -126,3 +141,5 @@ def _may_be_repeated(method: MethodDescriptor) -> bool:
 
 
 SERVICE_CONFIG: Final = _service_config()
+_process: int | None = None
+"""Where gRPC's threads are."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
@@ -16,6 +17,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar
 
 import grpc
 
+from .channel import check_process
 from .client import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, PATIENCE_SECS, TIMEOUT_SECS, Client
 from .errors import ClientClosed
 from .scheduling import Schedules
@@ -88,7 +90,8 @@ class SyncClient:
 
     Iterators, as of `list`, `targets` and `watch`, block until there is something to give; each is for one thread at a
     time. `schedules` has the calls about schedules.
-    Close the client, best by `with`.
+    Close the client, best by `with`. gRPC does not survive a fork: in a process that was forked from one that has used
+    a client, this one or any, calls raise RuntimeError. Make clients after forking, or start processes by `spawn`.
     """
 
     def __init__(
@@ -123,6 +126,7 @@ class SyncClient:
         except BaseException:
             self._thread.join()
             raise
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._closed = False
         self.schedules: Final = SyncSchedules(self, self._client.schedules)
@@ -136,7 +140,12 @@ class SyncClient:
         self.close()
 
     def close(self) -> None:
-        """Wait until every submitted task has its answer, then end the connection. Other calls then raise."""
+        """Wait until every submitted task has its answer, then end the connection. Other calls then raise.
+
+        In a forked process there is nothing to end.
+        """
+        if os.getpid() != self._process:
+            return
         with self._lock:
             if not self._closed:
                 self._closed = True
@@ -160,6 +169,11 @@ class SyncClient:
     resolve = _blocking(Client.resolve)
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            check_process()
+        except RuntimeError:
+            call.close()
+            raise
         # What is handed over before the stop is begun before it, so that nobody waits for ever.
         with self._lock:
             if self._closed:
