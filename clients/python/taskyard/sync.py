@@ -196,8 +196,14 @@ class SyncClient:
             while (piece := self._run(next_piece())) is not END:
                 yield piece
         finally:
-            if not self._closed:
-                self._run(pieces.aclose())
+            # Without the lock and without waiting: this may run wherever Python drops what nobody uses, at its very end
+            # too, when the client's thread does nothing any more.
+            end = pieces.aclose()
+            try:
+                asyncio.run_coroutine_threadsafe(end, self._loop)
+            except RuntimeError:
+                # The client is closed, and with it all that was going on.
+                end.close()
 
 
 async def _live(

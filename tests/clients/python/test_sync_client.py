@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -120,6 +122,15 @@ async def test_a_list_that_is_left_early_ends(sync_client):
         return first.action
 
     assert await elsewhere(work) == "click"
+
+
+@pytest.mark.parametrize("call", ["list(page_size=1)", "watch(include_current=True)"])
+async def test_what_was_left_early_does_not_keep_a_process_that_ends(server, sync_client, call):
+    for _ in range(2):
+        await elsewhere(sync_client.submit, "click")
+    program = f"import taskyard; pieces = taskyard.SyncClient({server.address!r}).{call}; next(pieces); print('read')"
+    ended = await elsewhere(subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "read\n", "")
 
 
 async def test_closing_waits_for_what_other_threads_submit(server):
