@@ -7,6 +7,7 @@ are, the protos say (`idempotency_level`). All others are left to their caller, 
 import asyncio
 import json
 import os
+import re
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
@@ -29,6 +30,8 @@ from .errors import ClientClosed, Unavailable, error_from_rpc
 
 T = TypeVar("T")
 
+WITH_A_SCHEME: Final = re.compile(r"(unix|unix-abstract|dns|ipv4|ipv6|vsock|xds):.+")
+"""Addresses that gRPC knows beside `HOST:PORT`."""
 NAMESPACE_KEY: Final = "taskyard-namespace"
 AUTHORIZATION_KEY: Final = "authorization"
 MAX_RECEIVE_BYTES: Final = 8 * 1024 * 1024
@@ -59,9 +62,10 @@ def open_channel(address: str, credentials: grpc.ChannelCredentials | None = Non
     """A channel to the server at `address` (`HOST:PORT`), in the clear unless credentials are given.
 
     It connects with its first call, and again by itself whenever the connection is lost. Close it when done. Raises
-    RuntimeError in a process that was forked from one that had a channel.
+    ValueError for what is no address, RuntimeError in a process that was forked from one that had a channel.
     """
     check_process()
+    check_address(address)
     options = [
         # The server permits a ping every 10 s; proxies drop connections that are quiet for a minute or more.
         ("grpc.keepalive_time_ms", 30_000),
@@ -81,6 +85,14 @@ def open_channel(address: str, credentials: grpc.ChannelCredentials | None = Non
     return grpc.aio.secure_channel(address, credentials, options=options)
 
 
+def check_address(address: str) -> None:
+    """Raises ValueError for what gRPC would look for in vain."""
+    host, _, port = address.rpartition(":")
+    is_host_and_port = bool(host) and "/" not in host and port.isdecimal() and 0 < int(port) < 65536
+    if not is_host_and_port and not WITH_A_SCHEME.fullmatch(address):
+        raise ValueError(f"address: must be HOST:PORT, is {address!r}")
+
+
 def check_process() -> None:
     """Raises RuntimeError in a process that was forked from one that called this before."""
     global _process
@@ -96,8 +108,12 @@ def check_process() -> None:
 def call_metadata(namespace: str, token: str | None = None) -> tuple[tuple[str, str], ...]:
     """What goes with every call and stream: the namespace to act in, and the bearer token, if there is one.
 
-    The token goes over any connection, in the clear too: whether that is safe, its owner knows.
+    The token goes over any connection, in the clear too: whether that is safe, its owner knows. Raises ValueError for
+    what no header can hold, such as the end of the line of a file.
     """
+    for name, text in (("namespace", namespace), ("token", token or "")):
+        if not (text.isascii() and text.isprintable()):
+            raise ValueError(f"{name}: must be printable ASCII, on one line")
     metadata = ((NAMESPACE_KEY, namespace),)
     return (*metadata, (AUTHORIZATION_KEY, f"Bearer {token}")) if token else metadata
 

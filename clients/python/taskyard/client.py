@@ -65,9 +65,10 @@ class Client:
     up to `patience`; then it raises `Unavailable`. `schedules` are the tasks that submit themselves, with calls of
     their own.
 
-    Every method raises a `TaskyardError` for what the server refuses: beside those that it names `BadRequest`,
-    `Unauthenticated`, `PermissionDenied`, `Unavailable`, `DeadlineExceeded` and `Internal`, and `ClientClosed` once the
-    client is closed.
+    Raises ValueError for an address, a namespace or a token that can never work, and RuntimeError in a process that was
+    forked from one with a client. Every method raises a `TaskyardError` for what the server refuses: beside those that
+    it names `BadRequest`, `Unauthenticated`, `PermissionDenied`, `Unavailable`, `DeadlineExceeded` and `Internal`, and
+    `ClientClosed` once the client is closed.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from .actions import Actions, Handler
+from .channel import call_metadata, check_address
 from .host_run import HostOptions, HostRun
 
 log = logging.getLogger("taskyard")
@@ -33,7 +34,8 @@ class Host:
     `lease_secs`, 1 to 3,600, is the length of its leases, by default the server's. `credentials` encrypt the
     connection, and `token` goes with every call as a bearer token, also where nothing is encrypted. `drain_grace_secs`
     is how long what runs may take when the host is told to stop. `machine_figures` has it report the use of processors
-    and memory. With `install_signal_handlers`, SIGTERM and SIGINT drain it while it runs.
+    and memory. With `install_signal_handlers`, SIGTERM and SIGINT drain it while it runs. Raises ValueError for an
+    address, a namespace or a token that can never work.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class Host:
             raise ValueError("slots: must be at least 1")
         if isinstance(capabilities, str):
             raise TypeError("capabilities: is a sequence of names, not one name")
+        check_address(address)
+        call_metadata(namespace, token)
         self._options = HostOptions(
             address=address,
             host_id=host_id,

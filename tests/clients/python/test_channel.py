@@ -1,12 +1,13 @@
 """The connection of the SDK: how it is kept alive, and what goes with every call."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
 
 import grpc
 import pytest
 
-from taskyard import Client, SyncClient, TaskyardError
+from taskyard import Client, Host, SyncClient, TaskyardError
 from taskyard.channel import call_metadata, open_channel
 from taskyard_server.app import SERVER_OPTIONS
 
@@ -60,6 +61,35 @@ async def test_the_blocking_client_shows_its_token_too(noting):
 
 def test_without_a_token_only_the_namespace_is_told():
     assert call_metadata("shop") == (("taskyard-namespace", "shop"),)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"token": text} for text in ("secret\n", "sécret", "a\x00")),
+        *({"namespace": text} for text in ("shöp", "shop\n")),
+        *(
+            {"address": text}
+            for text in ("", "localhost", ":50051", "localhost:", "localhost:0", "localhost:65536", "localhost:http")
+        ),
+        *({"address": text} for text in ("http://localhost:50051", "https://taskyard.example", "localhost:50051/")),
+    ],
+    ids=str,
+)
+async def test_what_can_never_work_is_refused_at_once(given):
+    (name,) = given
+    for kind in (Client, SyncClient, functools.partial(Host, host_id="host-1")):
+        with pytest.raises(ValueError, match=f"^{name}: must be "):
+            kind(**{"address": "localhost:50051", **given})
+
+
+@pytest.mark.parametrize(
+    "address", ["localhost:1", "127.0.0.1:65535", "[::1]:1", "unix:/run/taskyard.sock", "dns:///taskyard.example:1"]
+)
+async def test_an_address_is_taken(address):
+    async with Client(address):
+        pass
+    Host(address, "host-1")
 
 
 async def test_the_server_permits_the_pings_that_keep_the_connection_alive(monkeypatch):
