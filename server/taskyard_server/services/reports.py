@@ -1,7 +1,7 @@
 """What a host reports of its tasks, into the core's terms: the same whether it comes as a call or on a stream."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from google.protobuf.struct_pb2 import Value
 
@@ -22,7 +22,7 @@ RELEASED: Final = ReportKind.RELEASED
 
 MAX_ERROR_CHARS: Final = 10_000
 
-Call = (
+Call: TypeAlias = (
     calls.StartTaskRequest
     | calls.ReportProgressRequest
     | calls.CompleteTaskRequest
