@@ -32,7 +32,7 @@ STOP_SECS: Final = 5.0
 FIRST_DELAY_SECS: Final = 0.1
 LONGEST_DELAY_SECS: Final = 10.0
 MAX_LINE_BYTES: Final = 1 << 20
-MAX_REASON_CHARS: Final = 500000000
+MAX_REASON_CHARS: Final = 500
 
 LEVELS: Final = {
     "trace": logging.DEBUG,
