@@ -2,14 +2,20 @@
 
 A full collection walks every object: with a million tasks it stops the process for a third of a second. Tasks are
 freed by reference counting alone, so what has survived two young collections is frozen, which hides it from later ones.
-Cycles among frozen objects are collected now and then, while little is alive.
+Cycles among frozen objects are collected now and then, while little is alive; so what a call has used must not end in
+one (`tests/services/test_what_calls_leave.py`).
 """
 
 import asyncio
 import gc
 from typing import Final, Literal
 
-YOUNG: Final = 5_000
+YOUNG: Final = 1_000
+TWICE: Final = 2
+"""A young collection walks up to so many objects, a second one after so many of these all that are new since the last.
+
+Each takes a millisecond or two, since new objects lead to old ones that are in no cache.
+"""
 TIDY_SECS: Final = 600.0
 SMALL: Final = 300_000
 """So many tracked objects are walked within about 20 ms."""
@@ -19,7 +25,7 @@ def tame() -> None:
     """Put the policy in force, once, after everything long-lived was imported."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG, 5, 10)
+    gc.set_threshold(YOUNG, TWICE, 10)
     if _freeze_survivors not in gc.callbacks:
         gc.callbacks.append(_freeze_survivors)
 

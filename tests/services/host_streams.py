@@ -120,8 +120,11 @@ class HostStream:
 class Yard:
     """A server under test, as its hosts and agents see it. `engine` is what stands behind it."""
 
-    def __init__(self, engine: MemoryEngine, channel: grpc.aio.Channel, clock: Any, port: int) -> None:
+    def __init__(
+        self, engine: MemoryEngine, channel: grpc.aio.Channel, clock: Any, port: int, watches: TaskWatches
+    ) -> None:
         self.engine = engine
+        self._watches = watches
         self.channel = channel
         self.clock = clock
         self.address = f"127.0.0.1:{port}"
@@ -194,8 +197,9 @@ class Yard:
         await turns()
 
     def leftovers(self) -> dict[str, int]:
-        """What the engine keeps for streams and for claims that wait; nothing once all are gone."""
-        left = {"sessions": 0, "claims": 0, "crews": 0, "offers": 0, "stops": 0}
+        """What is kept for streams, and for claims that wait; nothing once all are gone."""
+        left = {"watchers": 0, "sessions": 0, "claims": 0, "crews": 0, "offers": 0, "stops": 0}
+        left["watchers"] = len(self._watches._open)
         for yard in self.engine._yards.values():
             left["sessions"] += len(yard.sessions)
             left["claims"] += len(yard.claims)
@@ -216,7 +220,8 @@ async def serving(clock: Any = None, max_payload_bytes: int = 262_144, **limits:
         engine.subscribe(logs)
         server = grpc.aio.server(interceptors=(CallInterceptor(),), options=(("grpc.so_reuseport", 0),))
         hosts, leases = RuntimeHostService(engine, max_payload_bytes), LeaseService(engine, max_payload_bytes)
-        tasks = TaskService(engine, max_payload_bytes, TaskWatches(engine, logs))
+        watches = TaskWatches(engine, logs)
+        tasks = TaskService(engine, max_payload_bytes, watches)
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(leases, server)
         task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
@@ -226,7 +231,7 @@ async def serving(clock: Any = None, max_payload_bytes: int = 262_144, **limits:
         ends.push_async_callback(engine.close)
         options = (("grpc.use_local_subchannel_pool", 1),)
         channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options))
-        yield Yard(engine, channel, clock, port)
+        yield Yard(engine, channel, clock, port, watches)
 
 
 def named(held: Any) -> pb.HeldLease:

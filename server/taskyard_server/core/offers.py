@@ -188,3 +188,5 @@ class Offers:
             self._ready.dismiss(crew)
             self._awake.pop(crew, None)
             del self._crews[crew.profile]
+            # What is stale in it would keep it, and itself, in memory.
+            crew.heap.clear()

@@ -243,6 +243,7 @@ class MemoryEngine:
         return yard.scheduler.beat(self._clock(), session.offer, held, own_word, machine)
 
     async def disconnect(self, session: Session) -> None:
+        session.forget()
         yard = self._yards[session.namespace]
         if yard.sessions.pop(session.offer, None) is not None:
             yard.scheduler.disconnect(self._clock(), session.offer)

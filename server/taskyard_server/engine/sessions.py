@@ -107,8 +107,16 @@ class Session:
         self._drain = notice
         self._on_news()
 
+    def forget(self) -> None:
+        """The stream is gone, and told nothing any more; neither keeps the other in memory."""
+        self._on_news = _nobody
+
     def end(self, why: Refusal) -> None:
         """The stream is over; the first reason counts."""
         if self.ended is None:
             self.ended = why
             self._on_news()
+
+
+def _nobody() -> None:
+    """Hears the news of a stream that is gone."""

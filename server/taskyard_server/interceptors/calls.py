@@ -106,7 +106,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                     raise BadRequest(MALFORMED)
                 response = await serve(request, context)
             except Exception as error:
-                await self._refuse(method, call, begin, error, context)
+                refusing = self._refuse(method, call, begin, error, context)
+                del request, context
+                await refusing
             else:
                 self._log(method, call, begin, "ok")
                 return response
@@ -125,7 +127,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 async for response in serve(request, context):
                     yield response
             except Exception as error:
-                await self._refuse(method, call, begin, error, context)
+                refusing = self._refuse(method, call, begin, error, context)
+                del request, context
+                await refusing
             else:
                 self._log(method, call, begin, "ok")
 
@@ -139,7 +143,12 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             log.error("internal_error", method=method, exc_info=error)
         self._log(method, call, begin, refusal.code)
         status = MAPPINGS[refusal.code].grpc
-        await context.abort(status, message_of(refusal), trailing_metadata(refusal, call.by_rest))
+        aborting = context.abort(status, message_of(refusal), trailing_metadata(refusal, call.by_rest))
+        # grpc keeps the error that ends a call in the call. Where that error leads back to the call, by the frames that
+        # it passed, only the garbage collector frees what the call has used, and not soon (`garbage.py`).
+        del context
+        error.__traceback__ = error.__context__ = error.__cause__ = None
+        await aborting
 
     def _log(self, method: str, call: Call, begin: float, outcome: str) -> None:
         if self._throttle.admits(f"{method.rpartition('/')[2]} {outcome}"):

@@ -103,6 +103,7 @@ class Connection:
             reading.cancel()
             if self._writer is not None:
                 self._writer.cancel()
+                self._writer = None
             await self._engine.disconnect(session)
             log.info("host_disconnected", host_id=self._host_id, namespace=self._namespace)
 

@@ -51,8 +51,19 @@ class TaskWatches:
         wanted = _event_filter(request)
         watcher = self._logs.watch(namespace, wanted, request.cursor or None)
         self._open.add(watcher)
-        # More certain than the end of this coroutine, which is not told that its caller went away.
-        context.add_done_callback(lambda _: self._leave(watcher))  # type: ignore[arg-type]
+        try:
+            await self._tell(watcher, namespace, wanted, request, context)
+        finally:
+            self._leave(watcher)
+
+    async def _tell(
+        self,
+        watcher: Watcher,
+        namespace: str,
+        wanted: EventFilter,
+        request: pb.WatchTasksRequest,
+        context: Context,
+    ) -> None:
         failure: Exception | None = None
         is_resumable = False
         try:
