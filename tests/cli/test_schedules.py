@@ -342,6 +342,13 @@ def test_a_longer_list_of_triggers_says_so(taskyard, fired):
     assert fired[0]["triggerId"] not in done.out
 
 
+def test_where_a_program_reads_each_line_is_whole(taskyard, fired, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    (_, line) = taskyard("triggers", "--state", "skipped").out.splitlines()
+    assert line.split()[0] == fired[1]["triggerId"]
+    assert line.rstrip().endswith(fired[1]["reason"])
+
+
 def test_ids_and_reasons_are_whole_on_a_narrow_terminal(taskyard, fired, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     head, *lines = taskyard("triggers", "--state", "skipped").out.splitlines()

@@ -1,6 +1,7 @@
 """How the commands reach a server, and how they show what comes from it."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC
@@ -11,7 +12,7 @@ import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -28,7 +29,19 @@ TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
 DEFAULT_SERVER = "127.0.0.1:50051"
 TIMEOUT_SECS = 30
 
-out = Console(highlight=False)
+WIDE: Final = 1_000
+
+
+class Output(Console):
+    """Where commands print: as wide as the terminal, and wide where a program reads, so that it finds each id whole."""
+
+    @property
+    def size(self) -> ConsoleDimensions:  # type: ignore[misc]
+        size = super().size
+        return size if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(WIDE, size.height)
+
+
+out = Output(highlight=False)
 
 M = TypeVar("M", bound=Message)
 
