@@ -35,8 +35,8 @@ WIDE: Final = 1_000
 class Output(Console):
     """Where commands print: as wide as the terminal, and wide where a program reads, so that it finds each id whole."""
 
-    @property
-    def size(self) -> ConsoleDimensions:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def size(self) -> ConsoleDimensions:
         size = super().size
         return size if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(WIDE, size.height)
 
