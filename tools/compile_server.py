@@ -1,9 +1,9 @@
 """Compile the hot part of the server to machine code, beside its sources: `python tools/compile_server.py`.
 
 The core, and what is done outside it once and more for every task, is plain, typed Python, which mypyc compiles as it
-stands and which runs uncompiled as well, at less than half the speed. Python prefers the compiled form where both are
-there, so a compiled form that is older than its source is removed before anything else. Without a C compiler all stays
-as it is, and one line says so.
+stands and which runs uncompiled as well, the core at a third of its speed. Python prefers the compiled form where both
+are there, so a compiled form that is older than its source is removed before anything else. Without a C compiler all
+stays as it is, and one line says so.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ BESIDE_THE_CORE = (
     "services/wire.py",
 )
 """What is done for every task outside the core."""
-NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all has less than half the speed."
+NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all is slower."
 
 
 def main() -> None:
