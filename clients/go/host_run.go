@@ -306,6 +306,8 @@ func (r *hostRun) write(ctx context.Context, stream connectStream) bool {
 				return false
 			}
 			r.mu.Lock()
+			// What lay in a buffer while the process stood still may be over before it begins.
+			r.stop(r.session.expired(time.Now()), leaseLost)
 			r.begin(r.session.written(message))
 			r.mu.Unlock()
 		}

@@ -254,6 +254,8 @@ class HostRun:
                 messages = session.turn()
                 for message in messages:
                     await call.write(message)
+                    # What lay in a buffer while the process stood still may be over before it begins.
+                    self._handlers.stop(session.expired(self._now()))
                     self._handlers.begin(session.written(message))
                 if not messages:
                     if session.draining and session.is_finished:

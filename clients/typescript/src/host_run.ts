@@ -78,7 +78,7 @@ export class HostRun {
     // What cannot be encoded would fail each time.
     toBinary(ConnectRequestSchema, this.#hello());
     const expiring = setInterval(() => {
-      this.#handlers.stop(this.#session.expired(now()), "the server cannot be reached to renew the lease");
+      this.#expireLeases();
     }, EXPIRY_LOOK_MS);
     try {
       await this.#stayConnected();
@@ -88,6 +88,10 @@ export class HostRun {
       this.#handlers.stopAll("the host has left");
     }
     this.#logger.info(`host ${this.#options.hostId} has left`);
+  }
+
+  #expireLeases(): void {
+    this.#handlers.stop(this.#session.expired(now()), "the server cannot be reached to renew the lease");
   }
 
   /** Take no more, finish what runs within the grace period, then leave. A repeat changes nothing. */
@@ -241,6 +245,8 @@ export class HostRun {
       for (const message of messages) {
         yield message;
         if (ended.aborted) return;
+        // What lay in a buffer while the process stood still may be over before it begins.
+        this.#expireLeases();
         this.#handlers.begin(session.written(message));
       }
       if (messages.length) continue;

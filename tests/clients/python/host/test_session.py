@@ -141,6 +141,16 @@ def test_a_handler_begins_only_when_its_started_report_was_written(played):
     assert played.session.written(message) == []
 
 
+def test_a_task_whose_lease_was_over_before_its_start_was_written_never_begins(played):
+    """It lay in a buffer while the process stood still."""
+    played.turn()
+    played.assign(A)
+    (message,) = played.session.turn()
+    assert played.session.expired(60.0) == []
+    assert played.session.written(message) == []
+    assert played.turn() == ["a released", "credit 1"]
+
+
 def test_a_task_that_was_cancelled_while_its_start_was_written_never_begins(played):
     played.turn()
     played.assign(A)
