@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from google.protobuf.struct_pb2 import Struct, Value
 
-from taskyard.v1 import lease_pb2
+from taskyard.v1 import lease_pb2, task_pb2
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.core.task import Submission
@@ -309,3 +309,14 @@ async def test_a_task_that_a_silent_host_cannot_have_goes_to_one_that_lives(yard
     alive = await yard.connect("alive", credit=5)
     task_id = await yard.submit()
     assert ids([await alive.task()]) == [task_id]
+
+
+async def test_a_long_message_of_tasks_is_answered_with_their_state_at_admission(yard):
+    stream = await yard.connect("host", credit=300)
+    await yard.submit()
+    await stream.task()
+    call = yard.tasks.SubmitTasks()
+    asked = [task_pb2.SubmitTaskRequest(agent_id="ann", action="click") for _ in range(250)]
+    await call.write(task_pb2.SubmitTasksRequest(tasks=asked))
+    outcomes = (await call.read()).outcomes
+    assert [Task.State.Name(outcome.accepted.state) for outcome in outcomes] == ["queued"] * 250

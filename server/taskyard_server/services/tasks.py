@@ -11,7 +11,7 @@ import grpc
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
 from taskyard_server.core.errors import BadRequest, QueueFull, Refusal
-from taskyard_server.core.task import TERMINAL, Task, TaskState
+from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 
@@ -69,19 +69,20 @@ class TaskService(TaskServiceServicer):
         async for request in request_iterator:
             if request is None:
                 raise BadRequest(MALFORMED)
-            yield encode_outcomes(await self._submit(call, request.tasks), _refused)
+            yield await self._submit(call, request.tasks)
 
-    async def _submit(self, call: Call, asked: Sequence[pb.SubmitTaskRequest]) -> list[Task | Refusal]:
-        """What became of each task; a refusal touches neither the stream nor its neighbours."""
-        outcomes: list[Task | Refusal] = []
+    async def _submit(self, call: Call, asked: Sequence[pb.SubmitTaskRequest]) -> bytes:
+        """What became of each task, encoded; a refusal touches neither the stream nor its neighbours."""
+        outcomes: list[bytes] = []
         for first in range(0, len(asked), TASKS_A_TURN):
             if first:
                 # Thousands may come at once; others have their turn meanwhile.
                 await asyncio.sleep(0)
             some = asked[first : first + TASKS_A_TURN]
             checked = requests.submissions(some, call.traceparent, self._max_payload_bytes, self._default_retry)
-            outcomes += await self._engine.submit_each(call.namespace, checked)
-        return outcomes
+            # Encoded before others have their turn, who may change the tasks.
+            outcomes.append(encode_outcomes(await self._engine.submit_each(call.namespace, checked), _refused))
+        return b"".join(outcomes)
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
