@@ -471,7 +471,9 @@ type RenewLeaseRequest struct {
 	// The token of the lease. Required.
 	FencingToken uint32 `protobuf:"varint,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	// A new length of the lease in seconds, 1 to 3,600. Default: the length that it has.
-	LeaseSecs     *uint32 `protobuf:"varint,4,opt,name=lease_secs,json=leaseSecs,proto3,oneof" json:"lease_secs,omitempty"`
+	LeaseSecs *uint32 `protobuf:"varint,4,opt,name=lease_secs,json=leaseSecs,proto3,oneof" json:"lease_secs,omitempty"`
+	// Tokens used by this attempt so far. Default: as last reported. Over the budget the task fails.
+	TokensUsed    *uint32 `protobuf:"varint,5,opt,name=tokens_used,json=tokensUsed,proto3,oneof" json:"tokens_used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -530,6 +532,13 @@ func (x *RenewLeaseRequest) GetFencingToken() uint32 {
 func (x *RenewLeaseRequest) GetLeaseSecs() uint32 {
 	if x != nil && x.LeaseSecs != nil {
 		return *x.LeaseSecs
+	}
+	return 0
+}
+
+func (x *RenewLeaseRequest) GetTokensUsed() uint32 {
+	if x != nil && x.TokensUsed != nil {
+		return *x.TokensUsed
 	}
 	return 0
 }
@@ -1435,14 +1444,17 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\n" +
 	"\b_wait_ms\"O\n" +
 	"\x12ClaimTasksResponse\x129\n" +
-	"\vassignments\x18\x01 \x03(\v2\x17.taskyard.v1.AssignmentR\vassignments\"\x9d\x01\n" +
+	"\vassignments\x18\x01 \x03(\v2\x17.taskyard.v1.AssignmentR\vassignments\"\xd3\x01\n" +
 	"\x11RenewLeaseRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
 	"\rfencing_token\x18\x03 \x01(\rR\ffencingToken\x12\"\n" +
 	"\n" +
-	"lease_secs\x18\x04 \x01(\rH\x00R\tleaseSecs\x88\x01\x01B\r\n" +
-	"\v_lease_secs\"\x84\x01\n" +
+	"lease_secs\x18\x04 \x01(\rH\x00R\tleaseSecs\x88\x01\x01\x12$\n" +
+	"\vtokens_used\x18\x05 \x01(\rH\x01R\n" +
+	"tokensUsed\x88\x01\x01B\r\n" +
+	"\v_lease_secsB\x0e\n" +
+	"\f_tokens_used\"\x84\x01\n" +
 	"\x12RenewLeaseResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12D\n" +
 	"\x10lease_expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eleaseExpiresAtB\n" +

@@ -285,7 +285,7 @@ func (x HostEvent_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use HostEvent_Kind.Descriptor instead.
 func (HostEvent_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{34, 0}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{35, 0}
 }
 
 // RuntimeHost is one registered executor (runtime-host-model, RuntimeHost).
@@ -685,6 +685,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_ReportResults
 	//	*ConnectResponse_Cancellations
 	//	*ConnectResponse_Drain
+	//	*ConnectResponse_HeartbeatInterval
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -781,6 +782,15 @@ func (x *ConnectResponse) GetDrain() *Drain {
 	return nil
 }
 
+func (x *ConnectResponse) GetHeartbeatInterval() *HeartbeatInterval {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_HeartbeatInterval); ok {
+			return x.HeartbeatInterval
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -815,6 +825,11 @@ type ConnectResponse_Drain struct {
 	Drain *Drain `protobuf:"bytes,6,opt,name=drain,proto3,oneof"`
 }
 
+type ConnectResponse_HeartbeatInterval struct {
+	// That heartbeats are due at another interval from now on.
+	HeartbeatInterval *HeartbeatInterval `protobuf:"bytes,7,opt,name=heartbeat_interval,json=heartbeatInterval,proto3,oneof"`
+}
+
 func (*ConnectResponse_Welcome) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Assignments) isConnectResponse_Message() {}
@@ -827,13 +842,17 @@ func (*ConnectResponse_Cancellations) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Drain) isConnectResponse_Message() {}
 
+func (*ConnectResponse_HeartbeatInterval) isConnectResponse_Message() {}
+
 // HeldLease names a lease by what its holder knows of it.
 type HeldLease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
 	// The token of the lease.
-	FencingToken  uint32 `protobuf:"varint,2,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	FencingToken uint32 `protobuf:"varint,2,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// In a heartbeat: tokens used by this attempt so far; over the budget the task fails. Default: as last reported.
+	TokensUsed    *uint32 `protobuf:"varint,3,opt,name=tokens_used,json=tokensUsed,proto3,oneof" json:"tokens_used,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -878,6 +897,13 @@ func (x *HeldLease) GetTaskId() string {
 func (x *HeldLease) GetFencingToken() uint32 {
 	if x != nil {
 		return x.FencingToken
+	}
+	return 0
+}
+
+func (x *HeldLease) GetTokensUsed() uint32 {
+	if x != nil && x.TokensUsed != nil {
+		return *x.TokensUsed
 	}
 	return 0
 }
@@ -1524,7 +1550,8 @@ type isReport_Event interface {
 }
 
 type Report_Started struct {
-	// The work has begun. As StartTask.
+	// The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+	// that two tasks of a target never run at once. As StartTask.
 	Started *TaskStarted `protobuf:"bytes,3,opt,name=started,proto3,oneof"`
 }
 
@@ -2030,6 +2057,52 @@ func (x *Drain) GetReconnect() bool {
 	return false
 }
 
+// HeartbeatInterval replaces `Welcome.heartbeat_interval_ms` after a change of the server's configuration.
+type HeartbeatInterval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How often the host shall send a heartbeat from now on, in milliseconds; the next one is due at once.
+	HeartbeatIntervalMs uint32 `protobuf:"varint,1,opt,name=heartbeat_interval_ms,json=heartbeatIntervalMs,proto3" json:"heartbeat_interval_ms,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *HeartbeatInterval) Reset() {
+	*x = HeartbeatInterval{}
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeartbeatInterval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeartbeatInterval) ProtoMessage() {}
+
+func (x *HeartbeatInterval) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeartbeatInterval.ProtoReflect.Descriptor instead.
+func (*HeartbeatInterval) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *HeartbeatInterval) GetHeartbeatIntervalMs() uint32 {
+	if x != nil {
+		return x.HeartbeatIntervalMs
+	}
+	return 0
+}
+
 // RegisterHostRequest describes a host.
 type RegisterHostRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2055,7 +2128,7 @@ type RegisterHostRequest struct {
 
 func (x *RegisterHostRequest) Reset() {
 	*x = RegisterHostRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[22]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2140,7 @@ func (x *RegisterHostRequest) String() string {
 func (*RegisterHostRequest) ProtoMessage() {}
 
 func (x *RegisterHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[22]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2153,7 @@ func (x *RegisterHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterHostRequest.ProtoReflect.Descriptor instead.
 func (*RegisterHostRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{22}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RegisterHostRequest) GetHostId() string {
@@ -2150,7 +2223,7 @@ type RegisterHostResponse struct {
 
 func (x *RegisterHostResponse) Reset() {
 	*x = RegisterHostResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[23]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2235,7 @@ func (x *RegisterHostResponse) String() string {
 func (*RegisterHostResponse) ProtoMessage() {}
 
 func (x *RegisterHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[23]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2248,7 @@ func (x *RegisterHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterHostResponse.ProtoReflect.Descriptor instead.
 func (*RegisterHostResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{23}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RegisterHostResponse) GetHost() *RuntimeHost {
@@ -2200,7 +2273,7 @@ type HeartbeatHostRequest struct {
 
 func (x *HeartbeatHostRequest) Reset() {
 	*x = HeartbeatHostRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[24]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2212,7 +2285,7 @@ func (x *HeartbeatHostRequest) String() string {
 func (*HeartbeatHostRequest) ProtoMessage() {}
 
 func (x *HeartbeatHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[24]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2225,7 +2298,7 @@ func (x *HeartbeatHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatHostRequest.ProtoReflect.Descriptor instead.
 func (*HeartbeatHostRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{24}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HeartbeatHostRequest) GetHostId() string {
@@ -2260,7 +2333,7 @@ type HeartbeatHostResponse struct {
 
 func (x *HeartbeatHostResponse) Reset() {
 	*x = HeartbeatHostResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[25]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2345,7 @@ func (x *HeartbeatHostResponse) String() string {
 func (*HeartbeatHostResponse) ProtoMessage() {}
 
 func (x *HeartbeatHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[25]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2358,7 @@ func (x *HeartbeatHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatHostResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatHostResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{25}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *HeartbeatHostResponse) GetHost() *RuntimeHost {
@@ -2306,7 +2379,7 @@ type DeregisterHostRequest struct {
 
 func (x *DeregisterHostRequest) Reset() {
 	*x = DeregisterHostRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[26]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2391,7 @@ func (x *DeregisterHostRequest) String() string {
 func (*DeregisterHostRequest) ProtoMessage() {}
 
 func (x *DeregisterHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[26]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2404,7 @@ func (x *DeregisterHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterHostRequest.ProtoReflect.Descriptor instead.
 func (*DeregisterHostRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{26}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeregisterHostRequest) GetHostId() string {
@@ -2352,7 +2425,7 @@ type DeregisterHostResponse struct {
 
 func (x *DeregisterHostResponse) Reset() {
 	*x = DeregisterHostResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[27]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2437,7 @@ func (x *DeregisterHostResponse) String() string {
 func (*DeregisterHostResponse) ProtoMessage() {}
 
 func (x *DeregisterHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[27]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2450,7 @@ func (x *DeregisterHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterHostResponse.ProtoReflect.Descriptor instead.
 func (*DeregisterHostResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{27}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeregisterHostResponse) GetDeregistered() bool {
@@ -2400,7 +2473,7 @@ type DrainHostRequest struct {
 
 func (x *DrainHostRequest) Reset() {
 	*x = DrainHostRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[28]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2412,7 +2485,7 @@ func (x *DrainHostRequest) String() string {
 func (*DrainHostRequest) ProtoMessage() {}
 
 func (x *DrainHostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[28]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2425,7 +2498,7 @@ func (x *DrainHostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainHostRequest.ProtoReflect.Descriptor instead.
 func (*DrainHostRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{28}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DrainHostRequest) GetHostId() string {
@@ -2453,7 +2526,7 @@ type DrainHostResponse struct {
 
 func (x *DrainHostResponse) Reset() {
 	*x = DrainHostResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[29]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2465,7 +2538,7 @@ func (x *DrainHostResponse) String() string {
 func (*DrainHostResponse) ProtoMessage() {}
 
 func (x *DrainHostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[29]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2478,7 +2551,7 @@ func (x *DrainHostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainHostResponse.ProtoReflect.Descriptor instead.
 func (*DrainHostResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{29}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DrainHostResponse) GetHost() *RuntimeHost {
@@ -2501,7 +2574,7 @@ type ListHostsRequest struct {
 
 func (x *ListHostsRequest) Reset() {
 	*x = ListHostsRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[30]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2513,7 +2586,7 @@ func (x *ListHostsRequest) String() string {
 func (*ListHostsRequest) ProtoMessage() {}
 
 func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[30]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2526,7 +2599,7 @@ func (x *ListHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsRequest.ProtoReflect.Descriptor instead.
 func (*ListHostsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{30}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListHostsRequest) GetPageSize() uint32 {
@@ -2556,7 +2629,7 @@ type ListHostsResponse struct {
 
 func (x *ListHostsResponse) Reset() {
 	*x = ListHostsResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[31]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2641,7 @@ func (x *ListHostsResponse) String() string {
 func (*ListHostsResponse) ProtoMessage() {}
 
 func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[31]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2654,7 @@ func (x *ListHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHostsResponse.ProtoReflect.Descriptor instead.
 func (*ListHostsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{31}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListHostsResponse) GetHosts() []*RuntimeHost {
@@ -2607,7 +2680,7 @@ type WatchHostsRequest struct {
 
 func (x *WatchHostsRequest) Reset() {
 	*x = WatchHostsRequest{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[32]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2692,7 @@ func (x *WatchHostsRequest) String() string {
 func (*WatchHostsRequest) ProtoMessage() {}
 
 func (x *WatchHostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[32]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +2705,7 @@ func (x *WatchHostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchHostsRequest.ProtoReflect.Descriptor instead.
 func (*WatchHostsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{32}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{33}
 }
 
 // WatchHostsResponse carries some events, or none to show that the stream lives.
@@ -2646,7 +2719,7 @@ type WatchHostsResponse struct {
 
 func (x *WatchHostsResponse) Reset() {
 	*x = WatchHostsResponse{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[33]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2731,7 @@ func (x *WatchHostsResponse) String() string {
 func (*WatchHostsResponse) ProtoMessage() {}
 
 func (x *WatchHostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[33]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2744,7 @@ func (x *WatchHostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchHostsResponse.ProtoReflect.Descriptor instead.
 func (*WatchHostsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{33}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WatchHostsResponse) GetEvents() []*HostEvent {
@@ -2696,7 +2769,7 @@ type HostEvent struct {
 
 func (x *HostEvent) Reset() {
 	*x = HostEvent{}
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[34]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2781,7 @@ func (x *HostEvent) String() string {
 func (*HostEvent) ProtoMessage() {}
 
 func (x *HostEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[34]
+	mi := &file_taskyard_v1_runtime_host_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2794,7 @@ func (x *HostEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostEvent.ProtoReflect.Descriptor instead.
 func (*HostEvent) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{34}
+	return file_taskyard_v1_runtime_host_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *HostEvent) GetKind() HostEvent_Kind {
@@ -2805,18 +2878,22 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x06credit\x18\x02 \x01(\v2\x13.taskyard.v1.CreditH\x00R\x06credit\x126\n" +
 	"\theartbeat\x18\x03 \x01(\v2\x16.taskyard.v1.HeartbeatH\x00R\theartbeat\x120\n" +
 	"\areports\x18\x04 \x01(\v2\x14.taskyard.v1.ReportsH\x00R\areportsB\t\n" +
-	"\amessage\"\x83\x03\n" +
+	"\amessage\"\xd4\x03\n" +
 	"\x0fConnectResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.taskyard.v1.WelcomeH\x00R\awelcome\x12<\n" +
 	"\vassignments\x18\x02 \x01(\v2\x18.taskyard.v1.AssignmentsH\x00R\vassignments\x12@\n" +
 	"\rheartbeat_ack\x18\x03 \x01(\v2\x19.taskyard.v1.HeartbeatAckH\x00R\fheartbeatAck\x12C\n" +
 	"\x0ereport_results\x18\x04 \x01(\v2\x1a.taskyard.v1.ReportResultsH\x00R\rreportResults\x12B\n" +
 	"\rcancellations\x18\x05 \x01(\v2\x1a.taskyard.v1.CancellationsH\x00R\rcancellations\x12*\n" +
-	"\x05drain\x18\x06 \x01(\v2\x12.taskyard.v1.DrainH\x00R\x05drainB\t\n" +
-	"\amessage\"I\n" +
+	"\x05drain\x18\x06 \x01(\v2\x12.taskyard.v1.DrainH\x00R\x05drain\x12O\n" +
+	"\x12heartbeat_interval\x18\a \x01(\v2\x1e.taskyard.v1.HeartbeatIntervalH\x00R\x11heartbeatIntervalB\t\n" +
+	"\amessage\"\x7f\n" +
 	"\tHeldLease\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
-	"\rfencing_token\x18\x02 \x01(\rR\ffencingToken\"\x89\x04\n" +
+	"\rfencing_token\x18\x02 \x01(\rR\ffencingToken\x12$\n" +
+	"\vtokens_used\x18\x03 \x01(\rH\x00R\n" +
+	"tokensUsed\x88\x01\x01B\x0e\n" +
+	"\f_tokens_used\"\x89\x04\n" +
 	"\x05Hello\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12&\n" +
@@ -2920,7 +2997,9 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x05Drain\x126\n" +
 	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1c\n" +
-	"\treconnect\x18\x03 \x01(\bR\treconnect\"\xa6\x03\n" +
+	"\treconnect\x18\x03 \x01(\bR\treconnect\"G\n" +
+	"\x11HeartbeatInterval\x122\n" +
+	"\x15heartbeat_interval_ms\x18\x01 \x01(\rR\x13heartbeatIntervalMs\"\xa6\x03\n" +
 	"\x13RegisterHostRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12&\n" +
 	"\fdisplay_name\x18\x02 \x01(\tH\x00R\vdisplayName\x88\x01\x01\x12\"\n" +
@@ -3010,7 +3089,7 @@ func file_taskyard_v1_runtime_host_proto_rawDescGZIP() []byte {
 }
 
 var file_taskyard_v1_runtime_host_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_taskyard_v1_runtime_host_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_taskyard_v1_runtime_host_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_taskyard_v1_runtime_host_proto_goTypes = []any{
 	(RuntimeHost_Status)(0),        // 0: taskyard.v1.RuntimeHost.Status
 	(Cancellation_Reason)(0),       // 1: taskyard.v1.Cancellation.Reason
@@ -3037,38 +3116,39 @@ var file_taskyard_v1_runtime_host_proto_goTypes = []any{
 	(*Cancellations)(nil),          // 22: taskyard.v1.Cancellations
 	(*Cancellation)(nil),           // 23: taskyard.v1.Cancellation
 	(*Drain)(nil),                  // 24: taskyard.v1.Drain
-	(*RegisterHostRequest)(nil),    // 25: taskyard.v1.RegisterHostRequest
-	(*RegisterHostResponse)(nil),   // 26: taskyard.v1.RegisterHostResponse
-	(*HeartbeatHostRequest)(nil),   // 27: taskyard.v1.HeartbeatHostRequest
-	(*HeartbeatHostResponse)(nil),  // 28: taskyard.v1.HeartbeatHostResponse
-	(*DeregisterHostRequest)(nil),  // 29: taskyard.v1.DeregisterHostRequest
-	(*DeregisterHostResponse)(nil), // 30: taskyard.v1.DeregisterHostResponse
-	(*DrainHostRequest)(nil),       // 31: taskyard.v1.DrainHostRequest
-	(*DrainHostResponse)(nil),      // 32: taskyard.v1.DrainHostResponse
-	(*ListHostsRequest)(nil),       // 33: taskyard.v1.ListHostsRequest
-	(*ListHostsResponse)(nil),      // 34: taskyard.v1.ListHostsResponse
-	(*WatchHostsRequest)(nil),      // 35: taskyard.v1.WatchHostsRequest
-	(*WatchHostsResponse)(nil),     // 36: taskyard.v1.WatchHostsResponse
-	(*HostEvent)(nil),              // 37: taskyard.v1.HostEvent
-	nil,                            // 38: taskyard.v1.RuntimeHost.LabelsEntry
-	nil,                            // 39: taskyard.v1.Hello.LabelsEntry
-	nil,                            // 40: taskyard.v1.RegisterHostRequest.LabelsEntry
-	(*timestamppb.Timestamp)(nil),  // 41: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),        // 42: google.protobuf.Struct
-	(*Lease)(nil),                  // 43: taskyard.v1.Lease
-	(*Assignment)(nil),             // 44: taskyard.v1.Assignment
-	(*Progress)(nil),               // 45: taskyard.v1.Progress
-	(*structpb.Value)(nil),         // 46: google.protobuf.Value
-	(Task_State)(0),                // 47: taskyard.v1.Task.State
-	(*Error)(nil),                  // 48: taskyard.v1.Error
+	(*HeartbeatInterval)(nil),      // 25: taskyard.v1.HeartbeatInterval
+	(*RegisterHostRequest)(nil),    // 26: taskyard.v1.RegisterHostRequest
+	(*RegisterHostResponse)(nil),   // 27: taskyard.v1.RegisterHostResponse
+	(*HeartbeatHostRequest)(nil),   // 28: taskyard.v1.HeartbeatHostRequest
+	(*HeartbeatHostResponse)(nil),  // 29: taskyard.v1.HeartbeatHostResponse
+	(*DeregisterHostRequest)(nil),  // 30: taskyard.v1.DeregisterHostRequest
+	(*DeregisterHostResponse)(nil), // 31: taskyard.v1.DeregisterHostResponse
+	(*DrainHostRequest)(nil),       // 32: taskyard.v1.DrainHostRequest
+	(*DrainHostResponse)(nil),      // 33: taskyard.v1.DrainHostResponse
+	(*ListHostsRequest)(nil),       // 34: taskyard.v1.ListHostsRequest
+	(*ListHostsResponse)(nil),      // 35: taskyard.v1.ListHostsResponse
+	(*WatchHostsRequest)(nil),      // 36: taskyard.v1.WatchHostsRequest
+	(*WatchHostsResponse)(nil),     // 37: taskyard.v1.WatchHostsResponse
+	(*HostEvent)(nil),              // 38: taskyard.v1.HostEvent
+	nil,                            // 39: taskyard.v1.RuntimeHost.LabelsEntry
+	nil,                            // 40: taskyard.v1.Hello.LabelsEntry
+	nil,                            // 41: taskyard.v1.RegisterHostRequest.LabelsEntry
+	(*timestamppb.Timestamp)(nil),  // 42: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),        // 43: google.protobuf.Struct
+	(*Lease)(nil),                  // 44: taskyard.v1.Lease
+	(*Assignment)(nil),             // 45: taskyard.v1.Assignment
+	(*Progress)(nil),               // 46: taskyard.v1.Progress
+	(*structpb.Value)(nil),         // 47: google.protobuf.Value
+	(Task_State)(0),                // 48: taskyard.v1.Task.State
+	(*Error)(nil),                  // 49: taskyard.v1.Error
 }
 var file_taskyard_v1_runtime_host_proto_depIdxs = []int32{
-	41, // 0: taskyard.v1.RuntimeHost.registered_at:type_name -> google.protobuf.Timestamp
-	41, // 1: taskyard.v1.RuntimeHost.last_heartbeat_at:type_name -> google.protobuf.Timestamp
+	42, // 0: taskyard.v1.RuntimeHost.registered_at:type_name -> google.protobuf.Timestamp
+	42, // 1: taskyard.v1.RuntimeHost.last_heartbeat_at:type_name -> google.protobuf.Timestamp
 	0,  // 2: taskyard.v1.RuntimeHost.status:type_name -> taskyard.v1.RuntimeHost.Status
-	38, // 3: taskyard.v1.RuntimeHost.labels:type_name -> taskyard.v1.RuntimeHost.LabelsEntry
+	39, // 3: taskyard.v1.RuntimeHost.labels:type_name -> taskyard.v1.RuntimeHost.LabelsEntry
 	4,  // 4: taskyard.v1.RuntimeHost.machine:type_name -> taskyard.v1.Machine
-	42, // 5: taskyard.v1.Machine.context:type_name -> google.protobuf.Struct
+	43, // 5: taskyard.v1.Machine.context:type_name -> google.protobuf.Struct
 	8,  // 6: taskyard.v1.ConnectRequest.hello:type_name -> taskyard.v1.Hello
 	10, // 7: taskyard.v1.ConnectRequest.credit:type_name -> taskyard.v1.Credit
 	12, // 8: taskyard.v1.ConnectRequest.heartbeat:type_name -> taskyard.v1.Heartbeat
@@ -3079,60 +3159,61 @@ var file_taskyard_v1_runtime_host_proto_depIdxs = []int32{
 	20, // 13: taskyard.v1.ConnectResponse.report_results:type_name -> taskyard.v1.ReportResults
 	22, // 14: taskyard.v1.ConnectResponse.cancellations:type_name -> taskyard.v1.Cancellations
 	24, // 15: taskyard.v1.ConnectResponse.drain:type_name -> taskyard.v1.Drain
-	7,  // 16: taskyard.v1.Hello.leases:type_name -> taskyard.v1.HeldLease
-	39, // 17: taskyard.v1.Hello.labels:type_name -> taskyard.v1.Hello.LabelsEntry
-	4,  // 18: taskyard.v1.Hello.machine:type_name -> taskyard.v1.Machine
-	43, // 19: taskyard.v1.Welcome.kept:type_name -> taskyard.v1.Lease
-	7,  // 20: taskyard.v1.Welcome.lost:type_name -> taskyard.v1.HeldLease
-	44, // 21: taskyard.v1.Assignments.assignments:type_name -> taskyard.v1.Assignment
-	7,  // 22: taskyard.v1.Heartbeat.leases:type_name -> taskyard.v1.HeldLease
-	0,  // 23: taskyard.v1.Heartbeat.status:type_name -> taskyard.v1.RuntimeHost.Status
-	4,  // 24: taskyard.v1.Heartbeat.machine:type_name -> taskyard.v1.Machine
-	7,  // 25: taskyard.v1.HeartbeatAck.lost:type_name -> taskyard.v1.HeldLease
-	15, // 26: taskyard.v1.Reports.reports:type_name -> taskyard.v1.Report
-	16, // 27: taskyard.v1.Report.started:type_name -> taskyard.v1.TaskStarted
-	45, // 28: taskyard.v1.Report.progress:type_name -> taskyard.v1.Progress
-	17, // 29: taskyard.v1.Report.completed:type_name -> taskyard.v1.TaskCompleted
-	18, // 30: taskyard.v1.Report.failed:type_name -> taskyard.v1.TaskFailed
-	19, // 31: taskyard.v1.Report.released:type_name -> taskyard.v1.TaskReleased
-	46, // 32: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
-	21, // 33: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
-	47, // 34: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
-	48, // 35: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
-	23, // 36: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
-	1,  // 37: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
-	41, // 38: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	40, // 39: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
-	4,  // 40: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 41: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	0,  // 42: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
-	4,  // 43: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 44: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 45: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 46: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
-	37, // 47: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
-	2,  // 48: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
-	41, // 49: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3,  // 50: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
-	5,  // 51: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
-	25, // 52: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
-	27, // 53: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
-	29, // 54: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
-	31, // 55: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
-	33, // 56: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
-	35, // 57: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
-	6,  // 58: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
-	26, // 59: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
-	28, // 60: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
-	30, // 61: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
-	32, // 62: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
-	34, // 63: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
-	36, // 64: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
-	58, // [58:65] is the sub-list for method output_type
-	51, // [51:58] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	25, // 16: taskyard.v1.ConnectResponse.heartbeat_interval:type_name -> taskyard.v1.HeartbeatInterval
+	7,  // 17: taskyard.v1.Hello.leases:type_name -> taskyard.v1.HeldLease
+	40, // 18: taskyard.v1.Hello.labels:type_name -> taskyard.v1.Hello.LabelsEntry
+	4,  // 19: taskyard.v1.Hello.machine:type_name -> taskyard.v1.Machine
+	44, // 20: taskyard.v1.Welcome.kept:type_name -> taskyard.v1.Lease
+	7,  // 21: taskyard.v1.Welcome.lost:type_name -> taskyard.v1.HeldLease
+	45, // 22: taskyard.v1.Assignments.assignments:type_name -> taskyard.v1.Assignment
+	7,  // 23: taskyard.v1.Heartbeat.leases:type_name -> taskyard.v1.HeldLease
+	0,  // 24: taskyard.v1.Heartbeat.status:type_name -> taskyard.v1.RuntimeHost.Status
+	4,  // 25: taskyard.v1.Heartbeat.machine:type_name -> taskyard.v1.Machine
+	7,  // 26: taskyard.v1.HeartbeatAck.lost:type_name -> taskyard.v1.HeldLease
+	15, // 27: taskyard.v1.Reports.reports:type_name -> taskyard.v1.Report
+	16, // 28: taskyard.v1.Report.started:type_name -> taskyard.v1.TaskStarted
+	46, // 29: taskyard.v1.Report.progress:type_name -> taskyard.v1.Progress
+	17, // 30: taskyard.v1.Report.completed:type_name -> taskyard.v1.TaskCompleted
+	18, // 31: taskyard.v1.Report.failed:type_name -> taskyard.v1.TaskFailed
+	19, // 32: taskyard.v1.Report.released:type_name -> taskyard.v1.TaskReleased
+	47, // 33: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
+	21, // 34: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
+	48, // 35: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
+	49, // 36: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
+	23, // 37: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
+	1,  // 38: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
+	42, // 39: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	41, // 40: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
+	4,  // 41: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 42: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	0,  // 43: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
+	4,  // 44: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 45: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 46: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 47: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
+	38, // 48: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
+	2,  // 49: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
+	42, // 50: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	3,  // 51: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
+	5,  // 52: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
+	26, // 53: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
+	28, // 54: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
+	30, // 55: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
+	32, // 56: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
+	34, // 57: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
+	36, // 58: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
+	6,  // 59: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
+	27, // 60: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
+	29, // 61: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
+	31, // 62: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
+	33, // 63: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
+	35, // 64: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
+	37, // 65: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
+	59, // [59:66] is the sub-list for method output_type
+	52, // [52:59] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_runtime_host_proto_init() }
@@ -3157,7 +3238,9 @@ func file_taskyard_v1_runtime_host_proto_init() {
 		(*ConnectResponse_ReportResults)(nil),
 		(*ConnectResponse_Cancellations)(nil),
 		(*ConnectResponse_Drain)(nil),
+		(*ConnectResponse_HeartbeatInterval)(nil),
 	}
+	file_taskyard_v1_runtime_host_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_runtime_host_proto_msgTypes[5].OneofWrappers = []any{}
 	file_taskyard_v1_runtime_host_proto_msgTypes[9].OneofWrappers = []any{}
 	file_taskyard_v1_runtime_host_proto_msgTypes[12].OneofWrappers = []any{
@@ -3169,18 +3252,18 @@ func file_taskyard_v1_runtime_host_proto_init() {
 	}
 	file_taskyard_v1_runtime_host_proto_msgTypes[15].OneofWrappers = []any{}
 	file_taskyard_v1_runtime_host_proto_msgTypes[18].OneofWrappers = []any{}
-	file_taskyard_v1_runtime_host_proto_msgTypes[22].OneofWrappers = []any{}
-	file_taskyard_v1_runtime_host_proto_msgTypes[24].OneofWrappers = []any{}
-	file_taskyard_v1_runtime_host_proto_msgTypes[28].OneofWrappers = []any{}
-	file_taskyard_v1_runtime_host_proto_msgTypes[30].OneofWrappers = []any{}
+	file_taskyard_v1_runtime_host_proto_msgTypes[23].OneofWrappers = []any{}
+	file_taskyard_v1_runtime_host_proto_msgTypes[25].OneofWrappers = []any{}
+	file_taskyard_v1_runtime_host_proto_msgTypes[29].OneofWrappers = []any{}
 	file_taskyard_v1_runtime_host_proto_msgTypes[31].OneofWrappers = []any{}
+	file_taskyard_v1_runtime_host_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_runtime_host_proto_rawDesc), len(file_taskyard_v1_runtime_host_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

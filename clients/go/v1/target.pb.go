@@ -330,7 +330,9 @@ type ResumeTargetTaskRequest struct {
 	// The target. Required.
 	Target string `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
 	// The task. Required.
-	TaskId        string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// As `ResumeTaskRequest.token_limit`.
+	TokenLimit    *uint32 `protobuf:"varint,3,opt,name=token_limit,json=tokenLimit,proto3,oneof" json:"token_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -377,6 +379,13 @@ func (x *ResumeTargetTaskRequest) GetTaskId() string {
 		return x.TaskId
 	}
 	return ""
+}
+
+func (x *ResumeTargetTaskRequest) GetTokenLimit() uint32 {
+	if x != nil && x.TokenLimit != nil {
+		return *x.TokenLimit
+	}
+	return 0
 }
 
 // ResumeTargetTaskResponse says where the task stands now.
@@ -475,17 +484,20 @@ const file_taskyard_v1_target_proto_rawDesc = "" +
 	"\x13ListTargetsResponse\x12-\n" +
 	"\atargets\x18\x01 \x03(\v2\x13.taskyard.v1.TargetR\atargets\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token\"J\n" +
+	"\x10_next_page_token\"\x80\x01\n" +
 	"\x17ResumeTargetTaskRequest\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\x12\x17\n" +
-	"\atask_id\x18\x02 \x01(\tR\x06taskId\"d\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12$\n" +
+	"\vtoken_limit\x18\x03 \x01(\rH\x00R\n" +
+	"tokenLimit\x88\x01\x01B\x0e\n" +
+	"\f_token_limit\"d\n" +
 	"\x18ResumeTargetTaskResponse\x12/\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.taskyard.v1.Task.StateR\x06status\x12\x17\n" +
-	"\atask_id\x18\x02 \x01(\tR\x06taskId2\x89\x02\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId2\x8c\x02\n" +
 	"\rTargetService\x12e\n" +
 	"\vListTargets\x12\x1f.taskyard.v1.ListTargetsRequest\x1a .taskyard.v1.ListTargetsResponse\"\x13\x82\xd3\xe4\x93\x02\n" +
-	"\x12\b/targets\x90\x02\x01\x12\x90\x01\n" +
-	"\x10ResumeTargetTask\x12$.taskyard.v1.ResumeTargetTaskRequest\x1a%.taskyard.v1.ResumeTargetTaskResponse\"/\x82\xd3\xe4\x93\x02)\"'/targets/{target}/jobs/{task_id}/resumeB7Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1b\x06proto3"
+	"\x12\b/targets\x90\x02\x01\x12\x93\x01\n" +
+	"\x10ResumeTargetTask\x12$.taskyard.v1.ResumeTargetTaskRequest\x1a%.taskyard.v1.ResumeTargetTaskResponse\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/targets/{target}/jobs/{task_id}/resumeB7Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1b\x06proto3"
 
 var (
 	file_taskyard_v1_target_proto_rawDescOnce sync.Once
@@ -537,6 +549,7 @@ func file_taskyard_v1_target_proto_init() {
 	file_taskyard_v1_target_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_target_proto_msgTypes[1].OneofWrappers = []any{}
 	file_taskyard_v1_target_proto_msgTypes[2].OneofWrappers = []any{}
+	file_taskyard_v1_target_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

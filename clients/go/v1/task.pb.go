@@ -928,7 +928,9 @@ type Error struct {
 	Retryable *bool `protobuf:"varint,3,opt,name=retryable,proto3,oneof" json:"retryable,omitempty"`
 	// Figures for the code, for instance those of a full queue (scheduler-reference, Queue Full Response). Absent if
 	// there are none.
-	Details       *structpb.Struct `protobuf:"bytes,4,opt,name=details,proto3" json:"details,omitempty"`
+	Details *structpb.Struct `protobuf:"bytes,4,opt,name=details,proto3" json:"details,omitempty"`
+	// How long to wait before another try, in milliseconds, as `RetryInfo` says it of a call. Absent unless `retryable`.
+	RetryAfterMs  *uint32 `protobuf:"varint,5,opt,name=retry_after_ms,json=retryAfterMs,proto3,oneof" json:"retry_after_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -989,6 +991,13 @@ func (x *Error) GetDetails() *structpb.Struct {
 		return x.Details
 	}
 	return nil
+}
+
+func (x *Error) GetRetryAfterMs() uint32 {
+	if x != nil && x.RetryAfterMs != nil {
+		return *x.RetryAfterMs
+	}
+	return 0
 }
 
 // SubmitTaskRequest is a task as its submitter sees it (scheduler-reference, Submit A Task).
@@ -1859,7 +1868,10 @@ func (x *PauseTaskResponse) GetTaskId() string {
 type ResumeTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task. Required.
-	TaskId        string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// The most tokens that the task may use from now on, over all its attempts and runs. Default: the limit that it has. A
+	// task that failed over its budget needs one above its `tokens_used`.
+	TokenLimit    *uint32 `protobuf:"varint,2,opt,name=token_limit,json=tokenLimit,proto3,oneof" json:"token_limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1899,6 +1911,13 @@ func (x *ResumeTaskRequest) GetTaskId() string {
 		return x.TaskId
 	}
 	return ""
+}
+
+func (x *ResumeTaskRequest) GetTokenLimit() uint32 {
+	if x != nil && x.TokenLimit != nil {
+		return *x.TokenLimit
+	}
+	return 0
 }
 
 // ResumeTaskResponse says where the task stands now.
@@ -2623,16 +2642,18 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"reportedAtB\v\n" +
 	"\t_fractionB\n" +
 	"\n" +
-	"\b_message\"\xb2\x01\n" +
+	"\b_message\"\xf0\x01\n" +
 	"\x05Error\x12\x17\n" +
 	"\x04code\x18\x01 \x01(\tH\x00R\x04code\x88\x01\x01\x12\x19\n" +
 	"\x05error\x18\x02 \x01(\tH\x01R\x05error\x88\x01\x01\x12!\n" +
 	"\tretryable\x18\x03 \x01(\bH\x02R\tretryable\x88\x01\x01\x121\n" +
-	"\adetails\x18\x04 \x01(\v2\x17.google.protobuf.StructR\adetailsB\a\n" +
+	"\adetails\x18\x04 \x01(\v2\x17.google.protobuf.StructR\adetails\x12)\n" +
+	"\x0eretry_after_ms\x18\x05 \x01(\rH\x03R\fretryAfterMs\x88\x01\x01B\a\n" +
 	"\x05_codeB\b\n" +
 	"\x06_errorB\f\n" +
 	"\n" +
-	"_retryable\"\x93\a\n" +
+	"_retryableB\x11\n" +
+	"\x0f_retry_after_ms\"\x93\a\n" +
 	"\x11SubmitTaskRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
@@ -2727,9 +2748,12 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01B\t\n" +
 	"\a_statusB\n" +
 	"\n" +
-	"\b_task_id\",\n" +
+	"\b_task_id\"b\n" +
 	"\x11ResumeTaskRequest\x12\x17\n" +
-	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\x7f\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12$\n" +
+	"\vtoken_limit\x18\x02 \x01(\rH\x00R\n" +
+	"tokenLimit\x88\x01\x01B\x0e\n" +
+	"\f_token_limit\"\x7f\n" +
 	"\x12ResumeTaskResponse\x124\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x00R\x06status\x88\x01\x01\x12\x1c\n" +
 	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01B\t\n" +
@@ -2816,7 +2840,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x0fREASON_INTERNAL\x10\x04\x1a\x02\x10\x01B\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
-	"\b_message2\x94\b\n" +
+	"\b_message2\x97\b\n" +
 	"\vTaskService\x12`\n" +
 	"\n" +
 	"SubmitTask\x12\x1e.taskyard.v1.SubmitTaskRequest\x1a\x1f.taskyard.v1.SubmitTaskResponse\"\x11\x82\xd3\xe4\x93\x02\v:\x01*\"\x06/tasks\x12T\n" +
@@ -2825,9 +2849,9 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\tListTasks\x12\x1d.taskyard.v1.ListTasksRequest\x1a\x1e.taskyard.v1.ListTasksResponse\"\x11\x82\xd3\xe4\x93\x02\b\x12\x06/tasks\x90\x02\x01\x12n\n" +
 	"\n" +
 	"CancelTask\x12\x1e.taskyard.v1.CancelTaskRequest\x1a\x1f.taskyard.v1.CancelTaskResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\"\x17/tasks/{task_id}/cancel\x12j\n" +
-	"\tPauseTask\x12\x1d.taskyard.v1.PauseTaskRequest\x1a\x1e.taskyard.v1.PauseTaskResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x16/tasks/{task_id}/pause\x12n\n" +
+	"\tPauseTask\x12\x1d.taskyard.v1.PauseTaskRequest\x1a\x1e.taskyard.v1.PauseTaskResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x16/tasks/{task_id}/pause\x12q\n" +
 	"\n" +
-	"ResumeTask\x12\x1e.taskyard.v1.ResumeTaskRequest\x1a\x1f.taskyard.v1.ResumeTaskResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\"\x17/tasks/{task_id}/resume\x12u\n" +
+	"ResumeTask\x12\x1e.taskyard.v1.ResumeTaskRequest\x1a\x1f.taskyard.v1.ResumeTaskResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/tasks/{task_id}/resume\x12u\n" +
 	"\vResolveTask\x12\x1f.taskyard.v1.ResolveTaskRequest\x1a .taskyard.v1.ResolveTaskResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/tasks/{task_id}/resolve\x12i\n" +
 	"\bWaitTask\x12\x1c.taskyard.v1.WaitTaskRequest\x1a\x1d.taskyard.v1.WaitTaskResponse\" \x82\xd3\xe4\x93\x02\x17\x12\x15/tasks/{task_id}:wait\x90\x02\x01\x12h\n" +
 	"\n" +
@@ -2974,6 +2998,7 @@ func file_taskyard_v1_task_proto_init() {
 	file_taskyard_v1_task_proto_msgTypes[12].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[14].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[16].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[17].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[18].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[20].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[21].OneofWrappers = []any{}

@@ -301,6 +301,7 @@ class RenewLeaseRequest(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     FENCING_TOKEN_FIELD_NUMBER: _builtins.int
     LEASE_SECS_FIELD_NUMBER: _builtins.int
+    TOKENS_USED_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host. Required."""
     task_id: _builtins.str
@@ -309,6 +310,8 @@ class RenewLeaseRequest(_message.Message):
     """The token of the lease. Required."""
     lease_secs: _builtins.int
     """A new length of the lease in seconds, 1 to 3,600. Default: the length that it has."""
+    tokens_used: _builtins.int
+    """Tokens used by this attempt so far. Default: as last reported. Over the budget the task fails."""
     def __init__(
         self,
         *,
@@ -316,14 +319,20 @@ class RenewLeaseRequest(_message.Message):
         task_id: _builtins.str = ...,
         fencing_token: _builtins.int = ...,
         lease_secs: _builtins.int | None = ...,
+        tokens_used: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs", "lease_secs", b"lease_secs"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs", "_tokens_used", b"_tokens_used", "lease_secs", b"lease_secs", "tokens_used", b"tokens_used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs", "fencing_token", b"fencing_token", "host_id", b"host_id", "lease_secs", b"lease_secs", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs", "_tokens_used", b"_tokens_used", "fencing_token", b"fencing_token", "host_id", b"host_id", "lease_secs", b"lease_secs", "task_id", b"task_id", "tokens_used", b"tokens_used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__lease_secs: _TypeAlias = _typing.Literal["lease_secs"]  # noqa: Y015
     _WhichOneofArgType__lease_secs: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs"]  # noqa: Y015
+    _WhichOneofReturnType__tokens_used: _TypeAlias = _typing.Literal["tokens_used"]  # noqa: Y015
+    _WhichOneofArgType__tokens_used: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__lease_secs) -> _WhichOneofReturnType__lease_secs | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_used) -> _WhichOneofReturnType__tokens_used | None: ...
 
 Global___RenewLeaseRequest: _TypeAlias = RenewLeaseRequest  # noqa: Y015
 

@@ -322,6 +322,7 @@ class ConnectResponse(_message.Message):
     REPORT_RESULTS_FIELD_NUMBER: _builtins.int
     CANCELLATIONS_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def welcome(self) -> Global___Welcome:
         """That the host is known. First, and once."""
@@ -346,6 +347,10 @@ class ConnectResponse(_message.Message):
     def drain(self) -> Global___Drain:
         """That the host shall finish and leave."""
 
+    @_builtins.property
+    def heartbeat_interval(self) -> Global___HeartbeatInterval:
+        """That heartbeats are due at another interval from now on."""
+
     def __init__(
         self,
         *,
@@ -355,12 +360,13 @@ class ConnectResponse(_message.Message):
         report_results: Global___ReportResults | None = ...,
         cancellations: Global___Cancellations | None = ...,
         drain: Global___Drain | None = ...,
+        heartbeat_interval: Global___HeartbeatInterval | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "message", b"message", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "heartbeat_interval", b"heartbeat_interval", "message", b"message", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "message", b"message", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assignments", b"assignments", "cancellations", b"cancellations", "drain", b"drain", "heartbeat_ack", b"heartbeat_ack", "heartbeat_interval", b"heartbeat_interval", "message", b"message", "report_results", b"report_results", "welcome", b"welcome"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "assignments", "heartbeat_ack", "report_results", "cancellations", "drain"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["welcome", "assignments", "heartbeat_ack", "report_results", "cancellations", "drain", "heartbeat_interval"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -374,21 +380,27 @@ class HeldLease(_message.Message):
 
     TASK_ID_FIELD_NUMBER: _builtins.int
     FENCING_TOKEN_FIELD_NUMBER: _builtins.int
+    TOKENS_USED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task."""
     fencing_token: _builtins.int
     """The token of the lease."""
+    tokens_used: _builtins.int
+    """In a heartbeat: tokens used by this attempt so far; over the budget the task fails. Default: as last reported."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
         fencing_token: _builtins.int = ...,
+        tokens_used: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "tokens_used", b"tokens_used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["fencing_token", b"fencing_token", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "fencing_token", b"fencing_token", "task_id", b"task_id", "tokens_used", b"tokens_used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__tokens_used: _TypeAlias = _typing.Literal["tokens_used"]  # noqa: Y015
+    _WhichOneofArgType__tokens_used: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_used) -> _WhichOneofReturnType__tokens_used | None: ...
 
 Global___HeldLease: _TypeAlias = HeldLease  # noqa: Y015
 
@@ -713,7 +725,9 @@ class Report(_message.Message):
     """Tokens used by this attempt so far. Default: as last reported."""
     @_builtins.property
     def started(self) -> Global___TaskStarted:
-        """The work has begun. As StartTask."""
+        """The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+        that two tasks of a target never run at once. As StartTask.
+        """
 
     @_builtins.property
     def progress(self) -> _task_pb2.Progress:
@@ -1070,6 +1084,28 @@ class Drain(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Drain: _TypeAlias = Drain  # noqa: Y015
+
+@_typing.final
+class HeartbeatInterval(_message.Message):
+    """HeartbeatInterval replaces `Welcome.heartbeat_interval_ms` after a change of the server's configuration."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEARTBEAT_INTERVAL_MS_FIELD_NUMBER: _builtins.int
+    heartbeat_interval_ms: _builtins.int
+    """How often the host shall send a heartbeat from now on, in milliseconds; the next one is due at once."""
+    def __init__(
+        self,
+        *,
+        heartbeat_interval_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_interval_ms", b"heartbeat_interval_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeartbeatInterval: _TypeAlias = HeartbeatInterval  # noqa: Y015
 
 @_typing.final
 class RegisterHostRequest(_message.Message):

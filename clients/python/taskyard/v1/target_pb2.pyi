@@ -210,21 +210,27 @@ class ResumeTargetTaskRequest(_message.Message):
 
     TARGET_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
+    TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
     target: _builtins.str
     """The target. Required."""
     task_id: _builtins.str
     """The task. Required."""
+    token_limit: _builtins.int
+    """As `ResumeTaskRequest.token_limit`."""
     def __init__(
         self,
         *,
         target: _builtins.str = ...,
         task_id: _builtins.str = ...,
+        token_limit: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_token_limit", b"_token_limit", "token_limit", b"token_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["target", b"target", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_token_limit", b"_token_limit", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__token_limit: _TypeAlias = _typing.Literal["token_limit"]  # noqa: Y015
+    _WhichOneofArgType__token_limit: _TypeAlias = _typing.Literal["_token_limit", b"_token_limit"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__token_limit) -> _WhichOneofReturnType__token_limit | None: ...
 
 Global___ResumeTargetTaskRequest: _TypeAlias = ResumeTargetTaskRequest  # noqa: Y015
 

@@ -583,6 +583,7 @@ class Error(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     RETRYABLE_FIELD_NUMBER: _builtins.int
     DETAILS_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_MS_FIELD_NUMBER: _builtins.int
     code: _builtins.str
     """The code word: `bad_request`, `batch_too_large`, `too_large`, `unauthenticated`, `permission_denied`, `not_found`,
     `conflict`, `lease_lost`, `already_exists`, `cursor_expired`, `queue_full`, `unavailable` or `internal`. Always
@@ -592,6 +593,8 @@ class Error(_message.Message):
     """What was wrong, for people. Always set."""
     retryable: _builtins.bool
     """True if the same request may work later. Absent otherwise."""
+    retry_after_ms: _builtins.int
+    """How long to wait before another try, in milliseconds, as `RetryInfo` says it of a call. Absent unless `retryable`."""
     @_builtins.property
     def details(self) -> _struct_pb2.Struct:
         """Figures for the code, for instance those of a full queue (scheduler-reference, Queue Full Response). Absent if
@@ -605,21 +608,26 @@ class Error(_message.Message):
         error: _builtins.str | None = ...,
         retryable: _builtins.bool | None = ...,
         details: _struct_pb2.Struct | None = ...,
+        retry_after_ms: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_error", b"_error", "_retryable", b"_retryable", "code", b"code", "details", b"details", "error", b"error", "retryable", b"retryable"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_error", b"_error", "_retry_after_ms", b"_retry_after_ms", "_retryable", b"_retryable", "code", b"code", "details", b"details", "error", b"error", "retry_after_ms", b"retry_after_ms", "retryable", b"retryable"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_error", b"_error", "_retryable", b"_retryable", "code", b"code", "details", b"details", "error", b"error", "retryable", b"retryable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_error", b"_error", "_retry_after_ms", b"_retry_after_ms", "_retryable", b"_retryable", "code", b"code", "details", b"details", "error", b"error", "retry_after_ms", b"retry_after_ms", "retryable", b"retryable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__code: _TypeAlias = _typing.Literal["code"]  # noqa: Y015
     _WhichOneofArgType__code: _TypeAlias = _typing.Literal["_code", b"_code"]  # noqa: Y015
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
+    _WhichOneofReturnType__retry_after_ms: _TypeAlias = _typing.Literal["retry_after_ms"]  # noqa: Y015
+    _WhichOneofArgType__retry_after_ms: _TypeAlias = _typing.Literal["_retry_after_ms", b"_retry_after_ms"]  # noqa: Y015
     _WhichOneofReturnType__retryable: _TypeAlias = _typing.Literal["retryable"]  # noqa: Y015
     _WhichOneofArgType__retryable: _TypeAlias = _typing.Literal["_retryable", b"_retryable"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__code) -> _WhichOneofReturnType__code | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retry_after_ms) -> _WhichOneofReturnType__retry_after_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__retryable) -> _WhichOneofReturnType__retryable | None: ...
 
@@ -1167,18 +1175,26 @@ class ResumeTaskRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_ID_FIELD_NUMBER: _builtins.int
+    TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task. Required."""
+    token_limit: _builtins.int
+    """The most tokens that the task may use from now on, over all its attempts and runs. Default: the limit that it has. A
+    task that failed over its budget needs one above its `tokens_used`.
+    """
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
+        token_limit: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_token_limit", b"_token_limit", "token_limit", b"token_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_token_limit", b"_token_limit", "task_id", b"task_id", "token_limit", b"token_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__token_limit: _TypeAlias = _typing.Literal["token_limit"]  # noqa: Y015
+    _WhichOneofArgType__token_limit: _TypeAlias = _typing.Literal["_token_limit", b"_token_limit"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__token_limit) -> _WhichOneofReturnType__token_limit | None: ...
 
 Global___ResumeTaskRequest: _TypeAlias = ResumeTaskRequest  # noqa: Y015
 

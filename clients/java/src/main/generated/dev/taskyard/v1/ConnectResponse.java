@@ -64,6 +64,7 @@ private static final long serialVersionUID = 0L;
     REPORT_RESULTS(4),
     CANCELLATIONS(5),
     DRAIN(6),
+    HEARTBEAT_INTERVAL(7),
     MESSAGE_NOT_SET(0);
     private final int value;
     private MessageCase(int value) {
@@ -87,6 +88,7 @@ private static final long serialVersionUID = 0L;
         case 4: return REPORT_RESULTS;
         case 5: return CANCELLATIONS;
         case 6: return DRAIN;
+        case 7: return HEARTBEAT_INTERVAL;
         case 0: return MESSAGE_NOT_SET;
         default: return null;
       }
@@ -360,6 +362,49 @@ private static final long serialVersionUID = 0L;
     return dev.taskyard.v1.Drain.getDefaultInstance();
   }
 
+  public static final int HEARTBEAT_INTERVAL_FIELD_NUMBER = 7;
+  /**
+   * <pre>
+   * That heartbeats are due at another interval from now on.
+   * </pre>
+   *
+   * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+   * @return Whether the heartbeatInterval field is set.
+   */
+  @java.lang.Override
+  public boolean hasHeartbeatInterval() {
+    return messageCase_ == 7;
+  }
+  /**
+   * <pre>
+   * That heartbeats are due at another interval from now on.
+   * </pre>
+   *
+   * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+   * @return The heartbeatInterval.
+   */
+  @java.lang.Override
+  public dev.taskyard.v1.HeartbeatInterval getHeartbeatInterval() {
+    if (messageCase_ == 7) {
+       return (dev.taskyard.v1.HeartbeatInterval) message_;
+    }
+    return dev.taskyard.v1.HeartbeatInterval.getDefaultInstance();
+  }
+  /**
+   * <pre>
+   * That heartbeats are due at another interval from now on.
+   * </pre>
+   *
+   * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+   */
+  @java.lang.Override
+  public dev.taskyard.v1.HeartbeatIntervalOrBuilder getHeartbeatIntervalOrBuilder() {
+    if (messageCase_ == 7) {
+       return (dev.taskyard.v1.HeartbeatInterval) message_;
+    }
+    return dev.taskyard.v1.HeartbeatInterval.getDefaultInstance();
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -392,6 +437,9 @@ private static final long serialVersionUID = 0L;
     if (messageCase_ == 6) {
       output.writeMessage(6, (dev.taskyard.v1.Drain) message_);
     }
+    if (messageCase_ == 7) {
+      output.writeMessage(7, (dev.taskyard.v1.HeartbeatInterval) message_);
+    }
     getUnknownFields().writeTo(output);
   }
   private int computeSerializedSize_0() {
@@ -419,6 +467,10 @@ private static final long serialVersionUID = 0L;
     if (messageCase_ == 6) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(6, (dev.taskyard.v1.Drain) message_);
+    }
+    if (messageCase_ == 7) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeMessageSize(7, (dev.taskyard.v1.HeartbeatInterval) message_);
     }
     return size;
   }
@@ -470,6 +522,10 @@ private static final long serialVersionUID = 0L;
         if (!getDrain()
             .equals(other.getDrain())) return false;
         break;
+      case 7:
+        if (!getHeartbeatInterval()
+            .equals(other.getHeartbeatInterval())) return false;
+        break;
       case 0:
       default:
     }
@@ -508,6 +564,10 @@ private static final long serialVersionUID = 0L;
       case 6:
         hash = (37 * hash) + DRAIN_FIELD_NUMBER;
         hash = (53 * hash) + getDrain().hashCode();
+        break;
+      case 7:
+        hash = (37 * hash) + HEARTBEAT_INTERVAL_FIELD_NUMBER;
+        hash = (53 * hash) + getHeartbeatInterval().hashCode();
         break;
       case 0:
       default:
@@ -665,6 +725,9 @@ private static final long serialVersionUID = 0L;
       if (drainBuilder_ != null) {
         drainBuilder_.clear();
       }
+      if (heartbeatIntervalBuilder_ != null) {
+        heartbeatIntervalBuilder_.clear();
+      }
       messageCase_ = 0;
       message_ = null;
       return this;
@@ -730,6 +793,10 @@ private static final long serialVersionUID = 0L;
           drainBuilder_ != null) {
         result.message_ = drainBuilder_.build();
       }
+      if (messageCase_ == 7 &&
+          heartbeatIntervalBuilder_ != null) {
+        result.message_ = heartbeatIntervalBuilder_.build();
+      }
     }
 
     @java.lang.Override
@@ -767,6 +834,10 @@ private static final long serialVersionUID = 0L;
         }
         case DRAIN: {
           mergeDrain(other.getDrain());
+          break;
+        }
+        case HEARTBEAT_INTERVAL: {
+          mergeHeartbeatInterval(other.getHeartbeatInterval());
           break;
         }
         case MESSAGE_NOT_SET: {
@@ -839,6 +910,13 @@ private static final long serialVersionUID = 0L;
               messageCase_ = 6;
               break;
             } // case 50
+            case 58: {
+              input.readMessage(
+                  internalGetHeartbeatIntervalFieldBuilder().getBuilder(),
+                  extensionRegistry);
+              messageCase_ = 7;
+              break;
+            } // case 58
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1925,6 +2003,182 @@ private static final long serialVersionUID = 0L;
       messageCase_ = 6;
       onChanged();
       return drainBuilder_;
+    }
+
+    private com.google.protobuf.SingleFieldBuilder<
+        dev.taskyard.v1.HeartbeatInterval, dev.taskyard.v1.HeartbeatInterval.Builder, dev.taskyard.v1.HeartbeatIntervalOrBuilder> heartbeatIntervalBuilder_;
+    /**
+     * <pre>
+     * That heartbeats are due at another interval from now on.
+     * </pre>
+     *
+     * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+     * @return Whether the heartbeatInterval field is set.
+     */
+    @java.lang.Override
+    public boolean hasHeartbeatInterval() {
+      return messageCase_ == 7;
+    }
+    /**
+     * <pre>
+     * That heartbeats are due at another interval from now on.
+     * </pre>
+     *
+     * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+     * @return The heartbeatInterval.
+     */
+    @java.lang.Override
+    public dev.taskyard.v1.HeartbeatInterval getHeartbeatInterval() {
+      if (heartbeatIntervalBuilder_ == null) {
+        if (messageCase_ == 7) {
+          return (dev.taskyard.v1.HeartbeatInterval) message_;
+        }
+        return dev.taskyard.v1.HeartbeatInterval.getDefaultInstance();
+      } else {
+        if (messageCase_ == 7) {
+          return heartbeatIntervalBuilder_.getMessage();
+        }
+        return dev.taskyard.v1.HeartbeatInterval.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * That heartbeats are due at another interval from now on.
+     * </pre>
+     *
+     * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+     */
+    public Builder setHeartbeatInterval(dev.taskyard.v1.HeartbeatInterval value) {
+      if (heartbeatIntervalBuilder_ == null) {
+        java.util.Objects.requireNonNull(value);
+        message_ = value;
+        onChanged();
+      } else {
+        heartbeatIntervalBuilder_.setMessage(value);
+      }
+      messageCase_ = 7;
+      return this;
+    }
+    /**
+     * <pre>
+     * That heartbeats are due at another interval from now on.
+     * </pre>
+     *
+     * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+     */
+    public Builder setHeartbeatInterval(
+        dev.taskyard.v1.HeartbeatInterval.Builder builderForValue) {
+      if (heartbeatIntervalBuilder_ == null) {
+        message_ = builderForValue.build();
+        onChanged();
+      } else {
+        heartbeatIntervalBuilder_.setMessage(builderForValue.build());
+      }
+      messageCase_ = 7;
+      return this;
+    }
+    /**
+     * <pre>
+     * That heartbeats are due at another interval from now on.
+     * </pre>
+     *
+     * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+     */
+    public Builder mergeHeartbeatInterval(dev.taskyard.v1.HeartbeatInterval value) {
+      if (heartbeatIntervalBuilder_ == null) {
+        if (messageCase_ == 7 &&
+            message_ != dev.taskyard.v1.HeartbeatInterval.getDefaultInstance()) {
+          message_ = dev.taskyard.v1.HeartbeatInterval.newBuilder((dev.taskyard.v1.HeartbeatInterval) message_)
+              .mergeFrom(value).buildPartial();
+        } else {
+          message_ = value;
+        }
+        onChanged();
+      } else {
+        if (messageCase_ == 7) {
+          heartbeatIntervalBuilder_.mergeFrom(value);
+        } else {
+          heartbeatIntervalBuilder_.setMessage(value);
+        }
+      }
+      messageCase_ = 7;
+      return this;
+    }
+    /**
+     * <pre>
+     * That heartbeats are due at another interval from now on.
+     * </pre>
+     *
+     * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+     */
+    public Builder clearHeartbeatInterval() {
+      if (heartbeatIntervalBuilder_ == null) {
+        if (messageCase_ == 7) {
+          messageCase_ = 0;
+          message_ = null;
+          onChanged();
+        }
+      } else {
+        if (messageCase_ == 7) {
+          messageCase_ = 0;
+          message_ = null;
+        }
+        heartbeatIntervalBuilder_.clear();
+      }
+      return this;
+    }
+    /**
+     * <pre>
+     * That heartbeats are due at another interval from now on.
+     * </pre>
+     *
+     * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+     */
+    public dev.taskyard.v1.HeartbeatInterval.Builder getHeartbeatIntervalBuilder() {
+      return internalGetHeartbeatIntervalFieldBuilder().getBuilder();
+    }
+    /**
+     * <pre>
+     * That heartbeats are due at another interval from now on.
+     * </pre>
+     *
+     * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+     */
+    @java.lang.Override
+    public dev.taskyard.v1.HeartbeatIntervalOrBuilder getHeartbeatIntervalOrBuilder() {
+      if ((messageCase_ == 7) && (heartbeatIntervalBuilder_ != null)) {
+        return heartbeatIntervalBuilder_.getMessageOrBuilder();
+      } else {
+        if (messageCase_ == 7) {
+          return (dev.taskyard.v1.HeartbeatInterval) message_;
+        }
+        return dev.taskyard.v1.HeartbeatInterval.getDefaultInstance();
+      }
+    }
+    /**
+     * <pre>
+     * That heartbeats are due at another interval from now on.
+     * </pre>
+     *
+     * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+     */
+    private com.google.protobuf.SingleFieldBuilder<
+        dev.taskyard.v1.HeartbeatInterval, dev.taskyard.v1.HeartbeatInterval.Builder, dev.taskyard.v1.HeartbeatIntervalOrBuilder> 
+        internalGetHeartbeatIntervalFieldBuilder() {
+      if (heartbeatIntervalBuilder_ == null) {
+        if (!(messageCase_ == 7)) {
+          message_ = dev.taskyard.v1.HeartbeatInterval.getDefaultInstance();
+        }
+        heartbeatIntervalBuilder_ = new com.google.protobuf.SingleFieldBuilder<
+            dev.taskyard.v1.HeartbeatInterval, dev.taskyard.v1.HeartbeatInterval.Builder, dev.taskyard.v1.HeartbeatIntervalOrBuilder>(
+                (dev.taskyard.v1.HeartbeatInterval) message_,
+                getParentForChildren(),
+                isClean());
+        message_ = null;
+      }
+      messageCase_ = 7;
+      onChanged();
+      return heartbeatIntervalBuilder_;
     }
 
     // @@protoc_insertion_point(builder_scope:taskyard.v1.ConnectResponse)

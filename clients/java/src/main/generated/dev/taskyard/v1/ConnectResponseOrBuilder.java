@@ -172,5 +172,32 @@ public interface ConnectResponseOrBuilder extends
    */
   dev.taskyard.v1.DrainOrBuilder getDrainOrBuilder();
 
+  /**
+   * <pre>
+   * That heartbeats are due at another interval from now on.
+   * </pre>
+   *
+   * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+   * @return Whether the heartbeatInterval field is set.
+   */
+  boolean hasHeartbeatInterval();
+  /**
+   * <pre>
+   * That heartbeats are due at another interval from now on.
+   * </pre>
+   *
+   * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+   * @return The heartbeatInterval.
+   */
+  dev.taskyard.v1.HeartbeatInterval getHeartbeatInterval();
+  /**
+   * <pre>
+   * That heartbeats are due at another interval from now on.
+   * </pre>
+   *
+   * <code>.taskyard.v1.HeartbeatInterval heartbeat_interval = 7 [json_name = "heartbeatInterval"];</code>
+   */
+  dev.taskyard.v1.HeartbeatIntervalOrBuilder getHeartbeatIntervalOrBuilder();
+
   dev.taskyard.v1.ConnectResponse.MessageCase getMessageCase();
 }

@@ -247,6 +247,33 @@ private static final long serialVersionUID = 0L;
     return details_ == null ? com.google.protobuf.Struct.getDefaultInstance() : details_;
   }
 
+  public static final int RETRY_AFTER_MS_FIELD_NUMBER = 5;
+  private int retryAfterMs_ = 0;
+  /**
+   * <pre>
+   * How long to wait before another try, in milliseconds, as `RetryInfo` says it of a call. Absent unless `retryable`.
+   * </pre>
+   *
+   * <code>optional uint32 retry_after_ms = 5 [json_name = "retryAfterMs"];</code>
+   * @return Whether the retryAfterMs field is set.
+   */
+  @java.lang.Override
+  public boolean hasRetryAfterMs() {
+    return ((bitField0_ & 0x00000010) != 0);
+  }
+  /**
+   * <pre>
+   * How long to wait before another try, in milliseconds, as `RetryInfo` says it of a call. Absent unless `retryable`.
+   * </pre>
+   *
+   * <code>optional uint32 retry_after_ms = 5 [json_name = "retryAfterMs"];</code>
+   * @return The retryAfterMs.
+   */
+  @java.lang.Override
+  public int getRetryAfterMs() {
+    return retryAfterMs_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -273,6 +300,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000008) != 0)) {
       output.writeMessage(4, getDetails());
     }
+    if (((bitField0_ & 0x00000010) != 0)) {
+      output.writeUInt32(5, retryAfterMs_);
+    }
     getUnknownFields().writeTo(output);
   }
   private int computeSerializedSize_0() {
@@ -290,6 +320,10 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000008) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeMessageSize(4, getDetails());
+    }
+    if (((bitField0_ & 0x00000010) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeUInt32Size(5, retryAfterMs_);
     }
     return size;
   }
@@ -335,6 +369,11 @@ private static final long serialVersionUID = 0L;
       if (!getDetails()
           .equals(other.getDetails())) return false;
     }
+    if (hasRetryAfterMs() != other.hasRetryAfterMs()) return false;
+    if (hasRetryAfterMs()) {
+      if (getRetryAfterMs()
+          != other.getRetryAfterMs()) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -362,6 +401,10 @@ private static final long serialVersionUID = 0L;
     if (hasDetails()) {
       hash = (37 * hash) + DETAILS_FIELD_NUMBER;
       hash = (53 * hash) + getDetails().hashCode();
+    }
+    if (hasRetryAfterMs()) {
+      hash = (37 * hash) + RETRY_AFTER_MS_FIELD_NUMBER;
+      hash = (53 * hash) + getRetryAfterMs();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -512,6 +555,7 @@ private static final long serialVersionUID = 0L;
         detailsBuilder_.dispose();
         detailsBuilder_ = null;
       }
+      retryAfterMs_ = 0;
       return this;
     }
 
@@ -564,6 +608,10 @@ private static final long serialVersionUID = 0L;
             : detailsBuilder_.build();
         to_bitField0_ |= 0x00000008;
       }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.retryAfterMs_ = retryAfterMs_;
+        to_bitField0_ |= 0x00000010;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -594,6 +642,9 @@ private static final long serialVersionUID = 0L;
       }
       if (other.hasDetails()) {
         mergeDetails(other.getDetails());
+      }
+      if (other.hasRetryAfterMs()) {
+        setRetryAfterMs(other.getRetryAfterMs());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -641,6 +692,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000008;
               break;
             } // case 34
+            case 40: {
+              retryAfterMs_ = input.readUInt32();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 40
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -1094,6 +1150,62 @@ private static final long serialVersionUID = 0L;
         details_ = null;
       }
       return detailsBuilder_;
+    }
+
+    private int retryAfterMs_ ;
+    /**
+     * <pre>
+     * How long to wait before another try, in milliseconds, as `RetryInfo` says it of a call. Absent unless `retryable`.
+     * </pre>
+     *
+     * <code>optional uint32 retry_after_ms = 5 [json_name = "retryAfterMs"];</code>
+     * @return Whether the retryAfterMs field is set.
+     */
+    @java.lang.Override
+    public boolean hasRetryAfterMs() {
+      return ((bitField0_ & 0x00000010) != 0);
+    }
+    /**
+     * <pre>
+     * How long to wait before another try, in milliseconds, as `RetryInfo` says it of a call. Absent unless `retryable`.
+     * </pre>
+     *
+     * <code>optional uint32 retry_after_ms = 5 [json_name = "retryAfterMs"];</code>
+     * @return The retryAfterMs.
+     */
+    @java.lang.Override
+    public int getRetryAfterMs() {
+      return retryAfterMs_;
+    }
+    /**
+     * <pre>
+     * How long to wait before another try, in milliseconds, as `RetryInfo` says it of a call. Absent unless `retryable`.
+     * </pre>
+     *
+     * <code>optional uint32 retry_after_ms = 5 [json_name = "retryAfterMs"];</code>
+     * @param value The retryAfterMs to set.
+     * @return This builder for chaining.
+     */
+    public Builder setRetryAfterMs(int value) {
+
+      retryAfterMs_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * How long to wait before another try, in milliseconds, as `RetryInfo` says it of a call. Absent unless `retryable`.
+     * </pre>
+     *
+     * <code>optional uint32 retry_after_ms = 5 [json_name = "retryAfterMs"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearRetryAfterMs() {
+      bitField0_ = (bitField0_ & ~0x00000010);
+      retryAfterMs_ = 0;
+      onChanged();
+      return this;
     }
 
     // @@protoc_insertion_point(builder_scope:taskyard.v1.Error)

@@ -122,4 +122,23 @@ public interface ErrorOrBuilder extends
    * <code>.google.protobuf.Struct details = 4 [json_name = "details"];</code>
    */
   com.google.protobuf.StructOrBuilder getDetailsOrBuilder();
+
+  /**
+   * <pre>
+   * How long to wait before another try, in milliseconds, as `RetryInfo` says it of a call. Absent unless `retryable`.
+   * </pre>
+   *
+   * <code>optional uint32 retry_after_ms = 5 [json_name = "retryAfterMs"];</code>
+   * @return Whether the retryAfterMs field is set.
+   */
+  boolean hasRetryAfterMs();
+  /**
+   * <pre>
+   * How long to wait before another try, in milliseconds, as `RetryInfo` says it of a call. Absent unless `retryable`.
+   * </pre>
+   *
+   * <code>optional uint32 retry_after_ms = 5 [json_name = "retryAfterMs"];</code>
+   * @return The retryAfterMs.
+   */
+  int getRetryAfterMs();
 }

@@ -53,6 +53,7 @@ private static final long serialVersionUID = 0L;
             dev.taskyard.v1.HeldLease.class, dev.taskyard.v1.HeldLease.Builder.class);
   }
 
+  private int bitField0_;
   public static final int TASK_ID_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object taskId_ = "";
@@ -115,6 +116,33 @@ private static final long serialVersionUID = 0L;
     return fencingToken_;
   }
 
+  public static final int TOKENS_USED_FIELD_NUMBER = 3;
+  private int tokensUsed_ = 0;
+  /**
+   * <pre>
+   * In a heartbeat: tokens used by this attempt so far; over the budget the task fails. Default: as last reported.
+   * </pre>
+   *
+   * <code>optional uint32 tokens_used = 3 [json_name = "tokensUsed"];</code>
+   * @return Whether the tokensUsed field is set.
+   */
+  @java.lang.Override
+  public boolean hasTokensUsed() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * In a heartbeat: tokens used by this attempt so far; over the budget the task fails. Default: as last reported.
+   * </pre>
+   *
+   * <code>optional uint32 tokens_used = 3 [json_name = "tokensUsed"];</code>
+   * @return The tokensUsed.
+   */
+  @java.lang.Override
+  public int getTokensUsed() {
+    return tokensUsed_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -135,6 +163,9 @@ private static final long serialVersionUID = 0L;
     if (fencingToken_ != 0) {
       output.writeUInt32(2, fencingToken_);
     }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeUInt32(3, tokensUsed_);
+    }
     getUnknownFields().writeTo(output);
   }
   private int computeSerializedSize_0() {
@@ -145,6 +176,10 @@ private static final long serialVersionUID = 0L;
     if (fencingToken_ != 0) {
       size += com.google.protobuf.CodedOutputStream
         .computeUInt32Size(2, fencingToken_);
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeUInt32Size(3, tokensUsed_);
     }
     return size;
   }
@@ -174,6 +209,11 @@ private static final long serialVersionUID = 0L;
         .equals(other.getTaskId())) return false;
     if (getFencingToken()
         != other.getFencingToken()) return false;
+    if (hasTokensUsed() != other.hasTokensUsed()) return false;
+    if (hasTokensUsed()) {
+      if (getTokensUsed()
+          != other.getTokensUsed()) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -189,6 +229,10 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getTaskId().hashCode();
     hash = (37 * hash) + FENCING_TOKEN_FIELD_NUMBER;
     hash = (53 * hash) + getFencingToken();
+    if (hasTokensUsed()) {
+      hash = (37 * hash) + TOKENS_USED_FIELD_NUMBER;
+      hash = (53 * hash) + getTokensUsed();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -326,6 +370,7 @@ private static final long serialVersionUID = 0L;
       bitField0_ = 0;
       taskId_ = "";
       fencingToken_ = 0;
+      tokensUsed_ = 0;
       return this;
     }
 
@@ -365,6 +410,12 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.fencingToken_ = fencingToken_;
       }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.tokensUsed_ = tokensUsed_;
+        to_bitField0_ |= 0x00000001;
+      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -386,6 +437,9 @@ private static final long serialVersionUID = 0L;
       }
       if (other.getFencingToken() != 0) {
         setFencingToken(other.getFencingToken());
+      }
+      if (other.hasTokensUsed()) {
+        setTokensUsed(other.getTokensUsed());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -421,6 +475,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 16
+            case 24: {
+              tokensUsed_ = input.readUInt32();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 24
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -570,6 +629,62 @@ private static final long serialVersionUID = 0L;
     public Builder clearFencingToken() {
       bitField0_ = (bitField0_ & ~0x00000002);
       fencingToken_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int tokensUsed_ ;
+    /**
+     * <pre>
+     * In a heartbeat: tokens used by this attempt so far; over the budget the task fails. Default: as last reported.
+     * </pre>
+     *
+     * <code>optional uint32 tokens_used = 3 [json_name = "tokensUsed"];</code>
+     * @return Whether the tokensUsed field is set.
+     */
+    @java.lang.Override
+    public boolean hasTokensUsed() {
+      return ((bitField0_ & 0x00000004) != 0);
+    }
+    /**
+     * <pre>
+     * In a heartbeat: tokens used by this attempt so far; over the budget the task fails. Default: as last reported.
+     * </pre>
+     *
+     * <code>optional uint32 tokens_used = 3 [json_name = "tokensUsed"];</code>
+     * @return The tokensUsed.
+     */
+    @java.lang.Override
+    public int getTokensUsed() {
+      return tokensUsed_;
+    }
+    /**
+     * <pre>
+     * In a heartbeat: tokens used by this attempt so far; over the budget the task fails. Default: as last reported.
+     * </pre>
+     *
+     * <code>optional uint32 tokens_used = 3 [json_name = "tokensUsed"];</code>
+     * @param value The tokensUsed to set.
+     * @return This builder for chaining.
+     */
+    public Builder setTokensUsed(int value) {
+
+      tokensUsed_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * In a heartbeat: tokens used by this attempt so far; over the budget the task fails. Default: as last reported.
+     * </pre>
+     *
+     * <code>optional uint32 tokens_used = 3 [json_name = "tokensUsed"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearTokensUsed() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      tokensUsed_ = 0;
       onChanged();
       return this;
     }

@@ -39,4 +39,23 @@ public interface HeldLeaseOrBuilder extends
    * @return The fencingToken.
    */
   int getFencingToken();
+
+  /**
+   * <pre>
+   * In a heartbeat: tokens used by this attempt so far; over the budget the task fails. Default: as last reported.
+   * </pre>
+   *
+   * <code>optional uint32 tokens_used = 3 [json_name = "tokensUsed"];</code>
+   * @return Whether the tokensUsed field is set.
+   */
+  boolean hasTokensUsed();
+  /**
+   * <pre>
+   * In a heartbeat: tokens used by this attempt so far; over the budget the task fails. Default: as last reported.
+   * </pre>
+   *
+   * <code>optional uint32 tokens_used = 3 [json_name = "tokensUsed"];</code>
+   * @return The tokensUsed.
+   */
+  int getTokensUsed();
 }

@@ -168,91 +168,93 @@ public final class LeaseProto extends com.google.protobuf.GeneratedFile {
       "s\210\001\001B\r\n\013_lease_secsB\n\n\010_projectB\n\n\010_wait" +
       "_ms\"O\n\022ClaimTasksResponse\0229\n\013assignments" +
       "\030\001 \003(\0132\027.taskyard.v1.AssignmentR\013assignm" +
-      "ents\"\235\001\n\021RenewLeaseRequest\022\027\n\007host_id\030\001 " +
+      "ents\"\323\001\n\021RenewLeaseRequest\022\027\n\007host_id\030\001 " +
       "\001(\tR\006hostId\022\027\n\007task_id\030\002 \001(\tR\006taskId\022#\n\r" +
       "fencing_token\030\003 \001(\rR\014fencingToken\022\"\n\nlea" +
-      "se_secs\030\004 \001(\rH\000R\tleaseSecs\210\001\001B\r\n\013_lease_" +
-      "secs\"\204\001\n\022RenewLeaseResponse\022\034\n\007task_id\030\001" +
-      " \001(\tH\000R\006taskId\210\001\001\022D\n\020lease_expires_at\030\002 " +
-      "\001(\0132\032.google.protobuf.TimestampR\016leaseEx" +
-      "piresAtB\n\n\010_task_id\"i\n\020StartTaskRequest\022" +
-      "\027\n\007host_id\030\001 \001(\tR\006hostId\022\027\n\007task_id\030\002 \001(" +
-      "\tR\006taskId\022#\n\rfencing_token\030\003 \001(\rR\014fencin" +
-      "gToken\"{\n\021StartTaskResponse\022\034\n\007task_id\030\001" +
-      " \001(\tH\000R\006taskId\210\001\001\0222\n\005state\030\002 \001(\0162\027.tasky" +
-      "ard.v1.Task.StateH\001R\005state\210\001\001B\n\n\010_task_i" +
-      "dB\010\n\006_state\"\327\001\n\025ReportProgressRequest\022\027\n" +
-      "\007host_id\030\001 \001(\tR\006hostId\022\027\n\007task_id\030\002 \001(\tR" +
-      "\006taskId\022#\n\rfencing_token\030\003 \001(\rR\014fencingT" +
-      "oken\0221\n\010progress\030\004 \001(\0132\025.taskyard.v1.Pro" +
-      "gressR\010progress\022$\n\013tokens_used\030\005 \001(\rH\000R\n" +
-      "tokensUsed\210\001\001B\016\n\014_tokens_used\"\200\001\n\026Report" +
-      "ProgressResponse\022\034\n\007task_id\030\001 \001(\tH\000R\006tas" +
-      "kId\210\001\001\0222\n\005state\030\002 \001(\0162\027.taskyard.v1.Task" +
-      ".StateH\001R\005state\210\001\001B\n\n\010_task_idB\010\n\006_state" +
-      "\"\322\001\n\023CompleteTaskRequest\022\027\n\007host_id\030\001 \001(" +
-      "\tR\006hostId\022\027\n\007task_id\030\002 \001(\tR\006taskId\022#\n\rfe" +
-      "ncing_token\030\003 \001(\rR\014fencingToken\022.\n\006resul" +
-      "t\030\004 \001(\0132\026.google.protobuf.ValueR\006result\022" +
-      "$\n\013tokens_used\030\005 \001(\rH\000R\ntokensUsed\210\001\001B\016\n" +
-      "\014_tokens_used\"~\n\024CompleteTaskResponse\022\034\n" +
+      "se_secs\030\004 \001(\rH\000R\tleaseSecs\210\001\001\022$\n\013tokens_" +
+      "used\030\005 \001(\rH\001R\ntokensUsed\210\001\001B\r\n\013_lease_se" +
+      "csB\016\n\014_tokens_used\"\204\001\n\022RenewLeaseRespons" +
+      "e\022\034\n\007task_id\030\001 \001(\tH\000R\006taskId\210\001\001\022D\n\020lease" +
+      "_expires_at\030\002 \001(\0132\032.google.protobuf.Time" +
+      "stampR\016leaseExpiresAtB\n\n\010_task_id\"i\n\020Sta" +
+      "rtTaskRequest\022\027\n\007host_id\030\001 \001(\tR\006hostId\022\027" +
+      "\n\007task_id\030\002 \001(\tR\006taskId\022#\n\rfencing_token" +
+      "\030\003 \001(\rR\014fencingToken\"{\n\021StartTaskRespons" +
+      "e\022\034\n\007task_id\030\001 \001(\tH\000R\006taskId\210\001\001\0222\n\005state" +
+      "\030\002 \001(\0162\027.taskyard.v1.Task.StateH\001R\005state" +
+      "\210\001\001B\n\n\010_task_idB\010\n\006_state\"\327\001\n\025ReportProg" +
+      "ressRequest\022\027\n\007host_id\030\001 \001(\tR\006hostId\022\027\n\007" +
+      "task_id\030\002 \001(\tR\006taskId\022#\n\rfencing_token\030\003" +
+      " \001(\rR\014fencingToken\0221\n\010progress\030\004 \001(\0132\025.t" +
+      "askyard.v1.ProgressR\010progress\022$\n\013tokens_" +
+      "used\030\005 \001(\rH\000R\ntokensUsed\210\001\001B\016\n\014_tokens_u" +
+      "sed\"\200\001\n\026ReportProgressResponse\022\034\n\007task_i" +
+      "d\030\001 \001(\tH\000R\006taskId\210\001\001\0222\n\005state\030\002 \001(\0162\027.ta" +
+      "skyard.v1.Task.StateH\001R\005state\210\001\001B\n\n\010_tas" +
+      "k_idB\010\n\006_state\"\322\001\n\023CompleteTaskRequest\022\027" +
+      "\n\007host_id\030\001 \001(\tR\006hostId\022\027\n\007task_id\030\002 \001(\t" +
+      "R\006taskId\022#\n\rfencing_token\030\003 \001(\rR\014fencing" +
+      "Token\022.\n\006result\030\004 \001(\0132\026.google.protobuf." +
+      "ValueR\006result\022$\n\013tokens_used\030\005 \001(\rH\000R\nto" +
+      "kensUsed\210\001\001B\016\n\014_tokens_used\"~\n\024CompleteT" +
+      "askResponse\022\034\n\007task_id\030\001 \001(\tH\000R\006taskId\210\001" +
+      "\001\0222\n\005state\030\002 \001(\0162\027.taskyard.v1.Task.Stat" +
+      "eH\001R\005state\210\001\001B\n\n\010_task_idB\010\n\006_state\"\207\002\n\017" +
+      "FailTaskRequest\022\027\n\007host_id\030\001 \001(\tR\006hostId" +
+      "\022\027\n\007task_id\030\002 \001(\tR\006taskId\022#\n\rfencing_tok" +
+      "en\030\003 \001(\rR\014fencingToken\022\024\n\005error\030\004 \001(\tR\005e" +
+      "rror\022!\n\tretryable\030\005 \001(\010H\000R\tretryable\210\001\001\022" +
+      "\027\n\004code\030\006 \001(\tH\001R\004code\210\001\001\022$\n\013tokens_used\030" +
+      "\007 \001(\rH\002R\ntokensUsed\210\001\001B\014\n\n_retryableB\007\n\005" +
+      "_codeB\016\n\014_tokens_used\"z\n\020FailTaskRespons" +
+      "e\022\034\n\007task_id\030\001 \001(\tH\000R\006taskId\210\001\001\0222\n\005state" +
+      "\030\002 \001(\0162\027.taskyard.v1.Task.StateH\001R\005state" +
+      "\210\001\001B\n\n\010_task_idB\010\n\006_state\"k\n\022ReleaseTask" +
+      "Request\022\027\n\007host_id\030\001 \001(\tR\006hostId\022\027\n\007task" +
+      "_id\030\002 \001(\tR\006taskId\022#\n\rfencing_token\030\003 \001(\r" +
+      "R\014fencingToken\"}\n\023ReleaseTaskResponse\022\034\n" +
       "\007task_id\030\001 \001(\tH\000R\006taskId\210\001\001\0222\n\005state\030\002 \001" +
       "(\0162\027.taskyard.v1.Task.StateH\001R\005state\210\001\001B" +
-      "\n\n\010_task_idB\010\n\006_state\"\207\002\n\017FailTaskReques" +
-      "t\022\027\n\007host_id\030\001 \001(\tR\006hostId\022\027\n\007task_id\030\002 " +
-      "\001(\tR\006taskId\022#\n\rfencing_token\030\003 \001(\rR\014fenc" +
-      "ingToken\022\024\n\005error\030\004 \001(\tR\005error\022!\n\tretrya" +
-      "ble\030\005 \001(\010H\000R\tretryable\210\001\001\022\027\n\004code\030\006 \001(\tH" +
-      "\001R\004code\210\001\001\022$\n\013tokens_used\030\007 \001(\rH\002R\ntoken" +
-      "sUsed\210\001\001B\014\n\n_retryableB\007\n\005_codeB\016\n\014_toke" +
-      "ns_used\"z\n\020FailTaskResponse\022\034\n\007task_id\030\001" +
-      " \001(\tH\000R\006taskId\210\001\001\0222\n\005state\030\002 \001(\0162\027.tasky" +
-      "ard.v1.Task.StateH\001R\005state\210\001\001B\n\n\010_task_i" +
-      "dB\010\n\006_state\"k\n\022ReleaseTaskRequest\022\027\n\007hos" +
-      "t_id\030\001 \001(\tR\006hostId\022\027\n\007task_id\030\002 \001(\tR\006tas" +
-      "kId\022#\n\rfencing_token\030\003 \001(\rR\014fencingToken" +
-      "\"}\n\023ReleaseTaskResponse\022\034\n\007task_id\030\001 \001(\t" +
-      "H\000R\006taskId\210\001\001\0222\n\005state\030\002 \001(\0162\027.taskyard." +
-      "v1.Task.StateH\001R\005state\210\001\001B\n\n\010_task_idB\010\n" +
-      "\006_state\"\240\001\n\021ListLeasesRequest\022\034\n\007host_id" +
-      "\030\001 \001(\tH\000R\006hostId\210\001\001\022 \n\tpage_size\030\002 \001(\rH\001" +
-      "R\010pageSize\210\001\001\022\"\n\npage_token\030\003 \001(\tH\002R\tpag" +
-      "eToken\210\001\001B\n\n\010_host_idB\014\n\n_page_sizeB\r\n\013_" +
-      "page_token\"\201\001\n\022ListLeasesResponse\022*\n\006lea" +
-      "ses\030\001 \003(\0132\022.taskyard.v1.LeaseR\006leases\022+\n" +
-      "\017next_page_token\030\002 \001(\tH\000R\rnextPageToken\210" +
-      "\001\001B\022\n\020_next_page_token2\276\t\n\014LeaseService\022" +
-      "\177\n\tClaimTask\022\035.taskyard.v1.ClaimTaskRequ" +
-      "est\032\036.taskyard.v1.ClaimTaskResponse\"3\202\323\344" +
-      "\223\002-\"(/api/runtime-hosts/{host_id}/tasks/" +
-      "claim:\001*\022M\n\nClaimTasks\022\036.taskyard.v1.Cla" +
-      "imTasksRequest\032\037.taskyard.v1.ClaimTasksR" +
-      "esponse\022\217\001\n\nRenewLease\022\036.taskyard.v1.Ren" +
-      "ewLeaseRequest\032\037.taskyard.v1.RenewLeaseR" +
-      "esponse\"@\220\002\002\202\323\344\223\0027\"2/api/runtime-hosts/{" +
-      "host_id}/tasks/{task_id}/renew:\001*\022\214\001\n\tSt" +
-      "artTask\022\035.taskyard.v1.StartTaskRequest\032\036" +
-      ".taskyard.v1.StartTaskResponse\"@\220\002\002\202\323\344\223\002" +
-      "7\"2/api/runtime-hosts/{host_id}/tasks/{t" +
-      "ask_id}/start:\001*\022\236\001\n\016ReportProgress\022\".ta" +
-      "skyard.v1.ReportProgressRequest\032#.taskya" +
-      "rd.v1.ReportProgressResponse\"C\220\002\002\202\323\344\223\002:\"" +
-      "5/api/runtime-hosts/{host_id}/tasks/{tas" +
-      "k_id}/progress:\001*\022\225\001\n\014CompleteTask\022 .tas" +
-      "kyard.v1.CompleteTaskRequest\032!.taskyard." +
-      "v1.CompleteTaskResponse\"@\202\323\344\223\002:\"5/api/ru" +
-      "ntime-hosts/{host_id}/tasks/{task_id}/co" +
-      "mplete:\001*\022\205\001\n\010FailTask\022\034.taskyard.v1.Fai" +
-      "lTaskRequest\032\035.taskyard.v1.FailTaskRespo" +
-      "nse\"<\202\323\344\223\0026\"1/api/runtime-hosts/{host_id" +
-      "}/tasks/{task_id}/fail:\001*\022\224\001\n\013ReleaseTas" +
-      "k\022\037.taskyard.v1.ReleaseTaskRequest\032 .tas" +
-      "kyard.v1.ReleaseTaskResponse\"B\220\002\002\202\323\344\223\0029\"" +
-      "4/api/runtime-hosts/{host_id}/tasks/{tas" +
-      "k_id}/release:\001*\022e\n\nListLeases\022\036.taskyar" +
-      "d.v1.ListLeasesRequest\032\037.taskyard.v1.Lis" +
-      "tLeasesResponse\"\026\220\002\001\202\323\344\223\002\r\022\013/api/leasesB" +
-      "\037\n\017dev.taskyard.v1B\nLeaseProtoP\001b\006proto3"
+      "\n\n\010_task_idB\010\n\006_state\"\240\001\n\021ListLeasesRequ" +
+      "est\022\034\n\007host_id\030\001 \001(\tH\000R\006hostId\210\001\001\022 \n\tpag" +
+      "e_size\030\002 \001(\rH\001R\010pageSize\210\001\001\022\"\n\npage_toke" +
+      "n\030\003 \001(\tH\002R\tpageToken\210\001\001B\n\n\010_host_idB\014\n\n_" +
+      "page_sizeB\r\n\013_page_token\"\201\001\n\022ListLeasesR" +
+      "esponse\022*\n\006leases\030\001 \003(\0132\022.taskyard.v1.Le" +
+      "aseR\006leases\022+\n\017next_page_token\030\002 \001(\tH\000R\r" +
+      "nextPageToken\210\001\001B\022\n\020_next_page_token2\276\t\n" +
+      "\014LeaseService\022\177\n\tClaimTask\022\035.taskyard.v1" +
+      ".ClaimTaskRequest\032\036.taskyard.v1.ClaimTas" +
+      "kResponse\"3\202\323\344\223\002-\"(/api/runtime-hosts/{h" +
+      "ost_id}/tasks/claim:\001*\022M\n\nClaimTasks\022\036.t" +
+      "askyard.v1.ClaimTasksRequest\032\037.taskyard." +
+      "v1.ClaimTasksResponse\022\217\001\n\nRenewLease\022\036.t" +
+      "askyard.v1.RenewLeaseRequest\032\037.taskyard." +
+      "v1.RenewLeaseResponse\"@\220\002\002\202\323\344\223\0027\"2/api/r" +
+      "untime-hosts/{host_id}/tasks/{task_id}/r" +
+      "enew:\001*\022\214\001\n\tStartTask\022\035.taskyard.v1.Star" +
+      "tTaskRequest\032\036.taskyard.v1.StartTaskResp" +
+      "onse\"@\220\002\002\202\323\344\223\0027\"2/api/runtime-hosts/{hos" +
+      "t_id}/tasks/{task_id}/start:\001*\022\236\001\n\016Repor" +
+      "tProgress\022\".taskyard.v1.ReportProgressRe" +
+      "quest\032#.taskyard.v1.ReportProgressRespon" +
+      "se\"C\220\002\002\202\323\344\223\002:\"5/api/runtime-hosts/{host_" +
+      "id}/tasks/{task_id}/progress:\001*\022\225\001\n\014Comp" +
+      "leteTask\022 .taskyard.v1.CompleteTaskReque" +
+      "st\032!.taskyard.v1.CompleteTaskResponse\"@\202" +
+      "\323\344\223\002:\"5/api/runtime-hosts/{host_id}/task" +
+      "s/{task_id}/complete:\001*\022\205\001\n\010FailTask\022\034.t" +
+      "askyard.v1.FailTaskRequest\032\035.taskyard.v1" +
+      ".FailTaskResponse\"<\202\323\344\223\0026\"1/api/runtime-" +
+      "hosts/{host_id}/tasks/{task_id}/fail:\001*\022" +
+      "\224\001\n\013ReleaseTask\022\037.taskyard.v1.ReleaseTas" +
+      "kRequest\032 .taskyard.v1.ReleaseTaskRespon" +
+      "se\"B\220\002\002\202\323\344\223\0029\"4/api/runtime-hosts/{host_" +
+      "id}/tasks/{task_id}/release:\001*\022e\n\nListLe" +
+      "ases\022\036.taskyard.v1.ListLeasesRequest\032\037.t" +
+      "askyard.v1.ListLeasesResponse\"\026\220\002\001\202\323\344\223\002\r" +
+      "\022\013/api/leasesB\037\n\017dev.taskyard.v1B\nLeaseP" +
+      "rotoP\001b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -303,7 +305,7 @@ public final class LeaseProto extends com.google.protobuf.GeneratedFile {
     internal_static_taskyard_v1_RenewLeaseRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_RenewLeaseRequest_descriptor,
-        new java.lang.String[] { "HostId", "TaskId", "FencingToken", "LeaseSecs", });
+        new java.lang.String[] { "HostId", "TaskId", "FencingToken", "LeaseSecs", "TokensUsed", });
     internal_static_taskyard_v1_RenewLeaseResponse_descriptor =
       getDescriptor().getMessageType(7);
     internal_static_taskyard_v1_RenewLeaseResponse_fieldAccessorTable = new

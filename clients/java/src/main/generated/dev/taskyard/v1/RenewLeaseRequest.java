@@ -191,6 +191,33 @@ private static final long serialVersionUID = 0L;
     return leaseSecs_;
   }
 
+  public static final int TOKENS_USED_FIELD_NUMBER = 5;
+  private int tokensUsed_ = 0;
+  /**
+   * <pre>
+   * Tokens used by this attempt so far. Default: as last reported. Over the budget the task fails.
+   * </pre>
+   *
+   * <code>optional uint32 tokens_used = 5 [json_name = "tokensUsed"];</code>
+   * @return Whether the tokensUsed field is set.
+   */
+  @java.lang.Override
+  public boolean hasTokensUsed() {
+    return ((bitField0_ & 0x00000002) != 0);
+  }
+  /**
+   * <pre>
+   * Tokens used by this attempt so far. Default: as last reported. Over the budget the task fails.
+   * </pre>
+   *
+   * <code>optional uint32 tokens_used = 5 [json_name = "tokensUsed"];</code>
+   * @return The tokensUsed.
+   */
+  @java.lang.Override
+  public int getTokensUsed() {
+    return tokensUsed_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -217,6 +244,9 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       output.writeUInt32(4, leaseSecs_);
     }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      output.writeUInt32(5, tokensUsed_);
+    }
     getUnknownFields().writeTo(output);
   }
   private int computeSerializedSize_0() {
@@ -234,6 +264,10 @@ private static final long serialVersionUID = 0L;
     if (((bitField0_ & 0x00000001) != 0)) {
       size += com.google.protobuf.CodedOutputStream
         .computeUInt32Size(4, leaseSecs_);
+    }
+    if (((bitField0_ & 0x00000002) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeUInt32Size(5, tokensUsed_);
     }
     return size;
   }
@@ -270,6 +304,11 @@ private static final long serialVersionUID = 0L;
       if (getLeaseSecs()
           != other.getLeaseSecs()) return false;
     }
+    if (hasTokensUsed() != other.hasTokensUsed()) return false;
+    if (hasTokensUsed()) {
+      if (getTokensUsed()
+          != other.getTokensUsed()) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -290,6 +329,10 @@ private static final long serialVersionUID = 0L;
     if (hasLeaseSecs()) {
       hash = (37 * hash) + LEASE_SECS_FIELD_NUMBER;
       hash = (53 * hash) + getLeaseSecs();
+    }
+    if (hasTokensUsed()) {
+      hash = (37 * hash) + TOKENS_USED_FIELD_NUMBER;
+      hash = (53 * hash) + getTokensUsed();
     }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
@@ -430,6 +473,7 @@ private static final long serialVersionUID = 0L;
       taskId_ = "";
       fencingToken_ = 0;
       leaseSecs_ = 0;
+      tokensUsed_ = 0;
       return this;
     }
 
@@ -477,6 +521,10 @@ private static final long serialVersionUID = 0L;
         result.leaseSecs_ = leaseSecs_;
         to_bitField0_ |= 0x00000001;
       }
+      if (((from_bitField0_ & 0x00000010) != 0)) {
+        result.tokensUsed_ = tokensUsed_;
+        to_bitField0_ |= 0x00000002;
+      }
       result.bitField0_ |= to_bitField0_;
     }
 
@@ -507,6 +555,9 @@ private static final long serialVersionUID = 0L;
       }
       if (other.hasLeaseSecs()) {
         setLeaseSecs(other.getLeaseSecs());
+      }
+      if (other.hasTokensUsed()) {
+        setTokensUsed(other.getTokensUsed());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -552,6 +603,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000008;
               break;
             } // case 32
+            case 40: {
+              tokensUsed_ = input.readUInt32();
+              bitField0_ |= 0x00000010;
+              break;
+            } // case 40
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -849,6 +905,62 @@ private static final long serialVersionUID = 0L;
     public Builder clearLeaseSecs() {
       bitField0_ = (bitField0_ & ~0x00000008);
       leaseSecs_ = 0;
+      onChanged();
+      return this;
+    }
+
+    private int tokensUsed_ ;
+    /**
+     * <pre>
+     * Tokens used by this attempt so far. Default: as last reported. Over the budget the task fails.
+     * </pre>
+     *
+     * <code>optional uint32 tokens_used = 5 [json_name = "tokensUsed"];</code>
+     * @return Whether the tokensUsed field is set.
+     */
+    @java.lang.Override
+    public boolean hasTokensUsed() {
+      return ((bitField0_ & 0x00000010) != 0);
+    }
+    /**
+     * <pre>
+     * Tokens used by this attempt so far. Default: as last reported. Over the budget the task fails.
+     * </pre>
+     *
+     * <code>optional uint32 tokens_used = 5 [json_name = "tokensUsed"];</code>
+     * @return The tokensUsed.
+     */
+    @java.lang.Override
+    public int getTokensUsed() {
+      return tokensUsed_;
+    }
+    /**
+     * <pre>
+     * Tokens used by this attempt so far. Default: as last reported. Over the budget the task fails.
+     * </pre>
+     *
+     * <code>optional uint32 tokens_used = 5 [json_name = "tokensUsed"];</code>
+     * @param value The tokensUsed to set.
+     * @return This builder for chaining.
+     */
+    public Builder setTokensUsed(int value) {
+
+      tokensUsed_ = value;
+      bitField0_ |= 0x00000010;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * Tokens used by this attempt so far. Default: as last reported. Over the budget the task fails.
+     * </pre>
+     *
+     * <code>optional uint32 tokens_used = 5 [json_name = "tokensUsed"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearTokensUsed() {
+      bitField0_ = (bitField0_ & ~0x00000010);
+      tokensUsed_ = 0;
       onChanged();
       return this;
     }

@@ -78,4 +78,23 @@ public interface RenewLeaseRequestOrBuilder extends
    * @return The leaseSecs.
    */
   int getLeaseSecs();
+
+  /**
+   * <pre>
+   * Tokens used by this attempt so far. Default: as last reported. Over the budget the task fails.
+   * </pre>
+   *
+   * <code>optional uint32 tokens_used = 5 [json_name = "tokensUsed"];</code>
+   * @return Whether the tokensUsed field is set.
+   */
+  boolean hasTokensUsed();
+  /**
+   * <pre>
+   * Tokens used by this attempt so far. Default: as last reported. Over the budget the task fails.
+   * </pre>
+   *
+   * <code>optional uint32 tokens_used = 5 [json_name = "tokensUsed"];</code>
+   * @return The tokensUsed.
+   */
+  int getTokensUsed();
 }

@@ -167,7 +167,8 @@ private static final long serialVersionUID = 0L;
   public static final int STARTED_FIELD_NUMBER = 3;
   /**
    * <pre>
-   * The work has begun. As StartTask.
+   * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+   * that two tasks of a target never run at once. As StartTask.
    * </pre>
    *
    * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -179,7 +180,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The work has begun. As StartTask.
+   * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+   * that two tasks of a target never run at once. As StartTask.
    * </pre>
    *
    * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -194,7 +196,8 @@ private static final long serialVersionUID = 0L;
   }
   /**
    * <pre>
-   * The work has begun. As StartTask.
+   * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+   * that two tasks of a target never run at once. As StartTask.
    * </pre>
    *
    * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -1102,7 +1105,8 @@ private static final long serialVersionUID = 0L;
         dev.taskyard.v1.TaskStarted, dev.taskyard.v1.TaskStarted.Builder, dev.taskyard.v1.TaskStartedOrBuilder> startedBuilder_;
     /**
      * <pre>
-     * The work has begun. As StartTask.
+     * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+     * that two tasks of a target never run at once. As StartTask.
      * </pre>
      *
      * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -1114,7 +1118,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The work has begun. As StartTask.
+     * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+     * that two tasks of a target never run at once. As StartTask.
      * </pre>
      *
      * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -1136,7 +1141,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The work has begun. As StartTask.
+     * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+     * that two tasks of a target never run at once. As StartTask.
      * </pre>
      *
      * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -1154,7 +1160,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The work has begun. As StartTask.
+     * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+     * that two tasks of a target never run at once. As StartTask.
      * </pre>
      *
      * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -1172,7 +1179,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The work has begun. As StartTask.
+     * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+     * that two tasks of a target never run at once. As StartTask.
      * </pre>
      *
      * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -1199,7 +1207,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The work has begun. As StartTask.
+     * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+     * that two tasks of a target never run at once. As StartTask.
      * </pre>
      *
      * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -1222,7 +1231,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The work has begun. As StartTask.
+     * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+     * that two tasks of a target never run at once. As StartTask.
      * </pre>
      *
      * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -1232,7 +1242,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The work has begun. As StartTask.
+     * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+     * that two tasks of a target never run at once. As StartTask.
      * </pre>
      *
      * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -1250,7 +1261,8 @@ private static final long serialVersionUID = 0L;
     }
     /**
      * <pre>
-     * The work has begun. As StartTask.
+     * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+     * that two tasks of a target never run at once. As StartTask.
      * </pre>
      *
      * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>

@@ -42,7 +42,8 @@ public interface ReportOrBuilder extends
 
   /**
    * <pre>
-   * The work has begun. As StartTask.
+   * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+   * that two tasks of a target never run at once. As StartTask.
    * </pre>
    *
    * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -51,7 +52,8 @@ public interface ReportOrBuilder extends
   boolean hasStarted();
   /**
    * <pre>
-   * The work has begun. As StartTask.
+   * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+   * that two tasks of a target never run at once. As StartTask.
    * </pre>
    *
    * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>
@@ -60,7 +62,8 @@ public interface ReportOrBuilder extends
   dev.taskyard.v1.TaskStarted getStarted();
   /**
    * <pre>
-   * The work has begun. As StartTask.
+   * The work has begun; of a task that has a target: it is about to begin, and does so once this report was taken, so
+   * that two tasks of a target never run at once. As StartTask.
    * </pre>
    *
    * <code>.taskyard.v1.TaskStarted started = 3 [json_name = "started"];</code>

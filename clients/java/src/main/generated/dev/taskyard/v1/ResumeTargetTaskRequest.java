@@ -54,6 +54,7 @@ private static final long serialVersionUID = 0L;
             dev.taskyard.v1.ResumeTargetTaskRequest.class, dev.taskyard.v1.ResumeTargetTaskRequest.Builder.class);
   }
 
+  private int bitField0_;
   public static final int TARGET_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object target_ = "";
@@ -148,6 +149,33 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int TOKEN_LIMIT_FIELD_NUMBER = 3;
+  private int tokenLimit_ = 0;
+  /**
+   * <pre>
+   * As `ResumeTaskRequest.token_limit`.
+   * </pre>
+   *
+   * <code>optional uint32 token_limit = 3 [json_name = "tokenLimit"];</code>
+   * @return Whether the tokenLimit field is set.
+   */
+  @java.lang.Override
+  public boolean hasTokenLimit() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * As `ResumeTaskRequest.token_limit`.
+   * </pre>
+   *
+   * <code>optional uint32 token_limit = 3 [json_name = "tokenLimit"];</code>
+   * @return The tokenLimit.
+   */
+  @java.lang.Override
+  public int getTokenLimit() {
+    return tokenLimit_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -168,6 +196,9 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 2, taskId_);
     }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeUInt32(3, tokenLimit_);
+    }
     getUnknownFields().writeTo(output);
   }
   private int computeSerializedSize_0() {
@@ -177,6 +208,10 @@ private static final long serialVersionUID = 0L;
     }
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(2, taskId_);
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeUInt32Size(3, tokenLimit_);
     }
     return size;
   }
@@ -206,6 +241,11 @@ private static final long serialVersionUID = 0L;
         .equals(other.getTarget())) return false;
     if (!getTaskId()
         .equals(other.getTaskId())) return false;
+    if (hasTokenLimit() != other.hasTokenLimit()) return false;
+    if (hasTokenLimit()) {
+      if (getTokenLimit()
+          != other.getTokenLimit()) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -221,6 +261,10 @@ private static final long serialVersionUID = 0L;
     hash = (53 * hash) + getTarget().hashCode();
     hash = (37 * hash) + TASK_ID_FIELD_NUMBER;
     hash = (53 * hash) + getTaskId().hashCode();
+    if (hasTokenLimit()) {
+      hash = (37 * hash) + TOKEN_LIMIT_FIELD_NUMBER;
+      hash = (53 * hash) + getTokenLimit();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -358,6 +402,7 @@ private static final long serialVersionUID = 0L;
       bitField0_ = 0;
       target_ = "";
       taskId_ = "";
+      tokenLimit_ = 0;
       return this;
     }
 
@@ -397,6 +442,12 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000002) != 0)) {
         result.taskId_ = taskId_;
       }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000004) != 0)) {
+        result.tokenLimit_ = tokenLimit_;
+        to_bitField0_ |= 0x00000001;
+      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -420,6 +471,9 @@ private static final long serialVersionUID = 0L;
         taskId_ = other.taskId_;
         bitField0_ |= 0x00000002;
         onChanged();
+      }
+      if (other.hasTokenLimit()) {
+        setTokenLimit(other.getTokenLimit());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -455,6 +509,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000002;
               break;
             } // case 18
+            case 24: {
+              tokenLimit_ = input.readUInt32();
+              bitField0_ |= 0x00000004;
+              break;
+            } // case 24
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -652,6 +711,62 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       taskId_ = value;
       bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+
+    private int tokenLimit_ ;
+    /**
+     * <pre>
+     * As `ResumeTaskRequest.token_limit`.
+     * </pre>
+     *
+     * <code>optional uint32 token_limit = 3 [json_name = "tokenLimit"];</code>
+     * @return Whether the tokenLimit field is set.
+     */
+    @java.lang.Override
+    public boolean hasTokenLimit() {
+      return ((bitField0_ & 0x00000004) != 0);
+    }
+    /**
+     * <pre>
+     * As `ResumeTaskRequest.token_limit`.
+     * </pre>
+     *
+     * <code>optional uint32 token_limit = 3 [json_name = "tokenLimit"];</code>
+     * @return The tokenLimit.
+     */
+    @java.lang.Override
+    public int getTokenLimit() {
+      return tokenLimit_;
+    }
+    /**
+     * <pre>
+     * As `ResumeTaskRequest.token_limit`.
+     * </pre>
+     *
+     * <code>optional uint32 token_limit = 3 [json_name = "tokenLimit"];</code>
+     * @param value The tokenLimit to set.
+     * @return This builder for chaining.
+     */
+    public Builder setTokenLimit(int value) {
+
+      tokenLimit_ = value;
+      bitField0_ |= 0x00000004;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * As `ResumeTaskRequest.token_limit`.
+     * </pre>
+     *
+     * <code>optional uint32 token_limit = 3 [json_name = "tokenLimit"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearTokenLimit() {
+      bitField0_ = (bitField0_ & ~0x00000004);
+      tokenLimit_ = 0;
       onChanged();
       return this;
     }

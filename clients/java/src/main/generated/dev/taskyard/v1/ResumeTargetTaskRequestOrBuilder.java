@@ -49,4 +49,23 @@ public interface ResumeTargetTaskRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getTaskIdBytes();
+
+  /**
+   * <pre>
+   * As `ResumeTaskRequest.token_limit`.
+   * </pre>
+   *
+   * <code>optional uint32 token_limit = 3 [json_name = "tokenLimit"];</code>
+   * @return Whether the tokenLimit field is set.
+   */
+  boolean hasTokenLimit();
+  /**
+   * <pre>
+   * As `ResumeTaskRequest.token_limit`.
+   * </pre>
+   *
+   * <code>optional uint32 token_limit = 3 [json_name = "tokenLimit"];</code>
+   * @return The tokenLimit.
+   */
+  int getTokenLimit();
 }

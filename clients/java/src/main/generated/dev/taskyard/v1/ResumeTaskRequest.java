@@ -53,6 +53,7 @@ private static final long serialVersionUID = 0L;
             dev.taskyard.v1.ResumeTaskRequest.class, dev.taskyard.v1.ResumeTaskRequest.Builder.class);
   }
 
+  private int bitField0_;
   public static final int TASK_ID_FIELD_NUMBER = 1;
   @SuppressWarnings("serial")
   private volatile java.lang.Object taskId_ = "";
@@ -100,6 +101,35 @@ private static final long serialVersionUID = 0L;
     }
   }
 
+  public static final int TOKEN_LIMIT_FIELD_NUMBER = 2;
+  private int tokenLimit_ = 0;
+  /**
+   * <pre>
+   * The most tokens that the task may use from now on, over all its attempts and runs. Default: the limit that it has. A
+   * task that failed over its budget needs one above its `tokens_used`.
+   * </pre>
+   *
+   * <code>optional uint32 token_limit = 2 [json_name = "tokenLimit"];</code>
+   * @return Whether the tokenLimit field is set.
+   */
+  @java.lang.Override
+  public boolean hasTokenLimit() {
+    return ((bitField0_ & 0x00000001) != 0);
+  }
+  /**
+   * <pre>
+   * The most tokens that the task may use from now on, over all its attempts and runs. Default: the limit that it has. A
+   * task that failed over its budget needs one above its `tokens_used`.
+   * </pre>
+   *
+   * <code>optional uint32 token_limit = 2 [json_name = "tokenLimit"];</code>
+   * @return The tokenLimit.
+   */
+  @java.lang.Override
+  public int getTokenLimit() {
+    return tokenLimit_;
+  }
+
   private byte memoizedIsInitialized = -1;
   @java.lang.Override
   public final boolean isInitialized() {
@@ -117,12 +147,19 @@ private static final long serialVersionUID = 0L;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
       com.google.protobuf.GeneratedMessage.writeString(output, 1, taskId_);
     }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      output.writeUInt32(2, tokenLimit_);
+    }
     getUnknownFields().writeTo(output);
   }
   private int computeSerializedSize_0() {
     int size = 0;
     if (!com.google.protobuf.GeneratedMessage.isStringEmpty(taskId_)) {
       size += com.google.protobuf.GeneratedMessage.computeStringSize(1, taskId_);
+    }
+    if (((bitField0_ & 0x00000001) != 0)) {
+      size += com.google.protobuf.CodedOutputStream
+        .computeUInt32Size(2, tokenLimit_);
     }
     return size;
   }
@@ -150,6 +187,11 @@ private static final long serialVersionUID = 0L;
 
     if (!getTaskId()
         .equals(other.getTaskId())) return false;
+    if (hasTokenLimit() != other.hasTokenLimit()) return false;
+    if (hasTokenLimit()) {
+      if (getTokenLimit()
+          != other.getTokenLimit()) return false;
+    }
     if (!getUnknownFields().equals(other.getUnknownFields())) return false;
     return true;
   }
@@ -163,6 +205,10 @@ private static final long serialVersionUID = 0L;
     hash = (19 * hash) + getDescriptor().hashCode();
     hash = (37 * hash) + TASK_ID_FIELD_NUMBER;
     hash = (53 * hash) + getTaskId().hashCode();
+    if (hasTokenLimit()) {
+      hash = (37 * hash) + TOKEN_LIMIT_FIELD_NUMBER;
+      hash = (53 * hash) + getTokenLimit();
+    }
     hash = (29 * hash) + getUnknownFields().hashCode();
     memoizedHashCode = hash;
     return hash;
@@ -299,6 +345,7 @@ private static final long serialVersionUID = 0L;
       super.clear();
       bitField0_ = 0;
       taskId_ = "";
+      tokenLimit_ = 0;
       return this;
     }
 
@@ -335,6 +382,12 @@ private static final long serialVersionUID = 0L;
       if (((from_bitField0_ & 0x00000001) != 0)) {
         result.taskId_ = taskId_;
       }
+      int to_bitField0_ = 0;
+      if (((from_bitField0_ & 0x00000002) != 0)) {
+        result.tokenLimit_ = tokenLimit_;
+        to_bitField0_ |= 0x00000001;
+      }
+      result.bitField0_ |= to_bitField0_;
     }
 
     @java.lang.Override
@@ -353,6 +406,9 @@ private static final long serialVersionUID = 0L;
         taskId_ = other.taskId_;
         bitField0_ |= 0x00000001;
         onChanged();
+      }
+      if (other.hasTokenLimit()) {
+        setTokenLimit(other.getTokenLimit());
       }
       this.mergeUnknownFields(other.getUnknownFields());
       onChanged();
@@ -383,6 +439,11 @@ private static final long serialVersionUID = 0L;
               bitField0_ |= 0x00000001;
               break;
             } // case 10
+            case 16: {
+              tokenLimit_ = input.readUInt32();
+              bitField0_ |= 0x00000002;
+              break;
+            } // case 16
             default: {
               if (!super.parseUnknownField(input, extensionRegistry, tag)) {
                 done = true; // was an endgroup tag
@@ -488,6 +549,66 @@ private static final long serialVersionUID = 0L;
       checkByteStringIsUtf8(value);
       taskId_ = value;
       bitField0_ |= 0x00000001;
+      onChanged();
+      return this;
+    }
+
+    private int tokenLimit_ ;
+    /**
+     * <pre>
+     * The most tokens that the task may use from now on, over all its attempts and runs. Default: the limit that it has. A
+     * task that failed over its budget needs one above its `tokens_used`.
+     * </pre>
+     *
+     * <code>optional uint32 token_limit = 2 [json_name = "tokenLimit"];</code>
+     * @return Whether the tokenLimit field is set.
+     */
+    @java.lang.Override
+    public boolean hasTokenLimit() {
+      return ((bitField0_ & 0x00000002) != 0);
+    }
+    /**
+     * <pre>
+     * The most tokens that the task may use from now on, over all its attempts and runs. Default: the limit that it has. A
+     * task that failed over its budget needs one above its `tokens_used`.
+     * </pre>
+     *
+     * <code>optional uint32 token_limit = 2 [json_name = "tokenLimit"];</code>
+     * @return The tokenLimit.
+     */
+    @java.lang.Override
+    public int getTokenLimit() {
+      return tokenLimit_;
+    }
+    /**
+     * <pre>
+     * The most tokens that the task may use from now on, over all its attempts and runs. Default: the limit that it has. A
+     * task that failed over its budget needs one above its `tokens_used`.
+     * </pre>
+     *
+     * <code>optional uint32 token_limit = 2 [json_name = "tokenLimit"];</code>
+     * @param value The tokenLimit to set.
+     * @return This builder for chaining.
+     */
+    public Builder setTokenLimit(int value) {
+
+      tokenLimit_ = value;
+      bitField0_ |= 0x00000002;
+      onChanged();
+      return this;
+    }
+    /**
+     * <pre>
+     * The most tokens that the task may use from now on, over all its attempts and runs. Default: the limit that it has. A
+     * task that failed over its budget needs one above its `tokens_used`.
+     * </pre>
+     *
+     * <code>optional uint32 token_limit = 2 [json_name = "tokenLimit"];</code>
+     * @return This builder for chaining.
+     */
+    public Builder clearTokenLimit() {
+      bitField0_ = (bitField0_ & ~0x00000002);
+      tokenLimit_ = 0;
       onChanged();
       return this;
     }

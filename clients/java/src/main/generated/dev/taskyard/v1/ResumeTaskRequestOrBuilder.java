@@ -29,4 +29,25 @@ public interface ResumeTaskRequestOrBuilder extends
    */
   com.google.protobuf.ByteString
       getTaskIdBytes();
+
+  /**
+   * <pre>
+   * The most tokens that the task may use from now on, over all its attempts and runs. Default: the limit that it has. A
+   * task that failed over its budget needs one above its `tokens_used`.
+   * </pre>
+   *
+   * <code>optional uint32 token_limit = 2 [json_name = "tokenLimit"];</code>
+   * @return Whether the tokenLimit field is set.
+   */
+  boolean hasTokenLimit();
+  /**
+   * <pre>
+   * The most tokens that the task may use from now on, over all its attempts and runs. Default: the limit that it has. A
+   * task that failed over its budget needs one above its `tokens_used`.
+   * </pre>
+   *
+   * <code>optional uint32 token_limit = 2 [json_name = "tokenLimit"];</code>
+   * @return The tokenLimit.
+   */
+  int getTokenLimit();
 }

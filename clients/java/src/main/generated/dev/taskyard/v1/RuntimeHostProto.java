@@ -147,6 +147,11 @@ public final class RuntimeHostProto extends com.google.protobuf.GeneratedFile {
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
       internal_static_taskyard_v1_Drain_fieldAccessorTable;
   static final com.google.protobuf.Descriptors.Descriptor
+    internal_static_taskyard_v1_HeartbeatInterval_descriptor;
+  static final 
+    com.google.protobuf.GeneratedMessage.FieldAccessorTable
+      internal_static_taskyard_v1_HeartbeatInterval_fieldAccessorTable;
+  static final com.google.protobuf.Descriptors.Descriptor
     internal_static_taskyard_v1_RegisterHostRequest_descriptor;
   static final 
     com.google.protobuf.GeneratedMessage.FieldAccessorTable
@@ -265,7 +270,7 @@ public final class RuntimeHostProto extends com.google.protobuf.GeneratedFile {
       "skyard.v1.CreditH\000R\006credit\0226\n\theartbeat\030" +
       "\003 \001(\0132\026.taskyard.v1.HeartbeatH\000R\theartbe" +
       "at\0220\n\007reports\030\004 \001(\0132\024.taskyard.v1.Report" +
-      "sH\000R\007reportsB\t\n\007message\"\203\003\n\017ConnectRespo" +
+      "sH\000R\007reportsB\t\n\007message\"\324\003\n\017ConnectRespo" +
       "nse\0220\n\007welcome\030\001 \001(\0132\024.taskyard.v1.Welco" +
       "meH\000R\007welcome\022<\n\013assignments\030\002 \001(\0132\030.tas" +
       "kyard.v1.AssignmentsH\000R\013assignments\022@\n\rh" +
@@ -275,144 +280,150 @@ public final class RuntimeHostProto extends com.google.protobuf.GeneratedFile {
       "ortResults\022B\n\rcancellations\030\005 \001(\0132\032.task" +
       "yard.v1.CancellationsH\000R\rcancellations\022*" +
       "\n\005drain\030\006 \001(\0132\022.taskyard.v1.DrainH\000R\005dra" +
-      "inB\t\n\007message\"I\n\tHeldLease\022\027\n\007task_id\030\001 " +
-      "\001(\tR\006taskId\022#\n\rfencing_token\030\002 \001(\rR\014fenc" +
-      "ingToken\"\211\004\n\005Hello\022\027\n\007host_id\030\001 \001(\tR\006hos" +
-      "tId\022\032\n\010instance\030\002 \001(\tR\010instance\022&\n\014displ" +
-      "ay_name\030\003 \001(\tH\000R\013displayName\210\001\001\022\"\n\014capab" +
-      "ilities\030\004 \003(\tR\014capabilities\022\031\n\005slots\030\005 \001" +
-      "(\rH\001R\005slots\210\001\001\022.\n\006leases\030\006 \003(\0132\026.taskyar" +
-      "d.v1.HeldLeaseR\006leases\022\035\n\007project\030\007 \001(\tH" +
-      "\002R\007project\210\001\001\022\030\n\007actions\030\010 \003(\tR\007actions\022" +
-      "6\n\006labels\030\t \003(\0132\036.taskyard.v1.Hello.Labe" +
-      "lsEntryR\006labels\022\"\n\nlease_secs\030\n \001(\rH\003R\tl" +
-      "easeSecs\210\001\001\022.\n\007machine\030\013 \001(\0132\024.taskyard." +
-      "v1.MachineR\007machine\0329\n\013LabelsEntry\022\020\n\003ke" +
-      "y\030\001 \001(\tR\003key\022\024\n\005value\030\002 \001(\tR\005value:\0028\001B\017" +
-      "\n\r_display_nameB\010\n\006_slotsB\n\n\010_projectB\r\n" +
-      "\013_lease_secs\"\316\002\n\007Welcome\022\030\n\007session\030\001 \001(" +
-      "\tR\007session\0222\n\025heartbeat_interval_ms\030\002 \001(" +
-      "\rR\023heartbeatIntervalMs\022\035\n\nlease_secs\030\003 \001" +
-      "(\rR\tleaseSecs\022&\n\004kept\030\004 \003(\0132\022.taskyard.v" +
-      "1.LeaseR\004kept\022*\n\004lost\030\005 \003(\0132\026.taskyard.v" +
-      "1.HeldLeaseR\004lost\022,\n\022reconnect_grace_ms\030" +
-      "\006 \001(\rR\020reconnectGraceMs\022(\n\020start_timeout" +
-      "_ms\030\007 \001(\rR\016startTimeoutMs\022*\n\021max_message" +
-      "_bytes\030\010 \001(\rR\017maxMessageBytes\"\036\n\006Credit\022" +
-      "\024\n\005count\030\001 \001(\rR\005count\"H\n\013Assignments\0229\n\013" +
-      "assignments\030\001 \003(\0132\027.taskyard.v1.Assignme" +
-      "ntR\013assignments\"\320\001\n\tHeartbeat\022\032\n\010sequenc" +
-      "e\030\001 \001(\rR\010sequence\022.\n\006leases\030\002 \003(\0132\026.task" +
-      "yard.v1.HeldLeaseR\006leases\022<\n\006status\030\003 \001(" +
-      "\0162\037.taskyard.v1.RuntimeHost.StatusH\000R\006st" +
-      "atus\210\001\001\022.\n\007machine\030\004 \001(\0132\024.taskyard.v1.M" +
-      "achineR\007machineB\t\n\007_status\"V\n\014HeartbeatA" +
-      "ck\022\032\n\010sequence\030\001 \001(\rR\010sequence\022*\n\004lost\030\002" +
-      " \003(\0132\026.taskyard.v1.HeldLeaseR\004lost\"8\n\007Re" +
-      "ports\022-\n\007reports\030\001 \003(\0132\023.taskyard.v1.Rep" +
-      "ortR\007reports\"\230\003\n\006Report\022\027\n\007task_id\030\001 \001(\t" +
-      "R\006taskId\022#\n\rfencing_token\030\002 \001(\rR\014fencing" +
-      "Token\0224\n\007started\030\003 \001(\0132\030.taskyard.v1.Tas" +
-      "kStartedH\000R\007started\0223\n\010progress\030\004 \001(\0132\025." +
-      "taskyard.v1.ProgressH\000R\010progress\022:\n\tcomp" +
-      "leted\030\005 \001(\0132\032.taskyard.v1.TaskCompletedH" +
-      "\000R\tcompleted\0221\n\006failed\030\006 \001(\0132\027.taskyard." +
-      "v1.TaskFailedH\000R\006failed\0227\n\010released\030\007 \001(" +
-      "\0132\031.taskyard.v1.TaskReleasedH\000R\010released" +
-      "\022$\n\013tokens_used\030\010 \001(\rH\001R\ntokensUsed\210\001\001B\007" +
-      "\n\005eventB\016\n\014_tokens_used\"\r\n\013TaskStarted\"?" +
-      "\n\rTaskCompleted\022.\n\006result\030\001 \001(\0132\026.google" +
-      ".protobuf.ValueR\006result\"u\n\nTaskFailed\022\024\n" +
-      "\005error\030\001 \001(\tR\005error\022!\n\tretryable\030\002 \001(\010H\000" +
-      "R\tretryable\210\001\001\022\027\n\004code\030\003 \001(\tH\001R\004code\210\001\001B" +
-      "\014\n\n_retryableB\007\n\005_code\"\016\n\014TaskReleased\"D" +
-      "\n\rReportResults\0223\n\007results\030\001 \003(\0132\031.tasky" +
-      "ard.v1.ReportResultR\007results\"v\n\014ReportRe" +
-      "sult\0222\n\005state\030\001 \001(\0162\027.taskyard.v1.Task.S" +
-      "tateH\000R\005state\210\001\001\022(\n\005error\030\002 \001(\0132\022.taskya" +
-      "rd.v1.ErrorR\005errorB\010\n\006_state\"P\n\rCancella" +
-      "tions\022?\n\rcancellations\030\001 \003(\0132\031.taskyard." +
-      "v1.CancellationR\rcancellations\"\330\003\n\014Cance" +
-      "llation\022\027\n\007task_id\030\001 \001(\tR\006taskId\022#\n\rfenc" +
-      "ing_token\030\002 \001(\rR\014fencingToken\0228\n\006reason\030" +
-      "\003 \001(\0162 .taskyard.v1.Cancellation.ReasonR" +
-      "\006reason\022\030\n\007message\030\004 \001(\tR\007message\"\265\002\n\006Re" +
-      "ason\022\017\n\013unspecified\020\000\022\026\n\022REASON_UNSPECIF" +
-      "IED\020\000\022\r\n\tcancelled\020\001\022\024\n\020REASON_CANCELLED" +
-      "\020\001\022\n\n\006paused\020\002\022\021\n\rREASON_PAUSED\020\002\022\025\n\021dea" +
-      "dline_exceeded\020\003\022\034\n\030REASON_DEADLINE_EXCE" +
-      "EDED\020\003\022\030\n\024token_limit_exceeded\020\004\022\037\n\033REAS" +
-      "ON_TOKEN_LIMIT_EXCEEDED\020\004\022\017\n\013lease_ended" +
-      "\020\005\022\026\n\022REASON_LEASE_ENDED\020\005\022\014\n\010shutdown\020\006" +
-      "\022\023\n\017REASON_SHUTDOWN\020\006\032\002\020\001\"u\n\005Drain\0226\n\010de" +
-      "adline\030\001 \001(\0132\032.google.protobuf.Timestamp" +
-      "R\010deadline\022\026\n\006reason\030\002 \001(\tR\006reason\022\034\n\tre" +
-      "connect\030\003 \001(\010R\treconnect\"\246\003\n\023RegisterHos" +
-      "tRequest\022\027\n\007host_id\030\001 \001(\tR\006hostId\022&\n\014dis" +
-      "play_name\030\002 \001(\tH\000R\013displayName\210\001\001\022\"\n\014cap" +
-      "abilities\030\003 \003(\tR\014capabilities\022\031\n\005slots\030\004" +
-      " \001(\rH\001R\005slots\210\001\001\022\035\n\007project\030\005 \001(\tH\002R\007pro" +
-      "ject\210\001\001\022\030\n\007actions\030\006 \003(\tR\007actions\022D\n\006lab" +
-      "els\030\007 \003(\0132,.taskyard.v1.RegisterHostRequ" +
-      "est.LabelsEntryR\006labels\022.\n\007machine\030\010 \001(\013" +
-      "2\024.taskyard.v1.MachineR\007machine\0329\n\013Label" +
-      "sEntry\022\020\n\003key\030\001 \001(\tR\003key\022\024\n\005value\030\002 \001(\tR" +
-      "\005value:\0028\001B\017\n\r_display_nameB\010\n\006_slotsB\n\n" +
-      "\010_project\"D\n\024RegisterHostResponse\022,\n\004hos" +
-      "t\030\001 \001(\0132\030.taskyard.v1.RuntimeHostR\004host\"" +
-      "\250\001\n\024HeartbeatHostRequest\022\027\n\007host_id\030\001 \001(" +
-      "\tR\006hostId\022<\n\006status\030\002 \001(\0162\037.taskyard.v1." +
-      "RuntimeHost.StatusH\000R\006status\210\001\001\022.\n\007machi" +
-      "ne\030\003 \001(\0132\024.taskyard.v1.MachineR\007machineB" +
-      "\t\n\007_status\"E\n\025HeartbeatHostResponse\022,\n\004h" +
-      "ost\030\001 \001(\0132\030.taskyard.v1.RuntimeHostR\004hos" +
-      "t\"0\n\025DeregisterHostRequest\022\027\n\007host_id\030\001 " +
-      "\001(\tR\006hostId\"<\n\026DeregisterHostResponse\022\"\n" +
-      "\014deregistered\030\001 \001(\010R\014deregistered\"r\n\020Dra" +
-      "inHostRequest\022\027\n\007host_id\030\001 \001(\tR\006hostId\022/" +
-      "\n\021grace_period_secs\030\002 \001(\rH\000R\017gracePeriod" +
-      "Secs\210\001\001B\024\n\022_grace_period_secs\"A\n\021DrainHo" +
-      "stResponse\022,\n\004host\030\001 \001(\0132\030.taskyard.v1.R" +
-      "untimeHostR\004host\"u\n\020ListHostsRequest\022 \n\t" +
-      "page_size\030\001 \001(\rH\000R\010pageSize\210\001\001\022\"\n\npage_t" +
-      "oken\030\002 \001(\tH\001R\tpageToken\210\001\001B\014\n\n_page_size" +
-      "B\r\n\013_page_token\"\204\001\n\021ListHostsResponse\022.\n" +
-      "\005hosts\030\001 \003(\0132\030.taskyard.v1.RuntimeHostR\005" +
-      "hosts\022+\n\017next_page_token\030\002 \001(\tH\000R\rnextPa" +
-      "geToken\210\001\001B\022\n\020_next_page_token\"\023\n\021WatchH" +
-      "ostsRequest\"D\n\022WatchHostsResponse\022.\n\006eve" +
-      "nts\030\001 \003(\0132\026.taskyard.v1.HostEventR\006event" +
-      "s\"\347\002\n\tHostEvent\022/\n\004kind\030\001 \001(\0162\033.taskyard" +
-      ".v1.HostEvent.KindR\004kind\022;\n\013occurred_at\030" +
-      "\002 \001(\0132\032.google.protobuf.TimestampR\noccur" +
-      "redAt\022,\n\004host\030\003 \001(\0132\030.taskyard.v1.Runtim" +
-      "eHostR\004host\"\275\001\n\004Kind\022\017\n\013unspecified\020\000\022\024\n" +
-      "\020KIND_UNSPECIFIED\020\000\022\013\n\007current\020\001\022\020\n\014KIND" +
-      "_CURRENT\020\001\022\016\n\nregistered\020\002\022\023\n\017KIND_REGIS" +
-      "TERED\020\002\022\013\n\007changed\020\003\022\020\n\014KIND_CHANGED\020\003\022\020" +
-      "\n\014deregistered\020\004\022\025\n\021KIND_DEREGISTERED\020\004\032" +
-      "\002\020\0012\271\006\n\022RuntimeHostService\022H\n\007Connect\022\033." +
-      "taskyard.v1.ConnectRequest\032\034.taskyard.v1" +
-      ".ConnectResponse(\0010\001\022~\n\014RegisterHost\022 .t" +
-      "askyard.v1.RegisterHostRequest\032!.taskyar" +
-      "d.v1.RegisterHostResponse\")\220\002\002\202\323\344\223\002 \"\033/a" +
-      "pi/runtime-hosts/register:\001*\022\214\001\n\rHeartbe" +
-      "atHost\022!.taskyard.v1.HeartbeatHostReques" +
-      "t\032\".taskyard.v1.HeartbeatHostResponse\"4\220" +
-      "\002\002\202\323\344\223\002+\"&/api/runtime-hosts/{host_id}/h" +
-      "eartbeat:\001*\022\212\001\n\016DeregisterHost\022\".taskyar" +
-      "d.v1.DeregisterHostRequest\032#.taskyard.v1" +
-      ".DeregisterHostResponse\"/\202\323\344\223\002)\"\'/api/ru" +
-      "ntime-hosts/{host_id}/deregister\022|\n\tDrai" +
-      "nHost\022\035.taskyard.v1.DrainHostRequest\032\036.t" +
-      "askyard.v1.DrainHostResponse\"0\220\002\002\202\323\344\223\002\'\"" +
-      "\"/api/runtime-hosts/{host_id}/drain:\001*\022i" +
-      "\n\tListHosts\022\035.taskyard.v1.ListHostsReque" +
-      "st\032\036.taskyard.v1.ListHostsResponse\"\035\220\002\001\202" +
-      "\323\344\223\002\024\022\022/api/runtime-hosts\022T\n\nWatchHosts\022" +
-      "\036.taskyard.v1.WatchHostsRequest\032\037.taskya" +
-      "rd.v1.WatchHostsResponse\"\003\220\002\0010\001B%\n\017dev.t" +
-      "askyard.v1B\020RuntimeHostProtoP\001b\006proto3"
+      "in\022O\n\022heartbeat_interval\030\007 \001(\0132\036.taskyar" +
+      "d.v1.HeartbeatIntervalH\000R\021heartbeatInter" +
+      "valB\t\n\007message\"\177\n\tHeldLease\022\027\n\007task_id\030\001" +
+      " \001(\tR\006taskId\022#\n\rfencing_token\030\002 \001(\rR\014fen" +
+      "cingToken\022$\n\013tokens_used\030\003 \001(\rH\000R\ntokens" +
+      "Used\210\001\001B\016\n\014_tokens_used\"\211\004\n\005Hello\022\027\n\007hos" +
+      "t_id\030\001 \001(\tR\006hostId\022\032\n\010instance\030\002 \001(\tR\010in" +
+      "stance\022&\n\014display_name\030\003 \001(\tH\000R\013displayN" +
+      "ame\210\001\001\022\"\n\014capabilities\030\004 \003(\tR\014capabiliti" +
+      "es\022\031\n\005slots\030\005 \001(\rH\001R\005slots\210\001\001\022.\n\006leases\030" +
+      "\006 \003(\0132\026.taskyard.v1.HeldLeaseR\006leases\022\035\n" +
+      "\007project\030\007 \001(\tH\002R\007project\210\001\001\022\030\n\007actions\030" +
+      "\010 \003(\tR\007actions\0226\n\006labels\030\t \003(\0132\036.taskyar" +
+      "d.v1.Hello.LabelsEntryR\006labels\022\"\n\nlease_" +
+      "secs\030\n \001(\rH\003R\tleaseSecs\210\001\001\022.\n\007machine\030\013 " +
+      "\001(\0132\024.taskyard.v1.MachineR\007machine\0329\n\013La" +
+      "belsEntry\022\020\n\003key\030\001 \001(\tR\003key\022\024\n\005value\030\002 \001" +
+      "(\tR\005value:\0028\001B\017\n\r_display_nameB\010\n\006_slots" +
+      "B\n\n\010_projectB\r\n\013_lease_secs\"\316\002\n\007Welcome\022" +
+      "\030\n\007session\030\001 \001(\tR\007session\0222\n\025heartbeat_i" +
+      "nterval_ms\030\002 \001(\rR\023heartbeatIntervalMs\022\035\n" +
+      "\nlease_secs\030\003 \001(\rR\tleaseSecs\022&\n\004kept\030\004 \003" +
+      "(\0132\022.taskyard.v1.LeaseR\004kept\022*\n\004lost\030\005 \003" +
+      "(\0132\026.taskyard.v1.HeldLeaseR\004lost\022,\n\022reco" +
+      "nnect_grace_ms\030\006 \001(\rR\020reconnectGraceMs\022(" +
+      "\n\020start_timeout_ms\030\007 \001(\rR\016startTimeoutMs" +
+      "\022*\n\021max_message_bytes\030\010 \001(\rR\017maxMessageB" +
+      "ytes\"\036\n\006Credit\022\024\n\005count\030\001 \001(\rR\005count\"H\n\013" +
+      "Assignments\0229\n\013assignments\030\001 \003(\0132\027.tasky" +
+      "ard.v1.AssignmentR\013assignments\"\320\001\n\tHeart" +
+      "beat\022\032\n\010sequence\030\001 \001(\rR\010sequence\022.\n\006leas" +
+      "es\030\002 \003(\0132\026.taskyard.v1.HeldLeaseR\006leases" +
+      "\022<\n\006status\030\003 \001(\0162\037.taskyard.v1.RuntimeHo" +
+      "st.StatusH\000R\006status\210\001\001\022.\n\007machine\030\004 \001(\0132" +
+      "\024.taskyard.v1.MachineR\007machineB\t\n\007_statu" +
+      "s\"V\n\014HeartbeatAck\022\032\n\010sequence\030\001 \001(\rR\010seq" +
+      "uence\022*\n\004lost\030\002 \003(\0132\026.taskyard.v1.HeldLe" +
+      "aseR\004lost\"8\n\007Reports\022-\n\007reports\030\001 \003(\0132\023." +
+      "taskyard.v1.ReportR\007reports\"\230\003\n\006Report\022\027" +
+      "\n\007task_id\030\001 \001(\tR\006taskId\022#\n\rfencing_token" +
+      "\030\002 \001(\rR\014fencingToken\0224\n\007started\030\003 \001(\0132\030." +
+      "taskyard.v1.TaskStartedH\000R\007started\0223\n\010pr" +
+      "ogress\030\004 \001(\0132\025.taskyard.v1.ProgressH\000R\010p" +
+      "rogress\022:\n\tcompleted\030\005 \001(\0132\032.taskyard.v1" +
+      ".TaskCompletedH\000R\tcompleted\0221\n\006failed\030\006 " +
+      "\001(\0132\027.taskyard.v1.TaskFailedH\000R\006failed\0227" +
+      "\n\010released\030\007 \001(\0132\031.taskyard.v1.TaskRelea" +
+      "sedH\000R\010released\022$\n\013tokens_used\030\010 \001(\rH\001R\n" +
+      "tokensUsed\210\001\001B\007\n\005eventB\016\n\014_tokens_used\"\r" +
+      "\n\013TaskStarted\"?\n\rTaskCompleted\022.\n\006result" +
+      "\030\001 \001(\0132\026.google.protobuf.ValueR\006result\"u" +
+      "\n\nTaskFailed\022\024\n\005error\030\001 \001(\tR\005error\022!\n\tre" +
+      "tryable\030\002 \001(\010H\000R\tretryable\210\001\001\022\027\n\004code\030\003 " +
+      "\001(\tH\001R\004code\210\001\001B\014\n\n_retryableB\007\n\005_code\"\016\n" +
+      "\014TaskReleased\"D\n\rReportResults\0223\n\007result" +
+      "s\030\001 \003(\0132\031.taskyard.v1.ReportResultR\007resu" +
+      "lts\"v\n\014ReportResult\0222\n\005state\030\001 \001(\0162\027.tas" +
+      "kyard.v1.Task.StateH\000R\005state\210\001\001\022(\n\005error" +
+      "\030\002 \001(\0132\022.taskyard.v1.ErrorR\005errorB\010\n\006_st" +
+      "ate\"P\n\rCancellations\022?\n\rcancellations\030\001 " +
+      "\003(\0132\031.taskyard.v1.CancellationR\rcancella" +
+      "tions\"\330\003\n\014Cancellation\022\027\n\007task_id\030\001 \001(\tR" +
+      "\006taskId\022#\n\rfencing_token\030\002 \001(\rR\014fencingT" +
+      "oken\0228\n\006reason\030\003 \001(\0162 .taskyard.v1.Cance" +
+      "llation.ReasonR\006reason\022\030\n\007message\030\004 \001(\tR" +
+      "\007message\"\265\002\n\006Reason\022\017\n\013unspecified\020\000\022\026\n\022" +
+      "REASON_UNSPECIFIED\020\000\022\r\n\tcancelled\020\001\022\024\n\020R" +
+      "EASON_CANCELLED\020\001\022\n\n\006paused\020\002\022\021\n\rREASON_" +
+      "PAUSED\020\002\022\025\n\021deadline_exceeded\020\003\022\034\n\030REASO" +
+      "N_DEADLINE_EXCEEDED\020\003\022\030\n\024token_limit_exc" +
+      "eeded\020\004\022\037\n\033REASON_TOKEN_LIMIT_EXCEEDED\020\004" +
+      "\022\017\n\013lease_ended\020\005\022\026\n\022REASON_LEASE_ENDED\020" +
+      "\005\022\014\n\010shutdown\020\006\022\023\n\017REASON_SHUTDOWN\020\006\032\002\020\001" +
+      "\"u\n\005Drain\0226\n\010deadline\030\001 \001(\0132\032.google.pro" +
+      "tobuf.TimestampR\010deadline\022\026\n\006reason\030\002 \001(" +
+      "\tR\006reason\022\034\n\treconnect\030\003 \001(\010R\treconnect\"" +
+      "G\n\021HeartbeatInterval\0222\n\025heartbeat_interv" +
+      "al_ms\030\001 \001(\rR\023heartbeatIntervalMs\"\246\003\n\023Reg" +
+      "isterHostRequest\022\027\n\007host_id\030\001 \001(\tR\006hostI" +
+      "d\022&\n\014display_name\030\002 \001(\tH\000R\013displayName\210\001" +
+      "\001\022\"\n\014capabilities\030\003 \003(\tR\014capabilities\022\031\n" +
+      "\005slots\030\004 \001(\rH\001R\005slots\210\001\001\022\035\n\007project\030\005 \001(" +
+      "\tH\002R\007project\210\001\001\022\030\n\007actions\030\006 \003(\tR\007action" +
+      "s\022D\n\006labels\030\007 \003(\0132,.taskyard.v1.Register" +
+      "HostRequest.LabelsEntryR\006labels\022.\n\007machi" +
+      "ne\030\010 \001(\0132\024.taskyard.v1.MachineR\007machine\032" +
+      "9\n\013LabelsEntry\022\020\n\003key\030\001 \001(\tR\003key\022\024\n\005valu" +
+      "e\030\002 \001(\tR\005value:\0028\001B\017\n\r_display_nameB\010\n\006_" +
+      "slotsB\n\n\010_project\"D\n\024RegisterHostRespons" +
+      "e\022,\n\004host\030\001 \001(\0132\030.taskyard.v1.RuntimeHos" +
+      "tR\004host\"\250\001\n\024HeartbeatHostRequest\022\027\n\007host" +
+      "_id\030\001 \001(\tR\006hostId\022<\n\006status\030\002 \001(\0162\037.task" +
+      "yard.v1.RuntimeHost.StatusH\000R\006status\210\001\001\022" +
+      ".\n\007machine\030\003 \001(\0132\024.taskyard.v1.MachineR\007" +
+      "machineB\t\n\007_status\"E\n\025HeartbeatHostRespo" +
+      "nse\022,\n\004host\030\001 \001(\0132\030.taskyard.v1.RuntimeH" +
+      "ostR\004host\"0\n\025DeregisterHostRequest\022\027\n\007ho" +
+      "st_id\030\001 \001(\tR\006hostId\"<\n\026DeregisterHostRes" +
+      "ponse\022\"\n\014deregistered\030\001 \001(\010R\014deregistere" +
+      "d\"r\n\020DrainHostRequest\022\027\n\007host_id\030\001 \001(\tR\006" +
+      "hostId\022/\n\021grace_period_secs\030\002 \001(\rH\000R\017gra" +
+      "cePeriodSecs\210\001\001B\024\n\022_grace_period_secs\"A\n" +
+      "\021DrainHostResponse\022,\n\004host\030\001 \001(\0132\030.tasky" +
+      "ard.v1.RuntimeHostR\004host\"u\n\020ListHostsReq" +
+      "uest\022 \n\tpage_size\030\001 \001(\rH\000R\010pageSize\210\001\001\022\"" +
+      "\n\npage_token\030\002 \001(\tH\001R\tpageToken\210\001\001B\014\n\n_p" +
+      "age_sizeB\r\n\013_page_token\"\204\001\n\021ListHostsRes" +
+      "ponse\022.\n\005hosts\030\001 \003(\0132\030.taskyard.v1.Runti" +
+      "meHostR\005hosts\022+\n\017next_page_token\030\002 \001(\tH\000" +
+      "R\rnextPageToken\210\001\001B\022\n\020_next_page_token\"\023" +
+      "\n\021WatchHostsRequest\"D\n\022WatchHostsRespons" +
+      "e\022.\n\006events\030\001 \003(\0132\026.taskyard.v1.HostEven" +
+      "tR\006events\"\347\002\n\tHostEvent\022/\n\004kind\030\001 \001(\0162\033." +
+      "taskyard.v1.HostEvent.KindR\004kind\022;\n\013occu" +
+      "rred_at\030\002 \001(\0132\032.google.protobuf.Timestam" +
+      "pR\noccurredAt\022,\n\004host\030\003 \001(\0132\030.taskyard.v" +
+      "1.RuntimeHostR\004host\"\275\001\n\004Kind\022\017\n\013unspecif" +
+      "ied\020\000\022\024\n\020KIND_UNSPECIFIED\020\000\022\013\n\007current\020\001" +
+      "\022\020\n\014KIND_CURRENT\020\001\022\016\n\nregistered\020\002\022\023\n\017KI" +
+      "ND_REGISTERED\020\002\022\013\n\007changed\020\003\022\020\n\014KIND_CHA" +
+      "NGED\020\003\022\020\n\014deregistered\020\004\022\025\n\021KIND_DEREGIS" +
+      "TERED\020\004\032\002\020\0012\271\006\n\022RuntimeHostService\022H\n\007Co" +
+      "nnect\022\033.taskyard.v1.ConnectRequest\032\034.tas" +
+      "kyard.v1.ConnectResponse(\0010\001\022~\n\014Register" +
+      "Host\022 .taskyard.v1.RegisterHostRequest\032!" +
+      ".taskyard.v1.RegisterHostResponse\")\220\002\002\202\323" +
+      "\344\223\002 \"\033/api/runtime-hosts/register:\001*\022\214\001\n" +
+      "\rHeartbeatHost\022!.taskyard.v1.HeartbeatHo" +
+      "stRequest\032\".taskyard.v1.HeartbeatHostRes" +
+      "ponse\"4\220\002\002\202\323\344\223\002+\"&/api/runtime-hosts/{ho" +
+      "st_id}/heartbeat:\001*\022\212\001\n\016DeregisterHost\022\"" +
+      ".taskyard.v1.DeregisterHostRequest\032#.tas" +
+      "kyard.v1.DeregisterHostResponse\"/\202\323\344\223\002)\"" +
+      "\'/api/runtime-hosts/{host_id}/deregister" +
+      "\022|\n\tDrainHost\022\035.taskyard.v1.DrainHostReq" +
+      "uest\032\036.taskyard.v1.DrainHostResponse\"0\220\002" +
+      "\002\202\323\344\223\002\'\"\"/api/runtime-hosts/{host_id}/dr" +
+      "ain:\001*\022i\n\tListHosts\022\035.taskyard.v1.ListHo" +
+      "stsRequest\032\036.taskyard.v1.ListHostsRespon" +
+      "se\"\035\220\002\001\202\323\344\223\002\024\022\022/api/runtime-hosts\022T\n\nWat" +
+      "chHosts\022\036.taskyard.v1.WatchHostsRequest\032" +
+      "\037.taskyard.v1.WatchHostsResponse\"\003\220\002\0010\001B" +
+      "%\n\017dev.taskyard.v1B\020RuntimeHostProtoP\001b\006" +
+      "proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -452,13 +463,13 @@ public final class RuntimeHostProto extends com.google.protobuf.GeneratedFile {
     internal_static_taskyard_v1_ConnectResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_ConnectResponse_descriptor,
-        new java.lang.String[] { "Welcome", "Assignments", "HeartbeatAck", "ReportResults", "Cancellations", "Drain", "Message", });
+        new java.lang.String[] { "Welcome", "Assignments", "HeartbeatAck", "ReportResults", "Cancellations", "Drain", "HeartbeatInterval", "Message", });
     internal_static_taskyard_v1_HeldLease_descriptor =
       getDescriptor().getMessageType(4);
     internal_static_taskyard_v1_HeldLease_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_HeldLease_descriptor,
-        new java.lang.String[] { "TaskId", "FencingToken", });
+        new java.lang.String[] { "TaskId", "FencingToken", "TokensUsed", });
     internal_static_taskyard_v1_Hello_descriptor =
       getDescriptor().getMessageType(5);
     internal_static_taskyard_v1_Hello_fieldAccessorTable = new
@@ -567,8 +578,14 @@ public final class RuntimeHostProto extends com.google.protobuf.GeneratedFile {
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_Drain_descriptor,
         new java.lang.String[] { "Deadline", "Reason", "Reconnect", });
-    internal_static_taskyard_v1_RegisterHostRequest_descriptor =
+    internal_static_taskyard_v1_HeartbeatInterval_descriptor =
       getDescriptor().getMessageType(22);
+    internal_static_taskyard_v1_HeartbeatInterval_fieldAccessorTable = new
+      com.google.protobuf.GeneratedMessage.FieldAccessorTable(
+        internal_static_taskyard_v1_HeartbeatInterval_descriptor,
+        new java.lang.String[] { "HeartbeatIntervalMs", });
+    internal_static_taskyard_v1_RegisterHostRequest_descriptor =
+      getDescriptor().getMessageType(23);
     internal_static_taskyard_v1_RegisterHostRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_RegisterHostRequest_descriptor,
@@ -580,73 +597,73 @@ public final class RuntimeHostProto extends com.google.protobuf.GeneratedFile {
         internal_static_taskyard_v1_RegisterHostRequest_LabelsEntry_descriptor,
         new java.lang.String[] { "Key", "Value", });
     internal_static_taskyard_v1_RegisterHostResponse_descriptor =
-      getDescriptor().getMessageType(23);
+      getDescriptor().getMessageType(24);
     internal_static_taskyard_v1_RegisterHostResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_RegisterHostResponse_descriptor,
         new java.lang.String[] { "Host", });
     internal_static_taskyard_v1_HeartbeatHostRequest_descriptor =
-      getDescriptor().getMessageType(24);
+      getDescriptor().getMessageType(25);
     internal_static_taskyard_v1_HeartbeatHostRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_HeartbeatHostRequest_descriptor,
         new java.lang.String[] { "HostId", "Status", "Machine", });
     internal_static_taskyard_v1_HeartbeatHostResponse_descriptor =
-      getDescriptor().getMessageType(25);
+      getDescriptor().getMessageType(26);
     internal_static_taskyard_v1_HeartbeatHostResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_HeartbeatHostResponse_descriptor,
         new java.lang.String[] { "Host", });
     internal_static_taskyard_v1_DeregisterHostRequest_descriptor =
-      getDescriptor().getMessageType(26);
+      getDescriptor().getMessageType(27);
     internal_static_taskyard_v1_DeregisterHostRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_DeregisterHostRequest_descriptor,
         new java.lang.String[] { "HostId", });
     internal_static_taskyard_v1_DeregisterHostResponse_descriptor =
-      getDescriptor().getMessageType(27);
+      getDescriptor().getMessageType(28);
     internal_static_taskyard_v1_DeregisterHostResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_DeregisterHostResponse_descriptor,
         new java.lang.String[] { "Deregistered", });
     internal_static_taskyard_v1_DrainHostRequest_descriptor =
-      getDescriptor().getMessageType(28);
+      getDescriptor().getMessageType(29);
     internal_static_taskyard_v1_DrainHostRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_DrainHostRequest_descriptor,
         new java.lang.String[] { "HostId", "GracePeriodSecs", });
     internal_static_taskyard_v1_DrainHostResponse_descriptor =
-      getDescriptor().getMessageType(29);
+      getDescriptor().getMessageType(30);
     internal_static_taskyard_v1_DrainHostResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_DrainHostResponse_descriptor,
         new java.lang.String[] { "Host", });
     internal_static_taskyard_v1_ListHostsRequest_descriptor =
-      getDescriptor().getMessageType(30);
+      getDescriptor().getMessageType(31);
     internal_static_taskyard_v1_ListHostsRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_ListHostsRequest_descriptor,
         new java.lang.String[] { "PageSize", "PageToken", });
     internal_static_taskyard_v1_ListHostsResponse_descriptor =
-      getDescriptor().getMessageType(31);
+      getDescriptor().getMessageType(32);
     internal_static_taskyard_v1_ListHostsResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_ListHostsResponse_descriptor,
         new java.lang.String[] { "Hosts", "NextPageToken", });
     internal_static_taskyard_v1_WatchHostsRequest_descriptor =
-      getDescriptor().getMessageType(32);
+      getDescriptor().getMessageType(33);
     internal_static_taskyard_v1_WatchHostsRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_WatchHostsRequest_descriptor,
         new java.lang.String[] { });
     internal_static_taskyard_v1_WatchHostsResponse_descriptor =
-      getDescriptor().getMessageType(33);
+      getDescriptor().getMessageType(34);
     internal_static_taskyard_v1_WatchHostsResponse_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_WatchHostsResponse_descriptor,
         new java.lang.String[] { "Events", });
     internal_static_taskyard_v1_HostEvent_descriptor =
-      getDescriptor().getMessageType(34);
+      getDescriptor().getMessageType(35);
     internal_static_taskyard_v1_HostEvent_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_HostEvent_descriptor,

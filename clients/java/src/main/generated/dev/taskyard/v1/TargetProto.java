@@ -83,19 +83,20 @@ public final class TargetProto extends com.google.protobuf.GeneratedFile {
       "tsResponse\022-\n\007targets\030\001 \003(\0132\023.taskyard.v" +
       "1.TargetR\007targets\022+\n\017next_page_token\030\002 \001" +
       "(\tH\000R\rnextPageToken\210\001\001B\022\n\020_next_page_tok" +
-      "en\"J\n\027ResumeTargetTaskRequest\022\026\n\006target\030" +
-      "\001 \001(\tR\006target\022\027\n\007task_id\030\002 \001(\tR\006taskId\"d" +
-      "\n\030ResumeTargetTaskResponse\022/\n\006status\030\001 \001" +
-      "(\0162\027.taskyard.v1.Task.StateR\006status\022\027\n\007t" +
-      "ask_id\030\002 \001(\tR\006taskId2\211\002\n\rTargetService\022e" +
-      "\n\013ListTargets\022\037.taskyard.v1.ListTargetsR" +
-      "equest\032 .taskyard.v1.ListTargetsResponse" +
-      "\"\023\220\002\001\202\323\344\223\002\n\022\010/targets\022\220\001\n\020ResumeTargetTa" +
-      "sk\022$.taskyard.v1.ResumeTargetTaskRequest" +
-      "\032%.taskyard.v1.ResumeTargetTaskResponse\"" +
-      "/\202\323\344\223\002)\"\'/targets/{target}/jobs/{task_id" +
-      "}/resumeB \n\017dev.taskyard.v1B\013TargetProto" +
-      "P\001b\006proto3"
+      "en\"\200\001\n\027ResumeTargetTaskRequest\022\026\n\006target" +
+      "\030\001 \001(\tR\006target\022\027\n\007task_id\030\002 \001(\tR\006taskId\022" +
+      "$\n\013token_limit\030\003 \001(\rH\000R\ntokenLimit\210\001\001B\016\n" +
+      "\014_token_limit\"d\n\030ResumeTargetTaskRespons" +
+      "e\022/\n\006status\030\001 \001(\0162\027.taskyard.v1.Task.Sta" +
+      "teR\006status\022\027\n\007task_id\030\002 \001(\tR\006taskId2\214\002\n\r" +
+      "TargetService\022e\n\013ListTargets\022\037.taskyard." +
+      "v1.ListTargetsRequest\032 .taskyard.v1.List" +
+      "TargetsResponse\"\023\220\002\001\202\323\344\223\002\n\022\010/targets\022\223\001\n" +
+      "\020ResumeTargetTask\022$.taskyard.v1.ResumeTa" +
+      "rgetTaskRequest\032%.taskyard.v1.ResumeTarg" +
+      "etTaskResponse\"2\202\323\344\223\002,\"\'/targets/{target" +
+      "}/jobs/{task_id}/resume:\001*B \n\017dev.taskya" +
+      "rd.v1B\013TargetProtoP\001b\006proto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -127,7 +128,7 @@ public final class TargetProto extends com.google.protobuf.GeneratedFile {
     internal_static_taskyard_v1_ResumeTargetTaskRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_ResumeTargetTaskRequest_descriptor,
-        new java.lang.String[] { "Target", "TaskId", });
+        new java.lang.String[] { "Target", "TaskId", "TokenLimit", });
     internal_static_taskyard_v1_ResumeTargetTaskResponse_descriptor =
       getDescriptor().getMessageType(4);
     internal_static_taskyard_v1_ResumeTargetTaskResponse_fieldAccessorTable = new

@@ -252,148 +252,151 @@ public final class TaskProto extends com.google.protobuf.GeneratedFile {
       "e\030\002 \001(\tH\001R\007message\210\001\001\0221\n\007details\030\003 \001(\0132\027" +
       ".google.protobuf.StructR\007details\022;\n\013repo" +
       "rted_at\030\004 \001(\0132\032.google.protobuf.Timestam" +
-      "pR\nreportedAtB\013\n\t_fractionB\n\n\010_message\"\262" +
+      "pR\nreportedAtB\013\n\t_fractionB\n\n\010_message\"\360" +
       "\001\n\005Error\022\027\n\004code\030\001 \001(\tH\000R\004code\210\001\001\022\031\n\005err" +
       "or\030\002 \001(\tH\001R\005error\210\001\001\022!\n\tretryable\030\003 \001(\010H" +
       "\002R\tretryable\210\001\001\0221\n\007details\030\004 \001(\0132\027.googl" +
-      "e.protobuf.StructR\007detailsB\007\n\005_codeB\010\n\006_" +
-      "errorB\014\n\n_retryable\"\223\007\n\021SubmitTaskReques" +
-      "t\022\031\n\010agent_id\030\001 \001(\tR\007agentId\022\026\n\006action\030\002" +
-      " \001(\tR\006action\022\032\n\006tab_id\030\003 \001(\tH\000R\005tabId\210\001\001" +
-      "\022\025\n\003ref\030\004 \001(\tH\001R\003ref\210\001\001\022/\n\006params\030\005 \001(\0132" +
-      "\027.google.protobuf.StructR\006params\022\037\n\010prio" +
-      "rity\030\006 \001(\005H\002R\010priority\210\001\001\0226\n\010deadline\030\007 " +
-      "\001(\0132\032.google.protobuf.TimestampR\010deadlin" +
-      "e\022&\n\014callback_url\030\010 \001(\tH\003R\013callbackUrl\210\001" +
-      "\001\022\035\n\007project\030\t \001(\tH\004R\007project\210\001\001\022\032\n\010requ" +
-      "ires\030\n \003(\tR\010requires\022B\n\006labels\030\013 \003(\0132*.t" +
-      "askyard.v1.SubmitTaskRequest.LabelsEntry" +
-      "R\006labels\022\033\n\006target\030\014 \001(\tH\005R\006target\210\001\001\022\027\n" +
-      "\004hold\030\r \001(\010H\006R\004hold\210\001\001\0229\n\nnot_before\030\016 \001" +
-      "(\0132\032.google.protobuf.TimestampR\tnotBefor" +
-      "e\022$\n\013token_limit\030\017 \001(\rH\007R\ntokenLimit\210\001\001\022" +
-      ";\n\014retry_policy\030\020 \001(\0132\030.taskyard.v1.Retr" +
-      "yPolicyR\013retryPolicy\022,\n\017idempotency_key\030" +
-      "\021 \001(\tH\010R\016idempotencyKey\210\001\001\022%\n\013traceparen" +
-      "t\030\022 \001(\tH\tR\013traceparent\210\001\001\0329\n\013LabelsEntry" +
-      "\022\020\n\003key\030\001 \001(\tR\003key\022\024\n\005value\030\002 \001(\tR\005value" +
-      ":\0028\001B\t\n\007_tab_idB\006\n\004_refB\013\n\t_priorityB\017\n\r" +
-      "_callback_urlB\n\n\010_projectB\t\n\007_targetB\007\n\005" +
-      "_holdB\016\n\014_token_limitB\022\n\020_idempotency_ke" +
-      "yB\016\n\014_traceparent\"\345\001\n\022SubmitTaskResponse" +
-      "\022\034\n\007task_id\030\001 \001(\tH\000R\006taskId\210\001\001\0222\n\005state\030" +
-      "\002 \001(\0162\027.taskyard.v1.Task.StateH\001R\005state\210" +
-      "\001\001\022\037\n\010position\030\003 \001(\rH\002R\010position\210\001\001\0229\n\nc" +
-      "reated_at\030\004 \001(\0132\032.google.protobuf.Timest" +
-      "ampR\tcreatedAtB\n\n\010_task_idB\010\n\006_stateB\013\n\t" +
-      "_position\"J\n\022SubmitTasksRequest\0224\n\005tasks" +
-      "\030\001 \003(\0132\036.taskyard.v1.SubmitTaskRequestR\005" +
-      "tasks\"M\n\023SubmitTasksResponse\0226\n\010outcomes" +
-      "\030\001 \003(\0132\032.taskyard.v1.SubmitOutcomeR\010outc" +
-      "omes\"\311\001\n\rSubmitOutcome\022=\n\010accepted\030\001 \001(\013" +
-      "2\037.taskyard.v1.SubmitTaskResponseH\000R\010acc" +
-      "epted\022*\n\005error\030\002 \001(\0132\022.taskyard.v1.Error" +
-      "H\000R\005error\022-\n\020rejected_task_id\030\003 \001(\tH\001R\016r" +
-      "ejectedTaskId\210\001\001B\t\n\007outcomeB\023\n\021_rejected" +
-      "_task_id\")\n\016GetTaskRequest\022\027\n\007task_id\030\001 " +
-      "\001(\tR\006taskId\"\234\002\n\020ListTasksRequest\022\036\n\010agen" +
-      "t_id\030\001 \001(\tH\000R\007agentId\210\001\001\022\031\n\005state\030\002 \001(\tH" +
-      "\001R\005state\210\001\001\022\036\n\010batch_id\030\003 \001(\tH\002R\007batchId" +
-      "\210\001\001\022\033\n\006target\030\004 \001(\tH\003R\006target\210\001\001\022 \n\tpage" +
-      "_size\030\005 \001(\rH\004R\010pageSize\210\001\001\022\"\n\npage_token" +
-      "\030\006 \001(\tH\005R\tpageToken\210\001\001B\013\n\t_agent_idB\010\n\006_" +
-      "stateB\013\n\t_batch_idB\t\n\007_targetB\014\n\n_page_s" +
-      "izeB\r\n\013_page_token\"\242\001\n\021ListTasksResponse" +
-      "\022\'\n\005tasks\030\001 \003(\0132\021.taskyard.v1.TaskR\005task" +
-      "s\022\031\n\005count\030\002 \001(\rH\000R\005count\210\001\001\022+\n\017next_pag" +
-      "e_token\030\003 \001(\tH\001R\rnextPageToken\210\001\001B\010\n\006_co" +
-      "untB\022\n\020_next_page_token\",\n\021CancelTaskReq" +
-      "uest\022\027\n\007task_id\030\001 \001(\tR\006taskId\"\177\n\022CancelT" +
-      "askResponse\0224\n\006status\030\001 \001(\0162\027.taskyard.v" +
-      "1.Task.StateH\000R\006status\210\001\001\022\034\n\007task_id\030\002 \001" +
-      "(\tH\001R\006taskId\210\001\001B\t\n\007_statusB\n\n\010_task_id\"+" +
-      "\n\020PauseTaskRequest\022\027\n\007task_id\030\001 \001(\tR\006tas" +
-      "kId\"~\n\021PauseTaskResponse\0224\n\006status\030\001 \001(\016" +
-      "2\027.taskyard.v1.Task.StateH\000R\006status\210\001\001\022\034" +
-      "\n\007task_id\030\002 \001(\tH\001R\006taskId\210\001\001B\t\n\007_statusB" +
-      "\n\n\010_task_id\",\n\021ResumeTaskRequest\022\027\n\007task" +
-      "_id\030\001 \001(\tR\006taskId\"\177\n\022ResumeTaskResponse\022" +
-      "4\n\006status\030\001 \001(\0162\027.taskyard.v1.Task.State" +
-      "H\000R\006status\210\001\001\022\034\n\007task_id\030\002 \001(\tH\001R\006taskId" +
-      "\210\001\001B\t\n\007_statusB\n\n\010_task_id\"]\n\022ResolveTas" +
-      "kRequest\022\027\n\007task_id\030\001 \001(\tR\006taskId\022.\n\006res" +
-      "ult\030\002 \001(\0132\026.google.protobuf.ValueR\006resul" +
-      "t\"\200\001\n\023ResolveTaskResponse\0224\n\006status\030\001 \001(" +
-      "\0162\027.taskyard.v1.Task.StateH\000R\006status\210\001\001\022" +
-      "\034\n\007task_id\030\002 \001(\tH\001R\006taskId\210\001\001B\t\n\007_status" +
-      "B\n\n\010_task_id\"]\n\017WaitTaskRequest\022\027\n\007task_" +
-      "id\030\001 \001(\tR\006taskId\022\"\n\ntimeout_ms\030\002 \001(\rH\000R\t" +
-      "timeoutMs\210\001\001B\r\n\013_timeout_ms\"^\n\020WaitTaskR" +
-      "esponse\022%\n\004task\030\001 \001(\0132\021.taskyard.v1.Task" +
-      "R\004task\022\031\n\005ended\030\002 \001(\010H\000R\005ended\210\001\001B\010\n\006_en" +
-      "ded\"\365\002\n\021WatchTasksRequest\022\031\n\010task_ids\030\001 " +
-      "\003(\tR\007taskIds\022\036\n\010batch_id\030\002 \001(\tH\000R\007batchI" +
-      "d\210\001\001\022\036\n\010agent_id\030\003 \001(\tH\001R\007agentId\210\001\001\022\033\n\006" +
-      "target\030\004 \001(\tH\002R\006target\210\001\001\022\031\n\005state\030\005 \001(\t" +
-      "H\003R\005state\210\001\001\022,\n\017include_current\030\006 \001(\010H\004R" +
-      "\016includeCurrent\210\001\001\022\033\n\006cursor\030\007 \001(\tH\005R\006cu" +
-      "rsor\210\001\001\022$\n\013until_ended\030\010 \001(\010H\006R\nuntilEnd" +
-      "ed\210\001\001B\013\n\t_batch_idB\013\n\t_agent_idB\t\n\007_targ" +
-      "etB\010\n\006_stateB\022\n\020_include_currentB\t\n\007_cur" +
-      "sorB\016\n\014_until_ended\"\303\001\n\022WatchTasksRespon" +
-      "se\022.\n\006events\030\001 \003(\0132\026.taskyard.v1.TaskEve" +
-      "ntR\006events\022\033\n\006cursor\030\002 \001(\tH\000R\006cursor\210\001\001\022" +
-      "\037\n\010bookmark\030\003 \001(\010H\001R\010bookmark\210\001\001\022\'\n\003end\030" +
-      "\004 \001(\0132\025.taskyard.v1.WatchEndR\003endB\t\n\007_cu" +
-      "rsorB\013\n\t_bookmark\"\337\003\n\tTaskEvent\0224\n\004kind\030" +
-      "\001 \001(\0162\033.taskyard.v1.TaskEvent.KindH\000R\004ki" +
-      "nd\210\001\001\022;\n\013occurred_at\030\002 \001(\0132\032.google.prot" +
-      "obuf.TimestampR\noccurredAt\022%\n\004task\030\003 \001(\013" +
-      "2\021.taskyard.v1.TaskR\004task\022C\n\016previous_st" +
-      "ate\030\004 \001(\0162\027.taskyard.v1.Task.StateH\001R\rpr" +
-      "eviousState\210\001\001\"\326\001\n\004Kind\022\017\n\013unspecified\020\000" +
-      "\022\024\n\020KIND_UNSPECIFIED\020\000\022\013\n\007current\020\001\022\020\n\014K" +
-      "IND_CURRENT\020\001\022\r\n\tsubmitted\020\002\022\022\n\016KIND_SUB" +
-      "MITTED\020\002\022\013\n\007changed\020\003\022\020\n\014KIND_CHANGED\020\003\022" +
-      "\016\n\nprogressed\020\004\022\023\n\017KIND_PROGRESSED\020\004\022\013\n\007" +
-      "evicted\020\005\022\020\n\014KIND_EVICTED\020\005\032\002\020\001B\007\n\005_kind" +
-      "B\021\n\017_previous_state\"\321\002\n\010WatchEnd\0229\n\006reas" +
-      "on\030\001 \001(\0162\034.taskyard.v1.WatchEnd.ReasonH\000" +
-      "R\006reason\210\001\001\022\035\n\007message\030\002 \001(\tH\001R\007message\210" +
-      "\001\001\"\323\001\n\006Reason\022\017\n\013unspecified\020\000\022\026\n\022REASON" +
-      "_UNSPECIFIED\020\000\022\017\n\013tasks_ended\020\001\022\026\n\022REASO" +
-      "N_TASKS_ENDED\020\001\022\014\n\010shutdown\020\002\022\023\n\017REASON_" +
-      "SHUTDOWN\020\002\022\022\n\016cursor_expired\020\003\022\031\n\025REASON" +
-      "_CURSOR_EXPIRED\020\003\022\014\n\010internal\020\004\022\023\n\017REASO" +
-      "N_INTERNAL\020\004\032\002\020\001B\t\n\007_reasonB\n\n\010_message2" +
-      "\224\010\n\013TaskService\022`\n\nSubmitTask\022\036.taskyard" +
-      ".v1.SubmitTaskRequest\032\037.taskyard.v1.Subm" +
-      "itTaskResponse\"\021\202\323\344\223\002\013\"\006/tasks:\001*\022T\n\013Sub" +
-      "mitTasks\022\037.taskyard.v1.SubmitTasksReques" +
-      "t\032 .taskyard.v1.SubmitTasksResponse(\0010\001\022" +
-      "V\n\007GetTask\022\033.taskyard.v1.GetTaskRequest\032" +
-      "\021.taskyard.v1.Task\"\033\220\002\001\202\323\344\223\002\022\022\020/tasks/{t" +
-      "ask_id}\022]\n\tListTasks\022\035.taskyard.v1.ListT" +
-      "asksRequest\032\036.taskyard.v1.ListTasksRespo" +
-      "nse\"\021\220\002\001\202\323\344\223\002\010\022\006/tasks\022n\n\nCancelTask\022\036.t" +
-      "askyard.v1.CancelTaskRequest\032\037.taskyard." +
-      "v1.CancelTaskResponse\"\037\202\323\344\223\002\031\"\027/tasks/{t" +
-      "ask_id}/cancel\022j\n\tPauseTask\022\035.taskyard.v" +
-      "1.PauseTaskRequest\032\036.taskyard.v1.PauseTa" +
-      "skResponse\"\036\202\323\344\223\002\030\"\026/tasks/{task_id}/pau" +
-      "se\022n\n\nResumeTask\022\036.taskyard.v1.ResumeTas" +
-      "kRequest\032\037.taskyard.v1.ResumeTaskRespons" +
-      "e\"\037\202\323\344\223\002\031\"\027/tasks/{task_id}/resume\022u\n\013Re" +
-      "solveTask\022\037.taskyard.v1.ResolveTaskReque" +
-      "st\032 .taskyard.v1.ResolveTaskResponse\"#\202\323" +
-      "\344\223\002\035\"\030/tasks/{task_id}/resolve:\001*\022i\n\010Wai" +
-      "tTask\022\034.taskyard.v1.WaitTaskRequest\032\035.ta" +
-      "skyard.v1.WaitTaskResponse\" \220\002\001\202\323\344\223\002\027\022\025/" +
-      "tasks/{task_id}:wait\022h\n\nWatchTasks\022\036.tas" +
-      "kyard.v1.WatchTasksRequest\032\037.taskyard.v1" +
-      ".WatchTasksResponse\"\027\220\002\001\202\323\344\223\002\016\022\014/tasks:w" +
-      "atch0\001B\036\n\017dev.taskyard.v1B\tTaskProtoP\001b\006" +
-      "proto3"
+      "e.protobuf.StructR\007details\022)\n\016retry_afte" +
+      "r_ms\030\005 \001(\rH\003R\014retryAfterMs\210\001\001B\007\n\005_codeB\010" +
+      "\n\006_errorB\014\n\n_retryableB\021\n\017_retry_after_m" +
+      "s\"\223\007\n\021SubmitTaskRequest\022\031\n\010agent_id\030\001 \001(" +
+      "\tR\007agentId\022\026\n\006action\030\002 \001(\tR\006action\022\032\n\006ta" +
+      "b_id\030\003 \001(\tH\000R\005tabId\210\001\001\022\025\n\003ref\030\004 \001(\tH\001R\003r" +
+      "ef\210\001\001\022/\n\006params\030\005 \001(\0132\027.google.protobuf." +
+      "StructR\006params\022\037\n\010priority\030\006 \001(\005H\002R\010prio" +
+      "rity\210\001\001\0226\n\010deadline\030\007 \001(\0132\032.google.proto" +
+      "buf.TimestampR\010deadline\022&\n\014callback_url\030" +
+      "\010 \001(\tH\003R\013callbackUrl\210\001\001\022\035\n\007project\030\t \001(\t" +
+      "H\004R\007project\210\001\001\022\032\n\010requires\030\n \003(\tR\010requir" +
+      "es\022B\n\006labels\030\013 \003(\0132*.taskyard.v1.SubmitT" +
+      "askRequest.LabelsEntryR\006labels\022\033\n\006target" +
+      "\030\014 \001(\tH\005R\006target\210\001\001\022\027\n\004hold\030\r \001(\010H\006R\004hol" +
+      "d\210\001\001\0229\n\nnot_before\030\016 \001(\0132\032.google.protob" +
+      "uf.TimestampR\tnotBefore\022$\n\013token_limit\030\017" +
+      " \001(\rH\007R\ntokenLimit\210\001\001\022;\n\014retry_policy\030\020 " +
+      "\001(\0132\030.taskyard.v1.RetryPolicyR\013retryPoli" +
+      "cy\022,\n\017idempotency_key\030\021 \001(\tH\010R\016idempoten" +
+      "cyKey\210\001\001\022%\n\013traceparent\030\022 \001(\tH\tR\013tracepa" +
+      "rent\210\001\001\0329\n\013LabelsEntry\022\020\n\003key\030\001 \001(\tR\003key" +
+      "\022\024\n\005value\030\002 \001(\tR\005value:\0028\001B\t\n\007_tab_idB\006\n" +
+      "\004_refB\013\n\t_priorityB\017\n\r_callback_urlB\n\n\010_" +
+      "projectB\t\n\007_targetB\007\n\005_holdB\016\n\014_token_li" +
+      "mitB\022\n\020_idempotency_keyB\016\n\014_traceparent\"" +
+      "\345\001\n\022SubmitTaskResponse\022\034\n\007task_id\030\001 \001(\tH" +
+      "\000R\006taskId\210\001\001\0222\n\005state\030\002 \001(\0162\027.taskyard.v" +
+      "1.Task.StateH\001R\005state\210\001\001\022\037\n\010position\030\003 \001" +
+      "(\rH\002R\010position\210\001\001\0229\n\ncreated_at\030\004 \001(\0132\032." +
+      "google.protobuf.TimestampR\tcreatedAtB\n\n\010" +
+      "_task_idB\010\n\006_stateB\013\n\t_position\"J\n\022Submi" +
+      "tTasksRequest\0224\n\005tasks\030\001 \003(\0132\036.taskyard." +
+      "v1.SubmitTaskRequestR\005tasks\"M\n\023SubmitTas" +
+      "ksResponse\0226\n\010outcomes\030\001 \003(\0132\032.taskyard." +
+      "v1.SubmitOutcomeR\010outcomes\"\311\001\n\rSubmitOut" +
+      "come\022=\n\010accepted\030\001 \001(\0132\037.taskyard.v1.Sub" +
+      "mitTaskResponseH\000R\010accepted\022*\n\005error\030\002 \001" +
+      "(\0132\022.taskyard.v1.ErrorH\000R\005error\022-\n\020rejec" +
+      "ted_task_id\030\003 \001(\tH\001R\016rejectedTaskId\210\001\001B\t" +
+      "\n\007outcomeB\023\n\021_rejected_task_id\")\n\016GetTas" +
+      "kRequest\022\027\n\007task_id\030\001 \001(\tR\006taskId\"\234\002\n\020Li" +
+      "stTasksRequest\022\036\n\010agent_id\030\001 \001(\tH\000R\007agen" +
+      "tId\210\001\001\022\031\n\005state\030\002 \001(\tH\001R\005state\210\001\001\022\036\n\010bat" +
+      "ch_id\030\003 \001(\tH\002R\007batchId\210\001\001\022\033\n\006target\030\004 \001(" +
+      "\tH\003R\006target\210\001\001\022 \n\tpage_size\030\005 \001(\rH\004R\010pag" +
+      "eSize\210\001\001\022\"\n\npage_token\030\006 \001(\tH\005R\tpageToke" +
+      "n\210\001\001B\013\n\t_agent_idB\010\n\006_stateB\013\n\t_batch_id" +
+      "B\t\n\007_targetB\014\n\n_page_sizeB\r\n\013_page_token" +
+      "\"\242\001\n\021ListTasksResponse\022\'\n\005tasks\030\001 \003(\0132\021." +
+      "taskyard.v1.TaskR\005tasks\022\031\n\005count\030\002 \001(\rH\000" +
+      "R\005count\210\001\001\022+\n\017next_page_token\030\003 \001(\tH\001R\rn" +
+      "extPageToken\210\001\001B\010\n\006_countB\022\n\020_next_page_" +
+      "token\",\n\021CancelTaskRequest\022\027\n\007task_id\030\001 " +
+      "\001(\tR\006taskId\"\177\n\022CancelTaskResponse\0224\n\006sta" +
+      "tus\030\001 \001(\0162\027.taskyard.v1.Task.StateH\000R\006st" +
+      "atus\210\001\001\022\034\n\007task_id\030\002 \001(\tH\001R\006taskId\210\001\001B\t\n" +
+      "\007_statusB\n\n\010_task_id\"+\n\020PauseTaskRequest" +
+      "\022\027\n\007task_id\030\001 \001(\tR\006taskId\"~\n\021PauseTaskRe" +
+      "sponse\0224\n\006status\030\001 \001(\0162\027.taskyard.v1.Tas" +
+      "k.StateH\000R\006status\210\001\001\022\034\n\007task_id\030\002 \001(\tH\001R" +
+      "\006taskId\210\001\001B\t\n\007_statusB\n\n\010_task_id\"b\n\021Res" +
+      "umeTaskRequest\022\027\n\007task_id\030\001 \001(\tR\006taskId\022" +
+      "$\n\013token_limit\030\002 \001(\rH\000R\ntokenLimit\210\001\001B\016\n" +
+      "\014_token_limit\"\177\n\022ResumeTaskResponse\0224\n\006s" +
+      "tatus\030\001 \001(\0162\027.taskyard.v1.Task.StateH\000R\006" +
+      "status\210\001\001\022\034\n\007task_id\030\002 \001(\tH\001R\006taskId\210\001\001B" +
+      "\t\n\007_statusB\n\n\010_task_id\"]\n\022ResolveTaskReq" +
+      "uest\022\027\n\007task_id\030\001 \001(\tR\006taskId\022.\n\006result\030" +
+      "\002 \001(\0132\026.google.protobuf.ValueR\006result\"\200\001" +
+      "\n\023ResolveTaskResponse\0224\n\006status\030\001 \001(\0162\027." +
+      "taskyard.v1.Task.StateH\000R\006status\210\001\001\022\034\n\007t" +
+      "ask_id\030\002 \001(\tH\001R\006taskId\210\001\001B\t\n\007_statusB\n\n\010" +
+      "_task_id\"]\n\017WaitTaskRequest\022\027\n\007task_id\030\001" +
+      " \001(\tR\006taskId\022\"\n\ntimeout_ms\030\002 \001(\rH\000R\ttime" +
+      "outMs\210\001\001B\r\n\013_timeout_ms\"^\n\020WaitTaskRespo" +
+      "nse\022%\n\004task\030\001 \001(\0132\021.taskyard.v1.TaskR\004ta" +
+      "sk\022\031\n\005ended\030\002 \001(\010H\000R\005ended\210\001\001B\010\n\006_ended\"" +
+      "\365\002\n\021WatchTasksRequest\022\031\n\010task_ids\030\001 \003(\tR" +
+      "\007taskIds\022\036\n\010batch_id\030\002 \001(\tH\000R\007batchId\210\001\001" +
+      "\022\036\n\010agent_id\030\003 \001(\tH\001R\007agentId\210\001\001\022\033\n\006targ" +
+      "et\030\004 \001(\tH\002R\006target\210\001\001\022\031\n\005state\030\005 \001(\tH\003R\005" +
+      "state\210\001\001\022,\n\017include_current\030\006 \001(\010H\004R\016inc" +
+      "ludeCurrent\210\001\001\022\033\n\006cursor\030\007 \001(\tH\005R\006cursor" +
+      "\210\001\001\022$\n\013until_ended\030\010 \001(\010H\006R\nuntilEnded\210\001" +
+      "\001B\013\n\t_batch_idB\013\n\t_agent_idB\t\n\007_targetB\010" +
+      "\n\006_stateB\022\n\020_include_currentB\t\n\007_cursorB" +
+      "\016\n\014_until_ended\"\303\001\n\022WatchTasksResponse\022." +
+      "\n\006events\030\001 \003(\0132\026.taskyard.v1.TaskEventR\006" +
+      "events\022\033\n\006cursor\030\002 \001(\tH\000R\006cursor\210\001\001\022\037\n\010b" +
+      "ookmark\030\003 \001(\010H\001R\010bookmark\210\001\001\022\'\n\003end\030\004 \001(" +
+      "\0132\025.taskyard.v1.WatchEndR\003endB\t\n\007_cursor" +
+      "B\013\n\t_bookmark\"\337\003\n\tTaskEvent\0224\n\004kind\030\001 \001(" +
+      "\0162\033.taskyard.v1.TaskEvent.KindH\000R\004kind\210\001" +
+      "\001\022;\n\013occurred_at\030\002 \001(\0132\032.google.protobuf" +
+      ".TimestampR\noccurredAt\022%\n\004task\030\003 \001(\0132\021.t" +
+      "askyard.v1.TaskR\004task\022C\n\016previous_state\030" +
+      "\004 \001(\0162\027.taskyard.v1.Task.StateH\001R\rprevio" +
+      "usState\210\001\001\"\326\001\n\004Kind\022\017\n\013unspecified\020\000\022\024\n\020" +
+      "KIND_UNSPECIFIED\020\000\022\013\n\007current\020\001\022\020\n\014KIND_" +
+      "CURRENT\020\001\022\r\n\tsubmitted\020\002\022\022\n\016KIND_SUBMITT" +
+      "ED\020\002\022\013\n\007changed\020\003\022\020\n\014KIND_CHANGED\020\003\022\016\n\np" +
+      "rogressed\020\004\022\023\n\017KIND_PROGRESSED\020\004\022\013\n\007evic" +
+      "ted\020\005\022\020\n\014KIND_EVICTED\020\005\032\002\020\001B\007\n\005_kindB\021\n\017" +
+      "_previous_state\"\321\002\n\010WatchEnd\0229\n\006reason\030\001" +
+      " \001(\0162\034.taskyard.v1.WatchEnd.ReasonH\000R\006re" +
+      "ason\210\001\001\022\035\n\007message\030\002 \001(\tH\001R\007message\210\001\001\"\323" +
+      "\001\n\006Reason\022\017\n\013unspecified\020\000\022\026\n\022REASON_UNS" +
+      "PECIFIED\020\000\022\017\n\013tasks_ended\020\001\022\026\n\022REASON_TA" +
+      "SKS_ENDED\020\001\022\014\n\010shutdown\020\002\022\023\n\017REASON_SHUT" +
+      "DOWN\020\002\022\022\n\016cursor_expired\020\003\022\031\n\025REASON_CUR" +
+      "SOR_EXPIRED\020\003\022\014\n\010internal\020\004\022\023\n\017REASON_IN" +
+      "TERNAL\020\004\032\002\020\001B\t\n\007_reasonB\n\n\010_message2\227\010\n\013" +
+      "TaskService\022`\n\nSubmitTask\022\036.taskyard.v1." +
+      "SubmitTaskRequest\032\037.taskyard.v1.SubmitTa" +
+      "skResponse\"\021\202\323\344\223\002\013\"\006/tasks:\001*\022T\n\013SubmitT" +
+      "asks\022\037.taskyard.v1.SubmitTasksRequest\032 ." +
+      "taskyard.v1.SubmitTasksResponse(\0010\001\022V\n\007G" +
+      "etTask\022\033.taskyard.v1.GetTaskRequest\032\021.ta" +
+      "skyard.v1.Task\"\033\220\002\001\202\323\344\223\002\022\022\020/tasks/{task_" +
+      "id}\022]\n\tListTasks\022\035.taskyard.v1.ListTasks" +
+      "Request\032\036.taskyard.v1.ListTasksResponse\"" +
+      "\021\220\002\001\202\323\344\223\002\010\022\006/tasks\022n\n\nCancelTask\022\036.tasky" +
+      "ard.v1.CancelTaskRequest\032\037.taskyard.v1.C" +
+      "ancelTaskResponse\"\037\202\323\344\223\002\031\"\027/tasks/{task_" +
+      "id}/cancel\022j\n\tPauseTask\022\035.taskyard.v1.Pa" +
+      "useTaskRequest\032\036.taskyard.v1.PauseTaskRe" +
+      "sponse\"\036\202\323\344\223\002\030\"\026/tasks/{task_id}/pause\022q" +
+      "\n\nResumeTask\022\036.taskyard.v1.ResumeTaskReq" +
+      "uest\032\037.taskyard.v1.ResumeTaskResponse\"\"\202" +
+      "\323\344\223\002\034\"\027/tasks/{task_id}/resume:\001*\022u\n\013Res" +
+      "olveTask\022\037.taskyard.v1.ResolveTaskReques" +
+      "t\032 .taskyard.v1.ResolveTaskResponse\"#\202\323\344" +
+      "\223\002\035\"\030/tasks/{task_id}/resolve:\001*\022i\n\010Wait" +
+      "Task\022\034.taskyard.v1.WaitTaskRequest\032\035.tas" +
+      "kyard.v1.WaitTaskResponse\" \220\002\001\202\323\344\223\002\027\022\025/t" +
+      "asks/{task_id}:wait\022h\n\nWatchTasks\022\036.task" +
+      "yard.v1.WatchTasksRequest\032\037.taskyard.v1." +
+      "WatchTasksResponse\"\027\220\002\001\202\323\344\223\002\016\022\014/tasks:wa" +
+      "tch0\001B\036\n\017dev.taskyard.v1B\tTaskProtoP\001b\006p" +
+      "roto3"
     };
     descriptor = com.google.protobuf.Descriptors.FileDescriptor
       .internalBuildGeneratedFileFrom(descriptorData,
@@ -437,7 +440,7 @@ public final class TaskProto extends com.google.protobuf.GeneratedFile {
     internal_static_taskyard_v1_Error_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_Error_descriptor,
-        new java.lang.String[] { "Code", "Error", "Retryable", "Details", });
+        new java.lang.String[] { "Code", "Error", "Retryable", "Details", "RetryAfterMs", });
     internal_static_taskyard_v1_SubmitTaskRequest_descriptor =
       getDescriptor().getMessageType(5);
     internal_static_taskyard_v1_SubmitTaskRequest_fieldAccessorTable = new
@@ -521,7 +524,7 @@ public final class TaskProto extends com.google.protobuf.GeneratedFile {
     internal_static_taskyard_v1_ResumeTaskRequest_fieldAccessorTable = new
       com.google.protobuf.GeneratedMessage.FieldAccessorTable(
         internal_static_taskyard_v1_ResumeTaskRequest_descriptor,
-        new java.lang.String[] { "TaskId", });
+        new java.lang.String[] { "TaskId", "TokenLimit", });
     internal_static_taskyard_v1_ResumeTaskResponse_descriptor =
       getDescriptor().getMessageType(18);
     internal_static_taskyard_v1_ResumeTaskResponse_fieldAccessorTable = new
