@@ -58,7 +58,7 @@ class Passage:
         while self.idle and expected > 0:
             host = self.idle.popleft()
             expected -= host.credit
-            woken = asyncio.create_task(self.hand_out(host))
+            woken = asyncio.create_task(self.dispatch(host))
             self._woken.add(woken)
             woken.add_done_callback(self._ended)
 
@@ -74,7 +74,7 @@ class Passage:
         if not woken.cancelled():
             woken.exception()
 
-    async def hand_out(self, host: Host) -> None:
+    async def dispatch(self, host: Host) -> None:
         """Assign to a host what its credit allows; it waits for more if it could have had more."""
         while count := min(host.credit, len(self.tasks), ASSIGNMENTS_A_MESSAGE):
             host.credit -= count
@@ -140,7 +140,7 @@ class BareHosts:
                 await host.say(results(len(request.reports.reports)))
             elif kind == "credit":
                 host.credit += request.credit.count
-                await self._passage.hand_out(host)
+                await self._passage.dispatch(host)
             elif kind == "heartbeat":
                 ack = host_pb2.HeartbeatAck(sequence=request.heartbeat.sequence)
                 await host.say(host_pb2.ConnectResponse(heartbeat_ack=ack))

@@ -19,7 +19,7 @@ from taskyard.v1 import stats_pb2, stats_pb2_grpc
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 
 TASKS = 20_000
 AGENTS = 1_000

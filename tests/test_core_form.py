@@ -3,9 +3,9 @@
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
+from taskyard_server.conversion import task_encoding as encoding
 from taskyard_server.core import scheduler, task
 from taskyard_server.engine import event_log
-from taskyard_server.services import encoding
 
 
 def test_the_core_is_of_the_form_that_was_asked_for(pytestconfig):

@@ -14,7 +14,7 @@ from taskyard_server import logs
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.logs import Throttle, TransitionLog
 from tests import reporting
 

@@ -24,13 +24,13 @@ PACKAGE = SERVER / "taskyard_server"
 STAMP = PACKAGE / ".compiled"
 GROUP = "taskyard_server"
 BESIDE_THE_CORE = (
+    "conversion/payload.py",
+    "conversion/report_requests.py",
+    "conversion/requests.py",
+    "conversion/task_encoding.py",
+    "conversion/wire.py",
+    "engine/event_feeds.py",
     "engine/event_log.py",
-    "engine/watchers.py",
-    "payload.py",
-    "services/encoding.py",
-    "services/reports.py",
-    "services/requests.py",
-    "services/wire.py",
 )
 """What is done for every task outside the core."""
 NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all is slower."
@@ -65,7 +65,7 @@ def fingerprint() -> str:
 
 def sources() -> list[Path]:
     """The modules that are compiled. A package itself holds nothing and stays a file that says so."""
-    core = sorted(path for path in (PACKAGE / "core").glob("*.py") if path.name != "__init__.py")
+    core = sorted(path for path in (PACKAGE / "core").rglob("*.py") if path.name != "__init__.py")
     return [*core, *(PACKAGE / name for name in BESIDE_THE_CORE)]
 
 

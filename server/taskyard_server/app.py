@@ -21,31 +21,30 @@ from taskyard.v1 import (
     target_pb2_grpc,
     task_pb2_grpc,
 )
-
-from . import garbage
-from .config import Settings
-from .core.history import RetryPolicy
-from .engine.event_log import EventLogs
-from .engine.memory import MemoryEngine
-from .executors.tab_actions import TabExecutor
-from .executors.tab_resolver import TabMap
-from .gateway import Gateway
-from .interceptors.calls import CallInterceptor
-from .live_config import LiveConfig
-from .logs import TransitionLog, TriggerLog
-from .metrics import Metrics
-from .services.admin import AdminService
-from .services.batches import BatchService
-from .services.encoding import encode_event
-from .services.hosts import RuntimeHostService
-from .services.leases import LeaseService
-from .services.schedules import ScheduleService
-from .services.stats import StatsService
-from .services.targets import TargetService
-from .services.tasks import TaskService
-from .services.watch import TaskWatches
-from .snapshots import Snapshots
-from .webhooks import Webhooks
+from taskyard_server import garbage
+from taskyard_server.config import Settings
+from taskyard_server.conversion.task_encoding import encode_event
+from taskyard_server.core.history import RetryPolicy
+from taskyard_server.engine.event_log import EventLogs
+from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.executors.tab_actions import TabExecutor
+from taskyard_server.executors.tab_resolver import TabMap
+from taskyard_server.gateway import Gateway
+from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.live_config import LiveConfig
+from taskyard_server.logs import TransitionLog, TriggerLog
+from taskyard_server.metrics import Metrics
+from taskyard_server.services.admin import AdminService
+from taskyard_server.services.batches import BatchService
+from taskyard_server.services.hosts import RuntimeHostService
+from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.schedules import ScheduleService
+from taskyard_server.services.stats import StatsService
+from taskyard_server.services.targets import TargetService
+from taskyard_server.services.task_watches import TaskWatches
+from taskyard_server.services.tasks import TaskService
+from taskyard_server.snapshots import Snapshots
+from taskyard_server.webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
 

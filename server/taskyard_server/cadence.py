@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from .core.errors import BadRequest
+from taskyard_server.core.errors import BadRequest
 
 MAX_CRON_CHARS: Final = 256
 MAX_QUOTED_CHARS: Final = 64

@@ -26,8 +26,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from .core.history import RetryPolicy
-from .core.limits import MAX_LEASE_SECS, Limits
+from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.limits import MAX_LEASE_SECS, Limits
 
 MAX_PORT: Final = 65_535
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 from pydantic.alias_generators import to_camel
 
-from .config import ConfigError, DaemonSettings, Loaded, SchedulerSettings, Settings, by_key, load
+from taskyard_server.config import ConfigError, DaemonSettings, Loaded, SchedulerSettings, Settings, by_key, load
 
 log = structlog.get_logger(__name__)
 

@@ -15,9 +15,9 @@ from typing import Final
 
 import structlog
 
-from .core.events import Event, EventKind
-from .core.schedule import TriggerEvent, TriggerEventKind
-from .log_file import LogFile, ToFile
+from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.schedules.schedule import TriggerEvent, TriggerEventKind
+from taskyard_server.log_file import LogFile, ToFile
 
 MOST_A_SECOND: Final = 100
 

@@ -16,11 +16,11 @@ from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTO
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from .core.events import Event, EventKind
-from .core.stats import Totals
-from .core.task import ASSIGNED, TERMINAL
-from .snapshots import Snapshots
-from .webhooks import WebhookCounts
+from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.stats import Totals
+from taskyard_server.core.task import ASSIGNED, TERMINAL
+from taskyard_server.snapshots import Snapshots
+from taskyard_server.webhooks import WebhookCounts
 
 CHANGED: Final = EventKind.CHANGED
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -111,8 +111,8 @@ class Metrics(Collector):
             "tasks_retained": ("Ended tasks that can still be asked for.", totals.retained),
             "namespaces": ("Namespaces in use.", totals.namespaces),
             "schedules": ("Schedules, paused ones among them.", totals.schedules),
-            "triggers_pending": ("Triggers that have not fired.", totals.triggers_pending),
-            "triggers_executing": ("Triggers whose task has not ended.", totals.triggers_executing),
+            "triggers_pending": ("TriggerStore that have not fired.", totals.triggers_pending),
+            "triggers_executing": ("TriggerStore whose task has not ended.", totals.triggers_executing),
         }
         families: list[Metric] = [
             GaugeMetricFamily(f"taskyard_{name}", text, value) for name, (text, value) in gauges.items()
@@ -131,10 +131,10 @@ class Metrics(Collector):
         ):
             families.append(CounterMetricFamily(f"taskyard_tasks_{name}", text, getattr(counters, name)))
         for name, text in (
-            ("fired", "Triggers that submitted their task."),
-            ("completed", "Triggers whose task was done."),
-            ("failed", "Triggers whose task failed or was cancelled."),
-            ("skipped", "Triggers that a policy or a pause skipped."),
+            ("fired", "TriggerStore that submitted their task."),
+            ("completed", "TriggerStore whose task was done."),
+            ("failed", "TriggerStore whose task failed or was cancelled."),
+            ("skipped", "TriggerStore that a policy or a pause skipped."),
             ("deferred", "How often a full queue put a trigger off."),
         ):
             families.append(CounterMetricFamily(f"taskyard_triggers_{name}", text, getattr(totals.triggers, name)))

@@ -12,10 +12,9 @@ import structlog
 
 from taskyard.machine import MachineFigures
 from taskyard.v1.runtime_host_pb2 import Machine
-
-from .core.hosts import Host, HostStatus
-from .engine.port import Engine
-from .interceptors.calls import DEFAULT_NAMESPACE
+from taskyard_server.core.hosts import Host, HostStatus
+from taskyard_server.engine.port import Engine
+from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE
 
 KEPT_SECS: Final = 3600.0
 MOST_KEPT: Final = 100_000
@@ -137,4 +136,4 @@ class Snapshots:
 
 
 def _count(hosts: list[Host], now: float, timeout: float) -> HostCounts:
-    return HostCounts(sum(host.online(now, timeout) for host in hosts), sum(host.session is not None for host in hosts))
+    return HostCounts(sum(host.online(now, timeout) for host in hosts), sum(host.stream is not None for host in hosts))

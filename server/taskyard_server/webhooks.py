@@ -18,11 +18,11 @@ import httpcore
 import structlog
 from standardwebhooks import Webhook
 
-from .config import WebhookSettings
-from .core.events import Event, EventKind
-from .core.task import CANCELLED, DONE, FAILED
-from .payload import message_to_json
-from .services.responses import task_message
+from taskyard_server.config import WebhookSettings
+from taskyard_server.conversion.payload import message_to_json
+from taskyard_server.conversion.responses import task_message
+from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.task import CANCELLED, DONE, FAILED
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from taskyard.v1 import admin_pb2, admin_pb2_grpc
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.services.admin import AdminService

@@ -271,7 +271,7 @@ def test_an_unknown_schedule_is_not_found(says, command, schedule_id):
     assert says("schedule", "update", schedule_id, "--name", "x") == "schedule not found"
 
 
-# Triggers
+# TriggerStore
 
 
 def test_trigger_tells_the_task_and_one_that_is_skipped_says_why(taskyard, create):

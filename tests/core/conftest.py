@@ -21,7 +21,7 @@ from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
 from tests.core.records import names
-from tests.core.schedules import Clockwork
+from tests.core.schedules.clockwork import Clockwork
 
 START = 1_700_000_000.0
 STEP_COUNTER = 4
@@ -141,19 +141,19 @@ class Yard:
         """Let a host wait with a claim."""
         return self.scheduler.offer(self.now, host_id, room, lease_secs, **only)
 
-    def hand_out(self) -> list[Lease]:
+    def dispatch(self) -> list[Lease]:
         """Hand out what can be handed out: the leases, first granted first."""
-        given = self.scheduler.hand_out(self.now)
+        given = self.scheduler.dispatch(self.now)
         return sorted((lease for leases in given.values() for lease in leases), key=lambda lease: lease.number)
 
     def hand_one(self) -> Lease:
         """Hand out the one task that is known to be there."""
-        (lease,) = self.hand_out()
+        (lease,) = self.dispatch()
         return lease
 
     def served(self) -> list[str]:
         """Hand out what can be handed out: the hosts that got something, first served first."""
-        return [lease.host.id for lease in self.hand_out()]
+        return [lease.host.id for lease in self.dispatch()]
 
     def stops(self) -> list[tuple[Lease, str, str]]:
         """What was to be stopped since the last call, and why."""

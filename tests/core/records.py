@@ -1,6 +1,6 @@
 """What an object of the core holds, of either form of the core: a compiled class has no `__slots__`."""
 
-from taskyard_server.core.schedule import Schedule
+from taskyard_server.core.schedules.schedule import Schedule
 
 
 def values(thing: object) -> list[object]:

@@ -69,7 +69,7 @@ def test_the_host_of_a_task_over_its_budget_is_told_to_stop_and_its_reports_are_
     stream = yard.scheduler.connect(yard.now, Hello("host", "i1")).offer
     yard.scheduler.give_credit(yard.now, stream, 1)
     yard.submit(token_limit=5)
-    ((lease,),) = yard.scheduler.hand_out(yard.now).values()
+    ((lease,),) = yard.scheduler.dispatch(yard.now).values()
     progress(yard, lease, 6)
     ((told, reason, message),) = yard.scheduler.take_stops()
     assert (told, reason, message) == (lease, "token_limit_exceeded", "token limit exceeded")

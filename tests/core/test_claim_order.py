@@ -209,7 +209,7 @@ def test_hosts_of_equal_profile_share_one_queue_and_no_task_goes_to_two(yard):
 
 
 def test_more_profiles_than_are_remembered_still_get_the_right_tasks(yard):
-    """Look-ups are cached for 1,024 profiles; capabilities are made up by hosts."""
+    """HostSnapshot-ups are cached for 1,024 profiles; capabilities are made up by hosts."""
     for number in range(1500):
         yard.register(f"host-{number}", f"skill-{number}")
         yard.claim(f"host-{number}")

@@ -5,7 +5,7 @@ from copy import copy
 import pytest
 
 from .records import names
-from .schedules import Steady
+from .schedules.clockwork import Steady
 
 
 @pytest.fixture(params=["task", "trigger"])

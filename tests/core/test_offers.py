@@ -1,4 +1,4 @@
-"""Handing out to hosts that wait: whose turn it is, for how much, and what wakes those who wait."""
+"""Dispatcher out to hosts that wait: whose turn it is, for how much, and what wakes those who wait."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_ties_go_to_the_host_that_was_handed_a_task_longest_ago(yard):
         yard.stream(name, slots=10, credit=10)
     for _ in range(2):
         yard.submit()
-    leases = yard.hand_out()
+    leases = yard.dispatch()
     assert [lease.host.id for lease in leases] == ["a", "b"]
     for lease in leases:
         yard.complete(lease)
@@ -59,7 +59,7 @@ def test_a_host_whose_task_ends_moves_ahead(yard):
     yard.stream("other", slots=4, credit=5)
     for _ in range(3):
         yard.submit()
-    leases = {lease.host.id: lease for lease in yard.hand_out()}
+    leases = {lease.host.id: lease for lease in yard.dispatch()}
     for _ in range(2):
         yard.submit()
     yard.complete(leases["busy"])
@@ -93,14 +93,14 @@ def test_claims_that_wait_are_served_in_the_order_in_which_they_came(yard):
     claims = [yard.wait(name) for name in ("b", "a")]
     for _ in range(2):
         yard.submit()
-    given = yard.scheduler.hand_out(yard.now)
+    given = yard.scheduler.dispatch(yard.now)
     assert list(given) == claims
 
 
 def test_each_host_takes_its_tasks_in_claim_order(yard):
     yard.stream(credit=3)
     late, first, second = yard.submit("ann", priority=5), yard.submit("ann", priority=1), yard.submit("bob")
-    assert [lease.task for lease in yard.hand_out()] == [first, second, late]
+    assert [lease.task for lease in yard.dispatch()] == [first, second, late]
 
 
 def test_a_host_that_may_run_nothing_of_what_waits_does_not_hold_up_the_next(yard):
@@ -117,11 +117,11 @@ def test_a_stream_is_never_handed_more_than_its_credit(yard):
     stream = yard.stream(credit=2)
     for _ in range(5):
         yard.submit()
-    assert len(yard.hand_out()) == 2
-    assert (stream.room, yard.hand_out()) == (0, [])
+    assert len(yard.dispatch()) == 2
+    assert (stream.room, yard.dispatch()) == (0, [])
     yard.credit(stream)
     yard.credit(stream)
-    assert len(yard.hand_out()) == 2
+    assert len(yard.dispatch()) == 2
 
 
 def test_credit_that_is_returned_is_room_but_no_sign_of_life(yard):
@@ -132,7 +132,7 @@ def test_credit_that_is_returned_is_room_but_no_sign_of_life(yard):
     yard.now += 1
     yard.scheduler.return_credit(stream, 1)
     assert stream.host.last_heartbeat_at == heard_at
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_task_that_ends_gives_no_credit_back(yard):
@@ -140,7 +140,7 @@ def test_a_task_that_ends_gives_no_credit_back(yard):
     for _ in range(2):
         yard.submit()
     yard.complete(yard.hand_one())
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
 
 
 def test_a_claim_that_waits_is_handed_up_to_what_it_asked_for(yard):
@@ -148,8 +148,8 @@ def test_a_claim_that_waits_is_handed_up_to_what_it_asked_for(yard):
     yard.wait(room=2)
     for _ in range(3):
         yard.submit()
-    assert len(yard.hand_out()) == 2
-    assert yard.hand_out() == []
+    assert len(yard.dispatch()) == 2
+    assert yard.dispatch() == []
 
 
 def test_a_claim_that_waits_is_refused_as_one_that_does_not(yard):
@@ -168,7 +168,7 @@ def test_a_withdrawn_claim_is_handed_nothing_and_may_be_withdrawn_twice(yard):
     for _ in range(2):
         yard.scheduler.withdraw(claim)
     yard.submit()
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     assert yard.scheduler.offers_of("host") == []
 
 
@@ -178,7 +178,7 @@ def test_a_claim_that_waits_may_ask_for_one_project_only(yard):
     yard.submit()
     yard.submit(project="blue")
     red = yard.submit(project="red")
-    assert [lease.task for lease in yard.hand_out()] == [red]
+    assert [lease.task for lease in yard.dispatch()] == [red]
 
 
 def test_a_claim_that_is_served_is_a_sign_of_life(yard):
@@ -195,16 +195,16 @@ def test_a_deregistered_host_waits_no_more(yard):
     yard.wait()
     yard.deregister()
     yard.submit()
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     yard.register()
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
 
 
 def test_while_the_scheduler_drains_nobody_is_handed_anything(yard):
     yard.stream()
     yard.submit()
     yard.scheduler.drain()
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
 
 
 def test_a_task_past_its_deadline_is_expired_and_the_next_one_handed_out(yard):
@@ -225,7 +225,7 @@ def asleep(make_yard):
     def make(*capabilities, **limits):
         yard = make_yard(**limits)
         yard.stream("host", *capabilities, credit=5, lease_secs=3600)
-        assert yard.hand_out() == []
+        assert yard.dispatch() == []
         return yard
 
     return make
@@ -234,14 +234,14 @@ def asleep(make_yard):
 def test_a_new_task_wakes(asleep):
     yard = asleep()
     yard.submit()
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_task_of_a_kind_that_never_was_wakes(asleep):
     yard = asleep("gpu")
     for number in range(3):
         yard.submit(action=f"new-{number}", requires=frozenset({"gpu"}))
-        assert len(yard.hand_out()) == 1
+        assert len(yard.dispatch()) == 1
 
 
 @pytest.mark.parametrize("way", ["release", "expiry", "deregister"])
@@ -250,7 +250,7 @@ def test_a_task_that_comes_back_wakes(asleep, way):
     yard.register("other")
     yard.submit(deadline=yard.now + 1_000)
     lease = yard.claim_one("other", lease_secs=1)
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     back = {
         "release": lambda: yard.release(lease),
         "expiry": lambda: yard.pass_time(1.125),
@@ -265,20 +265,20 @@ def test_an_agent_that_falls_under_its_limit_wakes(asleep, report):
     yard = asleep(max_per_agent_inflight=1)
     for _ in range(2):
         yard.submit()
-    (lease,) = yard.hand_out()
-    assert yard.hand_out() == []
+    (lease,) = yard.dispatch()
+    assert yard.dispatch() == []
     getattr(yard, report)(lease)
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_freed_limit_of_all_wakes(asleep):
     yard = asleep(max_inflight=1)
     for agent in ("ann", "bob"):
         yard.submit(agent)
-    (lease,) = yard.hand_out()
-    assert yard.hand_out() == []
+    (lease,) = yard.dispatch()
+    assert yard.dispatch() == []
     yard.complete(lease)
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 @pytest.mark.parametrize("limit", ["max_inflight", "max_per_agent_inflight"])
@@ -286,18 +286,18 @@ def test_a_raised_limit_wakes(asleep, limit):
     yard = asleep(**{limit: 1})
     for _ in range(2):
         yard.submit()
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
     yard.reconfigure(**{limit: 2})
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_host_that_registers_again_after_its_drain_wakes(asleep):
     yard = asleep()
     yard.scheduler.drain_host("host")
     yard.submit()
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     yard.register("host")
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_stream_ends_the_drain_of_its_hosts_waiting_claims(yard):
@@ -305,33 +305,33 @@ def test_a_stream_ends_the_drain_of_its_hosts_waiting_claims(yard):
     yard.wait()
     yard.scheduler.drain_host("host")
     yard.submit()
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     yard.stream(credit=0)
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_host_that_registers_as_able_to_run_more_wakes(asleep):
     yard = asleep()
     yard.submit(requires=frozenset({"gpu"}))
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     yard.register("host", "gpu")
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_host_that_registers_as_able_to_run_less_is_handed_less(asleep):
     yard = asleep("gpu")
     yard.register("host")
     yard.submit(requires=frozenset({"gpu"}))
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
 
 
 def test_a_stream_follows_the_project_of_its_host(yard):
     yard.stream(credit=5, project="red")
     yard.register("host", project="blue")
     yard.submit(project="red")
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     yard.register("host")
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_claim_that_waits_for_a_project_is_handed_nothing_once_the_host_has_another(yard):
@@ -340,25 +340,25 @@ def test_a_claim_that_waits_for_a_project_is_handed_nothing_once_the_host_has_an
     yard.register("host", project="blue")
     yard.submit(project="red")
     yard.submit(project="blue")
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     yard.register("host")
-    assert [lease.task.options.project for lease in yard.hand_out()] == ["red"]
+    assert [lease.task.options.project for lease in yard.dispatch()] == ["red"]
 
 
 def test_a_silent_stream_is_handed_nothing_until_its_host_is_heard_of(yard):
     stream = yard.stream(credit=5, lease_secs=30)
     yard.submit(deadline=yard.now + 1_000)
     yard.now += 20 + 0.001
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     yard.beat(stream)
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_stream_is_not_silent_for_two_heartbeats(yard):
     yard.stream(lease_secs=30)
     yard.submit(deadline=yard.now + 1_000)
     yard.now += 20
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_claim_that_is_served_wakes_the_silent_stream_of_its_host(yard):
@@ -367,7 +367,7 @@ def test_a_claim_that_is_served_wakes_the_silent_stream_of_its_host(yard):
     for _ in range(2):
         yard.submit(deadline=yard.now + 1_000)
     yard.now += 21
-    assert len(yard.hand_out()) == 2
+    assert len(yard.dispatch()) == 2
 
 
 def test_a_dead_host_is_handed_nothing_though_it_beats_as_it_was_told(make_yard):
@@ -377,9 +377,9 @@ def test_a_dead_host_is_handed_nothing_though_it_beats_as_it_was_told(make_yard)
     yard.now += 15
     yard.reconfigure(heartbeat_timeout_secs=5)
     task = yard.submit()
-    assert (yard.hand_out(), task.state) == ([], "queued")
+    assert (yard.dispatch(), task.state) == ([], "queued")
     yard.beat(stream)
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_the_tab_executor_that_waits_takes_plain_tasks_while_no_runtime_host_is_online(make_yard):
@@ -388,15 +388,15 @@ def test_the_tab_executor_that_waits_takes_plain_tasks_while_no_runtime_host_is_
     yard.register("host")
     yard.wait("tabs", room=5, lease_secs=3600)
     tab, plain = yard.submit(tab_id="tab"), yard.submit()
-    assert [lease.task for lease in yard.hand_out()] == [tab]
+    assert [lease.task for lease in yard.dispatch()] == [tab]
     yard.pass_time(60)
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     yard.now = yard.scheduler.next_due()
     yard.pass_time(0)
-    assert [lease.task for lease in yard.hand_out()] == [plain]
+    assert [lease.task for lease in yard.dispatch()] == [plain]
     yard.register("host")
     yard.submit()
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
 
 
 def test_the_tab_executor_that_waits_for_one_project_keeps_to_it(yard):
@@ -404,7 +404,7 @@ def test_the_tab_executor_that_waits_for_one_project_keeps_to_it(yard):
     yard.wait("tabs", room=5, project="red")
     yard.submit(tab_id="tab")
     red = yard.submit(tab_id="tab", project="red")
-    assert [lease.task for lease in yard.hand_out()] == [red]
+    assert [lease.task for lease in yard.dispatch()] == [red]
 
 
 # What is said of those who wait, and what they leave behind
@@ -415,11 +415,11 @@ def test_the_limit_that_holds_up_a_host_that_waits_is_named(asleep, limit):
     yard = asleep(**{limit: 1})
     for _ in range(2):
         yard.submit()
-    (lease,) = yard.hand_out()
+    (lease,) = yard.dispatch()
     names = {"max_inflight": "maxInflight", "max_per_agent_inflight": "maxPerAgentInflight"}
     assert yard.scheduler.limited_by == names[limit]
     yard.complete(lease)
-    yard.hand_out()
+    yard.dispatch()
     assert yard.scheduler.limited_by is None
 
 

@@ -48,7 +48,7 @@ def test_made_up_kinds_whose_tasks_are_done_take_no_memory_in_agents_that_stay(m
 
 
 def test_made_up_profiles_of_hosts_take_no_memory_once_the_hosts_have_left(yard, weight):
-    """Look-ups are kept for some profiles, and forgotten when they are too many."""
+    """HostSnapshot-ups are kept for some profiles, and forgotten when they are too many."""
     yard.submit()
 
     def come_and_go(first, count):

@@ -1,4 +1,4 @@
-"""Retention: how long what has ended may still be asked for."""
+"""RetainedTasks: how long what has ended may still be asked for."""
 
 import pytest
 

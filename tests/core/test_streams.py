@@ -28,7 +28,7 @@ def test_a_stream_registers_its_host(yard):
     (host,) = yard.scheduler.hosts
     assert (host.id, host.display_name, host.slots, host.labels) == ("h1", "Host One", 4, (("zone", "eu"),))
     assert (host.profile, host.machine, host.instance) == (hello.profile, b"cpu", "process 1")
-    assert host.session is welcome.offer
+    assert host.stream is welcome.offer
     assert (welcome.kept, welcome.lost) == ([], [])
 
 
@@ -56,9 +56,9 @@ def test_leases_of_a_stream_have_the_length_that_it_asked_for(yard):
 def test_a_new_stream_is_handed_nothing_until_it_gives_credit(yard):
     stream = yard.stream(credit=0)
     yard.submit()
-    assert yard.hand_out() == []
+    assert yard.dispatch() == []
     yard.credit(stream)
-    assert len(yard.hand_out()) == 1
+    assert len(yard.dispatch()) == 1
 
 
 def test_a_second_stream_of_the_same_instance_supersedes_the_first(yard):
@@ -66,7 +66,7 @@ def test_a_second_stream_of_the_same_instance_supersedes_the_first(yard):
     second = yard.stream(credit=1)
     for _ in range(3):
         yard.submit()
-    given = yard.scheduler.hand_out(yard.now)
+    given = yard.scheduler.dispatch(yard.now)
     assert (list(given), len(given[second])) == ([second], 1)
     assert first.room == 0
 
@@ -86,7 +86,7 @@ def test_another_instance_takes_over_from_a_stream_that_missed_two_heartbeats(ma
     _, lease = at_work(yard, lease_secs=30)
     yard.now += 20 + 0.001
     welcome = yard.connect(instance="process 2", credit=1)
-    assert lease.host.session is welcome.offer
+    assert lease.host.stream is welcome.offer
     assert lease.task.state == "queued"
 
 
@@ -338,9 +338,9 @@ def test_a_heartbeat_answers_the_leases_that_have_ended(yard):
 def test_a_heartbeat_carries_the_hosts_own_word_and_figures(yard):
     stream = yard.stream()
     yard.scheduler.beat(yard.now, stream, [], HostStatus.BUSY, b"cpu")
-    assert (stream.host.own_word, stream.host.machine) == ("busy", b"cpu")
+    assert (stream.host.reported_status, stream.host.machine) == ("busy", b"cpu")
     yard.scheduler.beat(yard.now, stream, [])
-    assert (stream.host.own_word, stream.host.machine) == (None, b"cpu")
+    assert (stream.host.reported_status, stream.host.machine) == (None, b"cpu")
 
 
 # Stops

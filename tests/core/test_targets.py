@@ -368,7 +368,7 @@ def run_on_stream(yard):
     """Hand one task to a host with a stream, which starts it."""
     stream = yard.scheduler.connect(yard.now, hello()).offer
     yard.scheduler.give_credit(yard.now, stream, 1)
-    ((lease,),) = yard.scheduler.hand_out(yard.now).values()
+    ((lease,),) = yard.scheduler.dispatch(yard.now).values()
     yard.start(lease)
     return stream, lease
 
@@ -413,7 +413,7 @@ def test_a_task_that_was_handed_out_and_not_started_in_time_is_claimable_at_once
     task = yard.submit(target="t")
     stream = yard.scheduler.connect(yard.now, hello()).offer
     yard.scheduler.give_credit(yard.now, stream, 1)
-    yard.scheduler.hand_out(yard.now)
+    yard.scheduler.dispatch(yard.now)
     yard.pass_time(5.2)
     yard.register()
     assert (task.state, task.error) == ("queued", "not started by its host")

@@ -1,4 +1,4 @@
-"""Timers: never early, at most an eighth of a second late, and what is removed leaves nothing behind."""
+"""TimerQueue: never early, at most an eighth of a second late, and what is removed leaves nothing behind."""
 
 import gc
 import weakref
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskyard_server.core.timers import TICKS_PER_SECOND, Timers, tick_of
+from taskyard_server.core.timers import TICKS_PER_SECOND, TimerQueue, tick_of
 
 SECONDS = st.floats(0, 4e9)
 """From the epoch to the year 2096."""
@@ -19,7 +19,7 @@ class Thing:
 
 @pytest.fixture
 def timers():
-    return Timers()
+    return TimerQueue()
 
 
 def popped(timers):
@@ -39,7 +39,7 @@ def test_a_tick_comes_never_before_its_time_and_at_most_an_eighth_of_a_second_af
 @settings(deadline=None)
 @given(SECONDS)
 def test_an_item_comes_due_at_the_tick_of_its_time(at):
-    timers = Timers()
+    timers = TimerQueue()
     timers.add(at, "it")
     assert timers.next_tick() == tick_of(at)
 
@@ -47,7 +47,7 @@ def test_an_item_comes_due_at_the_tick_of_its_time(at):
 @settings(deadline=None)
 @given(st.lists(SECONDS))
 def test_items_come_due_in_the_order_of_their_ticks(times):
-    timers = Timers()
+    timers = TimerQueue()
     for number, at in enumerate(times):
         timers.add(at, (at, number))
     ticks = [tick_of(at) for at, _ in popped(timers)]

@@ -268,7 +268,7 @@ async def test_progress_is_kept_and_counts_as_a_start(engine, host, asked):
 async def test_a_heartbeat_is_a_sign_of_life_with_what_the_host_says_of_itself(engine, host, clock):
     clock.now += 10
     beating = await engine.heartbeat(NS, host, HostStatus.BUSY, b"cpu")
-    assert (beating.last_heartbeat_at, beating.own_word, beating.machine) == (clock.now, "busy", b"cpu")
+    assert (beating.last_heartbeat_at, beating.reported_status, beating.machine) == (clock.now, "busy", b"cpu")
 
 
 async def test_a_draining_host_gets_nothing_new(engine, host, asked):

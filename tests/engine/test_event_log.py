@@ -12,14 +12,14 @@ from taskyard_server.core.agents import Agent
 from taskyard_server.core.errors import BadRequest, CursorExpired, Unavailable
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
-from taskyard_server.engine import watchers
+from taskyard_server.engine import event_feeds as watchers
+from taskyard_server.engine.event_feeds import EventFilter
 from taskyard_server.engine.event_log import Bounds, EventLogs
-from taskyard_server.engine.watchers import EventFilter
 from tests.core.records import values
 
 NAMESPACE = "default"
 EVERYTHING = EventFilter()
-NEAR = {"MOST_EVENTS": 3, "SCAN": 5, "KNOWN_MATCHES": 2, "KNOWN_SLICES": 2}
+NEAR = {"MAX_SLICE_EVENTS": 3, "MAX_EVENTS_SCANNED": 5, "KNOWN_MATCHES": 2, "MAX_KNOWN_SLICES": 2}
 """Limits so low that a handful of events passes each of them."""
 
 
@@ -154,7 +154,7 @@ def test_a_message_is_bounded_by_count_and_by_bytes():
     yard.many(250)
     assert [len(watcher.take().split()) for _ in range(3)] == [100, 100, 50]
     other = yard.watch(cursor=yard.watch(EventFilter(agent_id="nobody")).cursor)
-    with patch.object(watchers, "MOST_BYTES", 10):
+    with patch.object(watchers, "MAX_SLICE_BYTES", 10):
         yard.many(12)
         sizes = []
         while other.is_behind:
@@ -165,7 +165,7 @@ def test_a_message_is_bounded_by_count_and_by_bytes():
 async def test_a_lone_event_is_told_at_once():
     yard = Yard()
     watcher = yard.watch(EventFilter(task_ids=frozenset({"t"})))
-    news = asyncio.ensure_future(watcher.news(60))
+    news = asyncio.ensure_future(watcher.wait(60))
     await asyncio.sleep(0)
     yard.happen(event(task("another")))
     await asyncio.sleep(0)
@@ -176,7 +176,7 @@ async def test_a_lone_event_is_told_at_once():
 
 
 async def test_without_news_a_wait_ends_after_its_time():
-    assert not await Yard().watch().news(0.01)
+    assert not await Yard().watch().wait(0.01)
 
 
 # When all watched tasks have ended.
@@ -414,7 +414,7 @@ async def test_when_the_logs_close_watchers_wake_and_take_what_is_there():
     watcher = yard.watch()
     yard.many(2)
     assert taken(watcher) == [0, 1]
-    news = asyncio.ensure_future(watcher.news(60))
+    news = asyncio.ensure_future(watcher.wait(60))
     await asyncio.sleep(0)
     yard.logs.close()
     assert await asyncio.wait_for(news, 5)

@@ -4,11 +4,11 @@ import pytest
 import structlog
 
 from taskyard_server.cadence import Once, parse_cron, parse_interval
+from taskyard_server.conversion import requests
+from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import NotFound, Unavailable
-from taskyard_server.core.schedule import CatchUp, Overlap, ScheduleSpec, TriggerState
+from taskyard_server.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, TriggerState
 from taskyard_server.engine.schedule_port import TriggerFilter
-from taskyard_server.services import requests
-from taskyard_server.services.times import timestamp
 
 NS = "default"
 TICK = 0.125
@@ -285,7 +285,7 @@ async def test_a_fault_in_what_is_due_stops_nothing_else(make_engine, clock, spe
     engine = make_engine()
     await engine.schedules.create("sick", "s", spec("10s"))
     await engine.schedules.create(NS, "s", spec("10s"))
-    sick = engine._yards["sick"]
+    sick = engine._states["sick"]
     monkeypatch.setattr(sick, "scheduler", FaultyOnce(sick.scheduler))
     await clock.pass_time(10 + TICK)
     assert len(await triggers(engine)) == 1

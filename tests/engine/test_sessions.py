@@ -17,14 +17,14 @@ class Stream:
         self.news = 0
         self.session = None
 
-    def on_news(self):
+    def on_ready(self):
         self.news += 1
 
     def say(self, most=50):
         """The ids and tokens of the tasks that the host is told of now."""
         leases = self.session.next_leases(most)
         for lease in leases:
-            self.session.said(lease)
+            self.session.mark_sent(lease)
         return [(lease.task.id, lease.token) for lease in leases]
 
     def stops(self):
@@ -38,7 +38,7 @@ def connect(engine):
     async def open_stream(host_id="host", credit=0, instance="i", held=()):
         stream = Stream()
         hello = Hello(host_id, instance, HostProfile(), held=held)
-        stream.session = await engine.connect("default", hello, stream.on_news)
+        stream.session = await engine.connect("default", hello, stream.on_ready)
         if credit:
             await engine.give_credit(stream.session, credit)
         return stream
@@ -56,7 +56,7 @@ async def test_what_is_handed_out_stays_until_it_is_said(engine, clock, asked, c
     assert stream.say(2) == [(task.id, 1) for task in tasks[:2]]
     assert stream.say() == [(tasks[2].id, 1)]
     assert not stream.session.has_leases
-    assert not stream.session.has_news
+    assert not stream.session.has_output
 
 
 async def test_a_task_that_ends_unsaid_leaves_no_trace_and_gives_its_credit_back(engine, clock, asked, connect):
@@ -144,7 +144,7 @@ async def test_a_stream_that_opens_while_the_engine_drains_has_that_to_say_from_
     engine.drain()
     stream = await connect()
     assert stream.news == 0
-    assert stream.session.has_news
+    assert stream.session.has_output
     assert stream.session.take_drain().deadline is None
 
 
@@ -175,6 +175,6 @@ async def test_a_heartbeat_rearms_the_timer_so_that_the_lease_ends_when_it_must(
 
 def test_a_session_starts_with_nothing_to_say():
     session = Session("default", None, lambda: None)
-    assert not session.has_news
+    assert not session.has_output
     assert session.take_stops() == []
     assert session.next_leases(5) == []

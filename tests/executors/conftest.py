@@ -13,7 +13,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.executors.tab_actions import TabExecutor
 from taskyard_server.executors.tab_resolver import TabMap, TabResolver
 

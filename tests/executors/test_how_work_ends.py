@@ -9,7 +9,7 @@ import pytest
 from taskyard_server.core.errors import LeaseLost
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import ReportKind
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 
 
 @pytest.fixture

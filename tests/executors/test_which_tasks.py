@@ -5,7 +5,7 @@ import pytest
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.executors.tab_resolver import TabMap, TabNotFound
 
 # Beside runtime hosts

@@ -17,7 +17,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.metrics import Metrics
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.webhooks import WebhookCounts
@@ -93,7 +93,7 @@ class Yard:
         """Let time pass, and what comes due by it be done, as the engine's alarm would."""
         await asyncio.sleep(0)
         self.now += secs
-        self.engine._settling.advance()
+        self.engine._driver.advance()
 
     async def start(self, lease: Lease, namespace: str = "default") -> None:
         await reporting.start(self.engine, namespace, "host", lease.task.id, lease.token)

@@ -10,7 +10,7 @@ from taskyard_server.cadence import parse_interval
 from taskyard_server.core.errors import LeaseLost, QueueFull
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
-from taskyard_server.core.schedule import Overlap, ScheduleSpec
+from taskyard_server.core.schedules.schedule import Overlap, ScheduleSpec
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import Submission
 

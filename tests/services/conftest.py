@@ -25,21 +25,21 @@ from taskyard.v1 import (
     task_pb2,
     task_pb2_grpc,
 )
+from taskyard_server.conversion.requests import no_default_retry
+from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import Bounds, EventLogs
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
-from taskyard_server.services.encoding import encode_event
-from taskyard_server.services.requests import no_default_retry
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
+from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
-from taskyard_server.services.watch import TaskWatches
 from taskyard_server.snapshots import Snapshots
 from tests import reporting
 from tests.services.host_streams import Yard, serving

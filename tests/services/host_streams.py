@@ -14,15 +14,15 @@ from google.protobuf.struct_pb2 import Value
 from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Task
+from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.services.encoding import encode_event
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
-from taskyard_server.services.watch import TaskWatches
 
 CONNECT = "/taskyard.v1.RuntimeHostService/Connect"
 
@@ -198,14 +198,14 @@ class Yard:
 
     def leftovers(self) -> dict[str, int]:
         """What is kept for streams, and for claims that wait; nothing once all are gone."""
-        left = {"watchers": 0, "sessions": 0, "claims": 0, "crews": 0, "offers": 0, "stops": 0}
+        left = {"watchers": 0, "sessions": 0, "claims": 0, "groups": 0, "offers": 0, "stops": 0}
         if self._watches is not None:
             left["watchers"] = len(self._watches._open)
-        for yard in self.engine._yards.values():
+        for yard in self.engine._states.values():
             left["sessions"] += len(yard.sessions)
             left["claims"] += len(yard.claims)
-            left["crews"] += len(list(yard.scheduler._life.offers))
-            left["offers"] += sum(len(host.offers) + (host.session is not None) for host in yard.scheduler.hosts)
+            left["groups"] += len(list(yard.scheduler._life.offers))
+            left["offers"] += sum(len(host.offers) + (host.stream is not None) for host in yard.scheduler.hosts)
             left["stops"] += len(yard.scheduler._life.stops)
         return {what: count for what, count in left.items() if count}
 

@@ -11,16 +11,16 @@ from google.protobuf.json_format import ParseDict
 from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard.v1.runtime_host_pb2 import Machine, RuntimeHost
 from taskyard.v1.task_pb2 import Task
+from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.services.encoding import encode_event
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
-from taskyard_server.services.watch import TaskWatches
 
 OTHER = (("taskyard-namespace", "other"),)
 

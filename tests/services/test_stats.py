@@ -3,8 +3,8 @@
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.limits import Limits
-from taskyard_server.payload import message_to_json
 
 
 async def test_a_yard_without_tasks_shows_zeros_and_the_documented_configuration(door):

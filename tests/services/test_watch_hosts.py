@@ -10,9 +10,9 @@ from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc
 from taskyard.v1.runtime_host_pb2 import HostEvent, RuntimeHost
 from taskyard_server.core.hosts import HostProfile, HostStatus
 from taskyard_server.core.limits import Limits
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.services.host_watch import HostWatches
+from taskyard_server.services.host_watches import HostWatches
 from taskyard_server.services.hosts import RuntimeHostService
 
 SECS = 10

@@ -10,7 +10,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from taskyard.v1 import batch_pb2, task_pb2
 from taskyard_server.core.task import Submission
-from taskyard_server.engine import watchers
+from taskyard_server.engine import event_feeds as watchers
 from taskyard_server.engine.event_log import Bounds
 from tests import reporting
 from tests.core.records import values

@@ -12,8 +12,8 @@ from taskyard_server.core.task import Task
 
 from .agreement import within_limits_for_one_more
 from .indexes import bounded
-from .plain import to_submission
-from .words import STOPPED, Wish
+from .model_records import STOPPED, Wish
+from .plain_values import to_submission
 
 if TYPE_CHECKING:
     from .simulator import Simulation, Told

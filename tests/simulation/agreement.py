@@ -14,8 +14,8 @@ from taskyard_server.core.task import Task
 
 from .indexes import in_line, same
 from .model import Model
-from .plain import AGENT_COUNTERS, COUNTERS, FIELDS, of_event, of_job, of_task, plain
-from .words import FLYING, WAITING, tick_of
+from .model_records import FLYING, WAITING, tick_of
+from .plain_values import AGENT_COUNTERS, COUNTERS, FIELDS, of_event, of_job, of_task, plain
 from .world import Happened
 
 
@@ -53,14 +53,14 @@ def _events_agree(events: Sequence[Event], happened: Sequence[Happened]) -> None
 def _offers_agree(hosts: Sequence[Host], model: Model, names: Mapping[Offer, int]) -> None:
     """Who waits for how much, and to which stream a lease belongs."""
     found = [
-        (names[offer], offer.host.id, offer.room, offer.secs, offer.patience, offer.project)
+        (names[offer], offer.host.id, offer.room, offer.secs, offer.silence_limit_secs, offer.project)
         for host in hosts
         for offer in host.offers
     ]
     offers = model.world.offers
-    expected = [(its.number, its.host, its.room, its.secs, its.patience, its.project) for its in offers]
+    expected = [(its.number, its.host, its.room, its.secs, its.silence_limit_secs, its.project) for its in offers]
     same("offers", sorted(found), sorted(expected))
-    sessions = {host.id: names[host.session] for host in hosts if host.session is not None}
+    sessions = {host.id: names[host.stream] for host in hosts if host.stream is not None}
     same("streams", sessions, {offer.host: offer.number for offer in offers if offer.streamed})
     leases = [lease for host in hosts for lease in host.leases.values() if lease.stream is not None]
     belongs = {lease.task.id: names[lease.stream] for lease in leases}
@@ -113,8 +113,8 @@ def figures_agree(core: Scheduler, model: Model) -> None:
         its = world.leases(host_id)
         found = [lease.number for lease in core.leases_after(its[0].grant if its else 0, host_id)]
         same(f"later leases of {host_id}", found, [job.grant for job in its[1:]])
-    same("order of the ended", [task.id for task in in_line(core._life.archive.ended)], world.ended)
-    same("order of the rejected", [task.id for task in in_line(core._life.archive.rejected)], world.rejected)
+    same("order of the ended", [task.id for task in in_line(core._life.retention.ended)], world.ended)
+    same("order of the rejected", [task.id for task in in_line(core._life.retention.rejected)], world.rejected)
     totals = Totals()
     core.add_to(totals)
     core.add_to(totals)

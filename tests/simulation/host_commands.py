@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from taskyard_server.core.hosts import HostStatus
 
 from .agreement import within_limits_in_flight
-from .chances import BUILT_IN, MACHINES
-from .plain import to_profile
-from .words import Held, Machine
+from .model_records import Held, Machine
+from .plain_values import to_profile
+from .random_choices import BUILT_IN, MACHINES
 
 if TYPE_CHECKING:
     from .agent_commands import AgentCommands
@@ -55,7 +55,7 @@ class HostCommands:
 
     def heartbeat(self) -> None:
         now, host_id, chances = self._sim.now, self.some_host_id(), self._chances
-        word, figures = chances.own_word(), chances.figures()
+        word, figures = chances.reported_status(), chances.figures()
         self._sim.both(
             "heartbeat",
             (host_id, word, figures),

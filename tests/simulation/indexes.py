@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import floor
 
-from taskyard_server.core.lane import FEW, Lane
-from taskyard_server.core.retention import Retention
+from taskyard_server.core.lane import MIN_ENTRIES_TO_COMPACT, Lane
+from taskyard_server.core.retention import RetainedTasks
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
-from taskyard_server.core.timers import Timers
+from taskyard_server.core.timers import TimerQueue
 
 FORM_OF_AN_ID = re.compile("tsk_[0-9a-f]{32}")
 ENDED = {"done", "failed", "cancelled", "rejected"}
@@ -39,8 +39,8 @@ def recount(core: Scheduler) -> None:
     _ready(core, tasks)
     _timers(core, tasks)
     _leases(core, tasks)
-    _kept("ended", core._life.archive.ended, [task for task in tasks if is_kept(core, task)])
-    _kept("rejected", core._life.archive.rejected, [task for task in tasks if task.state == "rejected"])
+    _kept("ended", core._life.retention.ended, [task for task in tasks if is_kept(core, task)])
+    _kept("rejected", core._life.retention.rejected, [task for task in tasks if task.state == "rejected"])
     _batches(core, tasks)
     keyed = [((task.agent.id, task.options.key.key), task.id) for task in tasks if _has_key(task)]
     same("keys", sorted((key, task.id) for key, task in core._life.keys.items()), sorted(keyed))
@@ -57,9 +57,15 @@ def bounded(core: Scheduler, task: Task, kinds_before: Collection[Hashable], *, 
     bucket = task.lane.bucket
     if bucket.kind not in kinds_before:
         waiting = sum(other.waiting > 0 for other in buckets.values() if other is not bucket)
-        same(f"{len(buckets)} buckets, {waiting} in use", len(buckets) <= 2 * waiting + FEW + 1, True)
+        same(
+            f"{len(buckets)} buckets, {waiting} in use", len(buckets) <= 2 * waiting + MIN_ENTRIES_TO_COMPACT + 1, True
+        )
     if new_agent:
-        same(f"{bucket.lanes} lanes, {bucket.waiting} in use", bucket.lanes <= 2 * bucket.waiting + FEW, True)
+        same(
+            f"{bucket.lanes} lanes, {bucket.waiting} in use",
+            bucket.lanes <= 2 * bucket.waiting + MIN_ENTRIES_TO_COMPACT,
+            True,
+        )
 
 
 def is_claimable(core: Scheduler, task: Task) -> bool:
@@ -158,8 +164,8 @@ def _lane(core: Scheduler, lane: Lane) -> list[Task]:
         same("order of a row", [task.seq for task in of_row], sorted({task.seq for task in of_row}))
         places += of_row
     tasks = live = [task for task in places if task.lane is lane]
-    same("size of a lane", (lane.size, lane._places), (len(live), len(places)))
-    same("places of tasks that left are few", len(places) - len(live) <= len(live) + FEW, True)
+    same("size of a lane", (lane.size, lane._slots), (len(live), len(places)))
+    same("places of tasks that left are few", len(places) - len(live) <= len(live) + MIN_ENTRIES_TO_COMPACT, True)
     for task in live:
         same("owner of a lane", task.agent is lane.agent, True)
         kind = (task.options.project, task.action, task.options.requires, task.tab_id is not None)
@@ -184,7 +190,7 @@ def _timers(core: Scheduler, tasks: list[Task]) -> None:
     recount_timer("deadlines", core._life.deadlines, deadlines)
 
 
-def recount_timer(what: str, timers: Timers, due: Mapping[Hashable, float]) -> None:
+def recount_timer(what: str, timers: TimerQueue, due: Mapping[Hashable, float]) -> None:
     """Fail unless the timers hold just these items at these times, and little more."""
     entries = [(item, tick) for tick, items in timers._due.items() for item in items]
     same(f"number of {what}", len(entries), len(due))
@@ -210,7 +216,7 @@ def _leases(core: Scheduler, tasks: list[Task]) -> None:
         same(f"place of the lease of {task_id}", lease.host.leases.get(task_id) is lease, True)
 
 
-def _kept(what: str, kept: Retention, tasks: list[Task]) -> None:
+def _kept(what: str, kept: RetainedTasks, tasks: list[Task]) -> None:
     entries = in_line(kept)
     same(f"retention of {what}", sorted(_ids(entries)), sorted(_ids(tasks)))
     times = [task.completed_at for task in entries]
@@ -233,15 +239,15 @@ def _batches(core: Scheduler, tasks: list[Task]) -> None:
         same(f"owner of {batch_id}", {task.agent.id for task in its}, {batch.agent_id})
 
 
-def in_line(kept: Retention) -> list[Task]:
+def in_line(kept: RetainedTasks) -> list[Task]:
     """The retained tasks, oldest first, without the places that tasks left behind."""
-    left, tasks = dict(kept._left), []
-    for task in kept._line:
+    left, tasks = dict(kept._stale), []
+    for task in kept._entries:
         if left.get(task):
             left[task] -= 1
         else:
             tasks.append(task)
     same("retained tasks", (len(kept), [task.retained for task in tasks]), (len(tasks), [True] * len(tasks)))
     same("places left behind", sum(left.values()), 0)
-    same("the first place is no such", [*kept._line][:1], tasks[:1])
+    same("the first place is no such", [*kept._entries][:1], tasks[:1])
     return tasks

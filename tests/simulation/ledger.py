@@ -16,7 +16,7 @@ from taskyard_server.core.offers import Offer
 from taskyard_server.core.streams import Welcome
 
 from .indexes import same
-from .words import FLYING
+from .model_records import FLYING
 
 ENDING: Final = {"complete", "fail", "release"}
 """The reports that end a lease."""

@@ -13,8 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import floor, inf
 from typing import NamedTuple, NoReturn
 
-from .model_streams import Streams
-from .words import (
+from .model_records import (
     ENDED,
     FLYING,
     OVER_BUDGET,
@@ -25,11 +24,12 @@ from .words import (
     Job,
     Machine,
     Refused,
-    Stopping,
+    StoppingLeases,
     Wish,
     lease_length,
     tick_of,
 )
+from .model_streams import Streams
 from .world import World
 
 
@@ -38,7 +38,7 @@ class Due(NamedTuple):
 
     tick: int
     rank: int
-    thing: Job | Host | Stopping
+    thing: Job | Host | StoppingLeases
 
     def touches(self, world: World) -> set[str]:
         """The tasks that are told of first if this is done."""
@@ -161,9 +161,9 @@ class Model:
     def register(self, now: float, host_id: str, display_name: str | None, machine: Machine, slots: int | None) -> Host:
         return self.streams.register(now, host_id, display_name, machine, slots)
 
-    def heartbeat(self, now: float, host_id: str, own_word: str | None, figures: bytes | None) -> Host:
+    def heartbeat(self, now: float, host_id: str, reported_status: str | None, figures: bytes | None) -> Host:
         host = self.world.heard(now, host_id)
-        host.own_word = own_word
+        host.reported_status = reported_status
         host.figures = figures or host.figures
         return host
 
@@ -173,7 +173,7 @@ class Model:
             return "dead"
         leases = len(self.world.leases(host.id))
         busy = host.slots is not None and leases >= host.slots
-        return host.own_word or ("idle" if leases == 0 else "busy" if busy else "alive")
+        return host.reported_status or ("idle" if leases == 0 else "busy" if busy else "alive")
 
     def deregister(self, now: float, host_id: str) -> None:
         world = self.world
@@ -377,36 +377,36 @@ class Model:
     def _agenda(self, looks: Mapping[str, float]) -> list[Due]:
         """Everything that time will bring about."""
         world, after = self.world, self.world.dead_after()
-        agenda = [Due(tick_of(job.deadline), DEADLINE, job) for job in world.ticking() if job.deadline is not None]
-        agenda += [Due(tick_of(job.lease_end()), LEASE_END, job) for job in world.flying()]
+        timers = [Due(tick_of(job.deadline), DEADLINE, job) for job in world.ticking() if job.deadline is not None]
+        timers += [Due(tick_of(job.lease_end()), LEASE_END, job) for job in world.flying()]
         for host in world.mortals():
             silent = min(host.heard_at + after, looks.get(host.id, inf))
-            agenda.append(Due(tick_of(silent), SILENCE, host))
+            timers.append(Due(tick_of(silent), SILENCE, host))
         for host in world.hosts.values():
             if host.drain_until is not None:
-                agenda.append(Due(tick_of(host.drain_until), DRAIN, host))
-        agenda += [
+                timers.append(Due(tick_of(host.drain_until), DRAIN, host))
+        timers += [
             Due(tick_of(job.due), DUE, job) for job in world.tasks.values() if job.due is not None and not job.held
         ]
-        return agenda + [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
+        return timers + [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
 
     def _first_due(self, now: float, looks: Mapping[str, float]) -> list[Due]:
         """What is to be done next: one of these. A look at a host that lives comes to nothing."""
         world = self.world
-        agenda = [
+        timers = [
             due
             for due in self._agenda(looks)
             if due.tick <= floor(8 * now) and not (due.rank == SILENCE and not world.is_dead(now, due.thing))
         ]
-        first = min((due[:2] for due in agenda), default=None)
-        return [due for due in agenda if due[:2] == first]
+        first = min((due[:2] for due in timers), default=None)
+        return [due for due in timers if due[:2] == first]
 
     def _name(self, due: Due) -> object:
-        return due.thing.key if isinstance(due.thing, Stopping) else due.thing.id
+        return due.thing.key if isinstance(due.thing, StoppingLeases) else due.thing.id
 
     def _do(self, now: float, due: Due) -> None:
         world, thing = self.world, due.thing
-        if isinstance(thing, Stopping):
+        if isinstance(thing, StoppingLeases):
             world.stopped(now, [thing])
         elif isinstance(thing, Host) and due.rank == DRAIN:
             thing.drain_until = None

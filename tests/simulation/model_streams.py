@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from .words import Greeting, Held, Host, Job, Machine, Offer, Refused, lease_length
+from .model_records import Greeting, Held, Host, Job, Machine, Offer, Refused, lease_length
 from .world import World
 
 BEATS = 3
@@ -54,7 +54,7 @@ class Streams:
         host.instance = greeting.instance
         host.figures = greeting.figures or host.figures
         heartbeat = min(secs, limits["heartbeat_timeout_secs"]) / BEATS
-        stream = self._open(host.id, 0, secs, patience=2 * heartbeat)
+        stream = self._open(host.id, 0, secs, silence_limit_secs=2 * heartbeat)
         kept = []
         for job in world.leases(host.id):
             if Held(job.id, job.token) in greeting.held:
@@ -81,11 +81,11 @@ class Streams:
         self.offer_numbered(number).room += count
 
     def beat(
-        self, now: float, number: int, held: Sequence[Held], own_word: str | None, figures: bytes | None
+        self, now: float, number: int, held: Sequence[Held], reported_status: str | None, figures: bytes | None
     ) -> list[Held]:
         """Renews the listed leases of the host, and answers those that are none."""
         host = self._world.heard(now, self.offer_numbered(number).host)
-        host.own_word = own_word
+        host.reported_status = reported_status
         host.figures = figures or host.figures
         lost = []
         for each in held:
@@ -123,14 +123,14 @@ class Streams:
             if self._world.is_dead(now, host):
                 self._world.bury(now, host)
 
-    def hand_out(self, now: float) -> dict[int, list[Grant]]:
+    def dispatch(self, now: float) -> dict[int, list[Grant]]:
         """Task by task: of those who could take one, the least loaded by share of its slots takes its best one."""
         world = self._world
         given: dict[int, list[Grant]] = {}
         machines = {host.id: world.as_it_is(now, host.machine) for host in world.hosts.values()}
         while not world.draining and len(world.flying()) < world.limits["max_inflight"]:
             load = {offer.number: self._load(offer) for offer in world.offers}
-            for offer in sorted(world.offers, key=lambda offer: (load[offer.number], offer.turn)):
+            for offer in sorted(world.offers, key=lambda offer: (load[offer.number], offer.last_grant)):
                 if not self.may_be_handed(now, offer):
                     continue
                 job = world.next_of(world.waiting_for(machines[offer.host], offer.project))
@@ -146,7 +146,7 @@ class Streams:
                 host.heard_at = now
             world.grant(now, job, host, offer.secs, offer if offer.streamed else None)
             offer.room -= 1
-            offer.turn = world.number()
+            offer.last_grant = world.number()
             given.setdefault(offer.number, []).append((job.id, job.token, job.lease_until))
         return given
 
@@ -157,7 +157,9 @@ class Streams:
     def silent(self, now: float, offer: Offer) -> bool:
         """A stream of which nothing was heard for two heartbeats, or whose host is dead."""
         host = self._world.hosts[offer.host]
-        return offer.patience is not None and (now - host.heard_at > offer.patience or self._world.is_dead(now, host))
+        return offer.silence_limit_secs is not None and (
+            now - host.heard_at > offer.silence_limit_secs or self._world.is_dead(now, host)
+        )
 
     def wanted(self, now: float) -> tuple[list[list[Job]], list[list[Job]]]:
         """For each who waits, the tasks that it could take; and the same for those of whom it is not sure."""
@@ -176,10 +178,10 @@ class Streams:
         return sure, unsure
 
     def _open(
-        self, host_id: str, room: int, secs: float, patience: float | None = None, project: str | None = None
+        self, host_id: str, room: int, secs: float, silence_limit_secs: float | None = None, project: str | None = None
     ) -> Offer:
         number = self._world.number()
-        self.opened = Offer(number, host_id, room, secs, number, patience, project)
+        self.opened = Offer(number, host_id, room, secs, number, silence_limit_secs, project)
         self._world.offers.append(self.opened)
         return self.opened
 

@@ -1,4 +1,4 @@
-"""Who waits for tasks, recounted: offers and crews, which of them sleep, and the timers of leases and silences.
+"""Who waits for tasks, recounted: offers and groups, which of them sleep, and the timers of leases and silences.
 
 `recount_offers` looks into the private structures of a `Scheduler`, as `indexes.recount` does, and compares each with
 what a walk over all hosts, offers, buckets and tasks finds. `nothing_left` is the rule that they exist for.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from math import inf
 
 from taskyard_server.core.hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile
-from taskyard_server.core.offers import Crew, Offer
+from taskyard_server.core.offers import Offer, OfferGroup
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.task import Task
 
@@ -21,40 +21,40 @@ from .indexes import is_claimable, is_heap, recount_timer, same
 def recount_offers(core: Scheduler, now: float) -> None:
     """Raise AssertionError, naming the structure, if it is not what hosts, offers and tasks say."""
     life, hosts = core._life, list(core.hosts)
-    crews = list(life.offers)
-    _crews_of_offers(core, hosts, crews)
-    for crew in crews:
-        _crew(crew, now, core)
-        _sleeps_rightly(core, crew)
-    same("crews that the ready queue knows", sorted(map(id, life.ready._crews)), sorted(map(id, crews)))
-    same("crews that are awake and gone", life.offers._awake.keys() - set(crews), set())
+    groups = list(life.offers)
+    _crews_of_offers(core, hosts, groups)
+    for group in groups:
+        _group(group, now, core)
+        _sleeps_rightly(core, group)
+    same("groups that the ready queue knows", sorted(map(id, life.ready._groups)), sorted(map(id, groups)))
+    same("groups that are awake and gone", life.offers._awake.keys() - set(groups), set())
     for bucket in life.ready._buckets.values():
-        fit = {crew for crew in crews if crew.profile.may_run(*bucket.kind)}
-        same("crews of a bucket", (bucket.crews.keys() - fit, fit - bucket.crews.keys()), (set(), set()))
+        fit = {group for group in groups if group.profile.may_run(*bucket.kind)}
+        same("groups of a bucket", (bucket.groups.keys() - fit, fit - bucket.groups.keys()), (set(), set()))
     known = set(life.ready._buckets.values())
-    for crew in crews:
-        fit = {bucket for bucket in known if crew in bucket.crews}
-        same("buckets of a crew", (crew.buckets.keys() - fit, fit - crew.buckets.keys()), (set(), set()))
+    for group in groups:
+        fit = {bucket for bucket in known if group in bucket.groups}
+        same("buckets of a group", (group.buckets.keys() - fit, fit - group.buckets.keys()), (set(), set()))
     same("fresh buckets that are gone", life.ready._fresh.keys() - known, set())
     _sessions(hosts)
     _lease_times(core, hosts)
     _silences(core, hosts)
 
 
-def _crews_of_offers(core: Scheduler, hosts: list[Host], crews: list[Crew]) -> None:
-    """Each offer of a host stands in one crew, that of its profile, and no other offer does."""
+def _crews_of_offers(core: Scheduler, hosts: list[Host], groups: list[OfferGroup]) -> None:
+    """Each offer of a host stands in one group, that of its profile, and no other offer does."""
     offers = [offer for host in hosts for offer in host.offers]
     same("offers that stand twice", [id(offer) for offer, count in Counter(offers).items() if count > 1], [])
-    enlisted = [offer for crew in crews for offer in crew.offers]
-    same("offers in crews", sorted(map(id, enlisted)), sorted(map(id, offers)))
-    same("profiles of crews", core._life.offers._crews, {crew.profile: crew for crew in crews})
-    same("turns of offers that are equal", len({offer.turn for offer in offers}), len(offers))
+    enlisted = [offer for group in groups for offer in group.offers]
+    same("offers in groups", sorted(map(id, enlisted)), sorted(map(id, offers)))
+    same("profiles of groups", core._life.offers._groups, {group.profile: group for group in groups})
+    same("turns of offers that are equal", len({offer.last_grant for offer in offers}), len(offers))
     for host in hosts:
         for offer in host.offers:
             same(f"host of an offer of {host.id}", offer.host is host, True)
-            same(f"crew of an offer of {host.id}", offer in offer.crew.offers, True)
+            same(f"group of an offer of {host.id}", offer in offer.group.offers, True)
             fit = [profile.narrowed(offer.project) for profile in _profiles(host)]
-            same(f"profile of an offer of {host.id} is one of {fit}", offer.crew.profile in fit, True)
+            same(f"profile of an offer of {host.id} is one of {fit}", offer.group.profile in fit, True)
 
 
 def _profiles(host: Host) -> list[HostProfile]:
@@ -62,38 +62,38 @@ def _profiles(host: Host) -> list[HostProfile]:
     return [TAB_EXECUTOR, TAB_EXECUTOR_ALONE] if host.built_in else [host.profile]
 
 
-def _crew(crew: Crew, now: float, core: Scheduler) -> None:
-    entries = Counter({offer for place, offer in crew.heap if offer.crew is crew and offer.place == place})
-    waiting = [offer for offer in crew.offers if offer.place is not None]
-    same("offers that a crew holds for waiting", crew.waiting, len(waiting))
-    same("offers that stand in the heap of a crew", entries, Counter(waiting))
-    is_heap("places of a crew", [place for place, _ in crew.heap])
-    same("a crew has offers", bool(crew.offers), True)
-    for offer in crew.offers:
+def _group(group: OfferGroup, now: float, core: Scheduler) -> None:
+    entries = Counter({offer for place, offer in group.heap if offer.group is group and offer.rank == place})
+    waiting = [offer for offer in group.offers if offer.rank is not None]
+    same("offers that a group holds for waiting", group.waiting, len(waiting))
+    same("offers that stand in the heap of a group", entries, Counter(waiting))
+    is_heap("places of a group", [place for place, _ in group.heap])
+    same("a group has offers", bool(group.offers), True)
+    for offer in group.offers:
         could = offer.room > 0 and not offer.host.draining
-        if could and not (is_silent(core, offer, now) and offer.place is None):
-            same(f"place of an offer of {offer.host.id}", offer.place, _place(offer))
+        if could and not (is_silent(core, offer, now) and offer.rank is None):
+            same(f"place of an offer of {offer.host.id}", offer.rank, _place(offer))
         elif not could:
-            same(f"place of an offer of {offer.host.id} without room", offer.place, None)
+            same(f"place of an offer of {offer.host.id} without room", offer.rank, None)
 
 
 def _place(offer: Offer) -> tuple[float, int]:
     leases = len(offer.host.leases)
-    return leases / (offer.host.slots or leases + offer.room), offer.turn
+    return leases / (offer.host.slots or leases + offer.room), offer.last_grant
 
 
-def _sleeps_rightly(core: Scheduler, crew: Crew) -> None:
-    """Whoever waits in a crew that sleeps could be handed nothing, even if nothing else were in flight."""
+def _sleeps_rightly(core: Scheduler, group: OfferGroup) -> None:
+    """Whoever waits in a group that sleeps could be handed nothing, even if nothing else were in flight."""
     ready = core._life.ready
-    if crew in core._life.offers._awake or any(bucket in ready._fresh for bucket in crew.buckets):
+    if group in core._life.offers._awake or any(bucket in ready._fresh for bucket in group.buckets):
         return
-    if any(offer.place is not None for offer in crew.offers):
-        same("tasks that a sleeping crew could be handed", list(_takeable(core, crew.profile)), [])
+    if any(offer.rank is not None for offer in group.offers):
+        same("tasks that a sleeping group could be handed", list(_takeable(core, group.profile)), [])
 
 
 def nothing_left(core: Scheduler, now: float) -> None:
     """After a hand-out: raise AssertionError if anyone who waits could be handed a task."""
-    if core._handing.draining or core.inflight >= core.limits.max_inflight:
+    if core._dispatcher.draining or core.inflight >= core.limits.max_inflight:
         return
     online = core.hosts.any_online(now, core.limits.heartbeat_timeout_secs)
     built_in = TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
@@ -121,13 +121,13 @@ def is_silent(core: Scheduler, offer: Offer, now: float) -> bool:
     """Whether nothing is handed to a stream since nothing was heard of its host."""
     silence, limits = now - offer.host.last_heartbeat_at, core.limits
     dead_after = limits.heartbeat_timeout_secs * limits.dead_heartbeat_threshold
-    return offer.patience is not None and silence > min(offer.patience, dead_after)
+    return offer.silence_limit_secs is not None and silence > min(offer.silence_limit_secs, dead_after)
 
 
 def _sessions(hosts: list[Host]) -> None:
     for host in hosts:
         streams = [offer for offer in host.offers if offer.streamed]
-        same(f"streams of {host.id}", streams, [] if host.session is None else [host.session])
+        same(f"streams of {host.id}", streams, [] if host.stream is None else [host.stream])
         same(f"who opened the stream of {host.id} is known", bool(streams) <= (host.instance is not None), True)
 
 
@@ -135,7 +135,7 @@ def _lease_times(core: Scheduler, hosts: list[Host]) -> None:
     """A lease of a stream that stands waits for no adoption; one that is assigned has to start in time."""
     leases = [lease for host in hosts for lease in host.leases.values()]
     for lease in leases:
-        streamed, stands = lease.stream is not None, lease.stream is lease.host.session
+        streamed, stands = lease.stream is not None, lease.stream is lease.host.stream
         task = lease.task.id
         same(f"{task} has to be adopted", lease.adopt_by < inf, streamed and not stands)
         same(f"{task} has to be started", lease.start_by < inf, streamed and lease.task.state == "assigned")

@@ -21,18 +21,18 @@ from taskyard_server.core.scheduler import Scheduler
 
 from .agent_commands import AgentCommands
 from .agreement import agree, figures_agree
-from .chances import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
+from .counter_watch import Watch
 from .host_commands import EXECUTOR, HostCommands
 from .indexes import recount, same
 from .ledger import ENDING, Ledger
 from .model import Model
+from .model_records import FLYING, Refused
 from .offer_indexes import recount_offers
-from .plain import of_stop, plain
+from .plain_values import of_stop, plain
+from .random_choices import ABLE, BUILT_IN, MACHINES, WEIGHTS, Chances
 from .stream_commands import StreamCommands
 from .target_indexes import nothing_stays, recount_targets
 from .target_ledger import TargetLedger
-from .watch import Watch
-from .words import FLYING, Refused
 
 START: Final = 1_700_000_000.0
 RECOUNT_EVERY: Final = 4
@@ -140,7 +140,7 @@ class Simulation:
         else:
             self._commands[self.chances.command()]()
         if self.chances.prompt():
-            self._streams.hand_out()
+            self._streams.dispatch()
 
     # Giving a command to both
 
@@ -230,7 +230,11 @@ class Simulation:
         tasks += [job.lease_end() for job in world.flying()]
         tasks += [job.due for job in world.tasks.values() if job.due is not None]
         tasks += [lease.until for lease in world.stopping]
-        hosts = [world.hosts[offer.host].heard_at + offer.patience for offer in world.offers if offer.patience]
+        hosts = [
+            world.hosts[offer.host].heard_at + offer.silence_limit_secs
+            for offer in world.offers
+            if offer.silence_limit_secs
+        ]
         hosts += [host.heard_at + world.dead_after() for host in world.mortals()]
         return [end for ends in (tasks, hosts) for end in sorted(end for end in ends if end > self.now)[:2]]
 
@@ -244,7 +248,7 @@ class Simulation:
         for _ in range(self.chances.below(30)):
             self.now += self.chances.secs(0.05)
             self.advance()
-            self._streams.hand_out()
+            self._streams.dispatch()
 
     def advance(self) -> None:
         """Let everything happen that is due; sometimes only a part of it, as a loop that takes turns does."""
@@ -302,7 +306,7 @@ def retries_of(events: Sequence[Event]) -> dict[str, deque[float]]:
 def still_to_come(core: Scheduler) -> set[object]:
     """The hosts that have a time to drain by, and the leases that may still run."""
     drains = {host.id for hosts in core._life.liveness._drains._due.values() for host in hosts}
-    stopping = {(host, *key) for host, leases in core._life.stopping._by_host.items() for key in leases}
+    stopping = {(host, *key) for host, leases in core._life.stopping_leases._by_host.items() for key in leases}
     return drains | stopping
 
 

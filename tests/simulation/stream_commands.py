@@ -9,11 +9,11 @@ from taskyard_server.core.hosts import HostStatus
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.streams import Hello
 
-from .chances import ABLE, MACHINES
 from .host_commands import EXECUTOR
+from .model_records import Greeting, Machine
 from .offer_indexes import nothing_left
-from .plain import plain, to_profile
-from .words import Greeting, Machine
+from .plain_values import plain, to_profile
+from .random_choices import ABLE, MACHINES
 
 if TYPE_CHECKING:
     from .host_commands import HostCommands
@@ -97,7 +97,7 @@ class StreamCommands:
         if offer is None:
             return
         number, held = self.names[offer], self._hosts.held(offer.host.id)
-        word, figures = chances.own_word(), chances.figures()
+        word, figures = chances.reported_status(), chances.figures()
         lost = self._sim.both(
             "beat",
             (number, held, word, figures),
@@ -146,16 +146,16 @@ class StreamCommands:
                 lambda _: self._model.streams.withdraw(number),
             )
 
-    def hand_out(self) -> None:
+    def dispatch(self) -> None:
         """After it nobody who waits could be handed anything."""
         now = self._sim.now
         given = {}
 
         def core() -> list[tuple[int, object]]:
-            given.update(self._core.hand_out(now))
+            given.update(self._core.dispatch(now))
             return [(self.names[offer], plain(leases)) for offer, leases in given.items()]
 
-        self._sim.both("hand out", (), core, lambda _: list(self._model.streams.hand_out(now).items()))
+        self._sim.both("dispatch", (), core, lambda _: list(self._model.streams.dispatch(now).items()))
         nothing_left(self._core, now)
         self._sim.ledger.handed(given)
         for offer, leases in given.items():
@@ -177,5 +177,5 @@ class StreamCommands:
 
     def _some_stream(self) -> Offer | None:
         """One that stands."""
-        streams = [host.session for host in self._core.hosts if host.session is not None]
+        streams = [host.stream for host in self._core.hosts if host.stream is not None]
         return self._chances.one_of(streams) if streams else None

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from taskyard_server.core.events import Event
 from taskyard_server.core.leases import Lease
 
-from .words import FLYING
+from .model_records import FLYING
 
 Key = tuple[str, int]
 

@@ -14,19 +14,19 @@ from textwrap import dedent
 
 import pytest
 
-from taskyard_server.core.agenda import Agenda
-from taskyard_server.core.handing import Handing
+from taskyard_server.core.dispatcher import Dispatcher
 from taskyard_server.core.lane import Lane
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
-from taskyard_server.core.offers import Crew, Offers
+from taskyard_server.core.offers import OfferGroup, Offers
 from taskyard_server.core.ready_queue import ReadyQueue
 from taskyard_server.core.reports import Reports
-from taskyard_server.core.retention import Retention
+from taskyard_server.core.retention import RetainedTasks
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import Streams
 from taskyard_server.core.targets import Targets
 from taskyard_server.core.task import Task
+from taskyard_server.core.timers import Timers
 
 from .simulator import Mismatch, Simulation
 
@@ -44,10 +44,10 @@ Edit = tuple[type, str, str, str]
 MUTATIONS: dict[str, list[Edit]] = {
     "the fair order ignores what is in flight": [
         (ReadyQueue, "take", "agent.inflight * ONE_IN_FLIGHT + SERVED", "SERVED"),
-        (ReadyQueue, "landed", "agent.rank - ONE_IN_FLIGHT", "agent.rank"),
+        (ReadyQueue, "release_slot", "agent.rank - ONE_IN_FLIGHT", "agent.rank"),
     ],
     "an agent whose task lands does not move ahead at once": [
-        (ReadyQueue, "landed", "if rank < lane.entries[-1]", "if False"),
+        (ReadyQueue, "release_slot", "if rank < lane.entries[-1]", "if False"),
     ],
     "a report needs no valid token": [
         (Reports, "_leased", "lease.token != token or ", ""),
@@ -56,7 +56,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "lose", "task.deliveries < self.limits.max_deliveries", "True"),
     ],
     "the deadline of an ended task stays in the timers": [
-        (Lifecycle, "finish", "self._forget_deadline(task)", "pass"),
+        (Lifecycle, "finish", "self._clear_deadline(task)", "pass"),
     ],
     "a task that is handed out still counts as queued by its agent": [
         (Lifecycle, "grant", "task.agent.queued -= 1", "pass"),
@@ -68,19 +68,19 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lane, "add", "last.seq < task.seq", "last is not None"),
     ],
     "a task that left its lane is handed out": [
-        (Lane, "remove", "self._bury()", "pass"),
+        (Lane, "remove", "self._compact()", "pass"),
     ],
     "a task that comes back and ends again is forgotten by its first end": [
-        (Retention, "remove", "self._left.get(task, 0) + 1", "0"),
+        (RetainedTasks, "remove", "self._stale.get(task, 0) + 1", "0"),
     ],
     "an agent that was never served goes last": [
-        (ReadyQueue, "new_agent", "Agent(agent_id, self._turns)", "Agent(agent_id, SERVED + self._turns)"),
+        (ReadyQueue, "new_agent", "Agent(agent_id, self._serial)", "Agent(agent_id, SERVED + self._serial)"),
     ],
     "an agent gets one more than its limit": [
         (ReadyQueue, "first", "best.agent.inflight >= max_per_agent", "best.agent.inflight > max_per_agent"),
     ],
     "a lease that ends with the deadline goes before it": [
-        (Agenda, "timers", "self._kinds.append((timers, act))", "self._kinds.insert(0, (timers, act))"),
+        (Timers, "queue", "self._queues.append((queue, act))", "self._queues.insert(0, (queue, act))"),
     ],
     "a task is handed out in the instant of its deadline": [
         (Task, "is_overdue", "self.deadline <= now", "self.deadline < now"),
@@ -113,10 +113,15 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Streams, "disconnect", "lease.adopt_by = now + self._life.limits.reconnect_grace_secs", "pass"),
     ],
     "a stream that was superseded breaks the one that took its place": [
-        (Streams, "disconnect", "if host.session is offer", "if True"),
+        (Streams, "disconnect", "if host.stream is offer", "if True"),
     ],
     "another instance supersedes a stream that lives": [
-        (Streams, "_make_way", "host.instance != hello.instance and not self._handing.is_silent(now, stream)", "False"),
+        (
+            Streams,
+            "_make_way",
+            "host.instance != hello.instance and not self._dispatcher.is_silent(now, stream)",
+            "False",
+        ),
     ],
     "a heartbeat renews leases that it does not list": [
         (
@@ -129,76 +134,76 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a heartbeat takes time from leases": [
         (Streams, "beat", "elif now + lease.secs > lease.expires_at", "else"),
     ],
-    "handing out uses no credit": [
-        (Offers, "served", "offer.room -= 1", "pass"),
+    "dispatch uses no credit": [
+        (Offers, "record_grant", "offer.room -= 1", "pass"),
     ],
-    "handing out ignores how loaded hosts are": [
-        (Crew, "enter", "(len(host.leases) / slots, offer.turn)", "(0.0, offer.turn)"),
+    "dispatch ignores how loaded hosts are": [
+        (OfferGroup, "enter", "(len(host.leases) / slots, offer.last_grant)", "(0.0, offer.last_grant)"),
     ],
-    "handing out counts leases, not shares of slots": [
-        (Crew, "enter", "len(host.leases) / slots", "float(len(host.leases))"),
+    "dispatch counts leases, not shares of slots": [
+        (OfferGroup, "enter", "len(host.leases) / slots", "float(len(host.leases))"),
     ],
     "a host that was just handed a task does not go behind its equals": [
-        (Offers, "served", "offer.turn = self._turns", "pass"),
+        (Offers, "record_grant", "offer.last_grant = self._grants", "pass"),
     ],
     "a claim of a host with a stream leaves the stream's place as it was": [
-        (Handing, "claim", "life.offers.loaded(host)", "pass"),
+        (Dispatcher, "claim", "life.offers.load_changed(host)", "pass"),
     ],
     "a freed agent limit wakes nobody": [
-        (ReadyQueue, "landed", "if lane.bucket.crews", "if False"),
+        (ReadyQueue, "release_slot", "if lane.bucket.groups", "if False"),
     ],
     "a new task wakes nobody": [
-        (ReadyQueue, "add", "if bucket.crews", "if False"),
+        (ReadyQueue, "add", "if bucket.groups", "if False"),
     ],
     "new credit wakes nobody": [
-        (Offers, "eased", "self._awake[crew] = None", "pass"),
+        (Offers, "capacity_changed", "self._awake[group] = None", "pass"),
     ],
     "new limits wake nobody": [
         (Scheduler, "reconfigure", "self._life.offers.wake_all()", "pass"),
     ],
     "a new kind of task is not shown to those who wait": [
-        (ReadyQueue, "_open", "self._join(crew, bucket)", "pass"),
+        (ReadyQueue, "_open", "self._join(group, bucket)", "pass"),
     ],
-    "a crew that waited for the limit of all is forgotten": [
+    "a group that waited for the limit of all is forgotten": [
         (
-            Handing,
-            "hand_out",
+            Dispatcher,
+            "dispatch",
             "life.inflight >= limits.max_inflight:",
             "life.inflight >= limits.max_inflight and not awake.clear():",
         ),
     ],
     "a silent stream is handed tasks": [
-        (Handing, "hand_out", "self.is_silent(now, offer)", "False"),
+        (Dispatcher, "dispatch", "self.is_silent(now, offer)", "False"),
     ],
     "a stream that was silent waits no more though it is heard of": [
-        (Handing, "heard", "session.place is None", "False"),
+        (Dispatcher, "heard", "stream.rank is None", "False"),
     ],
     "a claim that waits shows its host's stream no sign of life": [
-        (Handing, "_heard_by_a_claim", "self.heard(now, host)", "self._hosts.heard(now, host)"),
+        (Dispatcher, "_heard_by_a_claim", "self.heard(now, host)", "self._hosts.heard(now, host)"),
     ],
     "a draining host is handed tasks": [
-        (Offers, "eased", "offer.room > 0 and not offer.host.draining", "offer.room > 0"),
+        (Offers, "capacity_changed", "offer.room > 0 and not offer.host.draining", "offer.room > 0"),
     ],
     "a host that registers anew is handed what it could run before": [
-        (Handing, "look_at", "self._fit(now, offer)", "pass"),
+        (Dispatcher, "look_at", "self._fit(now, offer)", "pass"),
     ],
     "a claim that waits does not notice that a stream registers its host anew": [
-        (Streams, "connect", "self._handing.look_at(now, host)", "pass"),
+        (Streams, "connect", "self._dispatcher.look_at(now, host)", "pass"),
     ],
     "a dead host is handed tasks while its stream may still be silent": [
-        (Handing, "is_silent", "self._life.liveness.is_dead(now, host)", "False"),
+        (Dispatcher, "is_silent", "self._life.liveness.is_dead(now, host)", "False"),
     ],
     "what waits for one project is handed those of all after a look": [
-        (Handing, "_fit", ".narrowed(offer.project)", ""),
+        (Dispatcher, "_fit", ".narrowed(offer.project)", ""),
     ],
     "a host stays among those with whom it waited before it registered anew": [
-        (Crew, "front", "offer.crew is self and ", ""),
+        (OfferGroup, "front", "offer.group is self and ", ""),
     ],
     "a claim that waits forgets which project it asked for": [
-        (Offers, "open", "patience, project, self._turns", "patience, None, self._turns"),
+        (Offers, "open", "silence_limit_secs, project, self._grants", "silence_limit_secs, None, self._grants"),
     ],
     "the tab executor that waits does not notice who comes and goes": [
-        (Handing, "_look_at_built_in", "self._fit(now, offer)", "pass"),
+        (Dispatcher, "_refit_built_in", "self._fit(now, offer)", "pass"),
     ],
     "a dead host keeps its leases": [
         (Liveness, "orphan", "self._life.lose(", "(lambda *_: None)("),
@@ -222,7 +227,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "_requeue", "self._move(now, task, QUEUED, why)", "self._move(now, task, QUEUED, None)"),
     ],
     "an event shows the state before as the state after": [
-        (Lifecycle, "_tell", "Event(now, task, CHANGED, before)", "Event(now, task, CHANGED, task.state)"),
+        (Lifecycle, "_emit", "Event(now, task, CHANGED, before)", "Event(now, task, CHANGED, task.state)"),
     ],
     "two tasks of a target run at once": [
         (Targets, "take", "target.running = task", "pass"),
@@ -264,10 +269,10 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "resume", "else now + task.deadline_secs", "else task.created_at + task.deadline_secs"),
     ],
     "a paused task may expire": [
-        (Lifecycle, "pause", "self._forget_deadline(task)", "pass"),
+        (Lifecycle, "pause", "self._clear_deadline(task)", "pass"),
     ],
     "a failure that is taken back still counts": [
-        (Lifecycle, "_leave_the_end", "self.counters.reopened += 1", "pass"),
+        (Lifecycle, "_reopen", "self.counters.reopened += 1", "pass"),
     ],
     "an attempt follows too soon": [
         (Lifecycle, "_retry_or_fail", "now + policy.delay_secs(", "now + 0.4 * policy.delay_secs("),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
-from .words import (
+from .model_records import (
     COUNTED,
     FLYING,
     INTERRUPTED,
@@ -23,7 +23,7 @@ from .words import (
     Machine,
     Offer,
     Refused,
-    Stopping,
+    StoppingLeases,
     may_run,
 )
 
@@ -68,7 +68,7 @@ class World:
         self.draining = False
         self.happened: list[Happened] = []
         self.stops: list[Stop] = []
-        self.stopping: list[Stopping] = []
+        self.stopping: list[StoppingLeases] = []
         self.retries: dict[str, deque[float]] = {}
         """For tasks that the core lets try again: when, which is partly chance."""
         self._numbers = 0
@@ -222,7 +222,7 @@ class World:
 
     def resume(self, now: float, job: Job) -> None:
         """Another run, at the old place."""
-        self._leave_the_end(job)
+        self._reopen(job)
         job.run += 1
         job.deliveries = job.failed = 0
         job.progress = job.completed_at = job.result = None
@@ -270,7 +270,7 @@ class World:
     ) -> None:
         """`stop` is the reason for its stream; None where the end is the host's own report."""
         if job.state not in TICKING:
-            self._leave_the_end(job)
+            self._reopen(job)
         flew = job.state in FLYING
         self.enter(now, job, state, error)
         job.blocks = state == "failed" and job.target is not None and job.started_at is not None
@@ -366,13 +366,13 @@ class World:
         if all(other.wish.agent != job.wish.agent for other in self.tasks.values()):
             del self.agents[job.wish.agent]
 
-    def stopped(self, now: float, leases: Sequence[Stopping]) -> None:
+    def stopped(self, now: float, leases: Sequence[StoppingLeases]) -> None:
         """Nothing runs under these any more."""
         self.stopping = [lease for lease in self.stopping if lease not in leases]
         for lease in leases:
             self.settle(now, lease.job.target)
 
-    def _leave_the_end(self, job: Job) -> None:
+    def _reopen(self, job: Job) -> None:
         """A paused or failed task goes on."""
         job.blocks = False
         if job.state == "failed":
@@ -388,6 +388,6 @@ class World:
         if stop is not None and job.stream is not None:
             self.stops.append(Stop(job.host, job.id, job.token, stop, message or ""))
         if stop is not None and may_run and job.target is not None and job.lease_until > now:
-            self.stopping.append(Stopping(job.host, job, job.token, job.lease_until, job.stream is not None))
+            self.stopping.append(StoppingLeases(job.host, job, job.token, job.lease_until, job.stream is not None))
         job.host = job.stream = None
         job.start_by = job.adopt_by = inf

@@ -10,7 +10,7 @@ import json
 import random
 import sys
 
-from taskyard_server.payload import Json
+from taskyard_server.conversion.payload import Json
 
 
 async def main(port: int, seed: int) -> None:

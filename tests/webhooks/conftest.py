@@ -18,7 +18,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.webhooks import Webhooks
 from tests import reporting
 

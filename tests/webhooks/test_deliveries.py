@@ -7,7 +7,7 @@ import pytest
 
 from taskyard_server import webhooks
 from taskyard_server.config import WebhookSettings
-from taskyard_server.services.responses import task_message
+from taskyard_server.conversion.responses import task_message
 
 
 async def silence(_):

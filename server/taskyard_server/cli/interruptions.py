@@ -8,7 +8,7 @@ from google.protobuf import json_format
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
-from taskyard_server.payload import message_to_json
+from taskyard_server.conversion.payload import message_to_json
 
 from .failure import Failure
 from .server import (

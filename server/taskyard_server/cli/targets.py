@@ -7,8 +7,8 @@ from rich.table import Column, Table
 
 from taskyard.v1 import target_pb2 as pb
 from taskyard.v1.target_pb2_grpc import TargetServiceStub
+from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.targets import TargetStatus
-from taskyard_server.payload import message_to_json
 
 from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, print_json, shown
 

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
-from taskyard_server.payload import message_to_json
+from taskyard_server.conversion.payload import message_to_json
 
 from .server import (
     DEFAULT_SERVER,

@@ -22,7 +22,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
-from taskyard_server.payload import message_to_json
+from taskyard_server.conversion.payload import message_to_json
 
 from .server import DEFAULT_SERVER, NamespaceOption, ServerOption, call, connected, out, shown, word
 

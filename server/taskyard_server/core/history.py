@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-MOST_ATTEMPTS_KEPT: Final = 100
-MOST_ERROR_CHARS: Final = 1_000
+MAX_ATTEMPTS_KEPT: Final = 100
+MAX_ATTEMPT_ERROR_CHARS: Final = 1_000
 """Of the error of each attempt, so that a task with many of them still fits a message. Its own error is whole."""
 
 
@@ -60,9 +60,9 @@ class History(NamedTuple):
     ) -> History:
         """An attempt is over."""
         number = self.last_number + 1
-        text = None if error is None else error[:MOST_ERROR_CHARS]
+        text = None if error is None else error[:MAX_ATTEMPT_ERROR_CHARS]
         attempts = (*self.attempts, Attempt(number, host_id, started_at, ended_at, text, code))
-        return self._replace(attempts=attempts[-MOST_ATTEMPTS_KEPT:], last_number=number)
+        return self._replace(attempts=attempts[-MAX_ATTEMPTS_KEPT:], last_number=number)
 
     def of_next_run(self) -> History:
         """The task was resumed."""

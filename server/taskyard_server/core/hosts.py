@@ -72,7 +72,7 @@ class Host:
     """One registered host and the leases that it holds, by task id.
 
     `number` counts registrations; `machine` are bytes that the core keeps and never opens; `slots` is how many tasks
-    the host says it runs at once, None if it did not say. `session` is the offer of its stream, None while it has none;
+    the host says it runs at once, None if it did not say. `stream` is the offer of its stream, None while it has none;
     `instance` names the process that opened the stream, or the last one. `silence_at` is when a host that holds leases
     is looked at, lest it be dead.
     """
@@ -90,12 +90,12 @@ class Host:
         "machine",
         "number",
         "offers",
-        "own_word",
         "profile",
         "registered_at",
-        "session",
+        "reported_status",
         "silence_at",
         "slots",
+        "stream",
     )
 
     def __init__(self, host_id: str, number: int, now: float) -> None:
@@ -108,19 +108,19 @@ class Host:
         self.labels: tuple[tuple[str, str], ...] = ()
         self.draining = False
         self.drain_until: float | None = None
-        self.own_word: HostStatus | None = None
+        self.reported_status: HostStatus | None = None
         self.machine: bytes | None = None
         self.registered_at = now
         self.last_heartbeat_at = now
         self.leases: dict[str, Lease] = {}
         self.offers: list[Offer] = []
         self.instance: str | None = None
-        self.session: Offer | None = None
+        self.stream: Offer | None = None
         self.silence_at: float | None = None
 
-    def note(self, own_word: HostStatus | None, machine: bytes | None) -> None:
+    def note(self, reported_status: HostStatus | None, machine: bytes | None) -> None:
         """What it says of itself now; without figures of its machine, those it gave before stay."""
-        self.own_word = own_word
+        self.reported_status = reported_status
         self.machine = self.machine if machine is None else machine
 
     def online(self, now: float, timeout_secs: float) -> bool:
@@ -135,8 +135,8 @@ class Host:
         """Its own word, unless it is dead."""
         if self.is_dead(now, timeout_secs, dead_after):
             return HostStatus.DEAD
-        if self.own_word is not None:
-            return self.own_word
+        if self.reported_status is not None:
+            return self.reported_status
         if not self.leases:
             return HostStatus.IDLE
         return HostStatus.BUSY if self.slots is not None and len(self.leases) >= self.slots else HostStatus.ALIVE
@@ -174,7 +174,7 @@ class Hosts:
         host.labels = labels
         host.built_in = built_in
         host.draining = False
-        host.own_word = None
+        host.reported_status = None
         if built_in:
             self._built_in.add(host_id)
         self.heard(now, host)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .ready_queue import Bucket
     from .task import Task
 
-FEW: Final = 64
+MIN_ENTRIES_TO_COMPACT: Final = 64
 
 
 class Row:
@@ -36,7 +36,7 @@ class Lane:
     each number of in-flight tasks.
     """
 
-    __slots__ = ("_places", "_rows", "agent", "bucket", "entries", "size")
+    __slots__ = ("_rows", "_slots", "agent", "bucket", "entries", "size")
 
     def __init__(self, agent: Agent, bucket: Bucket) -> None:
         self.agent = agent
@@ -45,7 +45,7 @@ class Lane:
         self.entries: list[int] = []
         # The row of the lowest priority last; none is empty while the lane holds a task.
         self._rows: list[Row] = []
-        self._places = 0
+        self._slots = 0
 
     def head(self) -> Task:
         """The task that leaves first. The lane must hold one."""
@@ -62,12 +62,12 @@ class Lane:
         last = tasks[-1] if tasks else None
         if last is None or last.seq < task.seq:
             tasks.append(task)
-            self._places += 1
+            self._slots += 1
             return
         at = bisect_left(tasks, task.seq, row.first, key=_seq)
         if tasks[at] is task:
             return
-        self._places += 1
+        self._slots += 1
         if at == row.first and at:
             row.first = at - 1
             tasks[at - 1] = task
@@ -82,15 +82,15 @@ class Lane:
         task.lane = None
         self.size -= 1
         self._step(row)
-        if self._places != self.size:
-            self._bury()
+        if self._slots != self.size:
+            self._compact()
         return task
 
     def remove(self, task: Task) -> None:
         """Take out one that is in the lane, wherever it stands."""
         task.lane = None
         self.size -= 1
-        self._bury()
+        self._compact()
 
     def _row(self, priority: int) -> Row:
         rows = self._rows
@@ -106,21 +106,21 @@ class Lane:
         tasks = row.tasks
         tasks[row.first] = None
         row.first += 1
-        self._places -= 1
+        self._slots -= 1
         if row.first == len(tasks):
             self._rows.pop()
-        elif row.first > len(tasks) // 2 and row.first > FEW:
+        elif row.first > len(tasks) // 2 and row.first > MIN_ENTRIES_TO_COMPACT:
             del tasks[: row.first]
             row.first = 0
 
-    def _bury(self) -> None:
+    def _compact(self) -> None:
         """Give up places of tasks that have left: those at the front always, all of them once they are the most."""
-        if self._places > 2 * self.size + FEW:
+        if self._slots > 2 * self.size + MIN_ENTRIES_TO_COMPACT:
             for row in self._rows:
                 row.tasks = [task for task in row.tasks[row.first :] if task is not None and task.lane is self]
                 row.first = 0
             self._rows = [row for row in self._rows if row.tasks]
-            self._places = self.size
+            self._slots = self.size
         while self._rows:
             row = self._rows[-1]
             task = row.tasks[row.first]

@@ -1,6 +1,6 @@
 """Leases: which host holds which task, under which fencing token, until when.
 
-Only the record lives here; `Scheduler` grants and ends leases, `Timers` knows when they are over.
+Only the record lives here; `Scheduler` grants and ends leases, `TimerQueue` knows when they are over.
 """
 
 from __future__ import annotations

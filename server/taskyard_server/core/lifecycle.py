@@ -10,9 +10,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final
 
-from .agenda import Agenda
 from .agents import Agent
-from .archive import Archive
 from .batches import Batches
 from .errors import Conflict, NotFound, QueueFull
 from .events import Event, EventKind
@@ -23,9 +21,10 @@ from .limits import Limits
 from .liveness import Liveness
 from .offers import Offer, Offers
 from .ready_queue import ReadyQueue
-from .schedule import Trigger
+from .retention import Retention
+from .schedules.schedule import Trigger
 from .stats import Counters
-from .stopping import Stopping
+from .stopping_leases import StoppingLeases
 from .targets import Targets
 from .task import (
     ASSIGNED,
@@ -44,6 +43,7 @@ from .task import (
     TaskState,
 )
 from .task_table import TaskTable
+from .timers import Timers
 
 SUBMITTED: Final = EventKind.SUBMITTED
 CHANGED: Final = EventKind.CHANGED
@@ -75,15 +75,15 @@ class Lifecycle:
         self.queued = 0
         self.inflight = 0
         self.paused = 0
-        self.agenda = Agenda()
+        self.timers = Timers()
         # In this order where several come due together: a deadline before a lease that ends with it.
-        self.deadlines = self.agenda.timers(self.expire)
-        self.lease_ends = self.agenda.timers(self._outlive)
+        self.deadlines = self.timers.queue(self.expire)
+        self.lease_ends = self.timers.queue(self._expire_lease)
         self.liveness = Liveness(self)
-        self.dues = self.agenda.timers(self.come_due)
-        self.stopping = Stopping(self.agenda.timers(self.has_stopped))
-        self.archive = Archive(self)
-        # Tasks that triggers submitted and that have not ended; `Firing` wants to be told when one does.
+        self.dues = self.timers.queue(self.come_due)
+        self.stopping_leases = StoppingLeases(self.timers.queue(self.has_stopped))
+        self.retention = Retention(self)
+        # Tasks that triggers submitted and that have not ended; `TriggerDispatcher` wants to be told when one does.
         self.fired: dict[Task, Trigger] = {}
         self.on_fired_end: Callable[[float, Task], None]
 
@@ -94,12 +94,12 @@ class Lifecycle:
         limits = self.limits
         return self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent)
 
-    def accept(self, now: float, agent: Agent, asked: Submission) -> Task:
+    def accept(self, now: float, agent: Agent, submission: Submission) -> Task:
         """A new task, queued, or pending where it is held or not yet due."""
-        options = asked.options
+        options = submission.options
         not_before = options.not_before if options.not_before is not None and options.not_before > now else None
         waits = options.hold or not_before is not None
-        task = self._new(now, agent, asked, PENDING if waits else QUEUED)
+        task = self._new(now, agent, submission, PENDING if waits else QUEUED)
         if options.key is not None:
             self.keys[agent.id, options.key.key] = task
         if task.deadline is not None:
@@ -109,7 +109,7 @@ class Lifecycle:
         self._count_in(task)
         task.position = self.queued
         if not waits:
-            self._place(now, task)
+            self._enqueue(now, task)
         else:
             task.history = task.history._replace(held=options.hold, not_before=not_before)
             if not_before is not None and not options.hold:
@@ -119,15 +119,15 @@ class Lifecycle:
         self.events.append(Event(now, task, SUBMITTED, None))
         return task
 
-    def reject(self, now: float, agent: Agent, asked: Submission) -> QueueFull:
+    def reject(self, now: float, agent: Agent, submission: Submission) -> QueueFull:
         """A task that admission refused, kept among the newest `max_queue_size`; the refusal to raise."""
         limits = self.limits
         which = "global" if self.queued >= limits.max_queue_size else "agent"
-        task = self._new(now, agent, asked, REJECTED)
+        task = self._new(now, agent, submission, REJECTED)
         task.completed_at = now
         task.error = f"rejected: {which} queue full"
         self.events.append(Event(now, task, SUBMITTED, None))
-        self.archive.keep_rejected(now, task)
+        self.retention.keep_rejected(now, task)
         agent.rejected += 1
         self.counters.rejected += 1
         details: dict[str, str | float] = {
@@ -176,13 +176,13 @@ class Lifecycle:
 
     def begin(self, now: float, task: Task, is_over: bool = False) -> None:
         """The host executes it, or has done so if it `is_over`; the first execution counts as the start."""
-        before = self._turn(task, RUNNING, None)
+        before = self._transition(task, RUNNING, None)
         if task.started_at is None:
             task.started_at = now
         lease = task.lease
         assert lease is not None
         lease.started_at = now
-        self._tell(now, task, before)
+        self._emit(now, task, before)
         if lease.stream is not None and not is_over:
             lease.start_by = inf
             self.retime(lease)
@@ -214,7 +214,7 @@ class Lifecycle:
     def take_back(self, now: float, task: Task) -> None:
         """Its host was deregistered: back to its old place in the queue."""
         if task.state is RUNNING:
-            self._note_attempt(now, task, DEREGISTERED, None)
+            self._record_attempt(now, task, DEREGISTERED, None)
         self._requeue(now, task, None, LEASE_ENDED)
 
     def lose(self, now: float, lease: Lease, why: str) -> None:
@@ -233,7 +233,7 @@ class Lifecycle:
         if options.retry is not None:
             self._retry_or_fail(now, task, why, True, None, LEASE_ENDED)
         elif options.target is None and task.deliveries < self.limits.max_deliveries:
-            self._note_attempt(now, task, why, None)
+            self._record_attempt(now, task, why, None)
             self._requeue(now, task, why, LEASE_ENDED)
         else:
             self.finish(now, task, FAILED, None, why, LEASE_ENDED)
@@ -258,7 +258,7 @@ class Lifecycle:
 
     def has_stopped(self, now: float, lease: Lease) -> None:
         """Nothing runs any more under a lease that ended while its host may have worked."""
-        self.stopping.remove(lease)
+        self.stopping_leases.remove(lease)
         self.targets.stopped(now, lease)
 
     def pause(self, now: float, task: Task, why: StopReason = StopReason.PAUSED) -> None:
@@ -269,20 +269,20 @@ class Lifecycle:
         if self.is_over_budget(task):
             self.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
             return
-        before = self._turn(task, PAUSED, INTERRUPTED)
-        self._note_attempt(now, task, INTERRUPTED, None)
-        self._forget_deadline(task)
+        before = self._transition(task, PAUSED, INTERRUPTED)
+        self._record_attempt(now, task, INTERRUPTED, None)
+        self._clear_deadline(task)
         task.deadline = None
         self.paused += 1
-        self._tell(now, task, before)
+        self._emit(now, task, before)
         if task.options.target is not None:
             self.targets.block(now, task)
         self._end_lease(now, task, why, INTERRUPTED)
 
     def resume(self, now: float, task: Task) -> None:
         """A paused or failed task is queued again: another run, at its old place, with a fresh deadline."""
-        before = self._turn(task, QUEUED, None)
-        self._leave_the_end(task, before)
+        before = self._transition(task, QUEUED, None)
+        self._reopen(task, before)
         task.history = task.history.of_next_run()
         task.deliveries = 0
         task.progress = task.completed_at = task.result = None
@@ -290,12 +290,12 @@ class Lifecycle:
         if task.deadline is not None:
             self.deadlines.add(task.deadline, task)
         self._count_in(task)
-        self._place(now, task)
+        self._enqueue(now, task)
         if task.options.target is not None:
             self.targets.unblock(now, task)
-        self._tell(now, task, before)
+        self._emit(now, task, before)
 
-    def let_go(self, now: float, task: Task) -> None:
+    def release_hold(self, now: float, task: Task) -> None:
         """A held task is held no longer."""
         history = task.history = task.history._replace(held=False)
         if history.not_before is not None and history.not_before > now:
@@ -305,10 +305,10 @@ class Lifecycle:
 
     def come_due(self, now: float, task: Task) -> None:
         """A pending task may be claimed."""
-        before = self._turn(task, QUEUED, task.error)
+        before = self._transition(task, QUEUED, task.error)
         task.history = task.history._replace(not_before=None)
-        self._place(now, task)
-        self._tell(now, task, before)
+        self._enqueue(now, task)
+        self._emit(now, task, before)
 
     # To an end
 
@@ -323,10 +323,10 @@ class Lifecycle:
         code: str | None = None,
     ) -> None:
         """Done, failed or cancelled, from wherever it stands. `stop` is for its host, unless it is its own report."""
-        before = self._turn(task, state, error)
+        before = self._transition(task, state, error)
         in_flight, serial = before in IN_FLIGHT, task.options.target is not None
         if in_flight and (task.history is not NO_HISTORY or task.options.retry is not None):
-            self._note_attempt(now, task, error, code)
+            self._record_attempt(now, task, error, code)
         # A task that had started when it failed blocks its target, and is not evicted while it does.
         blocks = serial and state is FAILED and task.started_at is not None
         if blocks:
@@ -335,13 +335,13 @@ class Lifecycle:
             self._end_lease(now, task, stop, error or "task cancelled")
         elif before in WAITING:
             self._count_out(task)
-            self._unplace(now, task, before)
+            self._dequeue(now, task, before)
         else:
-            self._leave_the_end(task, before)
+            self._reopen(task, before)
             if serial:
                 self.targets.unblock(now, task)
-        self._forget_deadline(task)
-        self._tell(now, task, before)
+        self._clear_deadline(task)
+        self._emit(now, task, before)
         task.completed_at = now
         task.result = result
         counters, agent = self.counters, task.agent
@@ -355,8 +355,8 @@ class Lifecycle:
             counters.cancelled += 1
             agent.cancelled += 1
         if not blocks:
-            self.archive.keep(task)
-        self.archive.make_room(now)
+            self.retention.keep(task)
+        self.retention.make_room(now)
         if self.fired and task in self.fired:
             self.on_fired_end(now, task)
 
@@ -372,18 +372,19 @@ class Lifecycle:
 
     def next_due(self) -> float | None:
         """When `advance` has something to do; None while nothing can come due."""
-        return min((due for due in (self.agenda.next_due(), self.archive.next_due()) if due is not None), default=None)
+        dues = (self.timers.next_due(), self.retention.next_due())
+        return min((due for due in dues if due is not None), default=None)
 
     def advance(self, now: float, most: int) -> bool:
         """Do what has come due, at most so many things; whether more is due."""
-        return all(self.agenda.act_on_one(now) or self.archive.evict_one(now) for _ in range(most))
+        return all(self.timers.act_on_one(now) or self.retention.evict_one(now) for _ in range(most))
 
     # The steps that these share
 
     def _move(self, now: float, task: Task, state: TaskState, error: str | None) -> None:
-        self._tell(now, task, self._turn(task, state, error))
+        self._emit(now, task, self._transition(task, state, error))
 
-    def _turn(self, task: Task, state: TaskState, error: str | None) -> TaskState:
+    def _transition(self, task: Task, state: TaskState, error: str | None) -> TaskState:
         """Change its state; the one before. To be told once all that its event shows has changed, too."""
         before = task.state
         if state not in LEGAL[before]:
@@ -392,12 +393,12 @@ class Lifecycle:
         task.error = error
         return before
 
-    def _tell(self, now: float, task: Task, before: TaskState) -> None:
+    def _emit(self, now: float, task: Task, before: TaskState) -> None:
         self.events.append(Event(now, task, CHANGED, before))
 
-    def _new(self, now: float, agent: Agent, asked: Submission, state: TaskState) -> Task:
+    def _new(self, now: float, agent: Agent, submission: Submission, state: TaskState) -> Task:
         task_id, seq = self.tasks.next_id(now)
-        task = Task(task_id, seq, agent, asked, now, asked.deadline, state)
+        task = Task(task_id, seq, agent, submission, now, submission.deadline, state)
         self.tasks.add(task)
         agent.tasks += 1
         if task.options.batch_id is not None:
@@ -412,7 +413,7 @@ class Lifecycle:
         task.agent.queued -= 1
         self.queued -= 1
 
-    def _place(self, now: float, task: Task) -> None:
+    def _enqueue(self, now: float, task: Task) -> None:
         """A queued task goes to the ready queue, or waits for its target."""
         task.queued_at = now
         if task.options.target is None:
@@ -431,10 +432,10 @@ class Lifecycle:
         """An older task of its target goes first; meanwhile a default deadline does not count again."""
         self.ready.remove(task)
         if task.deadline_secs is None and not task.deliveries:
-            self._forget_deadline(task)
+            self._clear_deadline(task)
             task.deadline = None
 
-    def _unplace(self, now: float, task: Task, before: TaskState) -> None:
+    def _dequeue(self, now: float, task: Task, before: TaskState) -> None:
         """It waits no longer, for whatever it waited."""
         if before is PENDING:
             if task.history.not_before is not None:
@@ -445,20 +446,20 @@ class Lifecycle:
         if task.options.target is not None:
             self.targets.leave(now, task)
 
-    def _forget_deadline(self, task: Task) -> None:
+    def _clear_deadline(self, task: Task) -> None:
         if task.deadline is not None:
             self.deadlines.remove(task.deadline, task)
 
-    def _leave_the_end(self, task: Task, before: TaskState) -> None:
+    def _reopen(self, task: Task, before: TaskState) -> None:
         """A paused or failed task goes on; a failure that is taken back does not count."""
         if before is PAUSED:
             self.paused -= 1
         else:
-            self.archive.give_back(task)
+            self.retention.give_back(task)
             self.counters.reopened += 1
             task.agent.failed -= 1
 
-    def _note_attempt(self, now: float, task: Task, error: str | None, code: str | None) -> None:
+    def _record_attempt(self, now: float, task: Task, error: str | None, code: str | None) -> None:
         lease = task.lease
         assert lease is not None
         task.history = task.history.with_attempt(task.host_id, lease.started_at, now, error, code)
@@ -475,8 +476,8 @@ class Lifecycle:
         if task.deadline is not None and due >= task.deadline:
             self.finish(now, task, FAILED, None, error, stop, code)
             return
-        before = self._turn(task, PENDING, error)
-        self._note_attempt(now, task, error, code)
+        before = self._transition(task, PENDING, error)
+        self._record_attempt(now, task, error, code)
         task.history = task.history._replace(failed=failed, not_before=due)
         self.counters.retried += 1
         self._count_in(task)
@@ -485,7 +486,7 @@ class Lifecycle:
             self.targets.enter(now, task)
         self._end_lease(now, task, stop, error)
         self.dues.add(due, task)
-        self._tell(now, task, before)
+        self._emit(now, task, before)
 
     def _requeue(self, now: float, task: Task, why: str | None, stop: StopReason | None) -> None:
         """Back to its old place in the queue; until the next claim the task shows why."""
@@ -493,13 +494,13 @@ class Lifecycle:
         self._count_in(task)
         if task.options.target is None:
             self._end_lease(now, task, stop, why or DEREGISTERED)
-            self._place(now, task)
+            self._enqueue(now, task)
         else:
             # First, so that no younger task of the target is elected between.
-            self._place(now, task)
+            self._enqueue(now, task)
             self._end_lease(now, task, stop, why or DEREGISTERED, may_run=why != NOT_STARTED)
 
-    def _outlive(self, now: float, lease: Lease) -> None:
+    def _expire_lease(self, now: float, lease: Lease) -> None:
         self.lose(now, lease, "lease expired")
 
     def _end_lease(self, now: float, task: Task, stop: StopReason | None, message: str, may_run: bool = True) -> None:
@@ -511,13 +512,13 @@ class Lifecycle:
         del host.leases[task.id]
         self.lease_ends.remove(lease.due, lease)
         self.inflight -= 1
-        self.ready.landed(task.agent)
+        self.ready.release_slot(task.agent)
         for offer in host.offers:
-            self.offers.eased(offer)
+            self.offers.capacity_changed(offer)
         if stop is not None and lease.stream is not None:
             self.stops.append(Stop(lease, stop, message))
         if task.options.target is not None:
             if stop is not None and may_run and lease.expires_at > now:
-                self.stopping.add(lease)
+                self.stopping_leases.add(lease)
                 self.targets.stop(lease)
             self.targets.vacate(now, task)

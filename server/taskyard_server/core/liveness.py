@@ -14,8 +14,8 @@ class Liveness:
 
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
-        self._silences = life.agenda.timers(self._look_at)
-        self._drains = life.agenda.timers(self._end_drain)
+        self._silences = life.timers.queue(self._look_at)
+        self._drains = life.timers.queue(self._end_drain)
 
     def is_dead(self, now: float, host: Host) -> bool:
         """Whether so many heartbeats of a host were missed that what it holds is lost."""
@@ -23,7 +23,7 @@ class Liveness:
         return host.is_dead(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
 
     def listen_for(self, host: Host) -> None:
-        """Look at a host that holds leases again when it would be dead; one look per silence, not one per call."""
+        """Check a host that holds leases when it would be dead; one timer per silence, not one per call."""
         self.forget(host)
         if host.leases and not host.built_in:
             limits = self._life.limits
@@ -31,7 +31,7 @@ class Liveness:
             self._silences.add(host.silence_at, host)
 
     def forget(self, host: Host) -> None:
-        """Look at it no more."""
+        """HostSnapshot at it no more."""
         if host.silence_at is not None:
             self._silences.remove(host.silence_at, host)
             host.silence_at = None

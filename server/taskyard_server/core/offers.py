@@ -1,10 +1,10 @@
-"""Room that hosts offer for tasks, and whose turn it is.
+"""Room that hosts offer for tasks, and which host is next.
 
-A stream offers its credit, a claim that waits offers what it asked for. Offers of equal profile form a crew. In a crew
-the host that is least loaded by share of its slots comes first, ties go to the one that was handed a task longest ago.
+A stream offers its credit, a waiting claim offers what it asked for. Offers of equal profile form a group. Within a
+group the host that is least loaded by share of its slots comes first; ties go to the one that got a task longest ago.
 
-A crew sleeps while nothing can be handed to it. What may change that wakes it: a task in one of its buckets, an agent
-of such a task that falls under its limit, new room. So handing out never asks a host in vain, and never polls.
+A group sleeps while nothing can be dispatched to it. What may change that wakes it: a task in one of its buckets, an
+agent of such a task that falls below its limit, new room. So dispatch never asks a host in vain, and never polls.
 """
 
 from __future__ import annotations
@@ -18,37 +18,45 @@ if TYPE_CHECKING:
     from .hosts import Host, HostProfile
     from .ready_queue import Bucket, ReadyQueue
 
-FEW: Final = 16
+MIN_ENTRIES_TO_COMPACT: Final = 16
 
-Place = tuple[float, int]
+Rank = tuple[float, int]
 """The share of the host's slots in use, and when it was last handed a task; no two offers ever have the same."""
 
 
 class Offer:
     """Room for `room` tasks at one host, under leases of `secs` seconds.
 
-    `streamed` ones belong to a host's stream. `patience` is how many seconds a stream may be silent before nothing is
-    handed to it any more; a claim that waits needs none. `project` is the only one that it asks for, if any.
+    `streamed` offers belong to a host's stream, which gets nothing more once it was silent for `silence_limit_secs`; a
+    waiting claim has no such limit. `project` is the only project that it asks for, if any. `last_grant` orders
+    offers by when they last got a task.
     """
 
-    __slots__ = ("crew", "host", "patience", "place", "project", "room", "secs", "streamed", "turn")
+    __slots__ = ("group", "host", "last_grant", "project", "rank", "room", "secs", "silence_limit_secs", "streamed")
 
     def __init__(
-        self, host: Host, crew: Crew, room: int, secs: float, patience: float | None, project: str | None, turn: int
+        self,
+        host: Host,
+        group: OfferGroup,
+        room: int,
+        secs: float,
+        silence_limit_secs: float | None,
+        project: str | None,
+        last_grant: int,
     ) -> None:
         self.host = host
-        self.crew = crew
+        self.group = group
         self.room = room
         self.secs = secs
-        self.streamed = patience is not None
-        self.patience = patience
+        self.streamed = silence_limit_secs is not None
+        self.silence_limit_secs = silence_limit_secs
         self.project = project
-        self.turn = turn
-        self.place: Place | None = None
+        self.last_grant = last_grant
+        self.rank: Rank | None = None
 
 
-class Crew:
-    """The offers of one profile, those with room in a heap by their place; `waiting` counts these.
+class OfferGroup:
+    """The offers of one profile, those with room in a heap by their rank; `waiting` counts these.
 
     `buckets` are those of which they may be handed tasks; `ReadyQueue` keeps them.
     """
@@ -60,36 +68,36 @@ class Crew:
         self.buckets: dict[Bucket, None] = {}
         self.waiting = 0
         self.offers: dict[Offer, None] = {}
-        self.heap: list[tuple[Place, Offer]] = []
+        self.heap: list[tuple[Rank, Offer]] = []
 
     def enter(self, offer: Offer) -> None:
-        """Put an offer with room into its place, or into its new place."""
+        """Put an offer with room into its rank, or into its new rank."""
         host = offer.host
         slots = host.slots or len(host.leases) + offer.room
-        place = (len(host.leases) / slots, offer.turn)
-        if place == offer.place:
+        rank = (len(host.leases) / slots, offer.last_grant)
+        if rank == offer.rank:
             return
-        self.waiting += offer.place is None
-        offer.place = place
-        heappush(self.heap, (place, offer))
-        if len(self.heap) > 2 * self.waiting + FEW:
-            # One that left and came back to the same place stands there twice.
-            places = {offer: place for place, offer in self.heap if offer.crew is self and offer.place == place}
-            self.heap = [(place, offer) for offer, place in places.items()]
+        self.waiting += offer.rank is None
+        offer.rank = rank
+        heappush(self.heap, (rank, offer))
+        if len(self.heap) > 2 * self.waiting + MIN_ENTRIES_TO_COMPACT:
+            # One that left and came back to the same rank stands there twice.
+            ranks = {offer: rank for rank, offer in self.heap if offer.group is self and offer.rank == rank}
+            self.heap = [(rank, offer) for offer, rank in ranks.items()]
             heapify(self.heap)
 
     def leave(self, offer: Offer) -> None:
         """The offer waits no longer; its entry is dropped when it comes to the top."""
-        self.waiting -= offer.place is not None
-        offer.place = None
+        self.waiting -= offer.rank is not None
+        offer.rank = None
 
     def front(self) -> Offer | None:
-        """The offer whose turn it is."""
+        """The offer whose last_grant it is."""
         heap = self.heap
         while heap:
-            place, offer = heap[0]
-            # Of one that left, the old place may be the one that it has in another crew.
-            if offer.crew is self and offer.place == place:
+            rank, offer = heap[0]
+            # Of one that left, the old rank may be the one that it has in another group.
+            if offer.group is self and offer.rank == rank:
                 return offer
             heappop(heap)
         return None
@@ -100,9 +108,9 @@ class Offers:
 
     def __init__(self, ready: ReadyQueue) -> None:
         self._ready = ready
-        self._crews: dict[HostProfile, Crew] = {}
-        self._awake: dict[Crew, None] = {}
-        self._turns = 0
+        self._groups: dict[HostProfile, OfferGroup] = {}
+        self._awake: dict[OfferGroup, None] = {}
+        self._grants = 0
 
     def open(
         self,
@@ -110,83 +118,83 @@ class Offers:
         profile: HostProfile,
         room: int,
         secs: float,
-        patience: float | None = None,
+        silence_limit_secs: float | None = None,
         project: str | None = None,
     ) -> Offer:
         """A new offer, of a host that may be handed what `profile` says."""
-        self._turns += 1
-        offer = Offer(host, self._crew(profile), room, secs, patience, project, self._turns)
-        offer.crew.offers[offer] = None
+        self._grants += 1
+        offer = Offer(host, self._group(profile), room, secs, silence_limit_secs, project, self._grants)
+        offer.group.offers[offer] = None
         host.offers.append(offer)
-        self.eased(offer)
+        self.capacity_changed(offer)
         return offer
 
     def close(self, offer: Offer) -> None:
         """Withdraw an offer; twice is once."""
-        if offer in offer.crew.offers:
-            self._leave_crew(offer)
+        if offer in offer.group.offers:
+            self._leave_group(offer)
             offer.host.offers.remove(offer)
             offer.room = 0
 
     def move(self, offer: Offer, profile: HostProfile) -> None:
         """The host may run other tasks than before."""
-        if profile != offer.crew.profile:
-            self._leave_crew(offer)
-            offer.crew = self._crew(profile)
-            offer.crew.offers[offer] = None
-            self.eased(offer)
+        if profile != offer.group.profile:
+            self._leave_group(offer)
+            offer.group = self._group(profile)
+            offer.group.offers[offer] = None
+            self.capacity_changed(offer)
 
-    def eased(self, offer: Offer) -> None:
-        """Its host may have become able to take something, or less loaded."""
-        crew = offer.crew
+    def capacity_changed(self, offer: Offer) -> None:
+        """Its host may have become able to take something, or less load_changed."""
+        group = offer.group
         if offer.room > 0 and not offer.host.draining:
-            crew.enter(offer)
-            self._awake[crew] = None
-        elif offer.place is not None:
-            crew.leave(offer)
+            group.enter(offer)
+            self._awake[group] = None
+        elif offer.rank is not None:
+            group.leave(offer)
 
-    def served(self, offer: Offer) -> None:
+    def record_grant(self, offer: Offer) -> None:
         """It was handed a task."""
-        self._turns += 1
-        offer.turn = self._turns
+        self._grants += 1
+        offer.last_grant = self._grants
         offer.room -= 1
         if offer.room <= 0:
-            offer.crew.leave(offer)
-        self.loaded(offer.host)
+            offer.group.leave(offer)
+        self.load_changed(offer.host)
 
-    def loaded(self, host: Host) -> None:
+    def load_changed(self, host: Host) -> None:
         """It holds more leases than before: what it offers goes further behind."""
         for offer in host.offers:
-            if offer.place is not None:
-                offer.crew.enter(offer)
+            if offer.rank is not None:
+                offer.group.enter(offer)
 
     def wake_all(self) -> None:
         """Limits have changed."""
-        self._awake.update(dict.fromkeys(self._crews.values()))
+        self._awake.update(dict.fromkeys(self._groups.values()))
 
-    def awake(self) -> dict[Crew, None]:
-        """The crews that may be handed something. The caller takes out those that cannot."""
-        for crew in self._ready.take_woken():
-            self._awake[crew] = None
+    def awake(self) -> dict[OfferGroup, None]:
+        """The groups that may be handed something. The caller takes out those that cannot."""
+        for group in self._ready.take_woken():
+            self._awake[group] = None
         return self._awake
 
-    def __iter__(self) -> Iterator[Crew]:
-        return iter(self._crews.values())
+    def __iter__(self) -> Iterator[OfferGroup]:
+        return iter(self._groups.values())
 
-    def _crew(self, profile: HostProfile) -> Crew:
-        crew = self._crews.get(profile)
-        if crew is None:
-            crew = self._crews[profile] = Crew(profile)
-            self._ready.enlist(crew)
-        return crew
+    def _group(self, profile: HostProfile) -> OfferGroup:
+        group = self._groups.get(profile)
+        if group is None:
+            group = self._groups[profile] = OfferGroup(profile)
+            self._ready.subscribe(group)
+        return group
 
-    def _leave_crew(self, offer: Offer) -> None:
-        crew = offer.crew
-        crew.leave(offer)
-        del crew.offers[offer]
-        if not crew.offers:
-            self._ready.dismiss(crew)
-            self._awake.pop(crew, None)
-            del self._crews[crew.profile]
+    def _leave_group(self, offer: Offer) -> None:
+        group = offer.group
+        group.leave(offer)
+        del group.offers[offer]
+        if not group.offers:
+            self._ready.unsubscribe(group)
+            self._awake.pop(group, None)
+            del self._groups[group.profile]
             # What is stale in it would keep it, and itself, in memory.
-            crew.heap.clear()
+            group.heap.clear()

@@ -25,7 +25,7 @@ from .lane import Lane
 from .task import Task
 
 if TYPE_CHECKING:
-    from .offers import Crew
+    from .offers import OfferGroup
 
 # A rank is one integer: in-flight tasks above, when the agent was last served below. Agents that were never served
 # come before all that were, in the order of their arrival. No two agents ever have the same rank.
@@ -33,7 +33,7 @@ ONE_IN_FLIGHT: Final = 1 << 48
 SERVED: Final = 1 << 47
 
 MAX_CACHED_PROFILES: Final = 1024
-FEW: Final = 64
+MIN_ENTRIES_TO_COMPACT: Final = 64
 
 Kind = tuple[str | None, str, frozenset[str], bool]
 """What a host must match: project, action, requires, and whether there is a tab."""
@@ -46,11 +46,11 @@ class Bucket:
     compare fastest; since no two agents ever have the same, a rank tells the lane.
     """
 
-    __slots__ = ("crews", "heap", "holders", "kind", "lanes", "waiting")
+    __slots__ = ("groups", "heap", "holders", "kind", "lanes", "waiting")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.crews: dict[Crew, None] = {}
+        self.groups: dict[OfferGroup, None] = {}
         self.heap: list[int] = []
         self.holders: dict[int, Lane] = {}
         self.waiting = 0
@@ -61,7 +61,7 @@ class Bucket:
         rank = lane.agent.rank
         if not lane.entries:
             self.lanes += 1
-            if self.lanes > 2 * self.waiting + FEW:
+            if self.lanes > 2 * self.waiting + MIN_ENTRIES_TO_COMPACT:
                 self._drop_empty()
         lane.entries.append(rank)
         self.holders[rank] = lane
@@ -120,15 +120,15 @@ class ReadyQueue:
     def __init__(self) -> None:
         self._buckets: dict[Kind, Bucket] = {}
         self._eligible: dict[HostProfile, list[Bucket]] = {}
-        self._crews: dict[Crew, None] = {}
+        self._groups: dict[OfferGroup, None] = {}
         self._fresh: dict[Bucket, None] = {}
-        self._turns = 0
+        self._serial = 0
         self._busy_buckets = 0
 
     def new_agent(self, agent_id: str) -> Agent:
         """An agent that was never served."""
-        self._turns += 1
-        return Agent(agent_id, self._turns)
+        self._serial += 1
+        return Agent(agent_id, self._serial)
 
     def add(self, task: Task) -> None:
         """Make a task claimable. One that comes back takes its old place."""
@@ -146,7 +146,7 @@ class ReadyQueue:
             bucket.waiting += 1
             if not lane.entries or agent.rank < lane.entries[-1]:
                 bucket.enter(lane)
-        if bucket.crews:
+        if bucket.groups:
             self._fresh[bucket] = None
 
     def remove(self, task: Task) -> None:
@@ -183,13 +183,13 @@ class ReadyQueue:
         task = lane.take_head()
         if not lane.size:
             self._emptied(lane)
-        self._turns += 1
+        self._serial += 1
         agent = lane.agent
         agent.inflight += 1
-        agent.rank = agent.inflight * ONE_IN_FLIGHT + SERVED + self._turns
+        agent.rank = agent.inflight * ONE_IN_FLIGHT + SERVED + self._serial
         return task
 
-    def landed(self, agent: Agent) -> None:
+    def release_slot(self, agent: Agent) -> None:
         """One of the agent's tasks left flight: the agent moves ahead in every bucket where it waits."""
         agent.inflight -= 1
         agent.rank = rank = agent.rank - ONE_IN_FLIGHT
@@ -197,49 +197,49 @@ class ReadyQueue:
             if lane.size:
                 if rank < lane.entries[-1]:
                     lane.bucket.enter(lane)
-                if lane.bucket.crews:
+                if lane.bucket.groups:
                     self._fresh[lane.bucket] = None
 
     # Crews, which sleep until something may be handed to them
 
-    def enlist(self, crew: Crew) -> None:
-        """Tell of this crew from now on."""
-        self._crews[crew] = None
+    def subscribe(self, group: OfferGroup) -> None:
+        """Tell of this group from now on."""
+        self._groups[group] = None
         for bucket in self._buckets.values():
-            self._join(crew, bucket)
+            self._join(group, bucket)
 
-    def dismiss(self, crew: Crew) -> None:
+    def unsubscribe(self, group: OfferGroup) -> None:
         """Tell of it no more."""
-        del self._crews[crew]
-        for bucket in crew.buckets:
-            del bucket.crews[crew]
+        del self._groups[group]
+        for bucket in group.buckets:
+            del bucket.groups[group]
 
-    def take_woken(self) -> list[Crew]:
-        """The crews with room for which a task has come, or an agent fell under its limit, since this was called."""
+    def take_woken(self) -> list[OfferGroup]:
+        """The groups with room for which a task has come, or an agent fell under its limit, since this was called."""
         fresh = self._fresh
         if not fresh:
             return []
         self._fresh = {}
-        return [crew for bucket in fresh for crew in bucket.crews if crew.waiting]
+        return [group for bucket in fresh for group in bucket.groups if group.waiting]
 
-    def _join(self, crew: Crew, bucket: Bucket) -> None:
-        if crew.profile.may_run(*bucket.kind):
-            crew.buckets[bucket] = None
-            bucket.crews[crew] = None
+    def _join(self, group: OfferGroup, bucket: Bucket) -> None:
+        if group.profile.may_run(*bucket.kind):
+            group.buckets[bucket] = None
+            bucket.groups[group] = None
 
     def _emptied(self, lane: Lane) -> None:
         lane.bucket.waiting -= 1
         self._busy_buckets -= not lane.bucket.waiting
 
     def _open(self, kind: Kind) -> Bucket:
-        if len(self._buckets) > 2 * self._busy_buckets + FEW:
+        if len(self._buckets) > 2 * self._busy_buckets + MIN_ENTRIES_TO_COMPACT:
             self._sweep()
         bucket = self._buckets[kind] = Bucket(kind)
         for profile, buckets in self._eligible.items():
             if profile.may_run(*kind):
                 buckets.append(bucket)
-        for crew in self._crews:
-            self._join(crew, bucket)
+        for group in self._groups:
+            self._join(group, bucket)
         return bucket
 
     def _sweep(self) -> None:
@@ -249,8 +249,8 @@ class ReadyQueue:
                 bucket.close()
                 del self._buckets[kind]
                 self._fresh.pop(bucket, None)
-                for crew in bucket.crews:
-                    del crew.buckets[bucket]
+                for group in bucket.groups:
+                    del group.buckets[bucket]
         self._eligible.clear()
 
     def _select(self, profile: HostProfile) -> list[Bucket]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from .dispatcher import Dispatcher, lease_length
 from .errors import Conflict, LeaseLost, Refusal
-from .handing import Handing, lease_length
 from .hosts import Hosts
 from .leases import Lease, StopReason
 from .lifecycle import OVER_BUDGET, Lifecycle
@@ -54,10 +54,10 @@ class Report(NamedTuple):
 class Reports:
     """Takes reports. Each method raises `NotFound`, and `LeaseLost` for a lease that is not the task's present one."""
 
-    def __init__(self, life: Lifecycle, hosts: Hosts, handing: Handing) -> None:
+    def __init__(self, life: Lifecycle, hosts: Hosts, dispatcher: Dispatcher) -> None:
         self._life = life
         self._hosts = hosts
-        self._handing = handing
+        self._dispatcher = dispatcher
 
     def take_each(self, now: float, host_id: str, said: Sequence[Report | Refusal]) -> list[TaskState | Refusal]:
         """The state of its task just after each report, in order, or why it was refused, as some are already."""
@@ -156,8 +156,8 @@ class Reports:
         """A host that was told to stop has done so, for which a target may wait (DESIGN, Cancel)."""
         host = self._hosts.find(host_id)
         if host is not None:
-            self._handing.heard(now, host)
-        lease = self._life.stopping.find(host_id, task_id, token)
+            self._dispatcher.heard(now, host)
+        lease = self._life.stopping_leases.find(host_id, task_id, token)
         if lease is not None:
             self._life.has_stopped(now, lease)
 
@@ -187,7 +187,7 @@ class Reports:
     def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Lease:
         """The lease that a report is about; raises `NotFound`, or `LeaseLost` if it is not the task's present one."""
         host = self._hosts.get(host_id)
-        self._handing.heard(now, host)
+        self._dispatcher.heard(now, host)
         task = self._life.task(task_id)
         lease = task.lease
         if lease is None or lease.token != token or lease.host is not host:

@@ -1,29 +1,37 @@
-"""Terminal tasks that may still be asked for, oldest first, until their time or the space is over."""
+"""What becomes of tasks that have ended or were rejected: retained for a while, then forgotten everywhere at once."""
+
+from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from .task import Task
+from .events import Event, EventKind
 
-FEW: Final = 64
+if TYPE_CHECKING:
+    from .lifecycle import Lifecycle
+    from .task import Task
+
+EVICTED: Final = EventKind.EVICTED
+MAX_EVICTED_PER_CALL: Final = 1000
+MIN_ENTRIES_TO_COMPACT: Final = 64
 
 
-class Retention:
+class RetainedTasks:
     """Tasks in the order in which they ended; it owns their `retained`.
 
-    A task that goes on leaves its place in the line behind until that comes to the front, or until most are such.
+    A resumed task leaves its entry behind until that comes to the front, or until most entries are such.
     """
 
     def __init__(self) -> None:
-        self._line: deque[Task] = deque()
+        self._entries: deque[Task] = deque()
         self._count = 0
-        # How many of its places a task has left behind. They are older than the one that it may have besides.
-        self._left: dict[Task, int] = {}
+        # How many stale entries a task has. They are older than the one that it may have besides.
+        self._stale: dict[Task, int] = {}
 
     def add(self, task: Task) -> None:
         """Retain a task that has just ended."""
         task.retained = True
-        self._line.append(task)
+        self._entries.append(task)
         self._count += 1
 
     def remove(self, task: Task) -> None:
@@ -32,38 +40,104 @@ class Retention:
             return
         task.retained = False
         self._count -= 1
-        self._left[task] = self._left.get(task, 0) + 1
-        if len(self._line) > 2 * self._count + FEW:
-            self._line = deque([task for task in self._line if not self._is_left(task)])
-        self._tidy()
+        self._stale[task] = self._stale.get(task, 0) + 1
+        if len(self._entries) > 2 * self._count + MIN_ENTRIES_TO_COMPACT:
+            self._entries = deque([task for task in self._entries if not self._is_stale(task)])
+        self._drop_stale_front()
 
     def __len__(self) -> int:
         return self._count
 
     def oldest(self) -> float | None:
         """When the oldest retained task ended."""
-        return self._line[0].completed_at if self._line else None
+        return self._entries[0].completed_at if self._entries else None
 
     def pop(self) -> Task:
         """The oldest retained task, no longer retained. Call only where there is one."""
-        task = self._line.popleft()
+        task = self._entries.popleft()
         task.retained = False
         self._count -= 1
-        if self._left:
-            self._tidy()
+        if self._stale:
+            self._drop_stale_front()
         return task
 
-    def _tidy(self) -> None:
-        while self._line and self._is_left(self._line[0]):
-            self._line.popleft()
+    def _drop_stale_front(self) -> None:
+        while self._entries and self._is_stale(self._entries[0]):
+            self._entries.popleft()
 
-    def _is_left(self, task: Task) -> bool:
-        """Whether this, the oldest place of a task, was left behind. It is asked once for each such place."""
-        left = self._left.get(task)
-        if left is None:
+    def _is_stale(self, task: Task) -> bool:
+        """Whether this, the oldest entry of a task, is stale. Called once for each such entry."""
+        stale = self._stale.get(task)
+        if stale is None:
             return False
-        if left == 1:
-            del self._left[task]
+        if stale == 1:
+            del self._stale[task]
         else:
-            self._left[task] = left - 1
+            self._stale[task] = stale - 1
         return True
+
+
+class Retention:
+    """The terminal tasks of one namespace. A task that blocks its target is not here, so that it is never evicted."""
+
+    def __init__(self, life: Lifecycle) -> None:
+        self._life = life
+        self.ended = RetainedTasks()
+        self.rejected = RetainedTasks()
+
+    def __len__(self) -> int:
+        return len(self.ended) + len(self.rejected)
+
+    def make_room(self, now: float) -> None:
+        """Evict the oldest tasks beyond `max_retained_tasks`."""
+        self._life.counters.evicted += self._evict_beyond(now, self.ended, self._life.limits.max_retained_tasks)
+
+    def keep(self, task: Task) -> None:
+        """The task has ended."""
+        self.ended.add(task)
+
+    def keep_rejected(self, now: float, task: Task) -> None:
+        """The task was refused; only the newest `max_queue_size` of these are kept."""
+        self.rejected.add(task)
+        self._evict_beyond(now, self.rejected, self._life.limits.max_queue_size)
+
+    def give_back(self, task: Task) -> None:
+        """The task is live again, if it was retained at all."""
+        self.ended.remove(task)
+
+    def next_due(self) -> float | None:
+        """When the next task is to be evicted."""
+        ends = [ended for tasks in (self.ended, self.rejected) if (ended := tasks.oldest()) is not None]
+        return min(ends) + self._life.limits.result_ttl_secs if ends else None
+
+    def evict_one(self, now: float) -> bool:
+        """Evict a task whose time is over; False if there is none."""
+        oldest = now - self._life.limits.result_ttl_secs
+        for tasks in (self.ended, self.rejected):
+            ended = tasks.oldest()
+            if ended is not None and ended <= oldest:
+                self._evict(now, tasks)
+                return True
+        return False
+
+    def _evict_beyond(self, now: float, tasks: RetainedTasks, most: int) -> int:
+        """Evict what is beyond `most`; how many were evicted. After a lowered limit it takes several short calls."""
+        evicted = 0
+        while len(tasks) > most and evicted < MAX_EVICTED_PER_CALL:
+            self._evict(now, tasks)
+            evicted += 1
+        return evicted
+
+    def _evict(self, now: float, tasks: RetainedTasks) -> None:
+        life = self._life
+        task = tasks.pop()
+        life.tasks.remove(task)
+        life.events.append(Event(now, task, EVICTED, task.state))
+        if task.options.batch_id is not None:
+            life.batches.forget(task.options.batch_id, task)
+        agent, key = task.agent, task.options.key
+        if key is not None and life.keys.get((agent.id, key.key)) is task:
+            del life.keys[agent.id, key.key]
+        agent.tasks -= 1
+        if not agent.tasks:
+            del life.agents[agent.id]

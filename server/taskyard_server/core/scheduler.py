@@ -12,22 +12,22 @@ from dataclasses import replace
 from typing import Final
 
 from .batches import Batch, BatchSubmission
+from .dispatcher import Dispatcher
 from .errors import AlreadyExists, BadRequest, Conflict, NotFound, Refusal, Unavailable
 from .events import Event
-from .handing import Handing
 from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease, Stop, StopReason
 from .lifecycle import Lifecycle
 from .limits import Limits
 from .offers import Offer
 from .reports import Reports
-from .schedules import Schedules
+from .schedules.registry import ScheduleRegistry
 from .stats import AgentStats, Stats, Totals
 from .streams import HeldLease, Hello, Streams, Welcome
 from .targets import Targets
 from .task import CANCELLED, DONE, IN_FLIGHT, PAUSED, STOPPED, TERMINAL, Submission, Task
 
-SCHEDULES_AT_ONCE: Final = 50
+MAX_SCHEDULES_PER_ADVANCE: Final = 50
 """Finding the next time of a cron expression is slow, so a step deals with few of them."""
 
 
@@ -38,36 +38,36 @@ class Scheduler:
         self.hosts = Hosts()
         self._life = Lifecycle(limits, entropy)
         self._entropy = entropy
-        self._handing = Handing(self._life, self.hosts)
-        self._streams = Streams(self._life, self.hosts, self._handing)
-        self.reports = Reports(self._life, self.hosts, self._handing)
-        self.schedules = Schedules(self._life, self.submit, entropy)
+        self._dispatcher = Dispatcher(self._life, self.hosts)
+        self._streams = Streams(self._life, self.hosts, self._dispatcher)
+        self.reports = Reports(self._life, self.hosts, self._dispatcher)
+        self.schedules = ScheduleRegistry(self._life, self.submit, entropy)
 
     # Commands of agents
 
-    def submit(self, now: float, asked: Submission) -> Task:
+    def submit(self, now: float, submission: Submission) -> Task:
         """Accept a task into the queue, or answer with the retained one that the agent submitted under the same key.
 
         Raises `BadRequest` for a deadline that is not in the future, `AlreadyExists` for a key of another task,
         `Unavailable` while it drains, and `QueueFull` where a limit refuses it; the refused task is then kept as
         `rejected` and consumes no key (scheduler-architecture, Admission And Limits; DESIGN, Idempotent submit).
         """
-        first = self._first_under(asked)
+        first = self._first_under(submission)
         if first is not None:
             return first
-        self._check(now, asked)
+        self._check(now, submission)
         life = self._life
-        agent = life.agents.get(asked.agent_id)
+        agent = life.agents.get(submission.agent_id)
         if agent is None:
-            agent = life.agents[asked.agent_id] = life.ready.new_agent(asked.agent_id)
+            agent = life.agents[submission.agent_id] = life.ready.new_agent(submission.agent_id)
         if life.is_full(agent):
-            raise life.reject(now, agent, asked)
-        return life.accept(now, agent, asked)
+            raise life.reject(now, agent, submission)
+        return life.accept(now, agent, submission)
 
-    def submit_each(self, now: float, asked: Sequence[Submission | Refusal]) -> list[Task | Refusal]:
+    def submit_each(self, now: float, submissions: Sequence[Submission | Refusal]) -> list[Task | Refusal]:
         """Admit tasks one by one: the task or why it was refused, in order, as some are already."""
         outcomes: list[Task | Refusal] = []
-        for submission in asked:
+        for submission in submissions:
             if isinstance(submission, Refusal):
                 outcomes.append(submission)
                 continue
@@ -77,18 +77,19 @@ class Scheduler:
                 outcomes.append(refusal)
         return outcomes
 
-    def submit_batch(self, now: float, asked: Sequence[Submission]) -> BatchSubmission:
+    def submit_batch(self, now: float, submissions: Sequence[Submission]) -> BatchSubmission:
         """Admit the tasks of one agent one by one, as one batch (scheduler-architecture, Batch Submission).
 
         Raises `BadRequest` or `Unavailable` before any task is admitted; other refusals are outcomes.
         """
-        for submission in asked:
+        for submission in submissions:
             if not self._is_repeat(submission):
                 self._check(now, submission)
         batch_id = f"bat_{int(now * 1000) << 80 | self._entropy() << 40 | self._entropy():032x}"
-        batch = self._life.batches.open(batch_id, asked[0].agent_id, now)
+        batch = self._life.batches.open(batch_id, submissions[0].agent_id, now)
         outcomes = self.submit_each(
-            now, [submission._replace(options=submission.options._replace(batch_id=batch_id)) for submission in asked]
+            now,
+            [submission._replace(options=submission.options._replace(batch_id=batch_id)) for submission in submissions],
         )
         self._life.batches.close(batch)
         return BatchSubmission(batch, outcomes)
@@ -127,10 +128,10 @@ class Scheduler:
             raise NotFound("task not found")
         if not task.is_held and task.state not in STOPPED:
             raise Conflict(f"task is {task.state.value}, only a paused, failed or held one can be resumed")
-        if self._handing.draining:
+        if self._dispatcher.draining:
             raise Unavailable("the scheduler is draining")
         if task.is_held:
-            self._life.let_go(now, task)
+            self._life.release_hold(now, task)
         else:
             self._life.resume(now, task)
         return task
@@ -178,19 +179,19 @@ class Scheduler:
         """Make or replace a host, which ends its drain (runtime-host-model, Behavior Rules 1)."""
         host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
         self._life.liveness.set_drain(host, None)
-        self._handing.look_at(now, host)
+        self._dispatcher.look_at(now, host)
         return host
 
     def heartbeat(
-        self, now: float, host_id: str, own_word: HostStatus | None = None, machine: bytes | None = None
+        self, now: float, host_id: str, reported_status: HostStatus | None = None, machine: bytes | None = None
     ) -> Host:
         """A sign of life, perhaps with the host's own word and figures of its machine; renews no lease.
 
         Raises `NotFound` (runtime-host-model, Behavior Rules 2).
         """
         host = self.hosts.get(host_id)
-        self._handing.heard(now, host)
-        host.note(own_word, machine)
+        self._dispatcher.heard(now, host)
+        host.note(reported_status, machine)
         return host
 
     def drain_host(self, host_id: str, until: float | None = None) -> Host:
@@ -202,7 +203,7 @@ class Scheduler:
         self._life.liveness.set_drain(host, until)
         host.draining = True
         for offer in host.offers:
-            self._life.offers.eased(offer)
+            self._life.offers.capacity_changed(offer)
         return host
 
     def deregister(self, now: float, host_id: str) -> None:
@@ -210,8 +211,8 @@ class Scheduler:
         host = self.hosts.get(host_id)
         for lease in list(host.leases.values()):
             self._life.take_back(now, lease.task)
-        self._handing.forget(host)
-        host.session = None
+        self._dispatcher.forget(host)
+        host.stream = None
         self._life.liveness.set_drain(host, None)
         self._life.liveness.forget(host)
         self.hosts.remove(host)
@@ -224,13 +225,13 @@ class Scheduler:
         Raises `NotFound` for an unknown host, and `BadRequest` for a lease outside of 1 to 3600 s or a `project` that
         is not the host's own, where it has one.
         """
-        return self._handing.claim(now, self.hosts.get(host_id), count, lease_secs, project)
+        return self._dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project)
 
     def offer(
         self, now: float, host_id: str, room: int, lease_secs: float | None = None, project: str | None = None
     ) -> Offer:
-        """Let a host that claims wait for up to `room` tasks; `hand_out` gives them. Raises as `claim` does."""
-        return self._handing.offer(now, self.hosts.get(host_id), room, lease_secs, project)
+        """Let a host that claims wait for up to `room` tasks; `dispatch` gives them. Raises as `claim` does."""
+        return self._dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project)
 
     def offers_of(self, host_id: str) -> list[Offer]:
         """What a host offers now; nothing for one that is not registered."""
@@ -252,34 +253,34 @@ class Scheduler:
 
     def give_credit(self, now: float, stream: Offer, count: int) -> None:
         """The host may be handed so many tasks more."""
-        self._handing.heard(now, stream.host)
+        self._dispatcher.heard(now, stream.host)
         self.return_credit(stream, count)
 
     def return_credit(self, stream: Offer, count: int) -> None:
         """So many tasks ended before the host learned of them: no sign of life, but room."""
         stream.room += count
-        self._life.offers.eased(stream)
+        self._life.offers.capacity_changed(stream)
 
     def beat(
         self,
         now: float,
         stream: Offer,
         held: Sequence[HeldLease],
-        own_word: HostStatus | None = None,
+        reported_status: HostStatus | None = None,
         machine: bytes | None = None,
     ) -> list[HeldLease]:
         """The host lives; the leases that it lists are renewed, those of them that have ended are answered."""
-        return self._streams.beat(now, stream, held, own_word, machine)
+        return self._streams.beat(now, stream, held, reported_status, machine)
 
     def disconnect(self, now: float, stream: Offer) -> None:
         """The stream is gone; its leases live on for `reconnect_grace_secs`, never past their own end."""
         self._streams.disconnect(now, stream)
 
-    # Handing out
+    # Dispatcher out
 
-    def hand_out(self, now: float) -> dict[Offer, list[Lease]]:
+    def dispatch(self, now: float) -> dict[Offer, list[Lease]]:
         """Lease what can be leased to the hosts that wait: the least loaded by share of its slots chooses first."""
-        return self._handing.hand_out(now)
+        return self._dispatcher.dispatch(now)
 
     def take_stops(self) -> list[Stop]:
         """Which work on streams is to stop, since this was last called."""
@@ -310,7 +311,7 @@ class Scheduler:
         """
         self.hosts.note_silence(now, self.limits.heartbeat_timeout_secs)
         more = self._life.advance(now, most)
-        return self.schedules.advance(now, min(most, SCHEDULES_AT_ONCE)) or more
+        return self.schedules.advance(now, min(most, MAX_SCHEDULES_PER_ADVANCE)) or more
 
     def reconcile(self, now: float) -> None:
         """End what dead hosts hold: the safety net beside the look that each silence gets by itself.
@@ -333,13 +334,13 @@ class Scheduler:
         self.hosts.look_anew()
         for host in self.hosts:
             self._life.liveness.listen_for(host)
-            if host.session is not None and host.session.place is None:
+            if host.stream is not None and host.stream.rank is None:
                 # Its stream may have been silent for too long by the old time-outs, and not by the new ones.
-                self._life.offers.eased(host.session)
+                self._life.offers.capacity_changed(host.stream)
 
     def drain(self) -> None:
         """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""
-        self._handing.draining = True
+        self._dispatcher.draining = True
         self.schedules.hold()
 
     def shut_down(self, now: float) -> None:
@@ -369,8 +370,8 @@ class Scheduler:
 
     @property
     def limited_by(self) -> str | None:
-        """The configuration key that keeps a host, which asked for more than it got, from tasks that wait."""
-        return self._handing.limited_by
+        """The configuration key that keeps a host, which submission for more than it got, from tasks that wait."""
+        return self._dispatcher.limited_by
 
     @property
     def targets(self) -> Targets:
@@ -396,27 +397,27 @@ class Scheduler:
         totals.queued += life.queued
         totals.inflight += life.inflight
         totals.paused += life.paused
-        totals.retained += len(life.archive)
+        totals.retained += len(life.retention)
         totals.namespaces += 1
         totals.counters.add(life.counters)
         self.schedules.add_to(totals)
 
     # What the commands share
 
-    def _is_repeat(self, asked: Submission) -> bool:
-        key = asked.options.key
-        return key is not None and (asked.agent_id, key.key) in self._life.keys
+    def _is_repeat(self, submission: Submission) -> bool:
+        key = submission.options.key
+        return key is not None and (submission.agent_id, key.key) in self._life.keys
 
-    def _first_under(self, asked: Submission) -> Task | None:
-        key = asked.options.key
-        first = None if key is None else self._life.keys.get((asked.agent_id, key.key))
+    def _first_under(self, submission: Submission) -> Task | None:
+        key = submission.options.key
+        first = None if key is None else self._life.keys.get((submission.agent_id, key.key))
         if first is not None and first.options.key != key:
             raise AlreadyExists("idempotencyKey: is that of another task")
         return first
 
-    def _check(self, now: float, asked: Submission) -> None:
+    def _check(self, now: float, submission: Submission) -> None:
         """Raise for what no admission could accept."""
-        if self._handing.draining:
+        if self._dispatcher.draining:
             raise Unavailable("the scheduler is draining")
-        if asked.deadline is not None and asked.deadline <= now:
+        if submission.deadline is not None and submission.deadline <= now:
             raise BadRequest("deadline: must be in the future")

@@ -1,7 +1,7 @@
 """The streams of hosts: who is connected, and what lives on over a break.
 
 A stream is an `Offer` whose room is the credit that the host gave (DESIGN, The host stream). What it is handed is
-decided in `handing.py`.
+decided in `dispatcher.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from math import inf
 from typing import Final, NamedTuple
 
+from .dispatcher import Dispatcher, lease_length
 from .errors import AlreadyExists
-from .handing import Handing, lease_length
 from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease
 from .lifecycle import Lifecycle
@@ -51,10 +51,10 @@ class Welcome(NamedTuple):
 class Streams:
     """The streams of one namespace."""
 
-    def __init__(self, life: Lifecycle, hosts: Hosts, handing: Handing) -> None:
+    def __init__(self, life: Lifecycle, hosts: Hosts, dispatcher: Dispatcher) -> None:
         self._life = life
         self._hosts = hosts
-        self._handing = handing
+        self._dispatcher = dispatcher
 
     def connect(self, now: float, hello: Hello) -> Welcome:
         """Register the host and open its stream; a stream that it had is superseded.
@@ -73,9 +73,9 @@ class Streams:
         host.instance = hello.instance
         host.note(None, hello.machine)
         heartbeat_secs = min(secs, limits.heartbeat_timeout_secs) / BEATS
-        self._handing.look_at(now, host)
+        self._dispatcher.look_at(now, host)
         offer = self._life.offers.open(host, host.profile, 0, secs, 2 * heartbeat_secs)
-        host.session = offer
+        host.stream = offer
         kept, lost = self._adopt(now, offer, hello.held)
         return Welcome(offer, kept, lost, heartbeat_secs)
 
@@ -83,8 +83,8 @@ class Streams:
         """The stream is gone; its leases live on for `reconnect_grace_secs`, never past their own end."""
         host = offer.host
         self._life.offers.close(offer)
-        if host.session is offer:
-            host.session = None
+        if host.stream is offer:
+            host.stream = None
             for lease in host.leases.values():
                 if lease.stream is offer:
                     lease.adopt_by = now + self._life.limits.reconnect_grace_secs
@@ -95,13 +95,13 @@ class Streams:
         now: float,
         offer: Offer,
         held: Iterable[HeldLease],
-        own_word: HostStatus | None,
+        reported_status: HostStatus | None,
         machine: bytes | None,
     ) -> list[HeldLease]:
         """The host lives and works on these leases, which are renewed; those of them that have ended."""
         host = offer.host
-        self._handing.heard(now, host)
-        host.note(own_word, machine)
+        self._dispatcher.heard(now, host)
+        host.note(reported_status, machine)
         lost = []
         for task_id, token in held:
             lease = host.leases.get(task_id)
@@ -114,13 +114,13 @@ class Streams:
 
     def _make_way(self, now: float, host: Host, hello: Hello) -> None:
         """End the stream that the host has, unless it is the live one of another instance."""
-        stream = host.session
+        stream = host.stream
         if stream is None:
             return
-        if host.instance != hello.instance and not self._handing.is_silent(now, stream):
+        if host.instance != hello.instance and not self._dispatcher.is_silent(now, stream):
             raise AlreadyExists("host_id: another instance of this host is connected")
         self._life.offers.close(stream)
-        host.session = None
+        host.stream = None
 
     def _adopt(self, now: float, stream: Offer, held: tuple[HeldLease, ...]) -> tuple[list[Lease], list[HeldLease]]:
         """Renew what the host still holds; what it does not know of, from an earlier stream, is lost."""
@@ -138,7 +138,7 @@ class Streams:
                 kept.append(lease)
             elif lease.stream is not None:
                 life.lose(now, lease, "lease expired")
-        for lease in life.stopping.of(host.id):
+        for lease in life.stopping_leases.of(host.id):
             if lease.stream is not None and (lease.task.id, lease.token) not in listed:
                 # A host that does not know of it has nothing that runs under it.
                 life.has_stopped(now, lease)

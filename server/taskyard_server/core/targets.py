@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .leases import Lease
     from .task import Task
 
-FEW: Final = 16
+MIN_ENTRIES_TO_COMPACT: Final = 16
 
 
 class TargetStatus(StrEnum):
@@ -125,7 +125,7 @@ class Targets:
         target.parked.pop(task, None)
         target.waiting[task] = None
         heappush(target.heap, (task.seq, task))
-        if len(target.heap) > 2 * len(target.waiting) + FEW:
+        if len(target.heap) > 2 * len(target.waiting) + MIN_ENTRIES_TO_COMPACT:
             target.heap = [(other.seq, other) for other in target.waiting]
             heapify(target.heap)
         self._elect(now, target)

@@ -152,7 +152,7 @@ class Task:
         task_id: str,
         seq: int,
         agent: Agent,
-        asked: Submission,
+        submission: Submission,
         now: float,
         deadline: float | None,
         state: TaskState,
@@ -160,7 +160,7 @@ class Task:
         self.id = task_id
         self.seq = seq
         self.agent = agent
-        _, self.action, self.tab_id, self.ref, self.params, self.priority, _, self.options = asked
+        _, self.action, self.tab_id, self.ref, self.params, self.priority, _, self.options = submission
         self.state = state
         self.created_at = self.queued_at = now
         self.deadline = deadline
@@ -181,8 +181,8 @@ class Task:
 
     def __copy__(self) -> Task:
         """The task as it stands. A compiled object is copied by nobody else."""
-        asked = Submission(self.agent.id, self.action)
-        copy = Task(self.id, self.seq, self.agent, asked, self.created_at, self.deadline, self.state)
+        submission = Submission(self.agent.id, self.action)
+        copy = Task(self.id, self.seq, self.agent, submission, self.created_at, self.deadline, self.state)
         for name in TASK_FIELDS:
             setattr(copy, name, getattr(self, name))
         return copy

@@ -1,14 +1,18 @@
-"""What comes due when: deadlines and leases, in ticks of an eighth of a second.
+"""What comes due when: deadlines, leases, delays and silences, in ticks of an eighth of a second.
 
 A tick never comes before the time it stands for, and at most an eighth of a second after it. Items of one tick share
 a dict, so that adding and removing are O(1) and a removed item leaves nothing behind; a heap orders the ticks only.
 (A heap of items would keep a finished task in memory until its deadline.)
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 TICKS_PER_SECOND: Final = 8
+MIN_TICKS_TO_COMPACT: Final = 64
 
 Item = TypeVar("Item")
 
@@ -18,8 +22,8 @@ def tick_of(at: float) -> int:
     return int(at * TICKS_PER_SECOND) + 1
 
 
-class Timers(Generic[Item]):
-    """A set of items, each with the time at which it comes due."""
+class TimerQueue(Generic[Item]):
+    """A set of items of one kind, each with the time at which it comes due."""
 
     def __init__(self) -> None:
         self._due: dict[int, dict[Item, None]] = {}
@@ -61,6 +65,38 @@ class Timers(Generic[Item]):
 
     def _drop(self, tick: int) -> None:
         del self._due[tick]
-        if len(self._ticks) > 2 * len(self._due) + 64:
+        if len(self._ticks) > 2 * len(self._due) + MIN_TICKS_TO_COMPACT:
             self._ticks = list(self._due)
             heapify(self._ticks)
+
+
+class Timers:
+    """All timer queues of one scheduler. Queues that were added earlier come first within a tick."""
+
+    def __init__(self) -> None:
+        self._queues: list[tuple[TimerQueue[Any], Callable[[float, Any], None]]] = []
+
+    def queue(self, act: Callable[[float, Item], None]) -> TimerQueue[Item]:
+        """A queue for another kind of item; `act` is called with the present time and each item that comes due."""
+        queue: TimerQueue[Item] = TimerQueue()
+        self._queues.append((queue, act))
+        return queue
+
+    def next_due(self) -> float | None:
+        """When the next item comes due, in seconds; None while nothing can."""
+        ticks = [tick for queue, _ in self._queues if (tick := queue.next_tick()) is not None]
+        return min(ticks) / TICKS_PER_SECOND if ticks else None
+
+    def act_on_one(self, now: float) -> bool:
+        """Act on the item that is due first; False if nothing is due."""
+        first = int(now * TICKS_PER_SECOND) + 1
+        due: tuple[TimerQueue[Any], Callable[[float, Any], None]] | None = None
+        for entry in self._queues:
+            tick = entry[0].next_tick()
+            if tick is not None and tick < first:
+                first, due = tick, entry
+        if due is None:
+            return False
+        queue, act = due
+        act(now, queue.pop(first))
+        return True

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from taskyard_server.core.errors import BadRequest, CursorExpired, Unavailable
 from taskyard_server.core.events import Event, EventKind
 
-from .watchers import LEFT_LOG, EventFilter, Feed, Feeds, Watcher
+from .event_feeds import LEFT_LOG, EventFilter, Feed, Feeds, Watcher
 
 Encode: TypeAlias = Callable[[Event], bytes]
 
@@ -60,19 +60,19 @@ class EventLog:
         self._aged: dict[int, bytes] = {}
         self._fresh_bytes = 0
 
-    def append(self, happened: Sequence[Event]) -> None:
-        """Take what happened in one turn, and wake those who want it."""
+    def append(self, events: Sequence[Event]) -> None:
+        """Take the events of one turn of the loop, and wake those who want it."""
         number = self.last
-        self._events.extend(happened)
-        self.last += len(happened)
-        self._bytes += EVENT_BYTES * len(happened)
-        for event in happened:
+        self._events.extend(events)
+        self.last += len(events)
+        self._bytes += EVENT_BYTES * len(events)
+        for event in events:
             kind = event.kind
             if kind is EventKind.PROGRESSED or kind is EventKind.EVICTED:
                 self._bytes += _kept_alive(event)
         if self.is_watched:
             matched: dict[Feed, None] = {}
-            for event in happened:
+            for event in events:
                 number += 1
                 for feed in self._feeds.of(event.task):
                     if feed.offer(number, event):
@@ -80,7 +80,7 @@ class EventLog:
             for feed in matched:
                 for watcher in feed.watchers:
                     watcher.wake()
-        now = happened[-1].at
+        now = events[-1].at
         if (
             self._bytes > self._bounds.kept_bytes
             or len(self._events) > self._bounds.events
@@ -103,11 +103,11 @@ class EventLog:
             self._fresh_bytes += len(found)
         return found
 
-    def watch(self, wanted: EventFilter, cursor: str | None) -> Watcher:
+    def watch(self, event_filter: EventFilter, cursor: str | None) -> Watcher:
         """A watcher that goes on after the cursor, or from now; raises `BadRequest` or `CursorExpired`."""
-        place = self.last if cursor is None else self._place(cursor)
+        position = self.last if cursor is None else self._position(cursor)
         self.is_watched = True
-        return Watcher(self, self._feeds.get(wanted, lambda: Feed(self, wanted)), place)
+        return Watcher(self, self._feeds.get(event_filter, lambda: Feed(self, event_filter)), position)
 
     def leave(self, watcher: Watcher, feed: Feed) -> None:
         """The watcher goes; nothing of it is left behind."""
@@ -122,9 +122,9 @@ class EventLog:
         """Whether nobody has watched for so long that every cursor would have expired."""
         return not self.is_watched and now - self._unused_since > self._bounds.keep_secs
 
-    def cursor(self, place: int) -> str:
-        """The opaque name of a place."""
-        return urlsafe_b64encode(f"{self._incarnation}.{place}.{self._namespace}".encode()).decode().rstrip("=")
+    def cursor(self, position: int) -> str:
+        """The opaque name of a position."""
+        return urlsafe_b64encode(f"{self._incarnation}.{position}.{self._namespace}".encode()).decode().rstrip("=")
 
     def close(self) -> None:
         """No more events come: whoever has taken all may go."""
@@ -133,13 +133,13 @@ class EventLog:
             for watcher in feed.watchers:
                 watcher.wake()
 
-    def _place(self, cursor: str) -> int:
-        incarnation, place, _ = read_cursor(cursor)
-        if incarnation != self._incarnation or place + 1 < self.first:
+    def _position(self, cursor: str) -> int:
+        incarnation, position, _ = read_cursor(cursor)
+        if incarnation != self._incarnation or position + 1 < self.first:
             raise CursorExpired(LEFT_LOG)
-        if place > self.last:
+        if position > self.last:
             raise BadRequest(NO_CURSOR)
-        return place
+        return position
 
     def _trim(self, now: float) -> None:
         """Drop what is over the bounds, and then a little more, since dropping costs as much for one as for many."""
@@ -166,19 +166,19 @@ class EventLogs:
         self._swept_at = clock()
         self._closed = False
 
-    def __call__(self, namespace: str, happened: Sequence[Event]) -> None:
-        """Take what happened in one turn; of a namespace that nobody watches, nothing is kept."""
+    def __call__(self, namespace: str, events: Sequence[Event]) -> None:
+        """Take the events of one turn of the loop; of a namespace that nobody watches, nothing is kept."""
         log = self._logs.get(namespace)
         if log is not None:
-            log.append(happened)
-            if log.is_unused(happened[-1].at):
+            log.append(events)
+            if log.is_unused(events[-1].at):
                 del self._logs[namespace]
 
-    def watch(self, namespace: str, wanted: EventFilter, cursor: str | None = None) -> Watcher:
+    def watch(self, namespace: str, event_filter: EventFilter, cursor: str | None = None) -> Watcher:
         """A watcher that goes on after the cursor, or from now.
 
-        Raises `BadRequest` for what is no cursor of this namespace, `CursorExpired` for one whose place is not in the
-        log any more, and `Unavailable` once the logs are closed.
+        Raises `BadRequest` for what is no cursor of this namespace, `CursorExpired` for one whose position has left
+        the log, and `Unavailable` once the logs are closed.
         """
         if self._closed:
             raise Unavailable("the server shuts down")
@@ -190,7 +190,7 @@ class EventLogs:
                 raise CursorExpired(LEFT_LOG)
             self._sweep()
             log = self._logs[namespace] = EventLog(namespace, self._encode, self._bounds, self._clock)
-        return log.watch(wanted, cursor)
+        return log.watch(event_filter, cursor)
 
     def close(self) -> None:
         """Let every watcher take what is there, and then go."""
@@ -207,7 +207,7 @@ class EventLogs:
 
 
 def read_cursor(cursor: str) -> tuple[str, int, str]:
-    """The incarnation, the place and the namespace that a cursor names; raises `BadRequest`."""
+    """The incarnation, the position and the namespace that a cursor names; raises `BadRequest`."""
     try:
         text = b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True).decode("ascii")
     except (NotBase64, ValueError):

@@ -36,7 +36,7 @@ class TaskFilter:
     batch_id: str | None = None
     target: str | None = None
 
-    def wants(self, task: Task) -> bool:
+    def matches(self, task: Task) -> bool:
         """Whether the task matches every criterion."""
         return (
             (self.agent_id is None or task.agent_id == self.agent_id)
@@ -61,16 +61,16 @@ class Engine(Protocol):
     def schedules(self) -> SchedulePort:
         """The schedules and their triggers."""
 
-    async def submit(self, namespace: str, asked: Submission) -> Task:
+    async def submit(self, namespace: str, submission: Submission) -> Task:
         """Accept one task, or raise `BadRequest`, `QueueFull` or `Unavailable`."""
 
-    async def submit_each(self, namespace: str, asked: Sequence[Submission | Refusal]) -> list[Task | Refusal]:
+    async def submit_each(self, namespace: str, submissions: Sequence[Submission | Refusal]) -> list[Task | Refusal]:
         """Admit tasks one by one, all of them at once: each task, or why that one was refused.
 
         What is given as a refusal stays one.
         """
 
-    async def submit_batch(self, namespace: str, asked: Sequence[Submission]) -> BatchSubmission:
+    async def submit_batch(self, namespace: str, submissions: Sequence[Submission]) -> BatchSubmission:
         """Admit tasks one by one as one batch. Raises `BadRequest` for a bad one before any is admitted."""
 
     async def get_batch(self, namespace: str, batch_id: str) -> Batch:
@@ -85,7 +85,7 @@ class Engine(Protocol):
     async def wait(self, namespace: str, task_id: str, secs: float) -> Task:
         """The task once it is terminal, or as it is after `secs`. Raises `NotFound`."""
 
-    async def list_tasks(self, namespace: str, wanted: TaskFilter, after: int, limit: int) -> TaskPage:
+    async def list_tasks(self, namespace: str, task_filter: TaskFilter, after: int, limit: int) -> TaskPage:
         """Up to `limit` matching tasks submitted after the one numbered `after`, as they were when they were read."""
 
     async def cancel(self, namespace: str, task_id: str) -> Task:
@@ -117,7 +117,7 @@ class Engine(Protocol):
         """Make or replace a host."""
 
     async def heartbeat(
-        self, namespace: str, host_id: str, own_word: HostStatus | None = None, machine: bytes | None = None
+        self, namespace: str, host_id: str, reported_status: HostStatus | None = None, machine: bytes | None = None
     ) -> Host:
         """A sign of life, or `NotFound`."""
 
@@ -147,8 +147,8 @@ class Engine(Protocol):
         Raises `Unavailable` once the engine is closed.
         """
 
-    async def connect(self, namespace: str, hello: Hello, on_news: Callable[[], None]) -> Session:
-        """Open the stream of a host, which supersedes the one that it had; `on_news` as `Session` says.
+    async def connect(self, namespace: str, hello: Hello, on_ready: Callable[[], None]) -> Session:
+        """Open the stream of a host, which supersedes the one that it had; `on_ready` as `Session` says.
 
         Raises `AlreadyExists` while another instance of the host lives, `BadRequest`, and `Unavailable` once the engine
         is closed.
@@ -161,7 +161,7 @@ class Engine(Protocol):
         self,
         session: Session,
         held: Sequence[HeldLease],
-        own_word: HostStatus | None = None,
+        reported_status: HostStatus | None = None,
         machine: bytes | None = None,
     ) -> list[HeldLease]:
         """A sign of life that renews the leases it lists; those of them that have ended."""
@@ -174,7 +174,9 @@ class Engine(Protocol):
     ) -> Lease:
         """Prolong a lease, or raise `NotFound` or `LeaseLost`."""
 
-    async def report(self, namespace: str, host_id: str, said: Sequence[Report | Refusal]) -> list[TaskState | Refusal]:
+    async def report(
+        self, namespace: str, host_id: str, reports: Sequence[Report | Refusal]
+    ) -> list[TaskState | Refusal]:
         """Take what a host says, all of it at once: the state just after each report, or why that one was refused.
 
         What is given as a refusal stays one. Raises `NotFound` where nothing was ever put into the namespace.

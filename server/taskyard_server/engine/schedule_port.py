@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol, TypeAlias
 
-from taskyard_server.core.schedule import CatchUp, Schedule, ScheduleSpec, Trigger, TriggerEvent, TriggerState
-from taskyard_server.core.triggers import Place
+from taskyard_server.core.schedules.schedule import CatchUp, Schedule, ScheduleSpec, Trigger, TriggerEvent, TriggerState
+from taskyard_server.core.schedules.trigger_store import PageKey
 
 TriggerListener: TypeAlias = Callable[[str, Sequence[TriggerEvent]], None]
 """Called with a namespace and what happened to its triggers, in order, soon after. It must not block or raise."""
@@ -30,7 +30,7 @@ class TriggerPage:
     """Part of a listing, latest due first. `next_before` is where the next page starts, None at the end."""
 
     triggers: list[Trigger]
-    next_before: Place | None
+    next_before: PageKey | None
 
 
 class SchedulePort(Protocol):
@@ -74,7 +74,7 @@ class SchedulePort(Protocol):
         """The trigger, or `NotFound`."""
 
     async def list_triggers(
-        self, namespace: str, wanted: TriggerFilter, before: Place | None, limit: int
+        self, namespace: str, trigger_filter: TriggerFilter, before: PageKey | None, limit: int
     ) -> TriggerPage:
         """Up to `limit` matching triggers before a place in the listing, as they were when they were read."""
 

@@ -27,19 +27,19 @@ class DrainNotice:
 
 
 class Session:
-    """One stream. `on_news` is called when something comes that is to be said, and when the stream is `ended`.
+    """One stream. `on_ready` is called when something comes that is to be said, and when the stream is `ended`.
 
     `drain` is what the host is told from the first.
     """
 
     def __init__(
-        self, namespace: str, welcome: Welcome, on_news: Callable[[], None], drain: DrainNotice | None = None
+        self, namespace: str, welcome: Welcome, on_ready: Callable[[], None], drain: DrainNotice | None = None
     ) -> None:
         self.namespace = namespace
         self.welcome = welcome
         self.ended: Refusal | None = None
-        self._on_news = on_news
-        self._unsaid: dict[Lease, None] = {}
+        self._on_ready = on_ready
+        self._pending: dict[Lease, None] = {}
         self._stops: list[Stop] = []
         self._drain = drain
 
@@ -54,22 +54,22 @@ class Session:
         return self.welcome.offer.host
 
     @property
-    def has_news(self) -> bool:
+    def has_output(self) -> bool:
         """Whether there is anything to say."""
-        return bool(self._unsaid or self._stops or self._drain)
+        return bool(self._pending or self._stops or self._drain)
 
     @property
     def has_leases(self) -> bool:
         """Whether there are tasks to run of which the host was not told."""
-        return bool(self._unsaid)
+        return bool(self._pending)
 
     def next_leases(self, most: int) -> list[Lease]:
         """The tasks to run that come next, in claim order. They stay until they are `said`."""
-        return list(islice(self._unsaid, most))
+        return list(islice(self._pending, most))
 
-    def said(self, lease: Lease) -> None:
+    def mark_sent(self, lease: Lease) -> None:
         """The host is being told of this lease, or does not need to be."""
-        self._unsaid.pop(lease, None)
+        self._pending.pop(lease, None)
 
     def take_stops(self) -> list[Stop]:
         """Work to stop, since this was last called."""
@@ -83,39 +83,39 @@ class Session:
 
     # What the engine puts in
 
-    def hand(self, leases: list[Lease]) -> None:
+    def assign(self, leases: list[Lease]) -> None:
         """Tasks to run."""
-        self._unsaid.update(dict.fromkeys(leases))
-        self._on_news()
+        self._pending.update(dict.fromkeys(leases))
+        self._on_ready()
 
     def stop(self, stop: Stop) -> bool:
         """Work to stop. False if the host never knew of it, so that the credit for it is not used.
 
         A task that was to be started by now, and could not even be said, shows that the host does not read.
         """
-        if stop.lease in self._unsaid:
-            del self._unsaid[stop.lease]
+        if stop.lease in self._pending:
+            del self._pending[stop.lease]
             if stop.reason is StopReason.LEASE_ENDED:
                 self.end(Unavailable("the stream is not read"))
             return False
         self._stops.append(stop)
-        self._on_news()
+        self._on_ready()
         return True
 
     def drain(self, notice: DrainNotice) -> None:
         """The host shall leave."""
         self._drain = notice
-        self._on_news()
+        self._on_ready()
 
     def forget(self) -> None:
         """The stream is gone, and told nothing any more; neither keeps the other in memory."""
-        self._on_news = _nobody
+        self._on_ready = _nobody
 
     def end(self, why: Refusal) -> None:
         """The stream is over; the first reason counts."""
         if self.ended is None:
             self.ended = why
-            self._on_news()
+            self._on_ready()
 
 
 def _nobody() -> None:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 import httpx
 import structlog
 
+from taskyard_server.conversion.payload import Json, params_to_json, result_from_body
 from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Event
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, TAB_EXECUTOR
@@ -24,7 +25,6 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
-from taskyard_server.payload import Json, params_to_json, result_from_body
 
 from .tab_resolver import TabNotFound, TabResolver
 

@@ -18,6 +18,7 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
+from taskyard_server.conversion.trace_context import TRACEPARENT
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.logs import Throttle
 
@@ -31,7 +32,6 @@ TRACE_KEY: Final = "traceparent"
 MALFORMED: Final = "request: is not a valid message, or nests too deep"
 DEFAULT_NAMESPACE: Final = "default"
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 

@@ -10,11 +10,10 @@ import grpc
 from taskyard.v1 import admin_pb2 as pb
 from taskyard.v1.admin_pb2_grpc import AdminServiceServicer
 from taskyard_server.config import ConfigError, by_key
+from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import Conflict
 from taskyard_server.engine.port import Engine
 from taskyard_server.live_config import LiveConfig
-
-from .times import timestamp
 
 
 class AdminService(AdminServiceServicer):

@@ -8,17 +8,17 @@ import grpc
 
 from taskyard.v1 import batch_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceServicer
+from taskyard_server.conversion import requests
+from taskyard_server.conversion.responses import error_message, task_page
+from taskyard_server.conversion.task_encoding import STATES
+from taskyard_server.conversion.timestamps import timestamp
+from taskyard_server.conversion.wire import tag
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
 from taskyard_server.core.task import CANCELLED, REJECTED, Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
-from . import requests
-from .encoding import STATES
-from .responses import error_message, task_page
-from .rest_shape import ACCEPTED, send_shape
-from .times import timestamp
-from .wire import tag
+from .rest_hints import ACCEPTED, send_shape
 
 LISTED: Final = tag(pb.GetBatchResponse, "tasks")
 

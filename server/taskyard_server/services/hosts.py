@@ -9,14 +9,14 @@ import grpc
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer
+from taskyard_server.conversion import requests
+from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
-from . import requests
-from .connect import Connection, Requests
-from .host_watch import HostWatches
-from .times import timestamp
+from .host_connection import Connection, Requests
+from .host_watches import HostWatches
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -115,7 +115,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
             actions=sorted(host.profile.actions or ()),
             labels=dict(host.labels),
             draining=host.draining or None,
-            instance=host.instance if host.session is not None else None,
+            instance=host.instance if host.stream is not None else None,
         )
         if host.machine is not None:
             message.machine.MergeFromString(host.machine)

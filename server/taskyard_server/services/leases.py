@@ -9,18 +9,17 @@ import grpc
 from taskyard.v1 import lease_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
+from taskyard_server.conversion import requests
+from taskyard_server.conversion.report_requests import Call, fencing_token, report
+from taskyard_server.conversion.responses import MAX_PAGE_BYTES, lease_message, task_message
+from taskyard_server.conversion.task_encoding import STATES, encode_assignment
+from taskyard_server.conversion.timestamps import timestamp
+from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
-
-from . import requests
-from .encoding import STATES, encode_assignment
-from .reports import Call, fencing_token, report
-from .responses import MAX_PAGE_BYTES, lease_message, task_message
-from .times import timestamp
-from .wire import nested, tag
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 

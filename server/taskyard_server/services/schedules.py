@@ -10,16 +10,9 @@ import structlog
 
 from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.schedule_pb2_grpc import ScheduleServiceServicer
-from taskyard_server.core.errors import BadRequest
-from taskyard_server.core.schedule import CatchUp, Schedule, TriggerState
-from taskyard_server.core.triggers import Place
-from taskyard_server.engine.port import Engine
-from taskyard_server.engine.schedule_port import TriggerFilter
-from taskyard_server.interceptors.calls import current_call
-
-from . import requests
-from .responses import MAX_PAGE_BYTES
-from .schedule_messages import (
+from taskyard_server.conversion import requests
+from taskyard_server.conversion.responses import MAX_PAGE_BYTES
+from taskyard_server.conversion.schedules import (
     catch_up_policy,
     changed_spec,
     new_spec,
@@ -28,7 +21,13 @@ from .schedule_messages import (
     template_reader,
     trigger_message,
 )
-from .times import timestamp
+from taskyard_server.conversion.timestamps import timestamp
+from taskyard_server.core.errors import BadRequest
+from taskyard_server.core.schedules.schedule import CatchUp, Schedule, TriggerState
+from taskyard_server.core.schedules.trigger_store import PageKey
+from taskyard_server.engine.port import Engine
+from taskyard_server.engine.schedule_port import TriggerFilter
+from taskyard_server.interceptors.calls import current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -167,7 +166,7 @@ def _note(what: str, schedule: Schedule) -> None:
     log.info(f"schedule_{what}", schedule_id=schedule.id, namespace=current_call().namespace)
 
 
-def _place(text: str) -> Place | None:
+def _place(text: str) -> PageKey | None:
     """Where a listing of triggers goes on."""
     if not text:
         return None

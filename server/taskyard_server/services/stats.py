@@ -10,16 +10,15 @@ import grpc
 from taskyard.v1 import stats_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
+from taskyard_server.conversion import requests
+from taskyard_server.conversion.responses import MAX_PAGE_BYTES
+from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.stats import Stats
 from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 from taskyard_server.snapshots import Snapshot, Snapshots
-
-from . import requests
-from .responses import MAX_PAGE_BYTES
-from .times import go_duration, timestamp
 
 SNAPSHOTS: Final = 100
 MAX_SNAPSHOTS: Final = 1_000
@@ -89,7 +88,7 @@ class StatsService(StatsServiceServicer):
         return pb.HostStats(
             registered=len(hosts),
             online=sum(host.online(now, timeout) for host in hosts),
-            free_credit=sum(host.session.room for host in hosts if host.session is not None and not host.draining),
+            free_credit=sum(host.stream.room for host in hosts if host.stream is not None and not host.draining),
         )
 
 

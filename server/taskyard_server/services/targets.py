@@ -8,15 +8,14 @@ import grpc
 
 from taskyard.v1 import target_pb2 as pb
 from taskyard.v1.target_pb2_grpc import TargetServiceServicer
+from taskyard_server.conversion import requests
+from taskyard_server.conversion.responses import MAX_PAGE_BYTES
+from taskyard_server.conversion.task_encoding import STATES
+from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.targets import Target, TargetStatus
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
-
-from . import requests
-from .encoding import STATES
-from .responses import MAX_PAGE_BYTES
-from .times import timestamp
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 

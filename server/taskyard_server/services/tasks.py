@@ -10,23 +10,23 @@ import grpc
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
+from taskyard_server.conversion import requests
+from taskyard_server.conversion.responses import error_message, task_message, task_page
+from taskyard_server.conversion.task_encoding import STATES, encode_accepted, encode_outcomes, encode_task
+from taskyard_server.conversion.wire import tag
 from taskyard_server.core.errors import BadRequest, QueueFull, Refusal
 from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 
-from . import requests
-from .encoding import STATES, encode_accepted, encode_outcomes, encode_task
-from .responses import error_message, task_message, task_page
-from .rest_shape import ACCEPTED, send_shape
-from .watch import TaskWatches
-from .wire import tag
+from .rest_hints import ACCEPTED, send_shape
+from .task_watches import TaskWatches
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 LISTED: Final = tag(pb.ListTasksResponse, "tasks")
 
-TASKS_A_TURN: Final = 100
+MAX_TASKS_PER_TURN: Final = 100
 WAIT_SECS: Final = 30.0
 MAX_WAIT_SECS: Final = 300.0
 
@@ -74,11 +74,11 @@ class TaskService(TaskServiceServicer):
     async def _submit(self, call: Call, asked: Sequence[pb.SubmitTaskRequest]) -> bytes:
         """What became of each task, encoded; a refusal touches neither the stream nor its neighbours."""
         outcomes: list[bytes] = []
-        for first in range(0, len(asked), TASKS_A_TURN):
+        for first in range(0, len(asked), MAX_TASKS_PER_TURN):
             if first:
                 # Thousands may come at once; others have their turn meanwhile.
                 await asyncio.sleep(0)
-            some = asked[first : first + TASKS_A_TURN]
+            some = asked[first : first + MAX_TASKS_PER_TURN]
             checked = requests.submissions(some, call.traceparent, self._max_payload_bytes, self._default_retry)
             # Encoded before others have their turn, who may change the tasks.
             outcomes.append(encode_outcomes(await self._engine.submit_each(call.namespace, checked), _refused))

@@ -11,19 +11,19 @@ import pytest
 
 from taskyard import Client
 from taskyard.v1 import batch_pb2_grpc, schedule_pb2_grpc, stats_pb2_grpc, target_pb2_grpc, task_pb2, task_pb2_grpc
+from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory import MemoryEngine
+from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
-from taskyard_server.services.encoding import encode_event
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
+from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
-from taskyard_server.services.watch import TaskWatches
 from taskyard_server.snapshots import Snapshots
 from tests import reporting
 from tests.ports import free_port

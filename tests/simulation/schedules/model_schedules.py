@@ -10,9 +10,9 @@ from collections import Counter, deque
 from collections.abc import Callable
 from math import floor, inf
 
-from .model_firing import ModelFiring
-from .plan_words import CHANGED, MISSED, PAUSED, Bounds, Plan, Refused, Shot, Wish
-from .tape import Entry, OfTask, OfTrigger, Ticks, tick_of
+from .event_tape import Entry, OfTask, OfTrigger, Ticks, tick_of
+from .model_dispatcher import ModelFiring
+from .model_records import CHANGED, MISSED, PAUSED, Bounds, Plan, Refused, Shot, Wish
 
 AT_ONCE = 50
 """One call of `advance` deals with so many due times and triggers at most."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import inf
 
 from taskyard_server.core.history import RetryPolicy
-from taskyard_server.core.schedule import CatchUp, Overlap, Schedule, ScheduleSpec, Trigger
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.schedules.schedule import CatchUp, Overlap, Schedule, ScheduleSpec, Trigger
 from taskyard_server.core.stats import Totals
 from taskyard_server.core.task import NO_OPTIONS, Submission
 from tests.simulation.indexes import same
 
+from .event_tape import tick_of
+from .model_records import Plan, Shot, Wish, kind_of
 from .model_schedules import Model
-from .plan_words import Plan, Shot, Wish, kind_of
-from .tape import tick_of
 
 CLOSE = 1e-5
 """Times that are derived by way of the wall clock are rounded."""

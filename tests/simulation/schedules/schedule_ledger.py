@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from taskyard_server.core.schedule import Schedule, Trigger
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.schedules.schedule import Schedule, Trigger
 
 from .cadences import Cadence, times
-from .plan_words import ENDS, MISSED, PAUSED
-from .tape import Entry, OfTask, OfTrigger
+from .event_tape import Entry, OfTask, OfTrigger
+from .model_records import ENDS, MISSED, PAUSED
 
 
 class Cursor(NamedTuple):

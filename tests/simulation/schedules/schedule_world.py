@@ -15,25 +15,27 @@ from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 
-from taskyard_server.core import dealt, firing, triggers
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.schedule import CatchUp, TriggerEvent
 from taskyard_server.core.scheduler import Scheduler
-from taskyard_server.core.schedules import Schedules
+from taskyard_server.core.schedules import processed_times
+from taskyard_server.core.schedules import trigger_dispatcher as firing
+from taskyard_server.core.schedules import trigger_store as triggers
+from taskyard_server.core.schedules.registry import ScheduleRegistry
+from taskyard_server.core.schedules.schedule import CatchUp, TriggerEvent
 from taskyard_server.core.task import Submission, Task
 from tests.simulation.indexes import same
 from tests.simulation.simulator import Mismatch
 
-from .kept import Kept, let_go_of
+from .event_tape import ENDED, OfTask, OfTrigger, Ticks, record, tape_of
+from .model_records import Refused, Shot
 from .model_schedules import Model
-from .plan_words import Refused, Shot
+from .random_choices import BOUNDS, WEIGHTS, Chances
 from .schedule_agreement import agree, listings_agree, of_plan, of_schedule, of_shot, of_trigger, spec_of
-from .schedule_chances import BOUNDS, WEIGHTS, Chances
 from .schedule_ledger import ScheduleLedger
-from .tape import ENDED, OfTask, OfTrigger, Ticks, record, tape_of
+from .stored_schedules import Kept, let_go_of
 
 START: Final = 1_700_000_000.0
 TEST: Final = "schedules/test_schedule_simulation.py"
@@ -113,8 +115,8 @@ class Simulation:
     @contextmanager
     def _bounded(self) -> Iterator[None]:
         """The core's bounds are those of this life."""
-        kept = {"KEPT_OF_A_SCHEDULE": self._bounds.kept_of_a_schedule, "KEPT": self._bounds.kept}
-        unbounded = patch.object(dealt, "MAX_RUNS", 10**9)
+        kept = {"MAX_KEPT_PER_SCHEDULE": self._bounds.kept_of_a_schedule, "MAX_KEPT": self._bounds.kept}
+        unbounded = patch.object(processed_times, "MAX_RANGES", 10**9)
         with patch.multiple(triggers, **kept), patch.object(firing, "MAX_OPEN", self._bounds.open), unbounded:
             yield
 
@@ -136,7 +138,7 @@ class Simulation:
             for _ in range(chances.below(4)):
                 # What the tasks still did before the schedules are back.
                 self._commands[chances.one_of(["claim", "complete", "cancel", "fail"])]()
-            self.core.schedules = Schedules(self.core._life, self.core.submit, self._entropy)
+            self.core.schedules = ScheduleRegistry(self.core._life, self.core.submit, self._entropy)
         else:
             if chances.under(0.5):
                 # The steady clock begins at the wall clock's time.

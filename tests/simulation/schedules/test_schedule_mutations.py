@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from taskyard_server.core.firing import Firing
-from taskyard_server.core.schedules import Schedules
-from taskyard_server.core.triggers import DueOrder, Triggers
-from taskyard_server.core.turns import Turns
+from taskyard_server.core.schedules.registry import ScheduleRegistry
+from taskyard_server.core.schedules.trigger_dispatcher import TriggerDispatcher
+from taskyard_server.core.schedules.trigger_queue import TriggerQueue
+from taskyard_server.core.schedules.trigger_store import DueOrder, TriggerStore
 from tests.simulation.simulator import Mismatch
 from tests.simulation.test_mutations import Edit, mutate
 
@@ -29,82 +29,82 @@ UNBROKEN: Final = 10
 
 MUTATIONS: dict[str, list[Edit]] = {
     "a changed cadence skips nothing": [
-        (Schedules, "update", "self._firing.withdraw(now, schedule, CHANGED)", "pass"),
+        (ScheduleRegistry, "update", "self._dispatcher.withdraw(now, schedule, CHANGED)", "pass"),
     ],
     "an interval counts from the creation after a change": [
         (
-            Schedules,
+            ScheduleRegistry,
             "update",
             "schedule.since, schedule.next_due, schedule.resumed_at = since, next_due, None",
             "schedule.next_due, schedule.resumed_at = next_due, None",
         ),
     ],
     "a changed schedule is due at its old time": [
-        (Schedules, "update", "self._await_no_more(schedule)\n        self._firing", "self._firing"),
+        (ScheduleRegistry, "update", "self._await_no_more(schedule)\n        self._dispatcher", "self._dispatcher"),
     ],
     "a pause skips nothing": [
-        (Schedules, "pause", "self._firing.withdraw(now, schedule, PAUSED)", "pass"),
+        (ScheduleRegistry, "pause", "self._dispatcher.withdraw(now, schedule, PAUSED)", "pass"),
     ],
     "a paused schedule comes due": [
-        (Schedules, "pause", "self._await_no_more(schedule)", "pass"),
+        (ScheduleRegistry, "pause", "self._await_no_more(schedule)", "pass"),
     ],
     "a pause skips what a call made": [
-        (Firing, "withdraw", " and not trigger.by_call", ""),
+        (TriggerDispatcher, "withdraw", " and not trigger.by_call", ""),
     ],
     "a resume catches up nothing": [
-        (Schedules, "resume", "schedule.after_pause = catch_up", "pass"),
+        (ScheduleRegistry, "resume", "schedule.after_pause = catch_up", "pass"),
     ],
     "what passed in a pause counts as on time": [
-        (Schedules, "_decide", "and due <= schedule.resumed_at", "and False"),
+        (ScheduleRegistry, "_decide", "and due <= schedule.resumed_at", "and False"),
     ],
     "what passed since the resume counts as passed in the pause": [
-        (Schedules, "_decide", "due <= schedule.resumed_at", "True"),
+        (ScheduleRegistry, "_decide", "due <= schedule.resumed_at", "True"),
     ],
     "a deleted schedule keeps what has not fired": [
-        (Schedules, "delete", "self._firing.drop(schedule)", "pass"),
+        (ScheduleRegistry, "delete", "self._dispatcher.drop(schedule)", "pass"),
     ],
     "a deleted schedule's triggers still count as pending": [
-        (Firing, "drop", "self._leave_pending(trigger)", "pass"),
+        (TriggerDispatcher, "drop", "self._leave_pending(trigger)", "pass"),
     ],
     "a schedule is made while the scheduler drains": [
-        (Schedules, "create", "if self._firing.on_hold:", "if False:"),
+        (ScheduleRegistry, "create", "if self._dispatcher.on_hold:", "if False:"),
     ],
     "a due time whose key is known makes a second trigger": [
-        (Triggers, "new", "key is not None and self.find(schedule.id, key) is not None", "False"),
+        (TriggerStore, "new", "key is not None and self.find(schedule.id, key) is not None", "False"),
     ],
     "a call waits for the next look at the clock": [
-        (Firing, "come_due_by_call", "while self._fire_one(now):", "while False:"),
+        (TriggerDispatcher, "come_due_by_call", "while self._fire_one(now):", "while False:"),
     ],
     "nobody looks at the wall clock before something is due": [
-        (Schedules, "next_due", "+ self._life.limits.poll_secs", "+ 1e9"),
+        (ScheduleRegistry, "next_due", "+ self._life.limits.poll_secs", "+ 1e9"),
     ],
     "the look at the wall clock is forgotten": [
-        (Schedules, "note_wall", "self._looked_at = now", "pass"),
+        (ScheduleRegistry, "note_wall", "self._looked_at = now", "pass"),
     ],
     "cron goes by the steady clock": [
-        (Schedules, "_take_due", "now + self._skew", "now"),
+        (ScheduleRegistry, "_take_due", "now + self._skew", "now"),
     ],
     "a wake-up by the wall clock is as far off as its jump": [
-        (Schedules, "next_due", "- self._skew", ""),
+        (ScheduleRegistry, "next_due", "- self._skew", ""),
     ],
     "what is late by two polls is on time": [
-        (Schedules, "_decide", "clock - on_time_secs", "clock - 2 * on_time_secs"),
+        (ScheduleRegistry, "_decide", "clock - on_time_secs", "clock - 2 * on_time_secs"),
     ],
     "the window of those that are caught up is twice as long": [
-        (Schedules, "_decide", "spec.catch_up_window_secs", "2 * spec.catch_up_window_secs"),
+        (ScheduleRegistry, "_decide", "spec.catch_up_window_secs", "2 * spec.catch_up_window_secs"),
     ],
     "each of the times that were missed is skipped by itself": [
-        (Schedules, "_decide", "return reason, last", "return reason, cadence.next_after(due, since)"),
+        (ScheduleRegistry, "_decide", "return reason, last", "return reason, cadence.next_after(due, since)"),
     ],
     "of a run that is not caught up the last is skipped, too": [
-        (Schedules, "_decide", "last >= on_time_from", "True"),
+        (ScheduleRegistry, "_decide", "last >= on_time_from", "True"),
     ],
     "what is on time is skipped with those that are not caught up": [
-        (Schedules, "_decide", "last >= on_time_from", "False"),
+        (ScheduleRegistry, "_decide", "last >= on_time_from", "False"),
     ],
     "the times since a resume are skipped with those in the pause": [
         (
-            Schedules,
+            ScheduleRegistry,
             "_decide",
             "return reason, cadence.next_after(until, since)",
             "return reason, cadence.next_after(clock, since)",
@@ -112,190 +112,190 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "what comes due is spread before all of it has come": [
         (
-            Schedules,
+            ScheduleRegistry,
             "advance",
-            "self._take_due(now) or self._firing.act_on_one(now)",
-            "self._firing.act_on_one(now) or self._take_due(now)",
+            "self._take_due(now) or self._dispatcher.act_on_one(now)",
+            "self._dispatcher.act_on_one(now) or self._take_due(now)",
         ),
     ],
     "schedules stand still after a restart": [
-        (Schedules, "recover", "self._await_next(schedule)", "pass"),
+        (ScheduleRegistry, "recover", "self._await_next(schedule)", "pass"),
     ],
     "triggers count from one again after a restart": [
-        (Triggers, "restore", "self._last = max(self._last, trigger.number)", "pass"),
+        (TriggerStore, "restore", "self._last = max(self._last, trigger.number)", "pass"),
     ],
     "schedules count from one again after a restart": [
-        (Schedules, "restore", "self._last = max(self._last, schedule.number)", "pass"),
+        (ScheduleRegistry, "restore", "self._last = max(self._last, schedule.number)", "pass"),
     ],
     "a task that was not recorded is fired again after a restart": [
-        (Firing, "take_up", "self._life.keys.get((schedule.spec.task.agent_id, trigger.id))", "None"),
+        (TriggerDispatcher, "take_up", "self._life.keys.get((schedule.spec.task.agent_id, trigger.id))", "None"),
     ],
     "after a restart triggers do not learn of the end of their tasks": [
-        (Firing, "take_up", "self._life.fired[task] = trigger", "pass"),
+        (TriggerDispatcher, "take_up", "self._life.fired[task] = trigger", "pass"),
     ],
     "after a restart what executes does not count as open": [
-        (Firing, "take_up", "schedule.open += 1", "pass"),
+        (TriggerDispatcher, "take_up", "schedule.open += 1", "pass"),
     ],
     "a trigger that is taken up shows no task": [
-        (Firing, "take_up", "trigger.task_id = schedule.last_task_id = task.id", "pass"),
+        (TriggerDispatcher, "take_up", "trigger.task_id = schedule.last_task_id = task.id", "pass"),
     ],
     "jitter begins one trigger too early": [
-        (Firing, "_spread", "len(fresh) > limits.jitter_threshold", "len(fresh) >= limits.jitter_threshold"),
+        (TriggerDispatcher, "_spread", "len(fresh) > limits.jitter_threshold", "len(fresh) >= limits.jitter_threshold"),
     ],
     "jitter is twice as long as it may be": [
-        (Firing, "_spread", "2**40", "2**39"),
+        (TriggerDispatcher, "_spread", "2**40", "2**39"),
     ],
     "jitter breaks the order": [
-        (Firing, "_spread", "parts = sorted(", "parts = list("),
+        (TriggerDispatcher, "_spread", "parts = sorted(", "parts = list("),
     ],
     "of those that go on in one tick the last goes first": [
-        (Firing, "_spread", "reversed(put_off)", "put_off"),
+        (TriggerDispatcher, "_spread", "reversed(put_off)", "put_off"),
     ],
     "jitter goes beyond the next due time": [
-        (Firing, "_spread", "most = min(most, max(0.0, schedule.next_due - due_at))", "pass"),
+        (TriggerDispatcher, "_spread", "most = min(most, max(0.0, schedule.next_due - due_at))", "pass"),
     ],
     "what comes later overtakes what was spread before": [
-        (Firing, "_spread", "(last := last_spread[schedule]) is not None", "False"),
+        (TriggerDispatcher, "_spread", "(last := last_spread[schedule]) is not None", "False"),
     ],
     "what is due earlier replaces what is due later": [
-        (Firing, "_arrive", "other.due_at > trigger.due_at", "False"),
+        (TriggerDispatcher, "_arrive", "other.due_at > trigger.due_at", "False"),
     ],
     "a deleted schedule leaves its keys to its namesake": [
-        (Triggers, "disown", "kept is not None", "False"),
+        (TriggerStore, "disown", "kept is not None", "False"),
     ],
     "what was withdrawn is spread": [
-        (Firing, "_spread", "if trigger.state is PENDING", "if True"),
+        (TriggerDispatcher, "_spread", "if trigger.state is PENDING", "if True"),
     ],
     "an overlap is not skipped": [
-        (Firing, "_arrive", "schedule.open and overlap is Overlap.SKIP", "False"),
+        (TriggerDispatcher, "_arrive", "schedule.open and overlap is Overlap.SKIP", "False"),
     ],
     "an overlap does not wait": [
-        (Firing, "_arrive", "schedule.open and overlap is Overlap.WAIT", "False"),
+        (TriggerDispatcher, "_arrive", "schedule.open and overlap is Overlap.WAIT", "False"),
     ],
     "two wait for the one before them": [
-        (Firing, "_arrive", "if schedule.waiting is not None", "if False"),
+        (TriggerDispatcher, "_arrive", "if schedule.waiting is not None", "if False"),
     ],
     "one more is open than may be": [
-        (Firing, "_arrive", "schedule.open >= MAX_OPEN", "schedule.open > MAX_OPEN"),
+        (TriggerDispatcher, "_arrive", "schedule.open >= MAX_OPEN", "schedule.open > MAX_OPEN"),
     ],
     "the one that waits is forgotten": [
-        (Firing, "_end", "self._let_next_in(now, schedule)", "pass"),
+        (TriggerDispatcher, "_end", "self._let_next_in(now, schedule)", "pass"),
     ],
     "the one that waits does not wait for all": [
-        (Firing, "_let_next_in", " and not schedule.open", ""),
+        (TriggerDispatcher, "_let_next_in", " and not schedule.open", ""),
     ],
     "what was not fired is not replaced": [
-        (Firing, "_clear_the_way", "self._end(now, trigger, SKIPPED, REPLACED)", "pass"),
+        (TriggerDispatcher, "_clear_the_way", "self._end(now, trigger, SKIPPED, REPLACED)", "pass"),
     ],
     "what waits for one that is replaced goes on": [
-        (Firing, "_clear_the_way", "if schedule.waiting is not None", "if False"),
+        (TriggerDispatcher, "_clear_the_way", "if schedule.waiting is not None", "if False"),
     ],
     "a task is not cancelled by the one that replaces it": [
-        (Firing, "_clear_the_way", "self._life.finish(", "(lambda *_: None)("),
+        (TriggerDispatcher, "_clear_the_way", "self._life.finish(", "(lambda *_: None)("),
     ],
     "the schedule of which the most execute is next": [
-        (Turns, "_leave", "(schedule.executing, due_at", "(-schedule.executing, due_at"),
-        (Turns, "_stand", "(schedule.executing, due_at", "(-schedule.executing, due_at"),
+        (TriggerQueue, "_leave", "(schedule.executing, due_at", "(-schedule.executing, due_at"),
+        (TriggerQueue, "_stand", "(schedule.executing, due_at", "(-schedule.executing, due_at"),
     ],
     "it does not matter how many of a schedule execute": [
-        (Turns, "_leave", "(schedule.executing, due_at", "(0, due_at"),
-        (Turns, "_stand", "(schedule.executing, due_at", "(0, due_at"),
+        (TriggerQueue, "_leave", "(schedule.executing, due_at", "(0, due_at"),
+        (TriggerQueue, "_stand", "(schedule.executing, due_at", "(0, due_at"),
     ],
     "of a schedule the one that came last is next": [
-        (Turns, "next", "ready[0]", "ready[-1]"),
+        (TriggerQueue, "next", "ready[0]", "ready[-1]"),
     ],
     "what was withdrawn keeps its turn": [
-        (Firing, "_leave_pending", "self._turns.remove(trigger)", "pass"),
+        (TriggerDispatcher, "_leave_pending", "self._queue.remove(trigger)", "pass"),
     ],
     "an end does not make a turn come sooner": [
-        (Firing, "_end", "self._count_executing(schedule, -1)", "self.executing -= 1"),
+        (TriggerDispatcher, "_end", "self._count_executing(schedule, -1)", "self.executing -= 1"),
     ],
     "a clock that was set back is not noticed": [
-        (Schedules, "note_wall", "self._look_anew(now, schedule)", "pass"),
+        (ScheduleRegistry, "note_wall", "self._look_anew(now, schedule)", "pass"),
     ],
     "a clock that goes back a little makes all look anew": [
-        (Schedules, "note_wall", "self._latest - self._life.limits.poll_secs", "self._latest"),
+        (ScheduleRegistry, "note_wall", "self._latest - self._life.limits.poll_secs", "self._latest"),
     ],
     "a clock that goes back twice is noticed once": [
-        (Schedules, "note_wall", "        return\n    self._latest = clock", "        return"),
+        (ScheduleRegistry, "note_wall", "        return\n    self._latest = clock", "        return"),
     ],
     "a clock that was set back makes due again what was": [
-        (Schedules, "_look_anew", "skip(schedule.dealt, schedule.spec", "skip((), schedule.spec"),
+        (ScheduleRegistry, "_look_anew", "schedule.processed_times, following", "(), following"),
     ],
     "what comes after a leap back is due again": [
-        (Schedules, "_take_due", "skip(schedule.dealt, later)", "later"),
+        (ScheduleRegistry, "_take_due", "processed_times.first_unprocessed(schedule.processed_times, later)", "later"),
     ],
     "what was leaped over counts as dealt with": [
         (
-            Schedules,
+            ScheduleRegistry,
             "_take_due",
-            "with_one_more(schedule.dealt, due, following)",
-            "with_one_more(schedule.dealt, due, later)",
+            "add(schedule.processed_times, due, following)",
+            "add(schedule.processed_times, due, later)",
         ),
     ],
     "a changed cadence remembers the times of the old one": [
-        (Schedules, "update", "schedule.dealt = ()", "pass"),
+        (ScheduleRegistry, "update", "schedule.processed_times = ()", "pass"),
     ],
     "the end of a pause stays where the clock was": [
-        (Schedules, "_look_anew", "min(schedule.resumed_at, clock)", "schedule.resumed_at"),
+        (ScheduleRegistry, "_look_anew", "min(schedule.resumed_at, clock)", "schedule.resumed_at"),
     ],
     "an interval waits for its beginning after a restart": [
-        (Schedules, "_look_anew", "schedule.since, schedule.dealt = clock, ()", "pass"),
+        (ScheduleRegistry, "_look_anew", "schedule.since, schedule.processed_times = clock, ()", "pass"),
     ],
     "after a restart no clock is looked at": [
-        (Schedules, "recover", "self._look_anew(now, schedule)", "pass"),
+        (ScheduleRegistry, "recover", "self._look_anew(now, schedule)", "pass"),
     ],
     "one schedule more is made than may be": [
-        (Schedules, "create", "len(self._schedules) >=", "len(self._schedules) >"),
+        (ScheduleRegistry, "create", "len(self._schedules) >=", "len(self._schedules) >"),
     ],
     "one more executes than may": [
         (
-            Firing,
+            TriggerDispatcher,
             "_fire_one",
             "self._has_a_place",
             "self.executing <= self._life.limits.max_concurrent and not self.on_hold",
         ),
     ],
     "a draining scheduler fires": [
-        (Firing, "_fire_one", "self._has_a_place", "self.executing < self._life.limits.max_concurrent"),
+        (TriggerDispatcher, "_fire_one", "self._has_a_place", "self.executing < self._life.limits.max_concurrent"),
     ],
     "a full queue is looked at every second": [
-        (Firing, "_fire", "trigger.put_off += 1", "pass"),
+        (TriggerDispatcher, "_fire", "trigger.put_off += 1", "pass"),
     ],
     "a full queue is looked at ever more seldom": [
         (
-            Firing,
+            TriggerDispatcher,
             "_fire",
             "min(FIRST_DELAY_SECS * 2 ** min(trigger.put_off, MOST_DOUBLINGS), LONGEST_DELAY_SECS)",
             "FIRST_DELAY_SECS * 2**trigger.put_off",
         ),
     ],
     "the limit of an agent fails a trigger": [
-        (Firing, "_fire", "self._life.agents.get(spec.task.agent_id)", "None"),
+        (TriggerDispatcher, "_fire", "self._life.agents.get(spec.task.agent_id)", "None"),
     ],
     "a deadline counts from the due time": [
-        (Firing, "_fire", "now + spec.deadline_secs", "max(now - 1, trigger.due_at) + spec.deadline_secs"),
+        (TriggerDispatcher, "_fire", "now + spec.deadline_secs", "max(now - 1, trigger.due_at) + spec.deadline_secs"),
     ],
     "a task does not run under its trigger's trace": [
-        (Firing, "_fire", "traceparent=trigger.traceparent", "traceparent=None"),
+        (TriggerDispatcher, "_fire", "traceparent=trigger.traceparent", "traceparent=None"),
     ],
     "a schedule does not show when it fired": [
-        (Firing, "_fire", "trigger.fired_at = schedule.last_fired_at = now", "trigger.fired_at = now"),
+        (TriggerDispatcher, "_fire", "trigger.fired_at = schedule.last_fired_at = now", "trigger.fired_at = now"),
     ],
     "a trigger does not tell why it failed": [
-        (Firing, "_end_with", "task.error or ", ""),
+        (TriggerDispatcher, "_end_with", "task.error or ", ""),
     ],
     "the newest of a schedule's ended triggers is forgotten": [
-        (Triggers, "retire", "next(iter(kept.ended))", "next(reversed(kept.ended))"),
+        (TriggerStore, "retire", "next(iter(kept.ended))", "next(reversed(kept.ended))"),
     ],
     "a schedule keeps one ended trigger less": [
-        (Triggers, "retire", "> KEPT_OF_A_SCHEDULE", ">= KEPT_OF_A_SCHEDULE"),
+        (TriggerStore, "retire", "> MAX_KEPT_PER_SCHEDULE", ">= MAX_KEPT_PER_SCHEDULE"),
     ],
     "ended triggers are kept without an end": [
-        (Triggers, "retire", "len(self._ended) > KEPT", "False"),
+        (TriggerStore, "retire", "len(self._ended) > MAX_KEPT", "False"),
     ],
     "the key of a forgotten trigger stays": [
-        (Triggers, "forget", "del kept.by_key[trigger.key]", "pass"),
+        (TriggerStore, "forget", "del kept.by_key[trigger.key]", "pass"),
     ],
     "a page of triggers repeats the last one of the page before": [
         (DueOrder, "latest_first", "bisect_left(entries, before)", "bisect_left(entries, before) + 1"),

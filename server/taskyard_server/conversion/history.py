@@ -1,0 +1,58 @@
+"""The part of a task that only some have: its retry policy, runs, attempts, tokens, and a time that it waits for."""
+
+from taskyard.v1 import task_pb2 as pb
+from taskyard_server.core.history import Attempt, History, RetryPolicy
+from taskyard_server.core.task import IN_FLIGHT, TaskState
+
+from .timestamps import timestamp
+from .wire import MAX_UINT32
+
+
+def history_message(
+    history: History,
+    policy: RetryPolicy | None,
+    state: TaskState,
+    host_id: str | None,
+    attempt_started_at: float | None,
+) -> pb.Task:
+    """A task of which nothing else is set; the execution that is under way is the last attempt."""
+    message = pb.Task()
+    if policy is not None:
+        message.retry_policy.CopyFrom(policy_message(policy))
+    if history.held:
+        message.hold = True
+    if history.not_before is not None:
+        message.not_before.CopyFrom(timestamp(history.not_before))
+    if history.tokens_used is not None:
+        message.tokens_used = min(history.tokens_used, MAX_UINT32)
+    if history.run > 1:
+        message.run = history.run
+    attempts = history.attempts
+    if state in IN_FLIGHT:
+        attempts = (*attempts, Attempt(history.last_number + 1, host_id, attempt_started_at, None, None, None))
+    if len(attempts) > 1 or policy is not None:
+        for attempt in attempts:
+            _add_attempt(message, attempt)
+    return message
+
+
+def policy_message(policy: RetryPolicy) -> pb.RetryPolicy:
+    """A retry policy with every field set."""
+    return pb.RetryPolicy(
+        max_attempts=policy.max_attempts,
+        first_delay_ms=round(policy.first_delay_secs * 1000),
+        multiplier=policy.multiplier,
+        max_delay_ms=round(policy.max_delay_secs * 1000),
+        non_retryable_codes=sorted(policy.non_retryable_codes),
+    )
+
+
+def _add_attempt(message: pb.Task, attempt: Attempt) -> None:
+    message.attempts.add(
+        number=attempt.number,
+        host_id=attempt.host_id,
+        started_at=None if attempt.started_at is None else timestamp(attempt.started_at),
+        ended_at=None if attempt.ended_at is None else timestamp(attempt.ended_at),
+        error=attempt.error,
+        code=attempt.code,
+    )

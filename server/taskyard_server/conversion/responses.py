@@ -1,0 +1,53 @@
+"""The core's terms into answers. A field that does not apply stays unset."""
+
+from typing import Final
+
+from google.protobuf.struct_pb2 import Struct
+
+from taskyard.v1 import lease_pb2
+from taskyard.v1 import task_pb2 as pb
+from taskyard_server.core.errors import Refusal
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.task import Task
+
+from .task_encoding import encode_lease, encode_task
+from .wire import nested
+
+MAX_PAGE_BYTES: Final = 3_000_000
+"""Clients take messages of up to 4 MiB by default."""
+
+
+def task_message(task: Task) -> pb.Task:
+    """The whole task (scheduler-reference, Task Object)."""
+    return pb.Task.FromString(encode_task(task))
+
+
+def lease_message(lease: Lease) -> lease_pb2.Lease:
+    """A lease (runtime-host-model, TaskLease)."""
+    return lease_pb2.Lease.FromString(encode_lease(lease))
+
+
+def task_page(
+    field: bytes, tasks: list[Task], most: int, next_after: int | None = None
+) -> tuple[list[bytes], int | None]:
+    """As many of the tasks as one answer may hold, at least one, each as this field of it; and where the next page
+    starts."""
+    page: list[bytes] = []
+    size = 0
+    for count, task in enumerate(tasks):
+        encoded = nested(field, encode_task(task))
+        size += len(encoded)
+        if count == most or (count and size > MAX_PAGE_BYTES):
+            return page, tasks[count - 1].seq
+        page.append(encoded)
+    return page, next_after
+
+
+def error_message(refusal: Refusal) -> pb.Error:
+    """A refusal of one item among several."""
+    message = pb.Error(code=refusal.code, error=refusal.message, retryable=refusal.retryable or None)
+    if refusal.details:
+        details = Struct()
+        details.update(dict(refusal.details))
+        message.details.CopyFrom(details)
+    return message

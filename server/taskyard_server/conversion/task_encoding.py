@@ -1,0 +1,285 @@
+"""What is said of every task, straight into its encoding: the task itself, events, leases, outcomes, results.
+
+Building a protobuf object and serializing it takes several times as long, and a task is said three times and more. What
+only few tasks have is left to protobuf, since parts of a message that stand one after the other are one message. The
+tests hold all of it equal to what protobuf makes of the same task.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from taskyard.v1 import lease_pb2
+from taskyard.v1 import runtime_host_pb2 as host_pb
+from taskyard.v1 import task_pb2 as pb
+from taskyard_server.core.errors import Refusal
+from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.history import NO_HISTORY, History
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.task import DONE, NO_OPTIONS, TERMINAL, Task, TaskOptions, TaskState
+
+from .history import history_message
+from .wire import LAST, MAX_UINT32, add_nested, add_text, add_timestamp, add_varint, nested, tag
+
+CHANGED: Final = EventKind.CHANGED
+EVICTED: Final = EventKind.EVICTED
+
+STATES: Final = {state: pb.Task.State.Value(state.value) for state in TaskState}
+
+
+def _in_each_state(message: Any, field: str) -> dict[TaskState, bytes]:
+    """This field of a message class as it is for each state of a task."""
+    return {state: tag(message, field) + LAST[number] for state, number in STATES.items()}
+
+
+TASK_ID: Final = tag(pb.Task, "task_id")
+AGENT_ID: Final = tag(pb.Task, "agent_id")
+ACTION: Final = tag(pb.Task, "action")
+TAB_ID: Final = tag(pb.Task, "tab_id")
+REF: Final = tag(pb.Task, "ref")
+PARAMS: Final = tag(pb.Task, "params")
+PRIORITY: Final = tag(pb.Task, "priority")
+DEADLINE: Final = tag(pb.Task, "deadline")
+CREATED_AT: Final = tag(pb.Task, "created_at")
+STARTED_AT: Final = tag(pb.Task, "started_at")
+COMPLETED_AT: Final = tag(pb.Task, "completed_at")
+LATENCY_MS: Final = tag(pb.Task, "latency_ms")
+RESULT: Final = tag(pb.Task, "result")
+ERROR: Final = tag(pb.Task, "error")
+POSITION: Final = tag(pb.Task, "position")
+HOST_ID: Final = tag(pb.Task, "host_id")
+PROGRESS: Final = tag(pb.Task, "progress")
+CALLBACK_URL: Final = tag(pb.Task, "callback_url")
+PROJECT: Final = tag(pb.Task, "project")
+BATCH_ID: Final = tag(pb.Task, "batch_id")
+TRACEPARENT: Final = tag(pb.Task, "traceparent")
+IDEMPOTENCY_KEY: Final = tag(pb.Task, "idempotency_key")
+REQUIRES: Final = tag(pb.Task, "requires")
+LABELS: Final = tag(pb.Task, "labels")
+TARGET: Final = tag(pb.Task, "target")
+TOKEN_LIMIT: Final = tag(pb.Task, "token_limit")
+STATE: Final = _in_each_state(pb.Task, "state")
+
+LABEL_KEY: Final = tag(pb.Task.LabelsEntry, "key")
+LABEL_VALUE: Final = tag(pb.Task.LabelsEntry, "value")
+
+EVENT: Final = tag(pb.WatchTasksResponse, "events")
+EVENT_AT: Final = tag(pb.TaskEvent, "occurred_at")
+EVENT_TASK: Final = tag(pb.TaskEvent, "task")
+KIND: Final = tag(pb.TaskEvent, "kind")
+EVENT_KIND: Final[dict[EventKind, bytes]] = {
+    kind: KIND + LAST[pb.TaskEvent.Kind.Value(kind.value)] for kind in EventKind
+}
+CURRENT: Final = KIND + LAST[pb.TaskEvent.Kind.Value("current")]
+PREVIOUS_STATE: Final = _in_each_state(pb.TaskEvent, "previous_state")
+
+OUTCOME: Final = tag(pb.SubmitTasksResponse, "outcomes")
+ACCEPTED: Final = tag(pb.SubmitOutcome, "accepted")
+ACCEPTED_ID: Final = tag(pb.SubmitTaskResponse, "task_id")
+ACCEPTED_POSITION: Final = tag(pb.SubmitTaskResponse, "position")
+ACCEPTED_AT: Final = tag(pb.SubmitTaskResponse, "created_at")
+ACCEPTED_STATE: Final = _in_each_state(pb.SubmitTaskResponse, "state")
+
+LEASE: Final = tag(lease_pb2.Assignment, "lease")
+LEASED: Final = tag(lease_pb2.Assignment, "task")
+LEASE_TASK: Final = tag(lease_pb2.Lease, "task_id")
+LEASE_HOST: Final = tag(lease_pb2.Lease, "host_id")
+LEASE_CLAIMED_AT: Final = tag(lease_pb2.Lease, "claimed_at")
+LEASE_EXPIRES_AT: Final = tag(lease_pb2.Lease, "expires_at")
+LEASE_TOKEN: Final = tag(lease_pb2.Lease, "fencing_token")
+LEASE_SECS: Final = tag(lease_pb2.Lease, "lease_secs")
+
+REPORT_RESULT: Final = tag(host_pb.ReportResults, "results")
+REPORTED: Final = {
+    state: nested(REPORT_RESULT, encoded) for state, encoded in _in_each_state(host_pb.ReportResult, "state").items()
+}
+
+
+def encode_task(task: Task) -> bytes:
+    """The whole task, a `Task` (scheduler-reference, Task Object)."""
+    parts = _standing_now(task)
+    if task.params is not None:
+        add_nested(parts, PARAMS, task.params)
+    return b"".join(parts)
+
+
+def encode_event(event: Event) -> bytes:
+    """A `WatchTasksResponse` with what happened and the task just after it. No `params`, which never change."""
+    task = event.task
+    completed_at = event.at if event.state in TERMINAL else None
+    if event.kind is EVICTED:
+        completed_at = task.completed_at
+    standing = _standing(
+        task,
+        event.state,
+        event.deadline,
+        event.started_at,
+        completed_at,
+        event.error,
+        event.host_id,
+        event.progress,
+        event.history,
+        event.attempt_started_at,
+    )
+    if event.state is DONE and task.result is not None:
+        add_nested(standing, RESULT, task.result)
+    parts = [EVENT_KIND[event.kind]]
+    add_timestamp(parts, EVENT_AT, event.at)
+    add_nested(parts, EVENT_TASK, b"".join(standing))
+    if event.kind is CHANGED and event.before is not None:
+        parts.append(PREVIOUS_STATE[event.before])
+    return nested(EVENT, b"".join(parts))
+
+
+def encode_current(task: Task, now: float) -> bytes:
+    """A `WatchTasksResponse` with the task as it stands when a watch begins."""
+    parts = [CURRENT]
+    add_timestamp(parts, EVENT_AT, now)
+    add_nested(parts, EVENT_TASK, b"".join(_standing_now(task)))
+    return nested(EVENT, b"".join(parts))
+
+
+def encode_accepted(task: Task) -> bytes:
+    """A `SubmitTaskResponse`, just after the task's admission (scheduler-reference, Submit A Task)."""
+    parts: list[bytes] = []
+    add_text(parts, ACCEPTED_ID, task.id)
+    parts.append(ACCEPTED_STATE[task.state])
+    if task.position is not None:
+        parts.append(ACCEPTED_POSITION)
+        add_varint(parts, task.position)
+    add_timestamp(parts, ACCEPTED_AT, task.created_at)
+    return b"".join(parts)
+
+
+def encode_outcomes(outcomes: list[Task | Refusal], encode_refusal: Callable[[Refusal], bytes]) -> bytes:
+    """A `SubmitTasksResponse`; `encode_refusal` makes a `SubmitOutcome` of a refusal, since they are few."""
+    parts: list[bytes] = []
+    for outcome in outcomes:
+        if isinstance(outcome, Refusal):
+            add_nested(parts, OUTCOME, encode_refusal(outcome))
+        else:
+            add_nested(parts, OUTCOME, nested(ACCEPTED, encode_accepted(outcome)))
+    return b"".join(parts)
+
+
+def encode_lease(lease: Lease) -> bytes:
+    """A `Lease` (runtime-host-model, TaskLease)."""
+    parts: list[bytes] = []
+    add_text(parts, LEASE_TASK, lease.task.id)
+    add_text(parts, LEASE_HOST, lease.host.id)
+    add_timestamp(parts, LEASE_CLAIMED_AT, lease.claimed_at)
+    add_timestamp(parts, LEASE_EXPIRES_AT, lease.expires_at)
+    parts.append(LEASE_TOKEN)
+    add_varint(parts, lease.token)
+    parts.append(LEASE_SECS)
+    add_varint(parts, round(lease.secs))
+    return b"".join(parts)
+
+
+def encode_assignment(lease: Lease) -> bytes:
+    """An `Assignment`: a lease and its task."""
+    parts: list[bytes] = []
+    add_nested(parts, LEASE, encode_lease(lease))
+    add_nested(parts, LEASED, encode_task(lease.task))
+    return b"".join(parts)
+
+
+def encode_reported(state: TaskState) -> bytes:
+    """A `ReportResults` with one result, of a report that was taken."""
+    return REPORTED[state]
+
+
+def _standing_now(task: Task) -> list[bytes]:
+    """A task as it stands, without its params."""
+    parts = _standing(
+        task,
+        task.state,
+        task.deadline,
+        task.started_at,
+        task.completed_at,
+        task.error,
+        task.host_id,
+        task.progress,
+        task.history,
+        None if task.lease is None else task.lease.started_at,
+    )
+    if task.result is not None:
+        add_nested(parts, RESULT, task.result)
+    return parts
+
+
+def _standing(
+    task: Task,
+    state: TaskState,
+    deadline: float | None,
+    started_at: float | None,
+    completed_at: float | None,
+    error: str | None,
+    host_id: str | None,
+    progress: bytes | None,
+    history: History,
+    attempt_started_at: float | None,
+) -> list[bytes]:
+    """A task at one moment, without its payloads. What never changes is taken from the task itself."""
+    parts: list[bytes] = []
+    add_text(parts, TASK_ID, task.id)
+    add_text(parts, AGENT_ID, task.agent.id)
+    add_text(parts, ACTION, task.action)
+    if task.tab_id is not None:
+        add_text(parts, TAB_ID, task.tab_id)
+    if task.ref is not None:
+        add_text(parts, REF, task.ref)
+    parts.append(PRIORITY)
+    add_varint(parts, task.priority)
+    parts.append(STATE[state])
+    if deadline is not None:
+        add_timestamp(parts, DEADLINE, deadline)
+    add_timestamp(parts, CREATED_AT, task.created_at)
+    if started_at is not None:
+        add_timestamp(parts, STARTED_AT, started_at)
+        if completed_at is not None:
+            parts.append(LATENCY_MS)
+            add_varint(parts, min(round((completed_at - started_at) * 1000), MAX_UINT32))
+    if completed_at is not None:
+        add_timestamp(parts, COMPLETED_AT, completed_at)
+    if error is not None:
+        add_text(parts, ERROR, error)
+    if task.position is not None:
+        parts.append(POSITION)
+        add_varint(parts, task.position)
+    if host_id is not None:
+        add_text(parts, HOST_ID, host_id)
+    if progress is not None:
+        add_nested(parts, PROGRESS, progress)
+    options = task.options
+    if options is not NO_OPTIONS:
+        _add_options(parts, options)
+    if history is not NO_HISTORY or options.retry is not None:
+        course = history_message(history, options.retry, state, host_id, attempt_started_at)
+        parts.append(course.SerializeToString())
+    return parts
+
+
+def _add_options(parts: list[bytes], options: TaskOptions) -> None:
+    if options.callback_url is not None:
+        add_text(parts, CALLBACK_URL, options.callback_url)
+    if options.project is not None:
+        add_text(parts, PROJECT, options.project)
+    if options.batch_id is not None:
+        add_text(parts, BATCH_ID, options.batch_id)
+    if options.traceparent is not None:
+        add_text(parts, TRACEPARENT, options.traceparent)
+    if options.key is not None:
+        add_text(parts, IDEMPOTENCY_KEY, options.key.key)
+    if options.requires:
+        for name in sorted(options.requires):
+            add_text(parts, REQUIRES, name)
+    for key, value in options.labels:
+        label: list[bytes] = []
+        add_text(label, LABEL_KEY, key)
+        add_text(label, LABEL_VALUE, value)
+        add_nested(parts, LABELS, b"".join(label))
+    if options.target is not None:
+        add_text(parts, TARGET, options.target)
+    if options.token_limit is not None:
+        parts.append(TOKEN_LIMIT)
+        add_varint(parts, options.token_limit)

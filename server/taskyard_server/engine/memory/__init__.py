@@ -1,0 +1,1 @@
+"""The engine that keeps everything in memory: one scheduler per namespace, driven from one event loop."""

@@ -1,0 +1,259 @@
+"""What is encoded by hand equals, field by field, what protobuf makes of the same task, event, lease and outcome."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from taskyard.v1 import lease_pb2
+from taskyard.v1 import runtime_host_pb2 as host_pb
+from taskyard.v1 import task_pb2 as pb
+from taskyard_server.conversion import task_encoding as encoding
+from taskyard_server.conversion.timestamps import timestamp
+from taskyard_server.conversion.wire import add_varint, micros
+from taskyard_server.core.agents import Agent
+from taskyard_server.core.errors import NotFound
+from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.history import NO_HISTORY, Attempt, History, RetryPolicy
+from taskyard_server.core.hosts import Host
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, Task, TaskOptions, TaskState
+
+TEXTS = st.text(max_size=200)
+NAMES = st.text(min_size=1, max_size=20)
+TIMES = st.floats(-62_135_596_800, 253_402_300_799, allow_nan=False)
+SOON = st.floats(1_700_000_000, 1_700_100_000)
+
+
+def perhaps(strategy: st.SearchStrategy) -> st.SearchStrategy:
+    return st.none() | strategy
+
+
+def packed(message: Struct | Value) -> bytes:
+    return message.SerializeToString()
+
+
+PARAMS = st.dictionaries(NAMES, st.booleans() | TEXTS | st.floats(allow_nan=False, allow_infinity=False), max_size=3)
+POLICIES = st.builds(
+    RetryPolicy,
+    st.integers(1, 9),
+    st.floats(0, 99),
+    st.floats(1, 9),
+    st.floats(0, 999),
+    st.frozensets(NAMES, max_size=2),
+)
+OPTIONS = st.just(NO_OPTIONS) | st.builds(
+    TaskOptions,
+    callback_url=perhaps(NAMES),
+    project=perhaps(NAMES),
+    requires=st.frozensets(NAMES, max_size=3),
+    labels=st.dictionaries(NAMES, TEXTS, max_size=3).map(lambda labels: tuple(sorted(labels.items()))),
+    batch_id=perhaps(NAMES),
+    target=perhaps(NAMES),
+    traceparent=perhaps(NAMES),
+    key=perhaps(st.builds(IdempotencyKey, NAMES, st.binary(min_size=16, max_size=16))),
+    token_limit=perhaps(st.integers(0, 2**32 - 1)),
+    retry=perhaps(POLICIES),
+)
+ATTEMPTS = st.builds(
+    Attempt, st.integers(1, 99), perhaps(NAMES), perhaps(SOON), perhaps(SOON), perhaps(TEXTS), perhaps(NAMES)
+)
+HISTORIES = st.just(NO_HISTORY) | st.builds(
+    History,
+    run=st.integers(1, 9),
+    attempts=st.lists(ATTEMPTS, max_size=3).map(tuple),
+    last_number=st.integers(0, 9),
+    held=st.booleans(),
+    not_before=perhaps(TIMES),
+    tokens_used=perhaps(st.integers(0, 2**40)),
+)
+
+
+@st.composite
+def tasks(draw: st.DrawFn) -> Task:
+    """A task in any state, of which any field may be there."""
+    params = draw(perhaps(PARAMS))
+    struct = None
+    if params is not None:
+        struct = Struct()
+        struct.update(params)
+    asked = Submission(
+        "",
+        draw(NAMES),
+        draw(perhaps(NAMES)),
+        draw(perhaps(NAMES)),
+        None if struct is None else packed(struct),
+        draw(st.integers(-(2**31), 2**31 - 1)),
+        None,
+        draw(OPTIONS),
+    )
+    task = Task(draw(NAMES), 1, Agent(draw(NAMES), 1), asked, draw(SOON), draw(perhaps(TIMES)), draw(STATES))
+    task.started_at = draw(perhaps(SOON))
+    task.completed_at = draw(perhaps(st.floats(1_700_100_000, 1_800_000_000)))
+    task.error = draw(perhaps(TEXTS))
+    task.position = draw(perhaps(st.integers(0, 2**32 - 1)))
+    task.host_id = draw(perhaps(NAMES))
+    task.history = draw(HISTORIES)
+    if draw(st.booleans()):
+        task.result = packed(Value(string_value=draw(TEXTS)))
+    if draw(st.booleans()):
+        task.progress = pb.Progress(message=draw(TEXTS)).SerializeToString()
+    if draw(st.booleans()):
+        leased(task).started_at = draw(perhaps(SOON))
+    return task
+
+
+STATES = st.sampled_from(TaskState)
+
+
+def leased(task: Task, host_id: str = "host", token: int = 1, at: float = 1_700_000_000.0, secs: float = 60.0) -> Lease:
+    task.lease = Lease(task, Host(host_id, 1, at), token, at, secs, 1)
+    return task.lease
+
+
+def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Task:
+    """The task as protobuf itself makes it, all but the params."""
+    options, history = task.options, task.history
+    message = pb.Task(
+        task_id=task.id,
+        agent_id=task.agent_id,
+        action=task.action,
+        tab_id=task.tab_id,
+        ref=task.ref,
+        priority=task.priority,
+        state=pb.Task.State.Value(task.state.value),
+        deadline=time(task.deadline),
+        created_at=time(task.created_at),
+        started_at=time(task.started_at),
+        completed_at=time(completed_at),
+        error=task.error,
+        position=task.position,
+        host_id=task.host_id,
+        callback_url=options.callback_url,
+        project=options.project,
+        batch_id=options.batch_id,
+        traceparent=options.traceparent,
+        idempotency_key=None if options.key is None else options.key.key,
+        requires=sorted(options.requires),
+        labels=dict(options.labels),
+        target=options.target,
+        token_limit=options.token_limit,
+        hold=True if history.held else None,
+        not_before=time(history.not_before),
+        tokens_used=None if history.tokens_used is None else min(history.tokens_used, 2**32 - 1),
+        run=history.run if history.run > 1 else None,
+    )
+    if task.started_at is not None and completed_at is not None:
+        message.latency_ms = min(round((completed_at - task.started_at) * 1000), 2**32 - 1)
+    if task.progress is not None:
+        message.progress.MergeFromString(task.progress)
+    if with_result and task.result is not None:
+        message.result.MergeFromString(task.result)
+    policy = options.retry
+    if policy is not None:
+        message.retry_policy.max_attempts = policy.max_attempts
+        message.retry_policy.first_delay_ms = round(policy.first_delay_secs * 1000)
+        message.retry_policy.multiplier = policy.multiplier
+        message.retry_policy.max_delay_ms = round(policy.max_delay_secs * 1000)
+        message.retry_policy.non_retryable_codes.extend(sorted(policy.non_retryable_codes))
+    attempts = list(history.attempts)
+    if task.state in (TaskState.ASSIGNED, TaskState.RUNNING):
+        started_at = None if task.lease is None else task.lease.started_at
+        attempts.append(Attempt(history.last_number + 1, task.host_id, started_at, None, None, None))
+    if len(attempts) > 1 or policy is not None:
+        for each in attempts:
+            message.attempts.add(
+                number=each.number,
+                host_id=each.host_id,
+                started_at=time(each.started_at),
+                ended_at=time(each.ended_at),
+                error=each.error,
+                code=each.code,
+            )
+    return message
+
+
+def time(at: float | None) -> Timestamp | None:
+    return None if at is None else timestamp(at)
+
+
+@given(tasks())
+def test_a_task_is_encoded_with_its_payloads(task):
+    whole = expected(task, task.completed_at, with_result=True)
+    if task.params is not None:
+        whole.params.SetInParent()
+        whole.params.MergeFromString(task.params)
+    assert pb.Task.FromString(encoding.encode_task(task)) == whole
+
+
+@given(tasks(), SOON, st.sampled_from(EventKind), perhaps(STATES))
+def test_an_event_is_encoded_with_the_task_just_after_it(task, at, kind, before):
+    event = Event(at, task, kind, before)
+    terminal = task.state in (TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED, TaskState.REJECTED)
+    completed_at = task.completed_at if kind is EventKind.EVICTED else at if terminal else None
+    assume(None in (task.started_at, completed_at) or completed_at >= task.started_at)
+    (message,) = pb.WatchTasksResponse.FromString(encoding.encode_event(event)).events
+    assert message.task == expected(task, completed_at, with_result=task.state is TaskState.DONE)
+    assert (message.kind, message.occurred_at) == (pb.TaskEvent.Kind.Value(kind.value), timestamp(at))
+    told = before is not None and kind is EventKind.CHANGED
+    assert message.HasField("previous_state") == told
+    assert not told or message.previous_state == pb.Task.State.Value(before.value)
+
+
+@given(tasks(), SOON)
+def test_a_task_as_a_watch_begins_has_no_params(task, now):
+    (message,) = pb.WatchTasksResponse.FromString(encoding.encode_current(task, now)).events
+    assert message.task == expected(task, task.completed_at, with_result=True)
+    assert (message.kind, message.occurred_at) == (pb.TaskEvent.current, timestamp(now))
+
+
+@given(tasks(), NAMES, st.integers(1, 2**32 - 1), SOON, st.floats(1, 3600))
+def test_an_assignment_is_a_lease_and_its_task(task, host_id, token, at, secs):
+    lease = leased(task, host_id, token, at, secs)
+    message = lease_pb2.Assignment.FromString(encoding.encode_assignment(lease))
+    assert message.lease == lease_pb2.Lease(
+        task_id=task.id,
+        host_id=host_id,
+        claimed_at=timestamp(at),
+        expires_at=timestamp(at + secs),
+        fencing_token=token,
+        lease_secs=round(secs),
+    )
+    assert message.task == pb.Task.FromString(encoding.encode_task(task))
+
+
+@given(tasks())
+def test_an_accepted_task_is_answered_with_its_position(task):
+    refused = pb.SubmitOutcome(rejected_task_id="tsk_2")
+    encoded = encoding.encode_outcomes([task, NotFound("no"), task], lambda _: refused.SerializeToString())
+    first, second, third = pb.SubmitTasksResponse.FromString(encoded).outcomes
+    assert (second, third) == (refused, first)
+    assert first.accepted == pb.SubmitTaskResponse(
+        task_id=task.id,
+        state=pb.Task.State.Value(task.state.value),
+        position=task.position,
+        created_at=timestamp(task.created_at),
+    )
+
+
+@pytest.mark.parametrize("state", TaskState)
+def test_a_report_that_was_taken_is_answered_with_the_state(state):
+    answer = host_pb.ReportResult(state=pb.Task.State.Value(state.value))
+    assert list(host_pb.ReportResults.FromString(encoding.encode_reported(state)).results) == [answer]
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_a_varint_is_what_protobuf_writes(number):
+    parts: list[bytes] = []
+    add_varint(parts, number)
+    written = Timestamp(seconds=number).SerializeToString()
+    assert b"".join(parts) == (written[1:] or b"\0")
+
+
+@given(TIMES)
+def test_a_time_is_its_nearest_microsecond(at):
+    assert abs(micros(at) - at * 1e6) <= 0.5 + abs(at) * 1e6 * 2**-52
+    assert timestamp(at).ToMicroseconds() == micros(at)

@@ -1,0 +1,258 @@
+"""The words of the model: states and their arrows, what is asked for, and the records that the model keeps.
+
+Written from DESIGN and the documented specs alone; nothing here is the core's. Times are seconds on the caller's clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from math import floor, inf
+from typing import Final, NamedTuple
+
+# DESIGN, Task states: where a task may go from each state; from None, how it enters.
+ARROWS: Final[dict[str | None, set[str]]] = {
+    None: {"pending", "queued", "rejected"},
+    "pending": {"queued", "failed", "cancelled"},
+    "queued": {"assigned", "failed", "cancelled"},
+    "assigned": {"running", "queued", "pending", "paused", "done", "failed", "cancelled"},
+    "running": {"queued", "pending", "paused", "done", "failed", "cancelled"},
+    "paused": {"queued", "done", "cancelled"},
+    "failed": {"queued", "done", "cancelled"},
+    "done": set(),
+    "cancelled": set(),
+    "rejected": set(),
+}
+ENDED: Final = {"done", "failed", "cancelled", "rejected"}
+FLYING: Final = {"assigned", "running"}
+WAITING: Final = {"pending", "queued"}
+STOPPED: Final = {"paused", "failed"}
+TICKING: Final = {"pending", "queued", "assigned", "running"}
+"""The states in which a deadline counts."""
+
+COUNTED: Final = {"done": "completed", "failed": "failed", "cancelled": "cancelled"}
+INTERRUPTED: Final = "Job was interrupted by user"
+OVER_BUDGET: Final = "token limit exceeded"
+
+
+class Refused(Exception):
+    """A command that was refused. `message` is None where no spec words it."""
+
+    def __init__(self, code: str, message: str | None = None, details: dict[str, object] | None = None) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+        self.details = details
+
+
+class Retry(NamedTuple):
+    """How often a task is tried, and how long it waits before it is tried again, in seconds."""
+
+    attempts: int
+    first: float
+    multiplier: float
+    most: float
+    fatal: frozenset[str]
+
+    def delay(self, failed: int) -> float:
+        return min(self.first * self.multiplier ** (failed - 1), self.most)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What an agent asks for. `deadline` and `not_before` are absolute; None is the default, or at once."""
+
+    agent: str
+    action: str
+    tab: str | None = None
+    priority: int = 0
+    deadline: float | None = None
+    project: str | None = None
+    requires: frozenset[str] = frozenset()
+    key: str | None = None
+    target: str | None = None
+    hold: bool = False
+    not_before: float | None = None
+    retry: Retry | None = None
+    token_limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a host may run; `tabs` is `any`, `only` or `or plain`. The built-in one is the tab executor."""
+
+    capabilities: frozenset[str] = frozenset()
+    project: str | None = None
+    actions: frozenset[str] | None = None
+    tabs: str = "any"
+    built_in: bool = False
+
+
+class Held(NamedTuple):
+    """A lease by what its holder knows of it."""
+
+    task: str
+    token: int
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """What a host says when it opens its stream."""
+
+    host: str
+    instance: str
+    name: str | None
+    machine: Machine
+    slots: int | None
+    held: tuple[Held, ...] = ()
+    lease_secs: float | None = None
+    figures: bytes | None = None
+
+
+@dataclass(slots=True)
+class Job:
+    """One task. `order` is the order of submission, `host` holds its lease, which is the `grant`-th of all.
+
+    `last_host` is the runtime host that has or had it last; the tab executor is none. `stream` is the number of the
+    stream that the lease belongs to; such a lease ends at `start_by` and `adopt_by`, too.
+
+    `own_secs` is the length of a deadline that the agent set. A pending task waits to be released if it is `held`, for
+    its `due` time, or to be tried again, when `retrying`. `blocks` and `is_head` are about its target.
+    """
+
+    id: str
+    order: int
+    wish: Wish
+    state: str
+    created_at: float
+    deadline: float | None
+    batch: str | None
+    position: int | None = None
+    token: int = 0
+    deliveries: int = 0
+    host: str | None = None
+    last_host: str | None = None
+    grant: int = 0
+    claimed_at: float = 0.0
+    lease_secs: float = 0.0
+    lease_until: float = 0.0
+    stream: int | None = None
+    start_by: float = inf
+    adopt_by: float = inf
+    queued_at: float = 0.0
+    started_at: float | None = None
+    completed_at: float | None = None
+    result: bytes | None = None
+    progress: bytes | None = None
+    error: str | None = None
+    own_secs: float | None = None
+    run: int = 1
+    failed: int = 0
+    held: bool = False
+    due: float | None = None
+    retrying: bool = False
+    blocks: bool = False
+    is_head: bool = False
+    tokens_before: int = 0
+    tokens_used: int | None = None
+
+    @property
+    def target(self) -> str | None:
+        return self.wish.target
+
+    def is_over_budget(self) -> bool:
+        return self.wish.token_limit is not None and (self.tokens_used or 0) > self.wish.token_limit
+
+    def latency_ms(self) -> int | None:
+        """From the first start to the end."""
+        if self.started_at is None or self.completed_at is None:
+            return None
+        return round((self.completed_at - self.started_at) * 1000)
+
+    def lease_end(self) -> float:
+        """When its lease is over if nothing more is heard of its host."""
+        return min(self.lease_until, self.start_by, self.adopt_by)
+
+
+@dataclass(slots=True)
+class Agent:
+    """When an agent came and when it was last served, as numbers that grow; and its share of the counters."""
+
+    came: int
+    served: int | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Host:
+    """A registered host. `reported_status` is the status that it gave itself, `instance` who opened its last stream."""
+
+    id: str
+    machine: Machine
+    display_name: str
+    registered_at: float
+    heard_at: float
+    slots: int | None = None
+    draining: bool = False
+    drain_until: float | None = None
+    reported_status: str | None = None
+    figures: bytes | None = None
+    instance: str | None = None
+
+
+@dataclass(slots=True)
+class StoppingLeases:
+    """A lease that ended while its host may still work; its target stays taken `until` then, or the host's word."""
+
+    host: str
+    job: Job
+    token: int
+    until: float
+    streamed: bool
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return (self.host, self.job.id, self.token)
+
+
+@dataclass(slots=True)
+class Offer:
+    """Room at a host: the credit of its stream, or what a claim that waits asked for.
+
+    `last_grant` grows with each opening and each task that an offer gets. A stream may be silent for
+    `silence_limit_secs`. A claim may ask for one `project` only.
+    """
+
+    number: int
+    host: str
+    room: int
+    secs: float
+    last_grant: int
+    silence_limit_secs: float | None = None
+    project: str | None = None
+
+    @property
+    def streamed(self) -> bool:
+        return self.silence_limit_secs is not None
+
+
+def tick_of(at: float) -> int:
+    """The eighth of a second at which something that lasts until `at` is over: never early, at most 1/8 s late."""
+    return floor(8 * at) + 1
+
+
+def lease_length(asked: float | None, otherwise: float) -> float:
+    """The seconds that a lease lives; `bad_request` outside of 1 to 3600."""
+    if asked is not None and not 1 <= asked <= 3600:
+        raise Refused("bad_request")
+    return otherwise if asked is None else asked
+
+
+def may_run(machine: Machine, wish: Wish) -> bool:
+    """DESIGN, Claim order and The tab executor: what a host may run at all."""
+    return (
+        wish.requires <= machine.capabilities
+        and machine.project in (None, wish.project)
+        and (machine.actions is None or wish.action in machine.actions)
+        and (machine.tabs == "any" or wish.tab is not None or (machine.tabs == "or plain" and not wish.requires))
+    )

@@ -1,0 +1,239 @@
+"""What the core and the model hand out, as plain values that can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+
+from taskyard_server.core.batches import BatchSubmission
+from taskyard_server.core.errors import Refusal
+from taskyard_server.core.events import Event
+from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.hosts import Host as CoreHost
+from taskyard_server.core.hosts import HostProfile, Tabs
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.leases import Stop as CoreStop
+from taskyard_server.core.offers import Offer
+from taskyard_server.core.stats import Counters
+from taskyard_server.core.streams import Welcome
+from taskyard_server.core.task import IdempotencyKey, Submission, Task, TaskOptions
+
+from .model_records import FLYING, Host, Job, Machine, Refused, Wish
+from .world import Happened, Stop
+
+TABS: Final = {"any": Tabs.ANY, "only": Tabs.ONLY, "or plain": Tabs.OR_PLAIN}
+COUNTERS: Final = tuple(each.name for each in fields(Counters) if each.name != "dispatch_latency_secs")
+AGENT_COUNTERS: Final = ("submitted", "completed", "failed", "cancelled", "rejected", "tokens_used")
+
+FIELDS: Final = (
+    "id",
+    "state",
+    "error",
+    "result",
+    "progress",
+    "token",
+    "last host",
+    "host",
+    "grant",
+    "claimed_at",
+    "lease length",
+    "expires_at",
+    "start_by",
+    "adopt_by",
+    "lease over at",
+    "deliveries",
+    "created_at",
+    "queued_at",
+    "started_at",
+    "completed_at",
+    "latency_ms",
+    "deadline",
+    "position",
+    "run",
+    "failed attempts",
+    "held",
+    "not before",
+    "tokens before",
+    "tokens used",
+)
+
+NO_LEASE: Final = (None,) * 8
+
+
+def of_task(task: Task) -> tuple[object, ...]:
+    """All that the core knows of a task, as `FIELDS`."""
+    lease = task.lease
+    return (
+        task.id,
+        task.state,
+        task.error,
+        task.result,
+        task.progress,
+        task.token,
+        task.host_id,
+        *(NO_LEASE if lease is None else _of_lease(lease)),
+        task.deliveries,
+        task.created_at,
+        task.queued_at,
+        task.started_at,
+        task.completed_at,
+        task.latency_ms,
+        task.deadline,
+        task.position,
+        task.history.run,
+        task.history.failed,
+        task.history.held,
+        task.history.not_before,
+        task.history.tokens_before,
+        task.history.tokens_used,
+    )
+
+
+def _of_lease(lease: Lease) -> tuple[object, ...]:
+    return (
+        lease.host.id,
+        lease.number,
+        lease.claimed_at,
+        lease.secs,
+        lease.expires_at,
+        lease.start_by,
+        lease.adopt_by,
+        lease.due,
+    )
+
+
+def of_job(job: Job) -> tuple[object, ...]:
+    """All that the model knows of a task, as `FIELDS`."""
+    held = job.state in FLYING
+    return (
+        job.id,
+        job.state,
+        job.error,
+        job.result,
+        job.progress,
+        job.token,
+        job.last_host,
+        *(_lease_of(job) if held else NO_LEASE),
+        job.deliveries,
+        job.created_at,
+        job.queued_at,
+        job.started_at,
+        job.completed_at,
+        job.latency_ms(),
+        job.deadline,
+        job.position,
+        job.run,
+        job.failed,
+        job.held,
+        job.due,
+        job.tokens_before,
+        job.tokens_used,
+    )
+
+
+def _lease_of(job: Job) -> tuple[object, ...]:
+    return (
+        job.host,
+        job.grant,
+        job.claimed_at,
+        job.lease_secs,
+        job.lease_until,
+        job.start_by,
+        job.adopt_by,
+        job.lease_end(),
+    )
+
+
+def of_event(event: Event) -> Happened:
+    """All that an event tells."""
+    return Happened(
+        event.at,
+        event.kind,
+        event.task.id,
+        event.before,
+        event.state,
+        event.host_id,
+        event.started_at,
+        event.error,
+        event.progress,
+    )
+
+
+def of_stop(stop: CoreStop) -> Stop:
+    """Whom it is for, and all that it tells."""
+    lease = stop.lease
+    return Stop(lease.host.id, lease.task.id, lease.token, stop.reason, stop.message)
+
+
+def plain(answer: Any) -> Any:
+    """An answer of the core or of the model, so that equal answers are equal values."""
+    match answer:
+        case list():
+            return [*map(plain, answer)]
+        case Task():
+            return of_task(answer)
+        case Job():
+            return of_job(answer)
+        case Offer():
+            return None
+        case Welcome():
+            return (plain(answer.kept), answer.lost, answer.heartbeat_secs)
+        case Lease():
+            return (answer.task.id, answer.token, answer.expires_at)
+        case BatchSubmission():
+            return plain(answer.outcomes)
+        case Refusal() | Refused():
+            return (answer.code, answer.message, answer.details) if answer.code == "queue_full" else answer.code
+        case CoreHost():
+            return (
+                answer.id,
+                answer.display_name,
+                answer.registered_at,
+                answer.last_heartbeat_at,
+                answer.profile,
+                answer.built_in,
+                answer.slots,
+                answer.draining,
+                answer.reported_status,
+                answer.machine,
+                answer.instance,
+            )
+        case Host():
+            return (
+                answer.id,
+                answer.display_name,
+                answer.registered_at,
+                answer.heard_at,
+                to_profile(answer.machine),
+                answer.machine.built_in,
+                answer.slots,
+                answer.draining,
+                answer.reported_status,
+                answer.figures,
+                answer.instance,
+            )
+    return answer
+
+
+def to_profile(machine: Machine) -> HostProfile:
+    """The core's word for what a host may run."""
+    return HostProfile(machine.capabilities, machine.project, machine.actions, TABS[machine.tabs])
+
+
+def to_submission(wish: Wish) -> Submission:
+    """The core's word for what an agent asks for."""
+    key = None if wish.key is None else IdempotencyKey(wish.key, repr(wish).encode())
+    retry = None if wish.retry is None else RetryPolicy(*wish.retry)
+    options = TaskOptions(
+        project=wish.project,
+        requires=wish.requires,
+        target=wish.target,
+        key=key,
+        hold=wish.hold,
+        not_before=wish.not_before,
+        token_limit=wish.token_limit,
+        retry=retry,
+    )
+    return Submission(
+        wish.agent, wish.action, tab_id=wish.tab, priority=wish.priority, deadline=wish.deadline, options=options
+    )

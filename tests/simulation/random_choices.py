@@ -1,0 +1,226 @@
+"""What random histories are made of: how often each command is given, which wishes, hosts, limits and times occur."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Final, TypeVar
+
+from .model_records import Machine, Retry, Wish
+
+WEIGHTS: Final = {
+    "submit": 22,
+    "submit batch": 4,
+    "claim": 14,
+    "start": 7,
+    "progress": 2,
+    "complete": 5,
+    "fail": 1.5,
+    "release": 1.5,
+    "renew": 4,
+    "cancel": 4,
+    "cancel batch": 1,
+    "pause": 2,
+    "resume": 3,
+    "resolve": 1,
+    "stopped": 2,
+    "get": 1,
+    "list": 1,
+    "batch": 1,
+    "register": 2,
+    "heartbeat": 2,
+    "drain host": 1,
+    "deregister": 0.6,
+    "connect": 5,
+    "credit": 6,
+    "return credit": 1,
+    "beat": 6,
+    "disconnect": 2,
+    "offer": 2,
+    "withdraw": 1,
+    "dispatch": 3,
+    "reconcile": 1,
+    "reconfigure": 2,
+    "advance": 3,
+    "pass time": 9,
+    "jump": 0.1,
+    "crawl": 0.3,
+    "flood": 0,
+}
+FLOOD: Final = 110
+"""So many tasks of one kind at once, now and then: enough for the core to clear out what ended ones leave behind."""
+
+LIMITS: Final = {
+    "max_queue_size": [1, 7, 15, 15, 30, 30, 60, 60],
+    "max_per_agent": [1, 5, 12, 12, 30, 30, 60, 60],
+    "max_inflight": [1, 4, 10, 10, 20, 20, 40, 40],
+    "max_per_agent_inflight": [1, 2, 4, 4, 10, 10],
+    "result_ttl_secs": [0.5, 4.0, 15.0, 60.0],
+    "max_retained_tasks": [1, 10, 25, 25, 50],
+    "default_deadline_secs": [1.0, 6.0, 20.0, 60.0, 60.0],
+    "lease_secs": [1.0, 6.0, 20.0, 60.0],
+    "max_deliveries": [1, 2, 3, 5],
+    "heartbeat_timeout_secs": [0.5, 4.0, 60.0],
+    "dead_heartbeat_threshold": [1, 2, 3],
+    "reconnect_grace_secs": [0.25, 1.0, 5.0],
+    "start_timeout_secs": [0.5, 2.0, 10.0],
+}
+OFTEN_CHANGED: Final = ["max_inflight", "max_per_agent_inflight"] * 2
+"""Those that hold back what hosts wait for."""
+
+ROOM_FOR_FLOODS: Final = {"max_queue_size": 400, "max_per_agent": 400, "default_deadline_secs": 60.0}
+
+REQUIRED: Final = [frozenset(needs) for needs in ((), (), (), (), ("gpu",), ("eu",), ("gpu", "eu"))]
+ABLE: Final = Machine(frozenset({"gpu", "eu"}))
+BUILT_IN: Final = Machine(built_in=True)
+MACHINES: Final = [
+    Machine(),
+    Machine(frozenset({"gpu"})),
+    ABLE,
+    Machine(frozenset({"gpu", "eu", "big"}), project="red"),
+    Machine(frozenset({"eu"}), project="blue", actions=frozenset({"action-0"})),
+    Machine(actions=frozenset({"action-1", "action-2"})),
+    Machine(tabs="only"),
+    Machine(frozenset({"eu"}), tabs="or plain"),
+]
+
+Thing = TypeVar("Thing")
+
+
+class Chances:
+    """The dice of one seed. Each life of a history has its own mood: how many agents, how many kinds, which clock."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self.new_mood()
+
+    def new_mood(self) -> None:
+        """Another life begins."""
+        self.floods = self.under(0.1)
+        self._agents = self.one_of([1, 2, 4, 8, 8, 150])
+        self._actions = self.one_of([1, 2, 2, 150])
+        self._whole = self.under(0.7)
+        self._prompt = self.one_of([1, 1, 0.5, 0.1])
+        self._targets = self.one_of([0, 0, 1, 2, 5])
+        self._options = self.one_of([0, 0.03, 0.2])
+        self._keyed: list[Wish] = []
+        weights = {name: weight * self.one_of([0.4, 1, 1, 2]) for name, weight in WEIGHTS.items()}
+        weights["flood"] = 1.5 * self.floods
+        self._weights = list(weights.values())
+
+    def under(self, chance: float) -> bool:
+        """True with this probability."""
+        return self._random.random() < chance
+
+    def one_of(self, things: Sequence[Thing]) -> Thing:
+        return self._random.choice(things)
+
+    def some_of(self, things: Sequence[Thing], count: int) -> list[Thing]:
+        return self._random.sample(things, count)
+
+    def below(self, bound: int) -> int:
+        return self._random.randrange(bound)
+
+    def part(self) -> float:
+        """Somewhere from 0 to 1."""
+        return self._random.random()
+
+    def command(self) -> str:
+        return self._random.choices(list(WEIGHTS), self._weights)[0]
+
+    def prompt(self) -> bool:
+        """Whether what came free is handed out at once; in some lives seldom, so that several commands come before."""
+        return self.under(self._prompt)
+
+    def limits(self) -> dict[str, float]:
+        """The limits of a new scheduler."""
+        limits = {name: self.one_of(values) for name, values in LIMITS.items()}
+        return limits | ROOM_FOR_FLOODS if self.floods else limits
+
+    def new_limits(self) -> dict[str, float]:
+        """Some limits, changed."""
+        names = [*LIMITS, *OFTEN_CHANGED]
+        return {name: self.one_of(LIMITS[name]) for name in self.some_of(names, self.one_of([1, 1, 3]))}
+
+    def secs(self, about: float) -> float:
+        """A length of time: in some lives a whole number of 1/1024 s, in others anything."""
+        secs = self.part() * 2 * about
+        return round(secs * 1024) / 1024 + 1 / 1024 if self._whole else secs + 1e-6
+
+    def lease_secs(self) -> float | None:
+        """What a host asks for, some of it out of bounds."""
+        return None if self.under(0.8) else self.one_of([1, 1.75, self.secs(3) + 1, 3600, 0.5, 3601])
+
+    def slots(self) -> int | None:
+        """How many tasks a host says that it runs at once."""
+        return self.one_of([None, None, 1, 4, 10])
+
+    def reported_status(self) -> str | None:
+        return self.one_of([None, "alive", "busy"])
+
+    def figures(self) -> bytes | None:
+        return self.one_of([None, b"cpu", b"memory"])
+
+    def only_project(self) -> str | None:
+        """The only project that a claim asks for."""
+        return "red" if self.under(0.1) else None
+
+    def tokens(self) -> int | None:
+        """How many tokens a host says that it used."""
+        return self.one_of([None, None, None, 10, 60, 200])
+
+    def agent(self) -> str:
+        return f"agent-{self.below(self._agents)}"
+
+    def wish(self, now: float, agent: str | None = None) -> Wish:
+        """A task; some have a deadline that is not in the future, some repeat the key of an earlier one."""
+        if self._keyed and self.under(0.06):
+            wish = self.one_of(self._keyed[-20:])
+            wish = wish if self.under(0.7) else replace(wish, priority=wish.priority + 1)
+            return wish if agent is None else replace(wish, agent=agent)
+        chance, deadline = self.part(), None
+        if chance < 0.05:
+            deadline = now - self.one_of([0.0, 0.125, 5.0])
+        elif chance < 0.4:
+            deadline = now + self.secs(self.one_of([0.5, 3.0, 10.0]))
+        elif chance < 0.47:
+            deadline = now + 3600
+        wish = Wish(
+            agent or self.agent(),
+            f"action-{self.below(self._actions)}",
+            tab=self.one_of([None, "tab"]),
+            priority=self.one_of([-5, -1, 0, 0, 0, 1, 7]),
+            deadline=deadline,
+            project=self.one_of([None, None, None, "red", "blue"]),
+            requires=self.one_of(REQUIRED),
+            key=self.one_of([None, None, None, f"key-{self.below(50)}"]),
+            target=f"target-{self.below(self._targets)}" if self._targets and self.under(0.5) else None,
+            hold=self.under(self._options / 2),
+            not_before=now + self.secs(2) - 0.5 if self.under(self._options) else None,
+            retry=self.retry() if self.under(self._options) else None,
+            token_limit=self.one_of([0, 50, 100]) if self.under(self._options) else None,
+        )
+        if wish.key is not None:
+            self._keyed.append(wish)
+        return wish
+
+    def retry(self) -> Retry:
+        fatal = frozenset({"fatal"}) if self.under(0.5) else frozenset()
+        return Retry(self.one_of([1, 2, 3, 5]), self.one_of([0.0, 0.25, 1.0]), self.one_of([1.0, 2.0]), 2.0, fatal)
+
+    def wishes(self, now: float) -> list[Wish]:
+        """The tasks of one batch; in most batches none has a deadline that is not in the future."""
+        agent = self.agent()
+        wishes = [self.wish(now, agent) for _ in range(self.one_of([1, 2, 3, 8]))]
+        if self.under(0.2):
+            return wishes
+        return [wish for wish in wishes if wish.deadline is None or wish.deadline > now] or [Wish(agent, "action-0")]
+
+    def flood(self, now: float) -> list[Wish]:
+        """Many tasks of one kind, all of one agent or of many in no order."""
+        agents = self.one_of([1, FLOOD // 2, FLOOD])
+        numbers = [number % agents for number in self.some_of(range(FLOOD), FLOOD)]
+        return [
+            Wish(f"agent-{number}", "flood", priority=number % 3, deadline=now + self.secs(60)) for number in numbers
+        ]
