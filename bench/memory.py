@@ -38,25 +38,25 @@ def cases() -> list[Case]:
 
 async def queued(engine: MemoryEngine) -> None:
     for number in range(TASKS):
-        await engine.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
+        await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
         # Events are told, and forgotten, at the end of each turn of the loop.
         await asyncio.sleep(0)
 
 
 async def running(engine: MemoryEngine) -> None:
     await queued(engine)
-    await engine.register("default", "host", None, HostProfile())
-    for lease in await engine.claim("default", "host", TASKS):
-        await engine.report("default", "host", [Report(ReportKind.STARTED, lease.task.id, lease.token)])
+    await engine.hosts.register("default", "host", None, HostProfile())
+    for lease in await engine.leases.claim("default", "host", TASKS):
+        await engine.leases.report("default", "host", [Report(ReportKind.STARTED, lease.task.id, lease.token)])
         await asyncio.sleep(0)
 
 
 async def retained(engine: MemoryEngine) -> None:
-    await engine.register("default", "host", None, HostProfile())
+    await engine.hosts.register("default", "host", None, HostProfile())
     for number in range(TASKS):
-        await engine.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
-        (lease,) = await engine.claim("default", "host", 1)
-        await engine.report("default", "host", [Report(ReportKind.COMPLETED, lease.task.id, lease.token)])
+        await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
+        (lease,) = await engine.leases.claim("default", "host", 1)
+        await engine.leases.report("default", "host", [Report(ReportKind.COMPLETED, lease.task.id, lease.token)])
         await asyncio.sleep(0)
 
 
@@ -69,7 +69,7 @@ def _in_the_engine(state: str, build: Callable[[MemoryEngine], Coroutine[object,
             used, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        await engine.close()
+        await engine.admin.close()
         return used / TASKS
 
     @contextmanager

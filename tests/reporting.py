@@ -7,10 +7,10 @@ from taskyard_server.engine.port import Engine
 
 
 async def report(engine: Engine, namespace: str, host_id: str, said: Report) -> Task:
-    (outcome,) = await engine.report(namespace, host_id, [said])
+    (outcome,) = await engine.leases.report(namespace, host_id, [said])
     if isinstance(outcome, Refusal):
         raise outcome
-    task = await engine.get(namespace, said.task_id)
+    task = await engine.tasks.get(namespace, said.task_id)
     assert task.state is outcome
     return task
 

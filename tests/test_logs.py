@@ -136,15 +136,15 @@ async def engine():
     engine = MemoryEngine(Limits())
     engine.subscribe(TransitionLog())
     yield engine
-    await engine.close()
+    await engine.admin.close()
 
 
 @pytest.fixture
 async def claimed(engine):
     """A task of the namespace `red` that was handed to a host."""
-    await engine.submit("red", Submission("ann", "click"))
-    await engine.register("red", "host", None, HostProfile())
-    (lease,) = await engine.claim("red", "host")
+    await engine.tasks.submit("red", Submission("ann", "click"))
+    await engine.hosts.register("red", "host", None, HostProfile())
+    (lease,) = await engine.leases.claim("red", "host")
     return lease
 
 
@@ -178,14 +178,14 @@ async def test_the_line_of_a_failure_tells_the_error(lines, engine, claimed):
 async def test_a_rejection_and_a_cancellation_are_told_too(lines):
     engine = MemoryEngine(Limits(max_queue_size=1))
     engine.subscribe(TransitionLog())
-    task = await engine.submit("red", Submission("ann", "click"))
+    task = await engine.tasks.submit("red", Submission("ann", "click"))
     with pytest.raises(Exception, match="queue full"):
-        await engine.submit("red", Submission("ann", "click"))
-    await engine.cancel("red", task.id)
+        await engine.tasks.submit("red", Submission("ann", "click"))
+    await engine.tasks.cancel("red", task.id)
     events = Counter(line["event"] for line in await told(lines))
     assert events == {"task_queued": 1, "task_rejected": 1, "task_cancelled": 1}
     assert [line["error"] for line in lines if "error" in line] == ["rejected: global queue full"]
-    await engine.close()
+    await engine.admin.close()
 
 
 async def test_above_a_hundred_transitions_a_second_one_counted_line_stands_for_the_rest(lines, monkeypatch):
@@ -193,10 +193,10 @@ async def test_above_a_hundred_transitions_a_second_one_counted_line_stands_for_
     engine = MemoryEngine(Limits(max_per_agent=1000))
     engine.subscribe(TransitionLog())
     for _ in range(400):
-        await engine.submit("red", Submission("ann", "click"))
+        await engine.tasks.submit("red", Submission("ann", "click"))
     await told(lines)
     assert Counter(line["event"] for line in lines) == {"task_queued": 100}
-    await engine.close()
+    await engine.admin.close()
 
 
 # Formats

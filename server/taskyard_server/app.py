@@ -92,7 +92,7 @@ class App:
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
         self._webhooks = Webhooks(settings.webhooks)
-        self._metrics = Metrics(self._engine.totals, self._webhooks.counts, self._snapshots)
+        self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots)
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._gateway = Gateway(settings.rest, settings.grpc, settings.cors.origins) if settings.gateway else None
@@ -114,7 +114,7 @@ class App:
             self._engine.subscribe(listener)
         self._engine.schedules.subscribe(TriggerLog())
         self._config.apply = self._apply
-        self._engine.recover()
+        self._engine.admin.recover()
         try:
             self._listen()
             await self._server.start()
@@ -155,7 +155,7 @@ class App:
         """Begin an orderly shutdown; when it stops waiting, in the engine's time."""
         grace = self._settings.shutdown_grace_period_seconds if grace_secs is None else grace_secs
         self._drain_until = self._engine.now() + grace
-        self._engine.drain(self._drain_until)
+        self._engine.admin.drain(self._drain_until)
         self._draining.set()
         self._drain_changed.set()
         return self._drain_until
@@ -169,12 +169,12 @@ class App:
 
     async def _drain(self) -> None:
         await self._health.enter_graceful_shutdown()
-        inflight = self._engine.totals().inflight
+        inflight = self._engine.admin.totals().inflight
         log.info("draining", inflight=inflight, grace_secs=round(self._drain_until - self._engine.now(), 1))
         # A repeated drain call moves the end of the grace period.
         while not self._hurry.is_set() and (left := self._drain_until - self._engine.now()) > 0:
             self._drain_changed.clear()
-            if await self._unless(self._engine.drained(left), self._hurry, self._drain_changed):
+            if await self._unless(self._engine.admin.drained(left), self._hurry, self._drain_changed):
                 break
 
     async def _unless(self, work: Coroutine[Any, Any, T], *events: asyncio.Event) -> T | None:
@@ -187,7 +187,7 @@ class App:
         return task.result() if task.done() else None
 
     async def _stop(self) -> None:
-        await self._engine.close()
+        await self._engine.admin.close()
         if not self._hurry.is_set():
             await self._unless(self._end_calls(), self._hurry)
             await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
@@ -215,11 +215,11 @@ class App:
         """End what dead hosts hold, every so often, until cancelled (scheduler-daemon, Orphan Reconciliation)."""
         while True:
             await asyncio.sleep(self._engine.limits.orphan_check_secs)
-            self._engine.reconcile()
+            self._engine.admin.reconcile()
 
     def _apply(self, settings: Settings) -> None:
         self._retry_policies = settings.retry_policies()
-        self._engine.reconfigure(settings.limits())
+        self._engine.admin.reconfigure(settings.limits())
 
     def _default_retry(self, action: str) -> RetryPolicy | None:
         """The policy of the settings in force for tasks of this action that name none."""

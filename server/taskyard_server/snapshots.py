@@ -84,7 +84,7 @@ class Snapshots:
         timeout = limits.heartbeat_timeout_secs
         machine = self._machine = self._figures.look(0)
         by_status: Counter[HostStatus] = Counter()
-        for namespace in dict.fromkeys((DEFAULT_NAMESPACE, *self._engine.namespaces())):
+        for namespace in dict.fromkeys((DEFAULT_NAMESPACE, *self._engine.admin.namespaces())):
             hosts = await self._runtime_hosts(namespace)
             for host in hosts:
                 by_status[host.status(now, timeout, limits.dead_heartbeat_threshold)] += 1
@@ -100,7 +100,7 @@ class Snapshots:
     async def count_hosts(self) -> HostCounts:
         """The hosts of all namespaces now. It looks at every host."""
         now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
-        counts = [_count(await self._runtime_hosts(each), now, timeout) for each in self._engine.namespaces()]
+        counts = [_count(await self._runtime_hosts(each), now, timeout) for each in self._engine.admin.namespaces()]
         return HostCounts(sum(each.online for each in counts), sum(each.streams for each in counts))
 
     def newest_first(self, namespace: str, host_id: str | None, before: int, own: bool | None) -> Iterator[Snapshot]:
@@ -118,10 +118,10 @@ class Snapshots:
                 yield snapshot
 
     async def _runtime_hosts(self, namespace: str) -> list[Host]:
-        return [host for host in await self._engine.list_hosts(namespace, 0) if not host.built_in]
+        return [host for host in await self._engine.hosts.list_hosts(namespace, 0) if not host.built_in]
 
     def _take_own(self, now: float, namespace: str, machine: Machine, hosts: HostCounts) -> None:
-        totals = self._engine.totals(namespace)
+        totals = self._engine.admin.totals(namespace)
         own = Machine()
         own.CopyFrom(machine)
         own.active_workers, own.sessions = hosts.online, hosts.streams

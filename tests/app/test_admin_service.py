@@ -27,7 +27,7 @@ class Office:
         self.file = file
         self.live = LiveConfig(file, flags)
         self.engine = MemoryEngine(Limits())
-        self.live.apply = lambda settings: self.engine.reconfigure(settings.limits())
+        self.live.apply = lambda settings: self.engine.admin.reconfigure(settings.limits())
         self.drains = []
         self.drain_end = time.time() + 300
         self.server = grpc.aio.server(interceptors=(CallInterceptor(),))
@@ -59,7 +59,7 @@ class Office:
     async def close(self):
         await self.channel.close()
         await self.server.stop(None)
-        await self.engine.close()
+        await self.engine.admin.close()
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ async def test_a_reload_is_in_force_when_it_is_answered(make_office):
     office = await make_office({})
     office.write({"scheduler": {"maxQueueSize": 7}})
     await office.reload()
-    assert (await office.engine.stats("default")).limits.max_queue_size == 7
+    assert (await office.engine.admin.stats("default")).limits.max_queue_size == 7
 
 
 async def test_a_repeated_reload_changes_nothing(make_office):
@@ -256,8 +256,8 @@ async def test_a_drain_with_no_grace_is_not_one_without_a_grace_period(make_offi
 async def test_a_drain_counts_what_is_in_flight_in_all_namespaces(make_office):
     office = await make_office()
     for namespace in ("default", "acme"):
-        await office.engine.register(namespace, "host", None, HostProfile())
+        await office.engine.hosts.register(namespace, "host", None, HostProfile())
         for _ in range(3):
-            await office.engine.submit(namespace, Submission("ann", "click"))
-        assert len(await office.engine.claim(namespace, "host", 2)) == 2
+            await office.engine.tasks.submit(namespace, Submission("ann", "click"))
+        assert len(await office.engine.leases.claim(namespace, "host", 2)) == 2
     assert (await office.drain()).inflight == 4

@@ -66,7 +66,7 @@ async def make_engine(request: pytest.FixtureRequest, clock: Clock) -> AsyncIter
 
     yield make
     for engine in made:
-        await engine.close()
+        await engine.admin.close()
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def make_real_engine(request: pytest.FixtureRequest) -> AsyncIterator[Make
 
     yield make
     for engine in made:
-        await engine.close()
+        await engine.admin.close()
 
 
 @pytest.fixture
@@ -103,4 +103,4 @@ def asked() -> Callable[..., Submission]:
 @pytest.fixture
 async def host(engine: Engine) -> str:
     """The id of a host of the namespace `default` that runs everything."""
-    return (await engine.register("default", "host", None, HostProfile())).id
+    return (await engine.hosts.register("default", "host", None, HostProfile())).id

@@ -37,11 +37,11 @@ class Ear:
 
 async def test_a_listener_hears_every_transition_in_order(engine, host, clock, asked):
     ear = Ear(engine)
-    task = await engine.submit(NS, asked())
-    (lease,) = await engine.claim(NS, host)
+    task = await engine.tasks.submit(NS, asked())
+    (lease,) = await engine.leases.claim(NS, host)
     await reporting.start(engine, NS, host, task.id, lease.token)
     await reporting.release(engine, NS, host, task.id, lease.token)
-    (lease,) = await engine.claim(NS, host)
+    (lease,) = await engine.leases.claim(NS, host)
     await reporting.complete(engine, NS, host, task.id, lease.token, None)
     await clock.settle()
     assert ear.told() == [
@@ -51,7 +51,7 @@ async def test_a_listener_hears_every_transition_in_order(engine, host, clock, a
 
 async def test_a_transition_is_told_in_the_next_turn(engine, asked):
     ear = Ear(engine)
-    task = await engine.submit(NS, asked())
+    task = await engine.tasks.submit(NS, asked())
     await asyncio.sleep(0)
     assert ear.told() == [(task.id, "queued")]
 
@@ -59,7 +59,7 @@ async def test_a_transition_is_told_in_the_next_turn(engine, asked):
 async def test_a_transition_is_told_with_its_time_and_namespace(engine, clock, asked):
     ear = Ear(engine)
     clock.now += 5
-    task = await engine.submit("red", asked())
+    task = await engine.tasks.submit("red", asked())
     at = clock.now
     clock.now += 5
     await clock.settle()
@@ -67,8 +67,8 @@ async def test_a_transition_is_told_with_its_time_and_namespace(engine, clock, a
 
 
 async def test_what_happens_by_itself_is_told_too(engine, host, clock, asked):
-    task = await engine.submit(NS, asked(deadline=clock.now + 30))
-    await engine.claim(NS, host, 1, 10)
+    task = await engine.tasks.submit(NS, asked(deadline=clock.now + 30))
+    await engine.leases.claim(NS, host, 1, 10)
     await clock.settle()
     ear = Ear(engine)
     await clock.pass_time(10.125)
@@ -78,40 +78,40 @@ async def test_what_happens_by_itself_is_told_too(engine, host, clock, asked):
 
 
 async def test_a_hand_out_to_a_waiting_claim_is_told_right_after_the_submit(engine, host, clock, asked):
-    claim = asyncio.ensure_future(engine.claim(NS, host, wait_secs=30))
+    claim = asyncio.ensure_future(engine.leases.claim(NS, host, wait_secs=30))
     await clock.settle()
     ear = Ear(engine)
-    task = await engine.submit(NS, asked())
+    task = await engine.tasks.submit(NS, asked())
     await claim
     assert ear.told() == [(task.id, "queued"), (task.id, "assigned")]
 
 
 async def test_a_rejected_task_is_told(make_engine, clock, asked):
     engine = make_engine(max_queue_size=1)
-    await engine.submit(NS, asked())
+    await engine.tasks.submit(NS, asked())
     await clock.settle()
     ear = Ear(engine)
     with pytest.raises(Refusal) as full:
-        await engine.submit(NS, asked())
+        await engine.tasks.submit(NS, asked())
     await clock.settle()
     assert ear.told() == [(full.value.task.id, "rejected")]
 
 
 async def test_all_listeners_hear_the_same(engine, clock, asked):
     ears = [Ear(engine) for _ in range(3)]
-    task = await engine.submit(NS, asked())
+    task = await engine.tasks.submit(NS, asked())
     await clock.settle()
     assert [ear.told() for ear in ears] == [[(task.id, "queued")]] * 3
 
 
 async def test_a_listener_hears_nothing_from_before_it_came_or_after_it_left(engine, clock, asked):
-    await engine.submit(NS, asked())
+    await engine.tasks.submit(NS, asked())
     await clock.settle()
     ear, other = Ear(engine), Ear(engine)
-    task = await engine.submit(NS, asked())
+    task = await engine.tasks.submit(NS, asked())
     await clock.settle()
     ear.leave()
-    later = await engine.submit(NS, asked())
+    later = await engine.tasks.submit(NS, asked())
     await clock.settle()
     assert ear.told() == [(task.id, "queued")]
     assert other.told() == [(task.id, "queued"), (later.id, "queued")]
@@ -122,7 +122,7 @@ async def test_a_listener_hears_of_namespaces_apart(engine, clock, asked):
     expected = defaultdict(list)
     for number in range(10):
         namespace = f"space-{number % 3}"
-        expected[namespace].append((await engine.submit(namespace, asked())).id)
+        expected[namespace].append((await engine.tasks.submit(namespace, asked())).id)
     await clock.settle()
     heard = defaultdict(list)
     for namespace, _, task_id, _ in ear.heard:
@@ -132,11 +132,11 @@ async def test_a_listener_hears_of_namespaces_apart(engine, clock, asked):
 
 async def test_closing_tells_what_became_of_the_tasks_that_were_live(engine, host, asked):
     """The embedded engine interrupts what is in flight and ends what waits, in the order of submission."""
-    running, waiting = [await engine.submit(NS, asked()) for _ in range(2)]
-    await engine.claim(NS, host)
+    running, waiting = [await engine.tasks.submit(NS, asked()) for _ in range(2)]
+    await engine.leases.claim(NS, host)
     await asyncio.sleep(0)
     ear = Ear(engine)
-    await engine.close()
+    await engine.admin.close()
     assert ear.told() == [(running.id, "paused"), (waiting.id, "cancelled")]
 
 
@@ -148,7 +148,7 @@ async def test_what_a_listener_heard_adds_up_to_the_state_of_every_task(make_eng
     ear = Ear(engine)
     leases = []
     for namespace in ("red", "blue"):
-        await engine.register(namespace, "host", None, HostProfile())
+        await engine.hosts.register(namespace, "host", None, HostProfile())
     tasks = {"red": [], "blue": []}
     for _ in range(600):
         namespace = draw.choice(["red", "blue"])
@@ -156,9 +156,9 @@ async def test_what_a_listener_heard_adds_up_to_the_state_of_every_task(make_eng
             match draw.randrange(6):
                 case 0 | 1:
                     wish = asked(draw.choice("abc"), deadline=clock.now + draw.randrange(1, 30))
-                    tasks[namespace].append((await engine.submit(namespace, wish)).id)
+                    tasks[namespace].append((await engine.tasks.submit(namespace, wish)).id)
                 case 2:
-                    claimed = await engine.claim(namespace, "host", draw.randrange(1, 4), draw.randrange(1, 6))
+                    claimed = await engine.leases.claim(namespace, "host", draw.randrange(1, 4), draw.randrange(1, 6))
                     leases += [(namespace, lease) for lease in claimed]
                 case 3 if leases:
                     where, lease = draw.choice(leases)
@@ -168,7 +168,7 @@ async def test_what_a_listener_heard_adds_up_to_the_state_of_every_task(make_eng
                     where, lease = leases.pop(draw.randrange(len(leases)))
                     await reporting.complete(engine, where, "host", lease.task.id, lease.token, None)
                 case 5 if tasks[namespace]:
-                    await engine.cancel(namespace, draw.choice(tasks[namespace]))
+                    await engine.tasks.cancel(namespace, draw.choice(tasks[namespace]))
                 case _:
                     await clock.pass_time(draw.random())
         except Refusal as refusal:
@@ -187,7 +187,7 @@ async def test_what_a_listener_heard_adds_up_to_the_state_of_every_task(make_eng
         last[namespace, task_id] = state
         times.append(at)
     assert last == {
-        (namespace, task_id): (await engine.get(namespace, task_id)).state
+        (namespace, task_id): (await engine.tasks.get(namespace, task_id)).state
         for namespace, ids in tasks.items()
         for task_id in ids
     }

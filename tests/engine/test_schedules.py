@@ -8,7 +8,7 @@ from taskyard_server.conversion import requests
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, TriggerState
-from taskyard_server.engine.schedule_port import TriggerFilter
+from taskyard_server.engine.port import TriggerFilter
 
 NS = "default"
 TICK = 0.125
@@ -55,7 +55,7 @@ async def test_an_interval_fires_by_itself(engine, clock, spec):
     await clock.pass_time(TICK)
     (trigger,) = await triggers(engine)
     assert trigger.state is TriggerState.EXECUTING
-    assert (await engine.get(NS, trigger.task_id)).action == "report"
+    assert (await engine.tasks.get(NS, trigger.task_id)).action == "report"
 
 
 async def test_a_cron_expression_fires_at_the_full_minute(engine, clock, spec):
@@ -139,7 +139,7 @@ async def test_who_listens_is_told_in_order(engine, clock, spec):
     stop = engine.schedules.subscribe(lambda ns, events: told.extend((ns, each.kind.value) for each in events))
     await engine.schedules.create(NS, "s", spec("10s"))
     await clock.pass_time(10 + TICK)
-    await engine.cancel(NS, (await triggers(engine))[0].task_id)
+    await engine.tasks.cancel(NS, (await triggers(engine))[0].task_id)
     await clock.settle()
     stop()
     await clock.pass_time(10 + TICK)
@@ -186,12 +186,12 @@ async def test_a_namespace_that_nobody_used_has_no_schedules(engine):
     for call in (engine.schedules.get, engine.schedules.delete, engine.schedules.pause, engine.schedules.get_trigger):
         with pytest.raises(NotFound):
             await call("unused", "s")
-    assert engine.namespaces() == []
+    assert engine.admin.namespaces() == []
 
 
 async def test_a_draining_engine_fires_nothing_and_takes_no_schedule(engine, clock, spec):
     await engine.schedules.create(NS, "s", spec("10s"))
-    engine.drain()
+    engine.admin.drain()
     await clock.pass_time(10 + TICK)
     assert [each.state for each in await triggers(engine)] == [TriggerState.PENDING]
     with pytest.raises(Unavailable):
@@ -216,7 +216,7 @@ async def test_jitter_is_the_same_for_the_same_seed(make_engine, clock, spec):
 
 
 async def test_recovery_with_nothing_to_recover_changes_nothing(engine, clock, spec):
-    engine.recover()
+    engine.admin.recover()
     await engine.schedules.create(NS, "s", spec("10s"))
     await clock.pass_time(10 + TICK)
     assert len(await triggers(engine)) == 1
@@ -285,7 +285,7 @@ async def test_a_fault_in_what_is_due_stops_nothing_else(make_engine, clock, spe
     engine = make_engine()
     await engine.schedules.create("sick", "s", spec("10s"))
     await engine.schedules.create(NS, "s", spec("10s"))
-    sick = engine._states["sick"]
+    sick = engine._namespaces.look("sick", "namespace")
     monkeypatch.setattr(sick, "scheduler", FaultyOnce(sick.scheduler))
     await clock.pass_time(10 + TICK)
     assert len(await triggers(engine)) == 1

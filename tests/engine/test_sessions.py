@@ -38,9 +38,9 @@ def connect(engine):
     async def open_stream(host_id="host", credit=0, instance="i", held=()):
         stream = Stream()
         hello = Hello(host_id, instance, HostProfile(), held=held)
-        stream.session = await engine.connect("default", hello, stream.on_ready)
+        stream.session = await engine.hosts.connect("default", hello, stream.on_ready)
         if credit:
-            await engine.give_credit(stream.session, credit)
+            await engine.hosts.give_credit(stream.session, credit)
         return stream
 
     return open_stream
@@ -48,7 +48,7 @@ def connect(engine):
 
 async def test_what_is_handed_out_stays_until_it_is_said(engine, clock, asked, connect):
     stream = await connect(credit=3)
-    tasks = [await engine.submit("default", asked()) for _ in range(3)]
+    tasks = [await engine.tasks.submit("default", asked()) for _ in range(3)]
     await clock.settle()
     assert stream.news
     assert stream.session.has_leases
@@ -61,14 +61,14 @@ async def test_what_is_handed_out_stays_until_it_is_said(engine, clock, asked, c
 
 async def test_a_task_that_ends_unsaid_leaves_no_trace_and_gives_its_credit_back(engine, clock, asked, connect):
     stream = await connect(credit=1)
-    first = await engine.submit("default", asked())
+    first = await engine.tasks.submit("default", asked())
     await clock.settle()
-    await engine.cancel("default", first.id)
-    second = await engine.submit("default", asked())
+    await engine.tasks.cancel("default", first.id)
+    second = await engine.tasks.submit("default", asked())
     await clock.settle()
     assert stream.stops() == []
     assert stream.say() == [(second.id, 1)]
-    third = await engine.submit("default", asked())
+    third = await engine.tasks.submit("default", asked())
     await clock.settle()
     assert stream.say() == []
     assert third.state == "queued"
@@ -76,11 +76,11 @@ async def test_a_task_that_ends_unsaid_leaves_no_trace_and_gives_its_credit_back
 
 async def test_a_task_that_ends_after_it_was_said_is_to_be_stopped_and_gives_no_credit(engine, clock, asked, connect):
     stream = await connect(credit=1)
-    first = await engine.submit("default", asked())
+    first = await engine.tasks.submit("default", asked())
     await clock.settle()
     stream.say()
-    await engine.cancel("default", first.id)
-    second = await engine.submit("default", asked())
+    await engine.tasks.cancel("default", first.id)
+    second = await engine.tasks.submit("default", asked())
     await clock.settle()
     assert stream.stops() == [(first.id, StopReason.CANCELLED)]
     assert stream.say() == []
@@ -89,7 +89,7 @@ async def test_a_task_that_ends_after_it_was_said_is_to_be_stopped_and_gives_no_
 
 async def test_a_task_that_could_not_be_said_before_its_time_to_start_ends_the_stream(engine, clock, asked, connect):
     stream = await connect(credit=1)
-    task = await engine.submit("default", asked())
+    task = await engine.tasks.submit("default", asked())
     await clock.settle()
     await clock.pass_time(11)
     assert isinstance(stream.session.ended, Unavailable)
@@ -99,27 +99,27 @@ async def test_a_task_that_could_not_be_said_before_its_time_to_start_ends_the_s
 
 async def test_a_stream_that_is_over_takes_neither_credit_nor_heartbeats(engine, clock, asked, connect):
     stream = await connect()
-    await engine.deregister("default", "host")
-    await engine.give_credit(stream.session, 5)
-    assert await engine.beat(stream.session, [("tsk", 1)]) == [("tsk", 1)]
-    task = await engine.submit("default", asked())
+    await engine.hosts.deregister("default", "host")
+    await engine.hosts.give_credit(stream.session, 5)
+    assert await engine.hosts.beat(stream.session, [("tsk", 1)]) == [("tsk", 1)]
+    task = await engine.tasks.submit("default", asked())
     await clock.settle()
     assert task.state == "queued"
     assert isinstance(stream.session.ended, Conflict)
-    await engine.disconnect(stream.session)
-    await engine.disconnect(stream.session)
+    await engine.hosts.disconnect(stream.session)
+    await engine.hosts.disconnect(stream.session)
 
 
 async def test_a_stream_that_lost_its_place_takes_neither(engine, clock, asked, connect):
     first = await connect(credit=1)
     second = await connect()
     assert isinstance(first.session.ended, Conflict)
-    await engine.give_credit(first.session, 5)
-    await engine.disconnect(first.session)
-    task = await engine.submit("default", asked())
+    await engine.hosts.give_credit(first.session, 5)
+    await engine.hosts.disconnect(first.session)
+    task = await engine.tasks.submit("default", asked())
     await clock.settle()
     assert task.state == "queued"
-    await engine.give_credit(second.session, 1)
+    await engine.hosts.give_credit(second.session, 1)
     await clock.settle()
     assert second.say() == [(task.id, 1)]
 
@@ -134,14 +134,14 @@ async def test_the_first_reason_for_the_end_counts(connect):
 
 async def test_a_later_drain_replaces_one_that_was_not_said(engine, clock, connect):
     stream = await connect()
-    engine.drain(clock.now + 10)
-    engine.drain(clock.now + 20)
+    engine.admin.drain(clock.now + 10)
+    engine.admin.drain(clock.now + 20)
     assert stream.session.take_drain().deadline == clock.now + 20
     assert stream.session.take_drain() is None
 
 
 async def test_a_stream_that_opens_while_the_engine_drains_has_that_to_say_from_the_first(engine, connect):
-    engine.drain()
+    engine.admin.drain()
     stream = await connect()
     assert stream.news == 0
     assert stream.session.has_output
@@ -151,22 +151,22 @@ async def test_a_stream_that_opens_while_the_engine_drains_has_that_to_say_from_
 async def test_a_silent_stream_that_is_heard_again_is_handed_tasks_in_that_very_turn(engine, clock, asked, connect):
     stream = await connect(credit=1)
     await clock.pass_time(41)
-    task = await engine.submit("default", asked())
+    task = await engine.tasks.submit("default", asked())
     await clock.settle()
     assert stream.say() == []
-    await engine.beat(stream.session, [])
+    await engine.hosts.beat(stream.session, [])
     await clock.settle()
     assert stream.say() == [(task.id, 1)]
 
 
 async def test_a_heartbeat_rearms_the_timer_so_that_the_lease_ends_when_it_must(engine, clock, asked, connect):
     stream = await connect(credit=1)
-    task = await engine.submit("default", asked(deadline=clock.now + 10_000))
+    task = await engine.tasks.submit("default", asked(deadline=clock.now + 10_000))
     await clock.settle()
     ((task_id, token),) = stream.say()
     await reporting.start(engine, "default", "host", task_id, token)
     await clock.pass_time(50)
-    assert await engine.beat(stream.session, [(task_id, token)]) == []
+    assert await engine.hosts.beat(stream.session, [(task_id, token)]) == []
     await clock.pass_time(59)
     assert task.state == "running"
     await clock.pass_time(1.2)
@@ -174,7 +174,7 @@ async def test_a_heartbeat_rearms_the_timer_so_that_the_lease_ends_when_it_must(
 
 
 def test_a_session_starts_with_nothing_to_say():
-    session = Session("default", None, lambda: None)
+    session = Session("default", None, lambda: None, lambda _: None)
     assert not session.has_output
     assert session.take_stops() == []
     assert session.next_leases(5) == []

@@ -151,11 +151,11 @@ class Yard:
             deadline=None if deadline_in is None else self.engine.now() + deadline_in,
             options=TaskOptions(**options),
         )
-        return await self.engine.submit("default", asked)
+        return await self.engine.tasks.submit("default", asked)
 
     async def ended(self, task: Task) -> Task:
         """The task once it has ended."""
-        await self.engine.wait("default", task.id, 10)
+        await self.engine.tasks.wait("default", task.id, 10)
         return task
 
     async def run(self, params: Any = None, **wish: Any) -> Task:
@@ -180,7 +180,7 @@ async def start_yard() -> AsyncIterator[Callable[..., Awaitable[Yard]]]:
         async def start(to: Instance | TabResolver, engine: MemoryEngine | None = None, **options: Any) -> Yard:
             if engine is None:
                 engine = MemoryEngine(Limits(max_inflight=1000, max_per_agent_inflight=1000))
-                ends.push_async_callback(engine.close)
+                ends.push_async_callback(engine.admin.close)
             resolver = TabMap({}, to.url) if isinstance(to, Instance) else to
             yard = Yard(engine, TabExecutor(engine, resolver, **options))
             ends.push_async_callback(yard.stop)

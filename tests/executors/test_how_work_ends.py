@@ -38,7 +38,7 @@ async def test_the_request_has_the_deadline_as_its_own_time_out(start_yard, inst
     task = await yard.run(deadline_in=0.05)
     assert task.error == "deadline exceeded"
     await yard.stop()
-    await engine.close()
+    await engine.admin.close()
 
 
 async def test_at_the_deadline_the_connection_is_torn_down(yard, instance, soon):
@@ -83,7 +83,7 @@ async def test_cancelling_a_running_task_tears_its_request_down(yard, instance, 
     instance.hold()
     task = await yard.submit()
     request = await soon(instance.arrived.get())
-    await yard.engine.cancel("default", task.id)
+    await yard.engine.tasks.cancel("default", task.id)
     await soon(request.gone.wait())
     assert task.state == "cancelled"
     assert task.result is None
@@ -93,7 +93,7 @@ async def test_cancelling_one_task_leaves_the_others_alone(yard, instance, soon)
     instance.hold()
     tasks = [await yard.submit() for _ in range(3)]
     by_token = [await soon(instance.arrived.get()) for _ in tasks]
-    await yard.engine.cancel("default", tasks[1].id)
+    await yard.engine.tasks.cancel("default", tasks[1].id)
     async with asyncio.timeout(10):
         while sum(request.gone.is_set() for request in by_token) < 1:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -106,7 +106,7 @@ async def test_a_cancelled_task_stays_cancelled_whatever_the_instance_answers_la
     instance.hold()
     task = await yard.submit()
     await soon(instance.arrived.get())
-    await yard.engine.cancel("default", task.id)
+    await yard.engine.tasks.cancel("default", task.id)
     instance.let_go()
     await yard.run()
     assert (task.state, task.result, task.error) == ("cancelled", None, None)
@@ -122,7 +122,7 @@ async def test_at_most_workers_requests_run_at_once(start_yard, instance, soon, 
     tasks = [await yard.submit(tab_id=f"tab-{number}") for number in range(10)]
     for _ in range(workers):
         await soon(instance.arrived.get())
-    assert (await yard.engine.stats("default")).queued == 10 - workers
+    assert (await yard.engine.admin.stats("default")).queued == 10 - workers
     instance.let_go()
     for task in tasks:
         assert (await yard.ended(task)).state == "done"
@@ -136,7 +136,7 @@ async def test_four_workers_are_the_documented_number(yard, instance, soon):
         await yard.submit()
     for _ in range(4):
         await soon(instance.arrived.get())
-    stats = await yard.engine.stats("default")
+    stats = await yard.engine.admin.stats("default")
     assert (stats.inflight, stats.queued) == (4, 2)
 
 
@@ -151,7 +151,7 @@ async def test_a_slot_is_free_again_after_each_way_to_end(start_yard, instance, 
     instance.arrived = asyncio.Queue()
     running = await yard.submit()
     await soon(instance.arrived.get())
-    await yard.engine.cancel("default", running.id)
+    await yard.engine.tasks.cancel("default", running.id)
     instance.let_go()
     instance.reply = http("ok")
     assert (await yard.run()).state == "done"
@@ -166,7 +166,7 @@ async def test_a_slot_is_free_again_after_a_task_that_was_cancelled_before_it_st
     def cancel_at_once(_namespace, happened):
         for task, state in [(event.task, event.state) for event in happened]:
             if state == "assigned" and task.action == "doomed":
-                doomed.append(asyncio.ensure_future(yard.engine.cancel("default", task.id)))
+                doomed.append(asyncio.ensure_future(yard.engine.tasks.cancel("default", task.id)))
                 handed_out.set()
 
     doomed = []
@@ -198,21 +198,21 @@ async def test_a_hundred_tasks_are_all_run_once(yard, instance):
 async def test_a_result_that_comes_after_the_lease_was_lost_is_dropped(yard, monkeypatch, soon):
     """The request cannot always be stopped in time; then the report is refused, and that is all."""
     reported = asyncio.Event()
-    report = yard.engine.report
+    report = yard.engine.leases.report
 
     async def late(namespace, host_id, said):
         if said[0].kind is ReportKind.COMPLETED:
-            await yard.engine.cancel(namespace, said[0].task_id)
+            await yard.engine.tasks.cancel(namespace, said[0].task_id)
         outcomes = await report(namespace, host_id, said)
         if isinstance(outcomes[0], LeaseLost):
             reported.set()
         return outcomes
 
-    monkeypatch.setattr(yard.engine, "report", late)
+    monkeypatch.setattr(yard.engine.leases, "report", late)
     task = await yard.run()
     await soon(reported.wait())
     assert (task.state, task.result, task.error) == ("cancelled", None, None)
-    assert (await yard.engine.stats("default")).counters.late_reports == 1
+    assert (await yard.engine.admin.stats("default")).counters.late_reports == 1
     monkeypatch.undo()
     assert (await yard.run()).state == "done"
 
@@ -237,7 +237,7 @@ async def test_what_runs_when_the_executor_stops_goes_back_to_the_queue(yard, in
     await yard.stop()
     await soon(request.gone.wait())
     assert task.state == "queued"
-    assert (await yard.engine.stats("default")).inflight == 0
+    assert (await yard.engine.admin.stats("default")).inflight == 0
 
 
 async def test_leases_are_renewed_while_their_requests_run(start_yard, instance, soon, monkeypatch):
@@ -266,9 +266,9 @@ async def test_a_task_that_was_stopped_frees_its_target_once_nothing_runs(yard, 
     instance.hold()
     first, second = [await yard.submit(target="t") for _ in range(2)]
     request = await soon(instance.arrived.get())
-    await getattr(yard.engine, interrupt)("default", first.id)
+    await getattr(yard.engine.tasks, interrupt)("default", first.id)
     if interrupt == "pause":
-        await yard.engine.resolve("default", first.id, None)
+        await yard.engine.tasks.resolve("default", first.id, None)
     await soon(request.gone.wait())
     instance.let_go()
     assert (await yard.ended(second)).state == "done"
@@ -281,7 +281,7 @@ async def test_a_task_that_is_stopped_before_it_began_frees_its_target_too(yard,
             if event.task is first and event.state == "assigned":
                 # Commands of this engine do their work at once.
                 with pytest.raises(StopIteration):
-                    yard.engine.cancel("default", first.id).send(None)
+                    yard.engine.tasks.cancel("default", first.id).send(None)
 
     stop = yard.engine.subscribe(cancel_what_is_handed_out)
     first, second = [await yard.submit(target="t") for _ in range(2)]

@@ -16,39 +16,39 @@ async def test_without_runtime_hosts_it_takes_tasks_without_a_tab_and_fails_them
 
 
 async def test_while_a_runtime_host_is_online_tasks_without_a_tab_are_left_to_it(yard):
-    await yard.engine.register("default", "host", None, HostProfile())
+    await yard.engine.hosts.register("default", "host", None, HostProfile())
     plain = await yard.submit(tab_id=None)
     assert (await yard.run()).state == "done", "tasks with a tab are taken all the same"
     assert plain.state == "queued"
-    (lease,) = await yard.engine.claim("default", "host")
+    (lease,) = await yard.engine.leases.claim("default", "host")
     assert lease.task is plain
 
 
 async def test_when_the_last_runtime_host_goes_tasks_without_a_tab_are_taken_again(yard):
-    await yard.engine.register("default", "host", None, HostProfile())
+    await yard.engine.hosts.register("default", "host", None, HostProfile())
     plain = await yard.submit(tab_id=None)
     await yard.run()
     assert plain.state == "queued"
-    await yard.engine.deregister("default", "host")
+    await yard.engine.hosts.deregister("default", "host")
     assert (await yard.ended(plain)).error == "tabId is required for task execution"
 
 
 async def test_when_the_last_runtime_host_falls_silent_tasks_without_a_tab_are_taken_again(start_yard, instance):
     engine = MemoryEngine(Limits(heartbeat_timeout_secs=1))
     yard = await start_yard(instance, engine)
-    await engine.register("default", "host", None, HostProfile())
+    await engine.hosts.register("default", "host", None, HostProfile())
     plain = await yard.submit(tab_id=None)
     await yard.run()
     assert plain.state == "queued"
     assert (await yard.ended(plain)).error == "tabId is required for task execution"
     await yard.stop()
-    await engine.close()
+    await engine.admin.close()
 
 
 @pytest.mark.parametrize("online", [False, True])
 async def test_tasks_that_require_capabilities_are_never_taken_without_them(yard, online):
     if online:
-        await yard.engine.register("default", "host", None, HostProfile())
+        await yard.engine.hosts.register("default", "host", None, HostProfile())
     with_tab = await yard.submit(requires=frozenset({"gpu"}))
     without = await yard.submit(tab_id=None, requires=frozenset({"gpu"}))
     assert (await yard.run()).state == "done"
@@ -56,7 +56,7 @@ async def test_tasks_that_require_capabilities_are_never_taken_without_them(yard
 
 
 async def test_tasks_of_other_namespaces_are_not_taken(yard):
-    other = await yard.engine.submit("other", Submission("ann", "click", "tab"))
+    other = await yard.engine.tasks.submit("other", Submission("ann", "click", "tab"))
     assert (await yard.run()).state == "done"
     assert other.state == "queued"
 

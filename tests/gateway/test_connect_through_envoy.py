@@ -73,7 +73,7 @@ async def test_a_quiet_stream_stays_open(yard: Yard, outside: Yard) -> None:
     ("end", "code"),
     [
         (lambda yard: yard.deregister(), grpc.StatusCode.FAILED_PRECONDITION),
-        (lambda yard: yard.engine.close(), grpc.StatusCode.UNAVAILABLE),
+        (lambda yard: yard.engine.admin.close(), grpc.StatusCode.UNAVAILABLE),
     ],
     ids=["deregistered", "shut down"],
 )

@@ -66,7 +66,7 @@ class Yard:
         self.engine = MemoryEngine(Limits(**limits), clock=lambda: self.now, seed=1)
         self.webhooks = WebhookCounts()
         self.snapshots = Snapshots(self.engine, lambda: 60.0)
-        self.metrics = Metrics(self.engine.totals, self.webhooks, self.snapshots)
+        self.metrics = Metrics(self.engine.admin.totals, self.webhooks, self.snapshots)
         self.engine.subscribe(self.metrics)
         with socket.create_server(("127.0.0.1", 0)) as server:
             self.port = int(server.getsockname()[1])
@@ -81,19 +81,21 @@ class Yard:
     async def submit(self, namespace: str = "default", agent: str = "ann", **wish: Any) -> Task:
         """Submit a task; `wish` takes the fields of `Submission` and of `TaskOptions`."""
         options = {name: wish.pop(name) for name in TaskOptions._fields if name in wish}
-        return await self.engine.submit(namespace, Submission(agent, "click", **wish, options=TaskOptions(**options)))
+        return await self.engine.tasks.submit(
+            namespace, Submission(agent, "click", **wish, options=TaskOptions(**options))
+        )
 
     async def claim(self, namespace: str = "default", lease_secs: float | None = None) -> Lease:
         """A lease on the one task that is known to be there."""
-        await self.engine.register(namespace, "host", None, HostProfile())
-        (lease,) = await self.engine.claim(namespace, "host", lease_secs=lease_secs)
+        await self.engine.hosts.register(namespace, "host", None, HostProfile())
+        (lease,) = await self.engine.leases.claim(namespace, "host", lease_secs=lease_secs)
         return lease
 
     async def pass_time(self, secs: float) -> None:
         """Let time pass, and what comes due by it be done, as the engine's alarm would."""
         await asyncio.sleep(0)
         self.now += secs
-        self.engine._driver.advance()
+        self.engine._namespaces.driver.advance()
 
     async def start(self, lease: Lease, namespace: str = "default") -> None:
         await reporting.start(self.engine, namespace, "host", lease.task.id, lease.token)
@@ -106,7 +108,7 @@ class Yard:
 
     async def close(self) -> None:
         await asyncio.to_thread(self.metrics.stop)
-        await self.engine.close()
+        await self.engine.admin.close()
 
 
 @pytest.fixture

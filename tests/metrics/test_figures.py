@@ -79,13 +79,13 @@ async def live_again(yard, namespace):
     await yard.fail(await yard.claim(namespace), namespace)
     await yard.pass_time(1)
     await yard.fail(await yard.claim(namespace), namespace)
-    await yard.engine.resume(namespace, task.id)
+    await yard.engine.tasks.resume(namespace, task.id)
     await yard.start(await yard.claim(namespace, lease_secs=1), namespace)
     await yard.pass_time(2)
     await yard.pass_time(1)
     lease = await yard.claim(namespace)
     assert (lease.task, lease.token) == (task, 4)
-    await yard.engine.cancel(namespace, task.id)
+    await yard.engine.tasks.cancel(namespace, task.id)
 
 
 async def live_through(yard, namespace, rounds):
@@ -100,10 +100,10 @@ async def live_through(yard, namespace, rounds):
         await yard.submit(namespace)
         await yard.fail(await yard.claim(namespace), namespace)
         task = await yard.submit(namespace)
-        await yard.engine.cancel(namespace, task.id)
+        await yard.engine.tasks.cancel(namespace, task.id)
         await yard.submit(namespace, deadline=yard.now + 1)
         yard.now += 2
-        assert await yard.engine.claim(namespace, "host") == []
+        assert await yard.engine.leases.claim(namespace, "host") == []
         await live_again(yard, namespace)
     await yard.submit(namespace)
     await yard.claim(namespace)
@@ -175,7 +175,7 @@ async def test_figures_are_those_of_the_engine_summed_over_namespaces(make_yard)
     for namespace, rounds in namespaces.items():
         await live_through(yard, namespace, rounds)
     scrape = await yard.scrape()
-    stats = [await yard.engine.stats(namespace) for namespace in namespaces]
+    stats = [await yard.engine.admin.stats(namespace) for namespace in namespaces]
     for name in COUNTED:
         figure = scrape.value(f"taskyard_tasks_{name}_total")
         assert figure == sum(getattr(each.counters, name) for each in stats) > 0, name
@@ -202,7 +202,7 @@ async def test_failures_that_are_taken_back_stay_counted_and_are_counted_as_reop
     task = await yard.submit()
     await yard.fail(await yard.claim())
     for resumes in range(1, 4):
-        await yard.engine.resume("default", task.id)
+        await yard.engine.tasks.resume("default", task.id)
         await yard.fail(await yard.claim())
         scrape = await yard.scrape()
         failed, reopened = (scrape.value(f"taskyard_tasks_{name}_total") for name in ("failed", "reopened"))
@@ -279,21 +279,21 @@ async def test_a_paused_task_is_neither_queued_nor_in_flight(make_yard):
     yard = make_yard()
     task = await yard.submit()
     await yard.claim()
-    await yard.engine.pause("default", task.id)
+    await yard.engine.tasks.pause("default", task.id)
     scrape = await yard.scrape()
     names = ("queued", "inflight", "paused")
     assert [scrape.value(f"taskyard_tasks_{name}") for name in names] == [0, 0, 1]
 
 
 async def test_hosts_are_counted_as_they_are_at_the_scrape(yard):
-    await yard.engine.register("default", "silent", None, HostProfile())
+    await yard.engine.hosts.register("default", "silent", None, HostProfile())
     await yard.pass_time(61)
-    await yard.engine.register("red", "polls", None, HostProfile())
-    await yard.engine.register("red", "taskyard:tabs", None, HostProfile(), built_in=True)
-    session = await yard.engine.connect("default", Hello("streams", "i1"), lambda: None)
+    await yard.engine.hosts.register("red", "polls", None, HostProfile())
+    await yard.engine.hosts.register("red", "taskyard:tabs", None, HostProfile(), built_in=True)
+    session = await yard.engine.hosts.connect("default", Hello("streams", "i1"), lambda: None)
     scrape = await yard.scrape()
     assert (scrape.value("taskyard_hosts_online"), scrape.value("taskyard_host_streams")) == (2, 1)
-    await yard.engine.disconnect(session)
+    await yard.engine.hosts.disconnect(session)
     assert (await yard.scrape()).value("taskyard_host_streams") == 0
 
 

@@ -115,7 +115,7 @@ async def test_waits_agree_with_the_average_of_the_stats(yard):
         await wait_and_run(yard, wait, 0)
     scrape = await yard.scrape()
     average_ms = scrape.value(f"{WAIT}_sum") / scrape.value(f"{WAIT}_count") * 1000
-    assert (await yard.engine.stats("default")).avg_dispatch_latency_ms == average_ms == 1250
+    assert (await yard.engine.admin.stats("default")).avg_dispatch_latency_ms == average_ms == 1250
 
 
 async def test_failed_and_cancelled_runs_are_measured_too(yard):
@@ -127,7 +127,7 @@ async def test_failed_and_cancelled_runs_are_measured_too(yard):
         if end == "fail":
             await yard.fail(lease)
         else:
-            await yard.engine.cancel("default", task.id)
+            await yard.engine.tasks.cancel("default", task.id)
     scrape = await yard.scrape()
     assert (scrape.value(f"{RUN}_count"), scrape.value(f"{RUN}_sum")) == (2, 4)
 
@@ -135,7 +135,7 @@ async def test_failed_and_cancelled_runs_are_measured_too(yard):
 async def test_a_task_that_never_ran_has_no_run_time(yard):
     task = await yard.submit()
     yard.now += 2
-    await yard.engine.cancel("default", task.id)
+    await yard.engine.tasks.cancel("default", task.id)
     scrape = await yard.scrape()
     assert (scrape.value(f"{RUN}_count"), scrape.value(f"{WAIT}_count")) == (0, 0)
     assert scrape.value("taskyard_tasks_cancelled_total") == 1

@@ -12,14 +12,14 @@ from taskyard_server.webhooks import WebhookCounts
 
 
 async def test_a_port_that_is_taken_is_an_error_of_the_system(yard):
-    other = Metrics(yard.engine.totals, WebhookCounts(), yard.snapshots)
+    other = Metrics(yard.engine.admin.totals, WebhookCounts(), yard.snapshots)
     with pytest.raises(OSError, match="in use") as error:
         other.serve(yard.address)
     assert error.value.errno == errno.EADDRINUSE
 
 
 async def test_whoever_found_the_port_taken_can_still_stop(yard):
-    other = Metrics(yard.engine.totals, WebhookCounts(), yard.snapshots)
+    other = Metrics(yard.engine.admin.totals, WebhookCounts(), yard.snapshots)
     with pytest.raises(OSError, match="in use"):
         other.serve(yard.address)
     other.stop()
@@ -27,7 +27,7 @@ async def test_whoever_found_the_port_taken_can_still_stop(yard):
 
 
 async def test_a_host_that_is_not_ours_is_an_error_of_the_system(yard):
-    other = Metrics(yard.engine.totals, WebhookCounts(), yard.snapshots)
+    other = Metrics(yard.engine.admin.totals, WebhookCounts(), yard.snapshots)
     with pytest.raises(OSError, match="annot assign"):
         other.serve(f"203.0.113.1:{yard.port}")
 

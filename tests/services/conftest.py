@@ -157,8 +157,8 @@ class Door:
 
     async def claim(self, count: int = 1) -> list[Lease]:
         """Hand out up to so many tasks to a host that runs everything."""
-        await self.engine.register("default", "host", None, HostProfile())
-        return await self.engine.claim("default", "host", count)
+        await self.engine.hosts.register("default", "host", None, HostProfile())
+        return await self.engine.leases.claim("default", "host", count)
 
     async def run_one(self) -> Lease:
         """Hand out the one task that is known to be there, and start it."""
@@ -214,7 +214,7 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
             if engine is None:
                 engine = MemoryEngine(Limits(**limits), clock)
                 engine.subscribe(logs)
-                ends.push_async_callback(engine.close)
+                ends.push_async_callback(engine.admin.close)
             watches = TaskWatches(engine, logs, quiet_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             task_pb2_grpc.add_TaskServiceServicer_to_server(

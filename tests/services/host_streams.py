@@ -201,7 +201,7 @@ class Yard:
         left = {"watchers": 0, "sessions": 0, "claims": 0, "groups": 0, "offers": 0, "stops": 0}
         if self._watches is not None:
             left["watchers"] = len(self._watches._open)
-        for yard in self.engine._states.values():
+        for yard in self.engine._namespaces:
             left["sessions"] += len(yard.sessions)
             left["claims"] += len(yard.claims)
             left["groups"] += len(list(yard.scheduler._life.offers))
@@ -229,7 +229,7 @@ async def serving(clock: Any = None, max_payload_bytes: int = 262_144, **limits:
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         ends.push_async_callback(server.stop, None)
-        ends.push_async_callback(engine.close)
+        ends.push_async_callback(engine.admin.close)
         options = (("grpc.use_local_subchannel_pool", 1),)
         channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options))
         yield Yard(engine, channel, clock, port, watches)

@@ -70,10 +70,10 @@ async def test_figures_are_those_of_the_namespace(door):
 
 async def test_a_host_is_handed_the_tasks_of_its_namespace(door):
     await door.submit(metadata=RED)
-    await door.engine.register("blue", "host", None, HostProfile())
-    await door.engine.register("red", "host", None, HostProfile())
-    assert await door.engine.claim("blue", "host") == []
-    (lease,) = await door.engine.claim("red", "host")
+    await door.engine.hosts.register("blue", "host", None, HostProfile())
+    await door.engine.hosts.register("red", "host", None, HostProfile())
+    assert await door.engine.leases.claim("blue", "host") == []
+    (lease,) = await door.engine.leases.claim("red", "host")
     await reporting.complete(
         door.engine, "red", "host", lease.task.id, lease.token, Value(bool_value=True).SerializeToString()
     )
@@ -98,7 +98,7 @@ async def test_looking_into_a_namespace_leaves_no_trace_of_it(door, refused):
         await door.list_tasks(metadata=metadata)
         await refused(door.get("tsk_1", metadata=metadata))
         await refused(door.cancel("tsk_1", metadata=metadata))
-    assert door.engine.totals().namespaces == 0
+    assert door.engine.admin.totals().namespaces == 0
 
 
 # The log

@@ -33,6 +33,7 @@ class Raising:
 
     def __init__(self, error):
         self._error = error
+        self.tasks = self.hosts = self.leases = self.admin = self
 
     def __getattr__(self, command):
         async def refuse(*_args, **_kwargs):
@@ -204,7 +205,7 @@ async def test_every_rpc_turns_errors_the_same_way(open_door, refused, call, kin
 
 async def test_a_server_that_drains_takes_nothing_in_and_says_to_come_again(door, refused, by_rest):
     task_id = (await door.submit()).task_id
-    door.engine.drain()
+    door.engine.admin.drain()
     for call in (door.submit(metadata=by_rest), door.submit_batch({"action": "click"}, metadata=by_rest)):
         seen = await refused(call)
         assert (seen.code, seen.status) == ("unavailable", grpc.StatusCode.UNAVAILABLE)
@@ -220,6 +221,6 @@ async def test_a_server_that_had_an_internal_error_goes_on_serving(door, refused
         raise RuntimeError(SECRET)
 
     with monkeypatch.context() as patch:
-        patch.setattr(door.engine, "submit", broken)
+        patch.setattr(door.engine.tasks, "submit", broken)
         assert (await refused(door.submit())).status is grpc.StatusCode.INTERNAL
     assert (await door.submit()).position == 1

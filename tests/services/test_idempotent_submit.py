@@ -228,7 +228,7 @@ async def test_a_repeat_is_answered_though_there_is_no_room(open_door):
 
 async def test_repeats_are_answered_while_draining(door, refused):
     task_id = await by_submit_task(door)
-    door.engine.drain()
+    door.engine.admin.drain()
     assert [await again(door) for again in DOORS] == [task_id] * 3
     assert (await refused(door.submit(idempotency_key="new"))).code == "unavailable"
     assert (await refused(door.submit(idempotency_key=KEY, action="type"))).code == "already_exists"
@@ -236,7 +236,7 @@ async def test_repeats_are_answered_while_draining(door, refused):
 
 async def test_a_batch_with_anything_new_is_unavailable_while_draining(door, refused):
     await by_submit_task(door)
-    door.engine.drain()
+    door.engine.admin.drain()
     tasks = [BatchTask(action="click", idempotency_key=KEY), BatchTask(action="click")]
     assert (await refused(door.submit_batch(*tasks))).code == "unavailable"
 

@@ -91,7 +91,7 @@ async def open_leases():
 
         async def start(clock=None, **limits):
             engine = MemoryEngine(Limits(**{"default_deadline_secs": 100_000.0, **limits}), clock)
-            ends.push_async_callback(engine.close)
+            ends.push_async_callback(engine.admin.close)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)

@@ -18,15 +18,15 @@ from taskyard_server.services.leases import LeaseService
 async def engine():
     calls._current.set(calls.Call())
     engine = MemoryEngine(Limits())
-    await engine.register("default", "host", None, HostProfile())
+    await engine.hosts.register("default", "host", None, HostProfile())
     yield engine
-    await engine.close()
+    await engine.admin.close()
 
 
 @pytest.fixture
 async def lease(engine):
-    await engine.submit("default", Submission("ann", "click"))
-    (lease,) = await engine.claim("default", "host")
+    await engine.tasks.submit("default", Submission("ann", "click"))
+    (lease,) = await engine.leases.claim("default", "host")
     return lease
 
 
@@ -39,14 +39,14 @@ async def test_a_release_may_be_said_again(engine, lease):
     for _ in range(2):
         answer = await leases.ReleaseTask(about(lease_pb2.ReleaseTaskRequest, lease), None)
         assert answer.state == Task.STATE_QUEUED
-    assert (await engine.stats("default")).counters.late_reports == 0
+    assert (await engine.admin.stats("default")).counters.late_reports == 0
 
 
 async def test_after_a_cancellation_a_release_says_that_the_host_has_stopped(engine, lease):
-    await engine.cancel("default", lease.task.id)
+    await engine.tasks.cancel("default", lease.task.id)
     answer = await LeaseService(engine, 1000).ReleaseTask(about(lease_pb2.ReleaseTaskRequest, lease), None)
     assert answer.state == Task.STATE_CANCELLED
-    assert (await engine.stats("default")).counters.late_reports == 0
+    assert (await engine.admin.stats("default")).counters.late_reports == 0
 
 
 async def test_a_report_without_progress_leaves_it_as_before(engine, lease):

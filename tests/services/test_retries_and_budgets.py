@@ -79,7 +79,7 @@ async def test_the_attempts_are_visible_the_one_under_way_too(door):
 
 async def test_a_task_with_many_long_attempts_still_fits_a_message(door):
     task_id = (await door.submit(retry_policy={"max_attempts": 300, "first_delay_ms": 0})).task_id
-    task = await door.engine.get("default", task_id)
+    task = await door.engine.tasks.get("default", task_id)
     lease = await door.run_one()
     for _ in range(100):
         task.history = task.history.with_attempt("h" * 1_000, 1.0, 2.0, "\U0001f642" * 10_000, "\U0001f642" * 1_024)

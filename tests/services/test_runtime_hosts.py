@@ -90,7 +90,7 @@ async def open_hosts(clock, monkeypatch):
 
         async def start(**limits):
             engine = MemoryEngine(Limits(**{"default_deadline_secs": 100_000.0, **limits}), clock)
-            ends.push_async_callback(engine.close)
+            ends.push_async_callback(engine.admin.close)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)
@@ -166,7 +166,7 @@ async def test_a_host_without_an_id_is_refused(yard, refused, by_rest):
 
 
 async def test_ids_of_built_in_hosts_are_reserved(yard, refused):
-    await yard.engine.register("default", "taskyard:executor", None, HostProfile(), built_in=True)
+    await yard.engine.hosts.register("default", "taskyard:executor", None, HostProfile(), built_in=True)
     asks = [yard.register, yard.heartbeat, yard.deregister, yard.drain, yard.claim]
     for ask in asks:
         refusal = await refused(ask("taskyard:executor"))
@@ -175,7 +175,7 @@ async def test_ids_of_built_in_hosts_are_reserved(yard, refused):
 
 
 async def test_built_in_hosts_are_not_listed(yard):
-    await yard.engine.register("default", "taskyard:executor", None, HostProfile(), built_in=True)
+    await yard.engine.hosts.register("default", "taskyard:executor", None, HostProfile(), built_in=True)
     await yard.register()
     assert [host.id for host in (await yard.list_hosts()).hosts] == ["host"]
 

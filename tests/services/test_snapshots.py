@@ -24,8 +24,8 @@ async def yard(open_door, clock):
 
 async def report(yard, host="host", namespace=NS, **figures):
     """A host says how its machine stands."""
-    await yard.engine.register(namespace, host, None, HostProfile())
-    await yard.engine.heartbeat(namespace, host, None, Machine(**figures).SerializeToString())
+    await yard.engine.hosts.register(namespace, host, None, HostProfile())
+    await yard.engine.hosts.heartbeat(namespace, host, None, Machine(**figures).SerializeToString())
 
 
 async def listed(yard, metadata=None, **fields):
@@ -63,7 +63,7 @@ async def test_what_was_not_measured_is_absent(yard):
 
 
 async def test_a_host_without_figures_and_one_that_is_offline_have_no_snapshot(yard, clock):
-    await yard.engine.register(NS, "mute", None, HostProfile())
+    await yard.engine.hosts.register(NS, "mute", None, HostProfile())
     await report(yard, "gone", cpu_percent=1)
     clock.now += 61
     await yard.snapshots.take()
@@ -145,12 +145,12 @@ async def test_the_server_has_a_snapshot_of_its_own_before_anyone_used_it(yard, 
 
 
 async def test_it_counts_hosts_that_are_online_their_streams_and_the_tasks_of_the_namespace(yard, clock):
-    await yard.engine.register(NS, "silent", None, HostProfile())
+    await yard.engine.hosts.register(NS, "silent", None, HostProfile())
     clock.now += 61
-    await yard.engine.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True)
-    await yard.engine.register(NS, "polls", None, HostProfile())
-    session = await yard.engine.connect(NS, Hello("streams", "i1"), lambda: None)
-    await yard.engine.give_credit(session, 1)
+    await yard.engine.hosts.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True)
+    await yard.engine.hosts.register(NS, "polls", None, HostProfile())
+    session = await yard.engine.hosts.connect(NS, Hello("streams", "i1"), lambda: None)
+    await yard.engine.hosts.give_credit(session, 1)
     for _ in range(3):
         await yard.submit()
     await yard.snapshots.take()
@@ -221,14 +221,14 @@ async def test_the_first_is_taken_at_once_and_the_next_after_the_interval(yard, 
 
 
 async def test_the_hosts_are_counted_by_their_status_in_one_line(yard, clock):
-    await yard.engine.register(NS, "dead", None, HostProfile())
+    await yard.engine.hosts.register(NS, "dead", None, HostProfile())
     clock.now += 1000
-    await yard.engine.register("red", "idle", None, HostProfile())
+    await yard.engine.hosts.register("red", "idle", None, HostProfile())
     for host in ("busy", "busy too"):
-        await yard.engine.register(NS, host, None, HostProfile(), slots=1)
+        await yard.engine.hosts.register(NS, host, None, HostProfile(), slots=1)
         await yard.submit()
-        assert len(await yard.engine.claim(NS, host)) == 1
-    await yard.engine.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True)
+        assert len(await yard.engine.leases.claim(NS, host)) == 1
+    await yard.engine.hosts.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True)
     with structlog.testing.capture_logs() as lines:
         await yard.snapshots.take()
     assert [line for line in lines if line["event"] == "heartbeats_collected"] == [
@@ -246,22 +246,22 @@ async def test_without_hosts_nothing_is_logged(yard):
 
 
 async def test_the_stats_have_no_hosts_while_none_is_registered(yard):
-    await yard.engine.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True)
+    await yard.engine.hosts.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True)
     assert not (await yard.stats()).HasField("hosts")
 
 
 async def test_the_stats_count_hosts_those_that_are_online_and_the_credit_that_is_free(yard, clock):
-    await yard.engine.register(NS, "silent", None, HostProfile())
+    await yard.engine.hosts.register(NS, "silent", None, HostProfile())
     clock.now += 61
-    session = await yard.engine.connect(NS, Hello("busy", "i1"), lambda: None)
-    await yard.engine.give_credit(session, 3)
+    session = await yard.engine.hosts.connect(NS, Hello("busy", "i1"), lambda: None)
+    await yard.engine.hosts.give_credit(session, 3)
     await yard.submit()
     hosts = (await yard.stats()).hosts
     assert (hosts.registered, hosts.online, hosts.free_credit) == (2, 1, 2)
 
 
 async def test_a_draining_host_has_no_free_credit(yard):
-    session = await yard.engine.connect(NS, Hello("host", "i1"), lambda: None)
-    await yard.engine.give_credit(session, 3)
-    await yard.engine.drain_host(NS, "host")
+    session = await yard.engine.hosts.connect(NS, Hello("host", "i1"), lambda: None)
+    await yard.engine.hosts.give_credit(session, 3)
+    await yard.engine.hosts.drain(NS, "host")
     assert (await yard.stats()).hosts.free_credit == 0

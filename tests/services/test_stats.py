@@ -200,7 +200,7 @@ async def test_the_limit_of_an_agent_is_named_too(open_door):
 
 
 async def test_the_limits_in_force_are_shown_after_a_change(door):
-    door.engine.reconfigure(
+    door.engine.admin.reconfigure(
         Limits(max_queue_size=7, max_per_agent=6, max_inflight=5, max_per_agent_inflight=4, result_ttl_secs=3)
     )
     for call in (door.stats(), door.stats(metadata=(("taskyard-namespace", "other"),))):

@@ -192,7 +192,7 @@ async def test_room_that_is_made_between_two_messages_is_used(open_door):
 
 
 async def test_while_draining_each_task_is_unavailable_and_may_be_tried_again(door):
-    door.engine.drain()
+    door.engine.admin.drain()
     answer = await outcomes(door, ask(), ask())
     assert verdicts(answer) == ["unavailable", "unavailable"]
     assert all(each.error.retryable for each in answer)

@@ -35,7 +35,7 @@ class Yard:
         )
 
     async def register(self, host_id="h", profile=HostProfile(), namespace=NAMESPACE, **wish):  # noqa: B008
-        return await self.engine.register(namespace, host_id, None, profile, **wish)
+        return await self.engine.hosts.register(namespace, host_id, None, profile, **wish)
 
     async def look(self):
         """What else happens once a second."""
@@ -49,7 +49,7 @@ async def open_yard(clock):
 
         async def start(look_secs=3600.0, quiet_secs=3600.0):
             engine = MemoryEngine(Limits(), clock)
-            ends.push_async_callback(engine.close)
+            ends.push_async_callback(engine.admin.close)
             service = RuntimeHostService(engine, 262_144)
             service.watches = HostWatches(engine, service._message, look_secs, quiet_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
@@ -112,7 +112,7 @@ async def test_a_host_that_comes_changes_its_words_and_goes_is_told(yard):
     (event,) = (await read(call)).events
     assert event.kind == HostEvent.registered
     assert list(event.host.capabilities) == ["gpu"]
-    await yard.engine.deregister(NAMESPACE, "h")
+    await yard.engine.hosts.deregister(NAMESPACE, "h")
     await yard.look()
     (event,) = (await read(call)).events
     assert event.kind == HostEvent.deregistered
@@ -125,11 +125,11 @@ async def test_a_sign_of_life_or_the_same_words_again_are_no_event(yard):
     call = yard.watch()
     await read(call)
     yard.clock.now += 1
-    await yard.engine.heartbeat(NAMESPACE, "h")
+    await yard.engine.hosts.heartbeat(NAMESPACE, "h")
     await yard.look()
     await yard.register()
     await yard.look()
-    await yard.engine.drain_host(NAMESPACE, "h")
+    await yard.engine.hosts.drain(NAMESPACE, "h")
     await yard.look()
     (event,) = (await read(call)).events
     assert (event.kind, event.host.draining) == (HostEvent.changed, True)
@@ -145,7 +145,7 @@ async def test_a_silent_host_goes_offline_then_dies_and_comes_back(yard):
         await yard.look()
         (event,) = (await read(call)).events
         standings.append((event.kind, event.host.online, event.host.status))
-    await yard.engine.heartbeat(NAMESPACE, "h", HostStatus.BUSY)
+    await yard.engine.hosts.heartbeat(NAMESPACE, "h", HostStatus.BUSY)
     await yard.look()
     (event,) = (await read(call)).events
     standings.append((event.kind, event.host.online, event.host.status))
@@ -160,7 +160,7 @@ async def test_one_that_went_and_came_back_between_two_looks_is_registered(yard)
     await yard.register()
     call = yard.watch()
     await read(call)
-    await yard.engine.deregister(NAMESPACE, "h")
+    await yard.engine.hosts.deregister(NAMESPACE, "h")
     await yard.register()
     await yard.look()
     assert told(await read(call)) == [("registered", "h")]
@@ -185,8 +185,8 @@ async def test_a_watcher_that_was_slow_is_told_the_difference_to_the_present(yar
     seen = board.seen
     await yard.register("b")
     await board.look()
-    await yard.engine.deregister(NAMESPACE, "b")
-    await yard.engine.deregister(NAMESPACE, "a")
+    await yard.engine.hosts.deregister(NAMESPACE, "b")
+    await yard.engine.hosts.deregister(NAMESPACE, "a")
     await yard.register("c")
     await board.look()
     (message,) = board.changes_since(seen)
@@ -223,7 +223,7 @@ async def test_a_look_that_fails_ends_nothing(open_yard, monkeypatch, log_lines)
     yard = await open_yard(look_secs=0.01)
     call = yard.watch()
     await read(call)
-    list_hosts, failures = yard.engine.list_hosts, []
+    list_hosts, failures = yard.engine.hosts.list_hosts, []
 
     async def fail_once(*arguments):
         if not failures:
@@ -231,7 +231,7 @@ async def test_a_look_that_fails_ends_nothing(open_yard, monkeypatch, log_lines)
             raise ZeroDivisionError
         return await list_hosts(*arguments)
 
-    monkeypatch.setattr(yard.engine, "list_hosts", fail_once)
+    monkeypatch.setattr(yard.engine.hosts, "list_hosts", fail_once)
     await yard.register()
     assert told(await read(call)) == [("registered", "h")]
     assert failures

@@ -86,7 +86,7 @@ async def test_the_life_of_a_task_is_told_step_by_step(door):
 async def test_an_event_shows_the_task_as_it_was_then_whatever_became_of_it(door):
     call = await begun(door.watch())
     # All in one turn of the loop: when the first event is sent, everything has happened.
-    task = await door.engine.submit("default", Submission("ann", "click"))
+    task = await door.engine.tasks.submit("default", Submission("ann", "click"))
     (lease,) = await door.claim()
     await door.start(lease)
     await reporting.progress(
@@ -132,7 +132,7 @@ async def test_a_task_that_is_no_longer_retained_is_told_with_the_time_of_its_en
 async def test_events_of_one_turn_come_in_one_message(door):
     call = await begun(door.watch())
     for _ in range(60):
-        await door.engine.submit("default", Submission("ann", "click"))
+        await door.engine.tasks.submit("default", Submission("ann", "click"))
     assert len((await read(call)).events) == 60
 
 
@@ -237,7 +237,7 @@ async def test_a_current_task_has_all_but_its_params(door):
 async def test_many_current_tasks_come_in_messages_of_bounded_size(open_door):
     door = await open_door(max_queue_size=2000, max_per_agent=2000)
     for number in range(250):
-        await door.engine.submit("default", Submission(f"a{number % 2}", "click"))
+        await door.engine.tasks.submit("default", Submission(f"a{number % 2}", "click"))
     for wish, count in (({}, 250), ({"agent_id": "a1"}, 125)):
         call, sizes = door.watch(include_current=True, **wish), []
         while not (message := await read(call)).bookmark:
@@ -249,7 +249,7 @@ async def test_many_current_tasks_come_in_messages_of_bounded_size(open_door):
 async def test_current_tasks_with_large_results_fit_into_messages(open_door):
     door = await open_door(max_queue_size=100, max_inflight=100, max_per_agent_inflight=100)
     for _ in range(30):
-        await door.engine.submit("default", Submission("ann", "click"))
+        await door.engine.tasks.submit("default", Submission("ann", "click"))
     for lease in await door.claim(30):
         await door.complete(lease, Value(string_value="x" * 250_000))
     call, seen = door.watch(include_current=True, state="done"), 0
@@ -295,8 +295,8 @@ async def test_a_quiet_watch_gets_bookmarks_that_move_the_cursor(open_door):
     door = await open_door(quiet_secs=0.02, bounds=Bounds(events=64))
     call = await begun(door.watch(agent_id="bob"))
     for _ in range(200):
-        task = await door.engine.submit("default", Submission("ann", "click"))
-        await door.engine.cancel("default", task.id)
+        task = await door.engine.tasks.submit("default", Submission("ann", "click"))
+        await door.engine.tasks.cancel("default", task.id)
         await asyncio.sleep(0)
     for _ in range(2):
         message = await read(call)

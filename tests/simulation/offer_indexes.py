@@ -93,7 +93,7 @@ def _sleeps_rightly(core: Scheduler, group: OfferGroup) -> None:
 
 def nothing_left(core: Scheduler, now: float) -> None:
     """After a hand-out: raise AssertionError if anyone who waits could be handed a task."""
-    if core._dispatcher.draining or core.inflight >= core.limits.max_inflight:
+    if core._draining or core.inflight >= core.limits.max_inflight:
         return
     online = core.hosts.any_online(now, core.limits.heartbeat_timeout_secs)
     built_in = TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE

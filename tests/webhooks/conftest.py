@@ -145,12 +145,14 @@ class Yard:
         """Submit a task; `wish` takes the fields of `Submission` and of `TaskOptions`."""
         options = {name: wish.pop(name) for name in TaskOptions._fields if name in wish}
         wish = {"agent_id": "ann", "action": "click", **wish}
-        return await self.engine.submit("default", Submission(**wish, options=TaskOptions(callback_url=url, **options)))
+        return await self.engine.tasks.submit(
+            "default", Submission(**wish, options=TaskOptions(callback_url=url, **options))
+        )
 
     async def claim(self) -> Lease:
         """A lease on the task that is first in the queue, which is started."""
-        await self.engine.register("default", "host", None, HostProfile(frozenset({"browser", "gpu"})))
-        (lease,) = await self.engine.claim("default", "host")
+        await self.engine.hosts.register("default", "host", None, HostProfile(frozenset({"browser", "gpu"})))
+        (lease,) = await self.engine.leases.claim("default", "host")
         await reporting.start(self.engine, "default", "host", lease.task.id, lease.token)
         return lease
 
@@ -167,7 +169,7 @@ class Yard:
         return task
 
     async def cancel(self, task: Task) -> None:
-        await self.engine.cancel("default", task.id)
+        await self.engine.tasks.cancel("default", task.id)
         await self.tell()
 
     async def end(self, *urls: str) -> list[Task]:
@@ -190,7 +192,7 @@ class Yard:
         if self.running is not None:
             self.running.cancel()
             await asyncio.gather(self.running, return_exceptions=True)
-        await self.engine.close()
+        await self.engine.admin.close()
 
 
 @pytest.fixture

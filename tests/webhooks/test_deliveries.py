@@ -192,11 +192,11 @@ async def test_the_task_is_untouched_by_its_delivery(yard, receiver, answer):
     receiver.answers = [answer]
     await yard.submit(receiver.url)
     task = await yard.complete()
-    before, figures = task_message(task), await yard.engine.stats("default")
+    before, figures = task_message(task), await yard.engine.admin.stats("default")
     await yard.settled()
     assert sum(yard.counts) == 1
-    assert task_message(await yard.engine.get("default", task.id)) == before
-    assert await yard.engine.stats("default") == figures
+    assert task_message(await yard.engine.tasks.get("default", task.id)) == before
+    assert await yard.engine.admin.stats("default") == figures
 
 
 async def test_outcomes_are_logged_with_the_task_and_the_tries(yard, receiver, logged):

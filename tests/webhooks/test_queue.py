@@ -39,7 +39,7 @@ async def test_a_task_whose_delivery_is_dropped_ends_like_any_other(make_yard, r
     tasks = await yard.end(*[receiver.url] * 3)
     assert yard.counts == FULL
     assert [task.state for task in tasks] == ["done"] * 3
-    assert (await yard.engine.stats("default")).counters.completed == 3
+    assert (await yard.engine.admin.stats("default")).counters.completed == 3
 
 
 async def test_what_fits_into_a_full_queue_is_still_delivered(make_yard, receiver):

@@ -142,22 +142,22 @@ async def test_a_task_that_is_cancelled_while_it_runs_is_posted_once(yard, recei
 async def test_a_task_that_missed_its_deadline_in_the_queue_is_posted(yard, receiver):
     await yard.submit(receiver.url, deadline=yard.now + 1)
     yard.now += 2
-    await yard.engine.register("default", "host", None, HostProfile())
-    assert await yard.engine.claim("default", "host") == []
+    await yard.engine.hosts.register("default", "host", None, HostProfile())
+    assert await yard.engine.leases.claim("default", "host") == []
     (post,) = await receiver.received()
     assert (post.json()["state"], post.json()["error"]) == ("failed", "deadline exceeded while queued")
 
 
 async def test_tasks_that_end_with_the_scheduler_are_posted(yard, receiver):
     await yard.submit(receiver.url)
-    await yard.engine.close()
+    await yard.engine.admin.close()
     (post,) = await receiver.received()
     assert (post.json()["state"], post.json()["error"]) == ("cancelled", "scheduler shutdown")
 
 
 async def test_each_task_of_a_batch_is_posted_with_the_batch(yard, receiver):
     asked = [Submission("ann", "click", options=TaskOptions(callback_url=receiver.url))] * 2
-    batch = await yard.engine.submit_batch("default", asked)
+    batch = await yard.engine.tasks.submit_batch("default", asked)
     await yard.complete()
     await yard.fail("broken")
     await yard.settled()
@@ -183,7 +183,7 @@ async def test_a_task_on_its_way_is_not_posted(yard, receiver):
     await yard.tell()
     await yard.settled()
     assert receiver.posts == []
-    await yard.engine.close()
+    await yard.engine.admin.close()
     await yard.settled()
     assert lease.task.state == "paused"
     assert receiver.posts == []

@@ -38,7 +38,7 @@ def reports(said: Sequence[pb.Report], now: float, max_payload_bytes: int) -> li
         try:
             taken.append(_streamed(report, now, max_payload_bytes))
         except Refusal as refusal:
-            taken.append(refusal)
+            taken.append(refusal.with_traceback(None))
     return taken
 
 

@@ -87,7 +87,7 @@ def submissions(
                 submission(task, task.agent_id, task.callback_url, traceparent, max_payload_bytes, default_retry)
             )
         except Refusal as refusal:
-            taken.append(refusal)
+            taken.append(refusal.with_traceback(None))
     return taken
 
 
@@ -271,7 +271,12 @@ def _http_url(url: str, field: str, at: str) -> str:
 
 def _key(asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str, field: str, at: str) -> IdempotencyKey:
     """The key, with a fingerprint of what is asked for: the same through every door and in every spelling."""
-    whole = SubmitTaskRequest.FromString(asked.SerializeToString())
+    whole = SubmitTaskRequest()
+    if isinstance(asked, SubmitTaskRequest):
+        whole.CopyFrom(asked)
+    else:
+        # Its fields have the same numbers.
+        whole.MergeFromString(asked.SerializeToString())
     whole.DiscardUnknownFields()
     whole.agent_id, whole.callback_url = agent_id, callback_url
     required = sorted(set(whole.requires))

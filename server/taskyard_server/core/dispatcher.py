@@ -11,9 +11,8 @@ from heapq import heapify, heappop, heappush, heapreplace
 
 from .errors import BadRequest
 from .hosts import TAB_EXECUTOR, TAB_EXECUTOR_ALONE, Host, HostProfile, Hosts
-from .leases import Lease
+from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
-from .limits import MAX_LEASE_SECS
 from .offers import Offer, OfferGroup, Rank
 from .ready_queue import Bucket
 
@@ -22,10 +21,10 @@ Candidate = tuple[Rank | None, Offer, OfferGroup]
 
 
 class Dispatcher:
-    """Hands out the tasks of one namespace; nothing while it is `draining`."""
+    """Hands out the tasks of one namespace; nothing once it was stopped."""
 
     def __init__(self, life: Lifecycle, hosts: Hosts) -> None:
-        self.draining = False
+        self._stopped = False
         self._life = life
         self._hosts = hosts
         self._held_up: dict[str, HostProfile] = {}
@@ -38,7 +37,7 @@ class Dispatcher:
         secs = lease_length(lease_secs, limits.lease_secs)
         profile = self._narrowed(now, host, project)
         leases: list[Lease] = []
-        if self.draining or host.draining:
+        if self._stopped or host.draining:
             self._forget_wish(host)
             return leases
         while len(leases) < count and life.inflight < limits.max_inflight:
@@ -66,7 +65,7 @@ class Dispatcher:
         life = self._life
         limits, ready, offers = life.limits, life.ready, life.offers
         given: dict[Offer, list[Lease]] = {}
-        if self.draining:
+        if self._stopped:
             return given
         self._refit_built_in(now)
         awake = offers.awake()
@@ -106,6 +105,10 @@ class Dispatcher:
                 given.setdefault(offer, []).append(lease)
         return given
 
+    def stop(self) -> None:
+        """Dispatch nothing from now on."""
+        self._stopped = True
+
     def look_at(self, now: float, host: Host) -> None:
         """It registered anew: it may run other tasks than before, or more."""
         for offer in host.offers:
@@ -115,9 +118,9 @@ class Dispatcher:
     def heard(self, now: float, host: Host) -> None:
         """A sign of life; a stream that was silent for too long may be handed tasks again."""
         self._hosts.heard(now, host)
-        session = host.stream
-        if session is not None and session.rank is None:
-            self._life.offers.capacity_changed(session)
+        stream = host.stream
+        if stream is not None and not stream.is_waiting:
+            self._life.offers.capacity_changed(stream)
 
     def forget(self, host: Host) -> None:
         """The host is gone, and what it offers with it."""
@@ -178,17 +181,8 @@ class Dispatcher:
     def _limit_in_force(self, buckets: Collection[Bucket]) -> str | None:
         """The configuration key that keeps a host from the tasks in these buckets, if they wait for nothing else."""
         life = self._life
-        if self.draining or not any(bucket.waiting for bucket in buckets):
+        if self._stopped or not any(bucket.waiting for bucket in buckets):
             return None
         if life.inflight >= life.limits.max_inflight:
             return "maxInflight"
         return "maxPerAgentInflight" if life.ready.first(buckets, life.limits.max_per_agent_inflight) is None else None
-
-
-def lease_length(asked: float | None, otherwise: float) -> float:
-    """The seconds that a lease lives; raises `BadRequest` outside of 1 to 3600."""
-    if asked is None:
-        return otherwise
-    if not 1 <= asked <= MAX_LEASE_SECS:
-        raise BadRequest("lease_secs: must be from 1 to 3600")
-    return asked

@@ -9,6 +9,9 @@ from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from .errors import BadRequest
+from .limits import MAX_LEASE_SECS
+
 if TYPE_CHECKING:
     from .hosts import Host
     from .offers import Offer
@@ -72,3 +75,12 @@ class Stop(NamedTuple):
     lease: Lease
     reason: StopReason
     message: str
+
+
+def lease_length(requested: float | None, default: float) -> float:
+    """The seconds that a lease lives; raises `BadRequest` outside of 1 to 3600."""
+    if requested is None:
+        return default
+    if not 1 <= requested <= MAX_LEASE_SECS:
+        raise BadRequest("lease_secs: must be from 1 to 3600")
+    return requested

@@ -89,13 +89,16 @@ class Lifecycle:
 
     # Into the yard
 
-    def is_full(self, agent: Agent | None) -> bool:
-        """Whether admission refuses one more task of this agent (scheduler-architecture, Admission And Limits)."""
-        limits = self.limits
-        return self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent)
+    def accept(self, now: float, submission: Submission) -> Task | None:
+        """A new task, queued, or pending where it is held or not yet due; None where the queue is full for its agent.
 
-    def accept(self, now: float, agent: Agent, submission: Submission) -> Task:
-        """A new task, queued, or pending where it is held or not yet due."""
+        See scheduler-architecture, Admission And Limits.
+        """
+        limits, agent = self.limits, self.agents.get(submission.agent_id)
+        if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
+            return None
+        if agent is None:
+            agent = self._new_agent(submission.agent_id)
         options = submission.options
         not_before = options.not_before if options.not_before is not None and options.not_before > now else None
         waits = options.hold or not_before is not None
@@ -119,9 +122,10 @@ class Lifecycle:
         self.events.append(Event(now, task, SUBMITTED, None))
         return task
 
-    def reject(self, now: float, agent: Agent, submission: Submission) -> QueueFull:
-        """A task that admission refused, kept among the newest `max_queue_size`; the refusal to raise."""
+    def reject(self, now: float, submission: Submission) -> QueueFull:
+        """Keep a task that was not accepted, among the newest `max_queue_size`; returns the refusal to raise."""
         limits = self.limits
+        agent = self.agents.get(submission.agent_id) or self._new_agent(submission.agent_id)
         which = "global" if self.queued >= limits.max_queue_size else "agent"
         task = self._new(now, agent, submission, REJECTED)
         task.completed_at = now
@@ -395,6 +399,10 @@ class Lifecycle:
 
     def _emit(self, now: float, task: Task, before: TaskState) -> None:
         self.events.append(Event(now, task, CHANGED, before))
+
+    def _new_agent(self, agent_id: str) -> Agent:
+        agent = self.agents[agent_id] = self.ready.new_agent(agent_id)
+        return agent
 
     def _new(self, now: float, agent: Agent, submission: Submission, state: TaskState) -> Task:
         task_id, seq = self.tasks.next_id(now)

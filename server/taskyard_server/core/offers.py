@@ -54,6 +54,16 @@ class Offer:
         self.last_grant = last_grant
         self.rank: Rank | None = None
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has a rank among the offers that may be given a task."""
+        return self.rank is not None
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether it has room, and is passed over because its host was silent for too long or drains."""
+        return self.room > 0 and self.rank is None
+
 
 class OfferGroup:
     """The offers of one profile, those with room in a heap by their rank; `waiting` counts these.

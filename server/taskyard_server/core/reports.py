@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from .dispatcher import Dispatcher, lease_length
+from .dispatcher import Dispatcher
 from .errors import Conflict, LeaseLost, Refusal
 from .hosts import Hosts
-from .leases import Lease, StopReason
+from .leases import Lease, StopReason, lease_length
 from .lifecycle import OVER_BUDGET, Lifecycle
 from .task import ASSIGNED, DONE, FAILED, Task, TaskState
 
@@ -59,31 +59,28 @@ class Reports:
         self._hosts = hosts
         self._dispatcher = dispatcher
 
-    def take_each(self, now: float, host_id: str, said: Sequence[Report | Refusal]) -> list[TaskState | Refusal]:
-        """The state of its task just after each report, in order, or why it was refused, as some are already."""
+    def take_each(self, now: float, host_id: str, reports: Sequence[Report]) -> list[TaskState | Refusal]:
+        """The state of its task just after each report, in order, or why it was refused."""
         outcomes: list[TaskState | Refusal] = []
-        for report in said:
-            if isinstance(report, Refusal):
-                outcomes.append(report)
-                continue
+        for report in reports:
             try:
                 outcomes.append(self.take(now, host_id, report).state)
             except Refusal as refusal:
                 # It touches none of its neighbours.
-                outcomes.append(refusal)
+                outcomes.append(refusal.with_traceback(None))
         return outcomes
 
-    def take(self, now: float, host_id: str, said: Report) -> Task:
+    def take(self, now: float, host_id: str, report: Report) -> Task:
         """Take one report. What was said before under the same lease, and its answer lost, may be said again."""
-        kind, task_id, token = said.kind, said.task_id, said.token
+        kind, task_id, token = report.kind, report.task_id, report.token
         if kind is IS_DONE:
-            return self.complete(now, host_id, task_id, token, said.payload, said.tokens)
+            return self.complete(now, host_id, task_id, token, report.payload, report.tokens)
         if kind is HAS_STARTED:
             return self._started(now, host_id, task_id, token)
         if kind is GOES_ON:
-            return self.progress(now, host_id, task_id, token, said.payload, said.tokens)
+            return self.progress(now, host_id, task_id, token, report.payload, report.tokens)
         if kind is HAS_FAILED:
-            return self.fail(now, host_id, task_id, token, said.error, said.retryable, said.code, said.tokens)
+            return self.fail(now, host_id, task_id, token, report.error, report.retryable, report.code, report.tokens)
         return self._released(now, host_id, task_id, token)
 
     def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:

@@ -38,10 +38,11 @@ class Scheduler:
         self.hosts = Hosts()
         self._life = Lifecycle(limits, entropy)
         self._entropy = entropy
+        self._draining = False
         self._dispatcher = Dispatcher(self._life, self.hosts)
         self._streams = Streams(self._life, self.hosts, self._dispatcher)
         self.reports = Reports(self._life, self.hosts, self._dispatcher)
-        self.schedules = ScheduleRegistry(self._life, self.submit, entropy)
+        self.schedules = ScheduleRegistry(self._life, self._admit, entropy)
 
     # Commands of agents
 
@@ -52,29 +53,19 @@ class Scheduler:
         `Unavailable` while it drains, and `QueueFull` where a limit refuses it; the refused task is then kept as
         `rejected` and consumes no key (scheduler-architecture, Admission And Limits; DESIGN, Idempotent submit).
         """
-        first = self._first_under(submission)
-        if first is not None:
-            return first
-        self._check(now, submission)
-        life = self._life
-        agent = life.agents.get(submission.agent_id)
-        if agent is None:
-            agent = life.agents[submission.agent_id] = life.ready.new_agent(submission.agent_id)
-        if life.is_full(agent):
-            raise life.reject(now, agent, submission)
-        return life.accept(now, agent, submission)
+        task = self._admit(now, submission)
+        if task is None:
+            raise self._life.reject(now, submission)
+        return task
 
-    def submit_each(self, now: float, submissions: Sequence[Submission | Refusal]) -> list[Task | Refusal]:
-        """Admit tasks one by one: the task or why it was refused, in order, as some are already."""
+    def submit_each(self, now: float, submissions: Sequence[Submission]) -> list[Task | Refusal]:
+        """Admit tasks one by one: the task or why it was refused, in order."""
         outcomes: list[Task | Refusal] = []
         for submission in submissions:
-            if isinstance(submission, Refusal):
-                outcomes.append(submission)
-                continue
             try:
                 outcomes.append(self.submit(now, submission))
             except Refusal as refusal:
-                outcomes.append(refusal)
+                outcomes.append(refusal.with_traceback(None))
         return outcomes
 
     def submit_batch(self, now: float, submissions: Sequence[Submission]) -> BatchSubmission:
@@ -128,7 +119,7 @@ class Scheduler:
             raise NotFound("task not found")
         if not task.is_held and task.state not in STOPPED:
             raise Conflict(f"task is {task.state.value}, only a paused, failed or held one can be resumed")
-        if self._dispatcher.draining:
+        if self._draining:
             raise Unavailable("the scheduler is draining")
         if task.is_held:
             self._life.release_hold(now, task)
@@ -334,13 +325,14 @@ class Scheduler:
         self.hosts.look_anew()
         for host in self.hosts:
             self._life.liveness.listen_for(host)
-            if host.stream is not None and host.stream.rank is None:
+            if host.stream is not None and not host.stream.is_waiting:
                 # Its stream may have been silent for too long by the old time-outs, and not by the new ones.
                 self._life.offers.capacity_changed(host.stream)
 
     def drain(self) -> None:
         """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""
-        self._dispatcher.draining = True
+        self._draining = True
+        self._dispatcher.stop()
         self.schedules.hold()
 
     def shut_down(self, now: float) -> None:
@@ -404,6 +396,14 @@ class Scheduler:
 
     # What the commands share
 
+    def _admit(self, now: float, submission: Submission) -> Task | None:
+        """The task that was accepted, or the first one under its key; None where a limit refuses it."""
+        first = self._first_under(submission)
+        if first is not None:
+            return first
+        self._check(now, submission)
+        return self._life.accept(now, submission)
+
     def _is_repeat(self, submission: Submission) -> bool:
         key = submission.options.key
         return key is not None and (submission.agent_id, key.key) in self._life.keys
@@ -417,7 +417,7 @@ class Scheduler:
 
     def _check(self, now: float, submission: Submission) -> None:
         """Raise for what no admission could accept."""
-        if self._dispatcher.draining:
+        if self._draining:
             raise Unavailable("the scheduler is draining")
         if submission.deadline is not None and submission.deadline <= now:
             raise BadRequest("deadline: must be in the future")

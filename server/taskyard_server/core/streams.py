@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from math import inf
 from typing import Final, NamedTuple
 
-from .dispatcher import Dispatcher, lease_length
+from .dispatcher import Dispatcher
 from .errors import AlreadyExists
 from .hosts import Host, HostProfile, Hosts, HostStatus
-from .leases import Lease
+from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
 from .offers import Offer
 from .task import ASSIGNED

@@ -1,7 +1,7 @@
-"""What a stream of a host has to tell the host, kept until the stream says it.
+"""What the engine has for the stream of a host, kept until the stream sends it.
 
-The engine puts in, the servicer of the stream takes out. It holds no more leases than the host's credit allows, and a
-lease that ends before the host was told of it leaves without a trace.
+The engine puts in, the servicer of the stream takes out. A session holds no more leases than the host's credit allows.
+A lease that ends before it is sent is dropped, and its credit returns.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from taskyard_server.core.errors import Refusal, Unavailable
 from taskyard_server.core.hosts import Host
@@ -27,18 +28,24 @@ class DrainNotice:
 
 
 class Session:
-    """One stream. `on_ready` is called when something comes that is to be said, and when the stream is `ended`.
+    """One stream. `on_ready` is called when there is something to send, and when the stream has `ended`.
 
-    `drain` is what the host is told from the first.
+    `return_credit` takes the number of leases that ended before they were sent. `drain` is what the host is told first.
     """
 
     def __init__(
-        self, namespace: str, welcome: Welcome, on_ready: Callable[[], None], drain: DrainNotice | None = None
+        self,
+        namespace: str,
+        welcome: Welcome,
+        on_ready: Callable[[], None],
+        return_credit: Callable[[int], None],
+        drain: DrainNotice | None = None,
     ) -> None:
         self.namespace = namespace
         self.welcome = welcome
         self.ended: Refusal | None = None
         self._on_ready = on_ready
+        self._return_credit = return_credit
         self._pending: dict[Lease, None] = {}
         self._stops: list[Stop] = []
         self._drain = drain
@@ -50,48 +57,56 @@ class Session:
 
     @property
     def host(self) -> Host:
-        """Whose stream it is."""
+        """The host at the other end."""
         return self.welcome.offer.host
 
     @property
     def has_output(self) -> bool:
-        """Whether there is anything to say."""
+        """Whether there is anything to send."""
         return bool(self._pending or self._stops or self._drain)
 
     @property
     def has_leases(self) -> bool:
-        """Whether there are tasks to run of which the host was not told."""
+        """Whether there are leases to send."""
         return bool(self._pending)
 
     def next_leases(self, most: int) -> list[Lease]:
-        """The tasks to run that come next, in claim order. They stay until they are `said`."""
-        return list(islice(self._pending, most))
+        """The next leases to send, in claim order, at most so many. They stay until `mark_sent`."""
+        leases = list(islice(self._pending, most))
+        # The host may have reported on one by a call before it was sent.
+        live = [lease for lease in leases if lease.task.lease is lease]
+        if len(live) < len(leases):
+            for lease in leases:
+                if lease.task.lease is not lease:
+                    del self._pending[lease]
+            self._return_credit(len(leases) - len(live))
+        return live
 
     def mark_sent(self, lease: Lease) -> None:
-        """The host is being told of this lease, or does not need to be."""
+        """This lease is being sent."""
         self._pending.pop(lease, None)
 
     def take_stops(self) -> list[Stop]:
-        """Work to stop, since this was last called."""
+        """The work to stop, since this was last called."""
         taken, self._stops = self._stops, []
         return taken
 
     def take_drain(self) -> DrainNotice | None:
-        """Whether the host shall leave, since this was last called."""
+        """The notice to leave, if one came since this was last called."""
         taken, self._drain = self._drain, None
         return taken
 
     # What the engine puts in
 
     def assign(self, leases: list[Lease]) -> None:
-        """Tasks to run."""
+        """Add leases to send."""
         self._pending.update(dict.fromkeys(leases))
         self._on_ready()
 
     def stop(self, stop: Stop) -> bool:
-        """Work to stop. False if the host never knew of it, so that the credit for it is not used.
+        """Add work to stop. False if the lease was never sent, so that its credit is not used.
 
-        A task that was to be started by now, and could not even be said, shows that the host does not read.
+        A lease that ran out before it could be sent shows that the host does not read.
         """
         if stop.lease in self._pending:
             del self._pending[stop.lease]
@@ -103,13 +118,13 @@ class Session:
         return True
 
     def drain(self, notice: DrainNotice) -> None:
-        """The host shall leave."""
+        """Tell the host to leave."""
         self._drain = notice
         self._on_ready()
 
     def forget(self) -> None:
-        """The stream is gone, and told nothing any more; neither keeps the other in memory."""
-        self._on_ready = _nobody
+        """The connection is gone: neither side keeps the other in memory."""
+        self._on_ready = self._return_credit = _ignore
 
     def end(self, why: Refusal) -> None:
         """The stream is over; the first reason counts."""
@@ -118,5 +133,5 @@ class Session:
             self._on_ready()
 
 
-def _nobody() -> None:
-    """Hears the news of a stream that is gone."""
+def _ignore(*_: Any) -> None:
+    """Takes the calls of a session whose connection is gone."""

@@ -80,7 +80,7 @@ class TabExecutor:
     async def run(self) -> None:
         """Claim and execute until cancelled or the engine is closed; then give back what runs."""
         unsubscribe = self._engine.subscribe(self._on_events)
-        await self._engine.register(self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True)
+        await self._engine.hosts.register(self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True)
         renewing = asyncio.create_task(self._renew())
         try:
             while True:
@@ -99,11 +99,11 @@ class TabExecutor:
                 work.cancel()
             await asyncio.gather(renewing, *self._works, return_exceptions=True)
             with contextlib.suppress(NotFound):
-                await self._engine.deregister(self._namespace, HOST_ID)
+                await self._engine.hosts.deregister(self._namespace, HOST_ID)
             await self._http.aclose()
 
     async def _claim(self, free: int) -> None:
-        leases = await self._engine.claim(self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS)
+        leases = await self._engine.leases.claim(self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS)
         for lease in leases:
             work = asyncio.create_task(self._execute(lease))
             self._works.add(work)
@@ -133,7 +133,7 @@ class TabExecutor:
             await asyncio.sleep(LEASE_SECS / 3)
             for task_id, run in list(self._runs.items()):
                 with contextlib.suppress(Refusal):
-                    await self._engine.renew(self._namespace, HOST_ID, task_id, run.lease.token)
+                    await self._engine.leases.renew(self._namespace, HOST_ID, task_id, run.lease.token)
 
     def _on_events(self, namespace: str, happened: Sequence[Event]) -> None:
         """Stop what no longer runs under our lease."""
@@ -163,7 +163,7 @@ class TabExecutor:
     async def _report(self, lease: Lease, kind: ReportKind, payload: bytes | None = None, error: str = "") -> None:
         """Raises why the report is refused, if it is."""
         said = Report(kind, lease.task.id, lease.token, payload, error=error)
-        (outcome,) = await self._engine.report(self._namespace, HOST_ID, [said])
+        (outcome,) = await self._engine.leases.report(self._namespace, HOST_ID, [said])
         if isinstance(outcome, Refusal):
             raise outcome
 

@@ -59,5 +59,5 @@ class AdminService(AdminServiceServicer):
         del context
         deadline = self._drain(request.grace_period_secs if request.HasField("grace_period_secs") else None)
         return pb.DrainServerResponse(
-            draining=True, inflight=self._engine.totals().inflight, deadline=timestamp(deadline)
+            draining=True, inflight=self._engine.admin.totals().inflight, deadline=timestamp(deadline)
         )

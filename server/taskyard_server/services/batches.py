@@ -60,7 +60,7 @@ class BatchService(BatchServiceServicer):
             )
             for number, task in enumerate(request.tasks)
         ]
-        submitted = await self._engine.submit_batch(call.namespace, asked)
+        submitted = await self._engine.tasks.submit_batch(call.namespace, asked)
         answer = pb.SubmitBatchResponse(
             tasks=[_outcome(outcome) for outcome in submitted.outcomes],
             submitted=sum(isinstance(outcome, Task) for outcome in submitted.outcomes),
@@ -77,7 +77,7 @@ class BatchService(BatchServiceServicer):
         filters = f"batch\0{request.batch_id}"
         after = requests.page_start(request.page_token, filters)
         most = requests.page_size(request.page_size)
-        batch = await self._engine.get_batch(current_call().namespace, request.batch_id)
+        batch = await self._engine.tasks.get_batch(current_call().namespace, request.batch_id)
         tasks, next_after = task_page(LISTED, [task for task in batch.tasks.values() if task.seq > after], most)
         answer = pb.GetBatchResponse(
             batch_id=batch.id,
@@ -95,7 +95,7 @@ class BatchService(BatchServiceServicer):
         self, request: pb.CancelBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.CancelBatchResponse:
         del context
-        cancelled = await self._engine.cancel_batch(current_call().namespace, request.batch_id)
+        cancelled = await self._engine.tasks.cancel_batch(current_call().namespace, request.batch_id)
         return pb.CancelBatchResponse(status=STATES[CANCELLED], batch_id=request.batch_id, cancelled=cancelled)
 
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -18,6 +18,7 @@ import structlog
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.conversion import requests
+from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.report_requests import reports
 from taskyard_server.conversion.responses import error_message, lease_message
 from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_reported
@@ -92,7 +93,7 @@ class Connection:
         try:
             await asyncio.wait((reading, self._over), return_when=asyncio.FIRST_COMPLETED)
             self._leaving = True
-            await self._engine.disconnect(session)
+            await self._engine.hosts.disconnect(session)
             await self._say_the_rest()
             wrong = reading.exception() if reading.done() else None
             why = session.ended or self._failure or wrong
@@ -103,7 +104,7 @@ class Connection:
             if self._writer is not None:
                 self._writer.cancel()
                 self._writer = None
-            await self._engine.disconnect(session)
+            await self._engine.hosts.disconnect(session)
             log.info("host_disconnected", host_id=self._host_id, namespace=self._namespace)
 
     async def _open(self, said: pb.Hello) -> Session:
@@ -122,7 +123,7 @@ class Connection:
             lease_secs=said.lease_secs if said.HasField("lease_secs") else None,
             machine=requests.machine(said, self._max_payload_bytes),
         )
-        session = self._session = await self._engine.connect(self._namespace, hello, self._on_ready)
+        session = self._session = await self._engine.hosts.connect(self._namespace, hello, self._on_ready)
         welcome, limits = session.welcome, self._engine.limits
         self._welcome = pb.ConnectResponse(
             welcome=pb.Welcome(
@@ -152,7 +153,7 @@ class Connection:
                 case "reports":
                     await self._on_reports(request.reports)
                 case "credit":
-                    await self._engine.give_credit(self._session, request.credit.count)
+                    await self._engine.hosts.give_credit(self._session, request.credit.count)
                 case "hello":
                     raise BadRequest("hello: must come only once")
                 case _:
@@ -166,7 +167,7 @@ class Connection:
         if self._writing:
             # A host that does not read what it is told does not work, however loud its heart beats.
             await self._one_write()
-        lost = await self._engine.beat(self._session, _held(beat) if beat.leases else (), word, machine)
+        lost = await self._engine.hosts.beat(self._session, _held(beat) if beat.leases else (), word, machine)
         ack = pb.HeartbeatAck(sequence=beat.sequence, lost=_named(lost) if lost else None)
         answer = pb.ConnectResponse(heartbeat_ack=ack).SerializeToString()
         if self._writing:
@@ -183,7 +184,8 @@ class Connection:
                 await asyncio.sleep(0)
             some = said.reports[first : first + MAX_REPORTS_PER_TURN]
             taken = reports(some, self._engine.now(), self._max_payload_bytes)
-            for outcome in await self._engine.report(self._namespace, self._host_id, taken):
+            outcomes = await self._engine.leases.report(self._namespace, self._host_id, converted(taken))
+            for outcome in with_refusals(taken, outcomes):
                 if isinstance(outcome, Refusal):
                     number = len(results)
                     refused[number] = await self._refused(said.reports[number], outcome)
@@ -202,7 +204,7 @@ class Connection:
         error.error = message_of(refusal)
         result = pb.ReportResult(error=error)
         with contextlib.suppress(NotFound):
-            result.state = STATES[(await self._engine.get(self._namespace, report.task_id)).state]
+            result.state = STATES[(await self._engine.tasks.get(self._namespace, report.task_id)).state]
         return result
 
     # What the host is told
@@ -239,7 +241,7 @@ class Connection:
     async def _write_all(self) -> None:
         """Write until there is nothing to say; what comes meanwhile is said, too."""
         try:
-            while (message := await self._next_message()) is not None and await self._send(message):
+            while (message := self._next_message()) is not None and await self._send(message):
                 self._note_written()
         except Exception as error:
             self._failure = error
@@ -277,7 +279,7 @@ class Connection:
         while self._writing and await self._one_write(LAST_WORDS_SECS):
             pass
 
-    async def _next_message(self) -> bytes | None:
+    def _next_message(self) -> bytes | None:
         """What to say next, in its encoding; None if nothing.
 
         What the host shall stop comes before what it shall do. Answers and tasks take turns, lest one waits for ever.
@@ -291,9 +293,9 @@ class Connection:
         if (drain := self._session.take_drain()) is not None:
             return pb.ConnectResponse(drain=_drain(drain)).SerializeToString()
         if self._session.has_leases and not self._leaving and (self._tasks_next or not self._answers):
-            assignments = await self._next_assignments()
+            assignments = self._next_assignments()
             if not assignments:
-                return await self._next_message()
+                return self._next_message()
             self._tasks_next = False
             return nested(ASSIGNMENTS, b"".join(assignments))
         if not self._answers:
@@ -303,18 +305,13 @@ class Connection:
         self._unsent_bytes -= len(message)
         return message
 
-    async def _next_assignments(self) -> list[bytes]:
+    def _next_assignments(self) -> list[bytes]:
         """As many tasks as one message may carry, each a field of it."""
         session = self._session
         assignments: list[bytes] = []
         size = 0
         while not assignments and session.has_leases:
             for lease in session.next_leases(MAX_ASSIGNMENTS):
-                if lease.task.lease is not lease:
-                    # Its host has reported on it by a call.
-                    session.mark_sent(lease)
-                    await self._engine.give_credit(session, 1)
-                    continue
                 assignment = encode_assignment(lease)
                 size += len(assignment)
                 if assignments and size > MAX_ASSIGNMENT_BYTES:
@@ -328,7 +325,7 @@ def _held(said: pb.Hello | pb.Heartbeat) -> list[HeldLease]:
     return [(lease.task_id, lease.fencing_token) for lease in said.leases]
 
 
-def _named(leases: list[HeldLease]) -> list[pb.HeldLease]:
+def _named(leases: Sequence[HeldLease]) -> list[pb.HeldLease]:
     return [pb.HeldLease(task_id=task_id, fencing_token=token) for task_id, token in leases]
 
 

@@ -115,7 +115,7 @@ class HostWatch:
         async with self._looking:
             look: HostSnapshot = {}
             now, limits = self._engine.now(), self._engine.limits
-            for host in await self._engine.list_hosts(self.namespace, 0):
+            for host in await self._engine.hosts.list_hosts(self.namespace, 0):
                 if host.built_in:
                     continue
                 status = host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)

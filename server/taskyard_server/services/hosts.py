@@ -44,7 +44,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
         namespace = current_call().namespace
         host_id = requests.host_id(request.host_id)
         machine = requests.machine(request, self._max_payload_bytes)
-        host = await self._engine.register(
+        host = await self._engine.hosts.register(
             namespace,
             host_id,
             requests.name(request.display_name, "display_name"),
@@ -53,14 +53,14 @@ class RuntimeHostService(RuntimeHostServiceServicer):
             labels=requests.labels(request.labels, "labels"),
         )
         if machine is not None:
-            host = await self._engine.heartbeat(namespace, host_id, None, machine)
+            host = await self._engine.hosts.heartbeat(namespace, host_id, None, machine)
         return pb.RegisterHostResponse(host=self._message(host))
 
     async def HeartbeatHost(  # noqa: N802
         self, request: pb.HeartbeatHostRequest, context: Context
     ) -> pb.HeartbeatHostResponse:
         del context
-        host = await self._engine.heartbeat(
+        host = await self._engine.hosts.heartbeat(
             current_call().namespace,
             requests.host_id(request.host_id),
             requests.host_status(request.status),
@@ -72,20 +72,20 @@ class RuntimeHostService(RuntimeHostServiceServicer):
         self, request: pb.DeregisterHostRequest, context: Context
     ) -> pb.DeregisterHostResponse:
         del context
-        await self._engine.deregister(current_call().namespace, requests.host_id(request.host_id))
+        await self._engine.hosts.deregister(current_call().namespace, requests.host_id(request.host_id))
         return pb.DeregisterHostResponse(deregistered=True)
 
     async def DrainHost(self, request: pb.DrainHostRequest, context: Context) -> pb.DrainHostResponse:  # noqa: N802
         del context
         secs = request.grace_period_secs if request.HasField("grace_period_secs") else None
-        host = await self._engine.drain_host(current_call().namespace, requests.host_id(request.host_id), secs)
+        host = await self._engine.hosts.drain(current_call().namespace, requests.host_id(request.host_id), secs)
         return pb.DrainHostResponse(host=self._message(host))
 
     async def ListHosts(self, request: pb.ListHostsRequest, context: Context) -> pb.ListHostsResponse:  # noqa: N802
         del context
         after = requests.page_start(request.page_token, LISTING)
         most = requests.page_size(request.page_size)
-        found = await self._engine.list_hosts(current_call().namespace, after)
+        found = await self._engine.hosts.list_hosts(current_call().namespace, after)
         hosts = [host for host in found if not host.built_in]
         answer = pb.ListHostsResponse(hosts=[self._message(host) for host in hosts[:most]])
         if len(hosts) > most:

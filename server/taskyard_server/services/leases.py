@@ -11,8 +11,8 @@ from taskyard.v1 import task_pb2
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.report_requests import Call, fencing_token, report
-from taskyard_server.conversion.responses import MAX_PAGE_BYTES, lease_message, task_message
-from taskyard_server.conversion.task_encoding import STATES, encode_assignment
+from taskyard_server.conversion.responses import MAX_PAGE_BYTES, lease_message
+from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_task
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import BadRequest, Refusal
@@ -24,6 +24,7 @@ from taskyard_server.interceptors.calls import current_call
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 ASSIGNMENT: Final = tag(pb.ClaimTasksResponse, "assignments")
+CLAIMED_TASK: Final = tag(pb.ClaimTaskResponse, "task")
 
 MAX_WAIT_SECS: Final = 60.0
 MAX_CLAIM: Final = 1_000
@@ -36,26 +37,26 @@ class LeaseService(LeaseServiceServicer):
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
 
-    async def ClaimTask(self, request: pb.ClaimTaskRequest, context: Context) -> pb.ClaimTaskResponse:  # noqa: N802
+    async def ClaimTask(self, request: pb.ClaimTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
         leases = await self._claim(request, 1)
         if not leases:
             return pb.ClaimTaskResponse(claimed=False)
         (lease,) = leases
-        return pb.ClaimTaskResponse(
+        claimed = pb.ClaimTaskResponse(
             claimed=True,
             task_id=lease.task.id,
             lease_expires_at=timestamp(lease.expires_at),
             fencing_token=lease.token,
-            task=task_message(lease.task),
         )
+        return claimed.SerializeToString() + nested(CLAIMED_TASK, encode_task(lease.task))
 
     async def ClaimTasks(self, request: pb.ClaimTasksRequest, context: Context) -> Any:  # noqa: N802
         del context
         if not 1 <= request.max_tasks <= MAX_CLAIM:
             raise BadRequest(f"max_tasks: must be from 1 to {MAX_CLAIM}")
         assignments: list[bytes] = []
-        given_back: list[Report | Refusal] = []
+        given_back: list[Report] = []
         size = 0
         for lease in await self._claim(request, request.max_tasks):
             assignment = nested(ASSIGNMENT, encode_assignment(lease))
@@ -66,12 +67,12 @@ class LeaseService(LeaseServiceServicer):
             else:
                 assignments.append(assignment)
         if given_back:
-            await self._engine.report(current_call().namespace, request.host_id, given_back)
+            await self._engine.leases.report(current_call().namespace, request.host_id, given_back)
         return b"".join(assignments)
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.RenewLeaseResponse:  # noqa: N802
         del context
-        lease = await self._engine.renew(
+        lease = await self._engine.leases.renew(
             current_call().namespace,
             requests.host_id(request.host_id),
             request.task_id,
@@ -111,7 +112,7 @@ class LeaseService(LeaseServiceServicer):
         listing = f"leases\0{request.host_id}"
         after = requests.page_start(request.page_token, listing)
         most = requests.page_size(request.page_size)
-        leases = await self._engine.list_leases(current_call().namespace, after, request.host_id or None)
+        leases = await self._engine.leases.list_leases(current_call().namespace, after, request.host_id or None)
         answer = pb.ListLeasesResponse(leases=[lease_message(lease) for lease in leases[:most]])
         if len(leases) > most:
             answer.next_page_token = requests.page_token(leases[most - 1].number, listing)
@@ -120,14 +121,14 @@ class LeaseService(LeaseServiceServicer):
     async def _report(self, said: Call) -> task_pb2.Task.State.ValueType:
         """The state of the task just after the report, which is raised if it is refused."""
         host_id = requests.host_id(said.host_id)
-        taken = report(said, self._engine.now(), self._max_payload_bytes)
-        (outcome,) = await self._engine.report(current_call().namespace, host_id, [taken])
+        converted = report(said, self._engine.now(), self._max_payload_bytes)
+        (outcome,) = await self._engine.leases.report(current_call().namespace, host_id, [converted])
         if isinstance(outcome, Refusal):
             raise outcome
         return STATES[outcome]
 
     async def _claim(self, request: pb.ClaimTaskRequest | pb.ClaimTasksRequest, count: int) -> list[Lease]:
-        return await self._engine.claim(
+        return await self._engine.leases.claim(
             current_call().namespace,
             requests.host_id(request.host_id),
             count,

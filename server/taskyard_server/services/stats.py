@@ -39,8 +39,8 @@ class StatsService(StatsServiceServicer):
     ) -> pb.GetStatsResponse:
         del request, context
         namespace = current_call().namespace
-        stats = await self._engine.stats(namespace)
-        hosts = [host for host in await self._engine.list_hosts(namespace, 0) if not host.built_in]
+        stats = await self._engine.admin.stats(namespace)
+        hosts = [host for host in await self._engine.hosts.list_hosts(namespace, 0) if not host.built_in]
         limits = stats.limits
         return pb.GetStatsResponse(
             queue=pb.QueueStats(
@@ -49,7 +49,7 @@ class StatsService(StatsServiceServicer):
                 agent_counts={name: agent.queued for name, agent in stats.agents.items() if agent.queued},
                 limited_by=stats.limited_by,
                 total_paused=stats.paused or None,
-                targets=_target_waits(await self._engine.list_targets(namespace, "")),
+                targets=_target_waits(await self._engine.tasks.list_targets(namespace, "")),
             ),
             metrics=_metrics(stats),
             config=pb.SchedulerConfig(

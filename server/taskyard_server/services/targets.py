@@ -36,7 +36,7 @@ class TargetService(TargetServiceServicer):
         if request.status not in (pb.Target.unspecified, *STATUSES.values()):
             raise BadRequest(f"status: must be among {', '.join(STATUSES)}")
         answer, size = pb.ListTargetsResponse(), 0
-        for target in await self._engine.list_targets(current_call().namespace, after):
+        for target in await self._engine.tasks.list_targets(current_call().namespace, after):
             if request.status in (pb.Target.unspecified, STATUSES[target.standing[0]]):
                 message = _target(target)
                 size += message.ByteSize()
@@ -50,7 +50,7 @@ class TargetService(TargetServiceServicer):
         self, request: pb.ResumeTargetTaskRequest, context: Context
     ) -> pb.ResumeTargetTaskResponse:
         del context
-        task = await self._engine.resume(current_call().namespace, request.task_id, request.target)
+        task = await self._engine.tasks.resume(current_call().namespace, request.task_id, request.target)
         return pb.ResumeTargetTaskResponse(status=STATES[task.state], task_id=task.id)
 
 

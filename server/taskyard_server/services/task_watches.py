@@ -134,7 +134,7 @@ class TaskWatches:
         listed = TaskFilter(agent_id=wanted.agent_id, states=wanted.states, target=wanted.target)
         after: int | None = 0
         while after is not None:
-            page = await self._engine.list_tasks(namespace, listed, after, MAX_SLICE_EVENTS)
+            page = await self._engine.tasks.list_tasks(namespace, listed, after, MAX_SLICE_EVENTS)
             for task in page.tasks:
                 yield task
             after = page.next_after
@@ -145,12 +145,12 @@ class TaskWatches:
         if task_ids is None:
             try:
                 assert wanted.batch_id is not None
-                task_ids = frozenset((await self._engine.get_batch(namespace, wanted.batch_id)).tasks)
+                task_ids = frozenset((await self._engine.tasks.get_batch(namespace, wanted.batch_id)).tasks)
             except NotFound:
                 return
         for task_id in sorted(task_ids):
             with contextlib.suppress(NotFound):
-                task = await self._engine.get(namespace, task_id)
+                task = await self._engine.tasks.get(namespace, task_id)
                 if wanted.concerns(task):
                     yield task
 

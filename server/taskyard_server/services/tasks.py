@@ -11,9 +11,10 @@ import grpc
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.responses import error_message, task_message, task_page
+from taskyard_server.conversion.refusals import converted, with_refusals
+from taskyard_server.conversion.responses import error_message, task_page
 from taskyard_server.conversion.task_encoding import STATES, encode_accepted, encode_outcomes, encode_task
-from taskyard_server.conversion.wire import tag
+from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import BadRequest, QueueFull, Refusal
 from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
@@ -25,6 +26,8 @@ from .task_watches import TaskWatches
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 LISTED: Final = tag(pb.ListTasksResponse, "tasks")
+WAITED_TASK: Final = tag(pb.WaitTaskResponse, "task")
+ENDED: Final = {ended: pb.WaitTaskResponse(ended=ended).SerializeToString() for ended in (True, False)}
 
 MAX_TASKS_PER_TURN: Final = 100
 WAIT_SECS: Final = 30.0
@@ -56,7 +59,7 @@ class TaskService(TaskServiceServicer):
             self._max_payload_bytes,
             self._default_retry,
         )
-        answer = encode_accepted(await self._engine.submit(call.namespace, asked))
+        answer = encode_accepted(await self._engine.tasks.submit(call.namespace, asked))
         if call.by_rest:
             await send_shape(context, ACCEPTED)
         return answer
@@ -81,12 +84,13 @@ class TaskService(TaskServiceServicer):
             some = asked[first : first + MAX_TASKS_PER_TURN]
             checked = requests.submissions(some, call.traceparent, self._max_payload_bytes, self._default_retry)
             # Encoded before others have their turn, who may change the tasks.
-            outcomes.append(encode_outcomes(await self._engine.submit_each(call.namespace, checked), _refused))
+            admitted = await self._engine.tasks.submit_each(call.namespace, converted(checked))
+            outcomes.append(encode_outcomes(with_refusals(checked, admitted), _refused))
         return b"".join(outcomes)
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
-        return encode_task(await self._engine.get(current_call().namespace, request.task_id))
+        return encode_task(await self._engine.tasks.get(current_call().namespace, request.task_id))
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
@@ -99,7 +103,7 @@ class TaskService(TaskServiceServicer):
         )
         after = requests.page_start(request.page_token, filters)
         most = requests.page_size(request.page_size)
-        page = await self._engine.list_tasks(call.namespace, wanted, after, most)
+        page = await self._engine.tasks.list_tasks(call.namespace, wanted, after, most)
         tasks, next_after = task_page(LISTED, page.tasks, most, page.next_after)
         answer = pb.ListTasksResponse(count=len(tasks))
         if next_after is not None:
@@ -110,17 +114,17 @@ class TaskService(TaskServiceServicer):
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:  # noqa: N802
         del context
-        task = await self._engine.cancel(current_call().namespace, request.task_id)
+        task = await self._engine.tasks.cancel(current_call().namespace, request.task_id)
         return pb.CancelTaskResponse(status=STATES[task.state], task_id=task.id)
 
     async def PauseTask(self, request: pb.PauseTaskRequest, context: Context) -> pb.PauseTaskResponse:  # noqa: N802
         del context
-        task = await self._engine.pause(current_call().namespace, request.task_id)
+        task = await self._engine.tasks.pause(current_call().namespace, request.task_id)
         return pb.PauseTaskResponse(status=STATES[task.state], task_id=task.id)
 
     async def ResumeTask(self, request: pb.ResumeTaskRequest, context: Context) -> pb.ResumeTaskResponse:  # noqa: N802
         del context
-        task = await self._engine.resume(current_call().namespace, request.task_id)
+        task = await self._engine.tasks.resume(current_call().namespace, request.task_id)
         return pb.ResumeTaskResponse(status=STATES[task.state], task_id=task.id)
 
     async def ResolveTask(  # noqa: N802
@@ -129,14 +133,14 @@ class TaskService(TaskServiceServicer):
         del context
         given = request.HasField("result")
         result = requests.payload(request.result, "result", self._max_payload_bytes) if given else None
-        task = await self._engine.resolve(current_call().namespace, request.task_id, result)
+        task = await self._engine.tasks.resolve(current_call().namespace, request.task_id, result)
         return pb.ResolveTaskResponse(status=STATES[task.state], task_id=task.id)
 
-    async def WaitTask(self, request: pb.WaitTaskRequest, context: Context) -> pb.WaitTaskResponse:  # noqa: N802
+    async def WaitTask(self, request: pb.WaitTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
         secs = request.timeout_ms / 1000 if request.HasField("timeout_ms") else WAIT_SECS
-        task = await self._engine.wait(current_call().namespace, request.task_id, min(secs, MAX_WAIT_SECS))
-        return pb.WaitTaskResponse(task=task_message(task), ended=task.state in TERMINAL)
+        task = await self._engine.tasks.wait(current_call().namespace, request.task_id, min(secs, MAX_WAIT_SECS))
+        return nested(WAITED_TASK, encode_task(task)) + ENDED[task.state in TERMINAL]
 
     async def WatchTasks(self, request: pb.WatchTasksRequest, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         await self._watches.watch(current_call().namespace, request, context)

@@ -98,14 +98,14 @@ class Server:
 
     async def made(self, namespace: str = "default") -> int:
         """How many tasks were ever accepted."""
-        return (await self.engine.stats(namespace)).counters.submitted
+        return (await self.engine.admin.stats(namespace)).counters.submitted
 
     # As a host
 
     async def claim(self, count: int = 1) -> list[Lease]:
         """Hand out up to so many tasks to a host that runs everything."""
-        await self.engine.register("default", "host", None, HostProfile())
-        return await self.engine.claim("default", "host", count)
+        await self.engine.hosts.register("default", "host", None, HostProfile())
+        return await self.engine.leases.claim("default", "host", count)
 
     async def claim_soon(self) -> Lease:
         """Hand out one task, as soon as there is one."""
@@ -182,7 +182,7 @@ async def open_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
 
         async def start(**limits: Any) -> Server:
             engine = MemoryEngine(Limits(**limits))
-            ends.push_async_callback(engine.close)
+            ends.push_async_callback(engine.admin.close)
             server = Server(engine)
             await server.start()
             ends.push_async_callback(server.stop)

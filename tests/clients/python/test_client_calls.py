@@ -484,7 +484,7 @@ async def test_a_repeated_cancel_that_had_worked_is_no_conflict(server, client, 
 
 async def test_a_repeated_batch_is_named_by_the_one_that_holds_its_tasks(server, client):
     task_ids = []
-    real = server.engine.submit_batch
+    real = server.engine.tasks.submit_batch
 
     async def works_but_does_not_answer_at_first(namespace, asked):
         answer = await real(namespace, asked)
@@ -493,7 +493,7 @@ async def test_a_repeated_batch_is_named_by_the_one_that_holds_its_tasks(server,
             raise refusals.Unavailable("gone")
         return answer
 
-    server.engine.submit_batch = works_but_does_not_answer_at_first
+    server.engine.tasks.submit_batch = works_but_does_not_answer_at_first
     batch = await client.submit_batch([NewTask("click"), NewTask("type")])
     assert task_ids[0] == task_ids[1] == list(batch.task_ids)
     assert [task.id for task in (await client.get_batch(batch.id)).tasks] == task_ids[0]
@@ -524,7 +524,7 @@ async def test_an_answer_that_does_not_come_in_time_is_its_own_error(server, ope
     async def never(*_):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(server.engine, "get", never)
+    monkeypatch.setattr(server.engine.tasks, "get", never)
     client = open_client(server, timeout=timedelta(milliseconds=50))
     with pytest.raises(TaskyardError) as raised:
         await client.get("tsk_0")

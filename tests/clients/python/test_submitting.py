@@ -240,17 +240,17 @@ async def test_a_restart_while_nothing_is_on_its_way_goes_unnoticed(server, clie
 
 
 async def test_a_server_that_drains_is_tried_again_until_another_takes_its_place(server, client):
-    real = server.engine.submit_each
+    real = server.engine.tasks.submit_each
     refused = asyncio.Event()
 
     async def drains(_, asked):
         refused.set()
         return [refusals.Unavailable("draining") for _ in asked]
 
-    server.engine.submit_each = drains
+    server.engine.tasks.submit_each = drains
     submitting = asyncio.create_task(submit_many(client, 3))
     await refused.wait()
-    server.engine.submit_each = real
+    server.engine.tasks.submit_each = real
     assert [each.state for each in await submitting] == ["queued"] * 3
     assert await server.made() == 3
 

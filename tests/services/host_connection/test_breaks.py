@@ -218,7 +218,11 @@ async def test_the_end_of_the_old_stream_does_not_touch_the_leases_of_the_new_on
 
 
 def leases(yard) -> list[Lease]:
-    return [lease for host in yard.engine._states["default"].scheduler.hosts for lease in host.leases.values()]
+    return [
+        lease
+        for host in yard.engine._namespaces.look("default", "namespace").scheduler.hosts
+        for lease in host.leases.values()
+    ]
 
 
 async def test_two_hundred_streams_of_one_instance_in_a_row_leave_one(yard, refused):

@@ -86,7 +86,7 @@ async def test_the_largest_credit_twice_over_is_taken_as_it_is(yard):
 async def test_a_task_that_ends_before_the_host_hears_of_it_uses_no_credit(yard):
     stream = await yard.connect(credit=1)
     first = await handed_but_unsaid(yard)
-    await yard.engine.cancel("default", first)
+    await yard.engine.tasks.cancel("default", first)
     second = await yard.submit()
     assert ids([await stream.task()]) == [second]
     await stream.is_quiet()
@@ -103,8 +103,8 @@ async def test_a_task_that_its_host_ends_by_a_call_before_it_hears_of_it_uses_no
 
 async def handed_but_unsaid(yard):
     """The id of a task that was handed out in this very turn of the loop, so that its stream could not say it yet."""
-    task = await yard.engine.submit("default", Submission("ann", "click"))
-    yard.engine._driver.flush()
+    task = await yard.engine.tasks.submit("default", Submission("ann", "click"))
+    yard.engine._namespaces.driver.flush()
     assert task.lease
     return task.id
 
@@ -268,7 +268,7 @@ async def test_a_stream_and_the_calls_of_the_same_host_go_side_by_side(yard):
 async def test_a_claim_that_waits_and_a_stream_of_one_host_share_fairly(yard):
     stream = await yard.connect(credit=1)
     waiting = asyncio.ensure_future(yard.leases.ClaimTask(lease_pb2.ClaimTaskRequest(host_id="host", wait_ms=50_000)))
-    while not yard.engine._states["default"].claims:  # noqa: ASYNC110
+    while not yard.engine._namespaces.look("default", "namespace").claims:  # noqa: ASYNC110
         await asyncio.sleep(0)
     task_ids = await yard.submit_many(2)
     got = {(await stream.task()).task.task_id, (await waiting).task_id}

@@ -122,7 +122,7 @@ async def test_a_stream_that_is_not_read_ends_for_the_server_all_the_same(open_y
             again = await yard.connect()
             await again.leave()
         case "close":
-            await yard.engine.close()
+            await yard.engine.admin.close()
     await until(lambda: not yard.leftovers() and not streams_at_work())
     if end != "supersede":
         with pytest.raises(grpc.RpcError) as told:
@@ -294,7 +294,7 @@ async def test_a_storm_of_reconnecting_hosts_loses_no_task_and_leaves_nothing(op
     await asyncio.gather(*hosts, return_exceptions=True)
     await until(lambda: not yard.leftovers())
     await until(lambda: not streams_at_work())
-    assert yard.engine.totals().inflight == 0
+    assert yard.engine.admin.totals().inflight == 0
 
 
 def test_what_waits_for_a_host_that_does_not_read_is_bounded():

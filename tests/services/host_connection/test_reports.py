@@ -276,9 +276,9 @@ async def test_released_is_taken_after_the_same_host_got_a_later_lease(yard, str
 async def test_released_answers_a_cancellation_after_a_resume_gave_the_task_to_the_same_host(yard, stream, handed):
     task_id = handed.task.task_id
     assert await stream.told(handed, started=True) == "running"
-    await yard.engine.pause("default", task_id)
+    await yard.engine.tasks.pause("default", task_id)
     assert (await stream.cancellation()).fencing_token == 1
-    await yard.engine.resume("default", task_id)
+    await yard.engine.tasks.resume("default", task_id)
     again = await stream.task()
     assert again.lease.fencing_token == 2
     assert await stream.told(handed, released=True) == "assigned"

@@ -65,7 +65,7 @@ async def test_a_passed_deadline_stops_the_work(yard, stream):
 async def test_many_cancellations_share_a_message(yard, stream):
     tasks = await begun(yard, stream, 5)
     for task in tasks:
-        await yard.engine.cancel("default", task.task.task_id)
+        await yard.engine.tasks.cancel("default", task.task.task_id)
     stops = (await stream.hear("cancellations")).cancellations
     assert [facts(stop) for stop in stops] == [(named(task), Cancellation.cancelled) for task in tasks]
 
@@ -174,10 +174,10 @@ async def test_deregistering_ends_the_stream_and_requeues_at_once(yard, stream, 
 async def test_credit_that_crosses_the_deregistration_is_void(yard, stream, refused):
     """Here it is read after the host is gone and before its stream has ended."""
     engine = yard.engine
-    (session,) = engine._states["default"].sessions.values()
-    await engine.deregister("default", "host")
-    await engine.give_credit(session, 10)
-    assert await engine.beat(session, [("tsk_1", 1)]) == [("tsk_1", 1)]
+    (session,) = engine._namespaces.look("default", "namespace").sessions.values()
+    await engine.hosts.deregister("default", "host")
+    await engine.hosts.give_credit(session, 10)
+    assert await engine.hosts.beat(session, [("tsk_1", 1)]) == [("tsk_1", 1)]
     task_id = await yard.submit()
     assert (await refused(stream.end())).code == "conflict"
     assert await yard.state(task_id) == "queued"
@@ -198,7 +198,7 @@ async def test_a_deregistered_host_may_come_back(yard, stream, refused):
 async def test_a_server_that_drains_tells_every_host_by_when_to_leave(yard, stream):
     other = await yard.connect("other")
     task = (await begun(yard, stream))[0]
-    yard.engine.drain(yard.clock.now + 300)
+    yard.engine.admin.drain(yard.clock.now + 300)
     for each in (stream, other):
         notice = await each.hear("drain")
         assert notice.reason == "the server shuts down"
@@ -209,7 +209,7 @@ async def test_a_server_that_drains_tells_every_host_by_when_to_leave(yard, stre
 
 
 async def test_a_host_that_connects_while_the_server_drains_is_told_after_the_welcome(yard):
-    yard.engine.drain(yard.clock.now + 5)
+    yard.engine.admin.drain(yard.clock.now + 5)
     stream = yard.stream()
     await stream.hello()
     assert (await stream.hear("drain")).reason == "the server shuts down"
@@ -217,9 +217,9 @@ async def test_a_host_that_connects_while_the_server_drains_is_told_after_the_we
 
 async def test_a_server_that_closes_interrupts_what_runs_and_ends_the_streams(yard, stream, refused):
     (task,) = await begun(yard, stream)
-    yard.engine.drain(yard.clock.now)
+    yard.engine.admin.drain(yard.clock.now)
     await stream.hear("drain")
-    await yard.engine.close()
+    await yard.engine.admin.close()
     stop = await stream.cancellation()
     assert facts(stop) == (named(task), Cancellation.shutdown)
     refusal = await refused(stream.end())
@@ -230,7 +230,7 @@ async def test_a_server_that_closes_interrupts_what_runs_and_ends_the_streams(ya
 
 
 async def test_no_stream_opens_once_the_server_is_closed(yard, refused):
-    await yard.engine.close()
+    await yard.engine.admin.close()
     stream = yard.stream()
     await stream.say(hello=pb.Hello(host_id="host", instance="i"))
     assert (await refused(stream.end())).status is grpc.StatusCode.UNAVAILABLE

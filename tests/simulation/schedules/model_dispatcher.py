@@ -216,6 +216,9 @@ class ModelFiring:
         execute = Counter(shot.plan for shot in self.executing())
         shot = min(self.at("ready"), key=lambda shot: (execute[shot.plan], shot.order))
         wish = shot.plan.wish
+        if wish.deadline_secs is not None and wish.deadline_secs <= 0:
+            self.end(now, shot, "failed", IN_THE_PAST)
+            return
         if self.is_full(wish.agent):
             shot.place, shot.fire_at = "deferred", now + min(2.0**shot.put_off, MOST_DELAY)
             self._batches += 1
@@ -223,9 +226,6 @@ class ModelFiring:
             shot.put_off += 1
             self.counts["deferred"] += 1
             self.told(now, "deferred", shot)
-            return
-        if wish.deadline_secs is not None and wish.deadline_secs <= 0:
-            self.end(now, shot, "failed", IN_THE_PAST)
             return
         head = self.head()
         if not isinstance(head, OfTask) or (head.kind, head.state, head.agent, head.key) != (

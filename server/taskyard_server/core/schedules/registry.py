@@ -35,16 +35,16 @@ MISSED = "missed while the scheduler was not running"
 
 
 class ScheduleRegistry:
-    """The schedules of one namespace. `submit` is the scheduler's own."""
+    """The schedules of one namespace. `admit` is the scheduler's own."""
 
     def __init__(
-        self, life: Lifecycle, submit: Callable[[float, Submission], Task], entropy: Callable[[], int]
+        self, life: Lifecycle, admit: Callable[[float, Submission], Task | None], entropy: Callable[[], int]
     ) -> None:
         self._life = life
         self._entropy = entropy
         self._schedules: dict[str, Schedule] = {}
         self._triggers = TriggerStore(entropy)
-        self._dispatcher = TriggerDispatcher(life, submit, self._triggers, entropy)
+        self._dispatcher = TriggerDispatcher(life, admit, self._triggers, entropy)
         self._wall_dues: TimerQueue[Schedule] = TimerQueue()
         self._steady_dues: TimerQueue[Schedule] = TimerQueue()
         self._skew = 0.0

@@ -52,17 +52,18 @@ TASK_GONE: Final = "its task is gone"
 
 
 class TriggerDispatcher:
-    """The triggers of one namespace that have not ended. `submit` is the scheduler's own."""
+    """The triggers of one namespace that have not ended. `admit` makes the task of
+    a trigger, None where the queue is full."""
 
     def __init__(
         self,
         life: Lifecycle,
-        submit: Callable[[float, Submission], Task],
+        admit: Callable[[float, Submission], Task | None],
         triggers: TriggerStore,
         entropy: Callable[[], int],
     ) -> None:
         self._life = life
-        self._submit = submit
+        self._admit = admit
         self._triggers = triggers
         self._entropy = entropy
         self.counters = TriggerCounters()
@@ -249,23 +250,18 @@ class TriggerDispatcher:
     def _fire(self, now: float, trigger: Trigger) -> None:
         schedule = trigger.schedule
         spec = schedule.spec
-        if self._life.is_full(self._life.agents.get(spec.task.agent_id)):
-            delay = min(FIRST_DELAY_SECS * 2 ** min(trigger.put_off, MOST_DOUBLINGS), LONGEST_DELAY_SECS)
-            trigger.put_off += 1
-            self._queue.remove(trigger)
-            self._put_off(trigger, now + delay)
-            self.counters.deferred += 1
-            self._emit(now, trigger, TriggerEventKind.DEFERRED)
-            return
         key = IdempotencyKey(trigger.id, BY_TRIGGER)
         submission = spec.task._replace(
             deadline=None if spec.deadline_secs is None else now + spec.deadline_secs,
             options=spec.task.options._replace(key=key, traceparent=trigger.traceparent),
         )
         try:
-            task = self._submit(now, submission)
+            task = self._admit(now, submission)
         except Refusal as refusal:
             self._end(now, trigger, FAILED, refusal.message)
+            return
+        if task is None:
+            self._defer(now, trigger)
             return
         self._leave_pending(trigger)
         self._become(trigger, EXECUTING)
@@ -275,6 +271,15 @@ class TriggerDispatcher:
         self.counters.fired += 1
         self._life.fired[task] = trigger
         self._emit(now, trigger, TriggerEventKind.CLAIMED)
+
+    def _defer(self, now: float, trigger: Trigger) -> None:
+        """The queue is full: try again later."""
+        delay = min(FIRST_DELAY_SECS * 2 ** min(trigger.put_off, MOST_DOUBLINGS), LONGEST_DELAY_SECS)
+        trigger.put_off += 1
+        self._queue.remove(trigger)
+        self._put_off(trigger, now + delay)
+        self.counters.deferred += 1
+        self._emit(now, trigger, TriggerEventKind.DEFERRED)
 
     # To the end
 

@@ -1,7 +1,7 @@
-"""What follows from commands, drawn once a turn of the loop for all of them.
+"""What follows from commands, once per turn of the event loop for all of them.
 
-Tasks are handed to the hosts that wait, listeners are told, and the one timer is set to the next time at which anything
-comes due.
+Tasks are dispatched to the hosts that wait, listeners are called, and the one timer is set to the next time at which
+anything comes due.
 """
 
 from __future__ import annotations
@@ -17,30 +17,31 @@ from .alarm import Alarm
 
 if TYPE_CHECKING:
     from taskyard_server.engine.clock import Clock
-    from taskyard_server.engine.port import Listener
+    from taskyard_server.engine.port import Listener, TriggerListener
 
     from .namespace import NamespaceState
-    from .schedules import MemorySchedules
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-FAULT_SECS: Final = 1.0
-"""After a fault a namespace goes on so much later, lest it does nothing but fail."""
+RETRY_AFTER_FAULT_SECS: Final = 1.0
+"""Seconds until a namespace is advanced again after a fault, so that it does not fail in a loop."""
 SOON_SECS: Final = 0.05
-"""The consequences of heartbeats are drawn so much later, for all of them at once."""
+"""Seconds until the consequences of heartbeats are handled, for all of them at once."""
+MIN_DUES_TO_COMPACT: Final = 64
 
 
 class Driver:
-    """Knows which states commands have touched. `activity` is set whenever something may have ended."""
+    """Knows which namespaces commands have changed. `activity` is set whenever a task may have ended."""
 
-    def __init__(self, states: Mapping[str, NamespaceState], clock: Clock, schedules: MemorySchedules) -> None:
+    def __init__(self, states: Mapping[str, NamespaceState], clock: Clock, wall: Clock) -> None:
         self.listeners: list[Listener] = []
+        self.trigger_listeners: list[TriggerListener] = []
         self.activity = asyncio.Event()
         self._states = states
         self._clock = clock
-        self._schedules = schedules
+        self._wall = wall
         self._dirty: dict[NamespaceState, None] = {}
         self._dirty_soon: dict[NamespaceState, None] = {}
         self._due: list[tuple[float, str]] = []
@@ -48,22 +49,26 @@ class Driver:
         self._alarm = Alarm(clock, self.advance, lambda: sum(len(state.sessions) for state in states.values()))
 
     def mark_dirty(self, state: NamespaceState) -> None:
-        """A command changes this state in this turn."""
+        """A command changes this namespace in this turn."""
         if not self._dirty:
             asyncio.get_running_loop().call_soon(self.flush)
         self._dirty[state] = None
 
     def mark_dirty_soon(self, state: NamespaceState) -> None:
-        """The same where hardly ever is there a consequence, and nobody waits for it: after a heartbeat."""
+        """The same after a heartbeat, which hardly ever has consequences that anything waits for."""
         if not self._dirty_soon:
             asyncio.get_running_loop().call_later(SOON_SECS, self._mark_all_dirty)
         self._dirty_soon[state] = None
 
+    def note_wall(self, state: NamespaceState) -> None:
+        """Tell the schedules of a namespace what the wall clock shows."""
+        state.scheduler.schedules.note_wall(self._clock(), self._wall())
+
     def flush(self) -> None:
-        """Draw the consequences of everything that this turn's commands did."""
+        """Handle the consequences of all commands of this turn."""
         self.activity.set()
-        touched, self._dirty = self._dirty, {}
-        for state in touched:
+        dirty, self._dirty = self._dirty, {}
+        for state in dirty:
             scheduler = state.scheduler
             if state.dispatch(self._clock()):
                 self.mark_dirty(state)
@@ -71,19 +76,19 @@ class Driver:
             if events:
                 state.notify_ends(events)
                 _notify(self.listeners, state.namespace, events)
-            fired = scheduler.schedules.take_events()
-            if fired:
+            trigger_events = scheduler.schedules.take_events()
+            if trigger_events:
                 state.log_trigger_limit()
-                _notify(self._schedules.listeners, state.namespace, fired)
+                _notify(self.trigger_listeners, state.namespace, trigger_events)
             due = scheduler.next_due()
             if due != state.due:
                 state.due = due
                 if due is not None:
                     heappush(self._due, (due, state.namespace))
-        if len(self._due) > 2 * len(self._states) + 64:
+        if len(self._due) > 2 * len(self._states) + MIN_DUES_TO_COMPACT:
             self._due = [(state.due, state.namespace) for state in self._states.values() if state.due is not None]
             heapify(self._due)
-        self._arm()
+        self._set_alarm()
 
     def advance(self) -> None:
         """Do what has come due."""
@@ -92,28 +97,28 @@ class Driver:
             if state.due is not None and state.due <= now:
                 state.due = None
                 try:
-                    self._schedules.of(state)
+                    self.note_wall(state)
                     state.scheduler.advance(now)
                 except Exception:
-                    # A fault in one thing that is due must not stop what is due for all the others.
+                    # A fault in one namespace must not stop what is due in the others.
                     log.exception("advance_failed", namespace=state.namespace)
-                    asyncio.get_running_loop().call_later(FAULT_SECS, self.mark_dirty, state)
+                    asyncio.get_running_loop().call_later(RETRY_AFTER_FAULT_SECS, self.mark_dirty, state)
                     continue
                 self.mark_dirty(state)
         if not self._dirty:
-            self._arm()
+            self._set_alarm()
 
     def close(self) -> None:
-        """Draw the last consequences; nothing comes due any more."""
+        """Handle the last consequences; nothing comes due any more."""
         self._closed = True
         self.flush()
 
     def _mark_all_dirty(self) -> None:
-        touched, self._dirty_soon = self._dirty_soon, {}
-        for state in touched:
+        dirty, self._dirty_soon = self._dirty_soon, {}
+        for state in dirty:
             self.mark_dirty(state)
 
-    def _arm(self) -> None:
+    def _set_alarm(self) -> None:
         """Set the alarm to the earliest due time of all namespaces."""
         due = self._due
         while due and self._states[due[0][1]].due != due[0][0]:
@@ -126,5 +131,5 @@ def _notify(listeners: Sequence[Callable[[str, Sequence[T]], None]], namespace: 
         try:
             listener(namespace, events)
         except Exception:
-            # A listener's fault must not stop what is due for all the others.
+            # A fault of one listener must not stop the others.
             log.exception("listener_failed", namespace=namespace)

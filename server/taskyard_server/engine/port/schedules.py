@@ -1,7 +1,4 @@
-"""What every engine can do with schedules: the core's own commands, awaited.
-
-As in `port.py`: refusals are raised as `core.errors.Refusal`, and what is answered is read before the next await.
-"""
+"""The part of an engine for schedules and their triggers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

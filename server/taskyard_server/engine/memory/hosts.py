@@ -1,0 +1,124 @@
+"""Runtime hosts of the embedded engine, and their streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from taskyard_server.core.errors import Conflict, NotFound
+from taskyard_server.core.hosts import Host, HostProfile, HostStatus
+from taskyard_server.core.streams import HeldLease, Hello
+from taskyard_server.engine.sessions import DrainNotice, Session
+
+if TYPE_CHECKING:
+    from taskyard_server.core.offers import Offer
+
+    from .namespace import NamespaceState
+    from .namespaces import Namespaces
+
+
+class MemoryHosts:
+    """Implements `port.HostPort`."""
+
+    def __init__(self, namespaces: Namespaces) -> None:
+        self._namespaces = namespaces
+        self._driver = namespaces.driver
+        self._now = namespaces.now
+
+    async def register(
+        self,
+        namespace: str,
+        host_id: str,
+        display_name: str | None,
+        profile: HostProfile,
+        *,
+        slots: int | None = None,
+        labels: tuple[tuple[str, str], ...] = (),
+        built_in: bool = False,
+    ) -> Host:
+        return self._namespaces.enter(namespace).scheduler.register(
+            self._now(), host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in
+        )
+
+    async def heartbeat(
+        self, namespace: str, host_id: str, reported_status: HostStatus | None = None, machine: bytes | None = None
+    ) -> Host:
+        state = self._existing(namespace)
+        return state.scheduler.heartbeat(self._now(), host_id, reported_status, machine)
+
+    async def drain(self, namespace: str, host_id: str, secs: float | None = None) -> Host:
+        state = self._existing(namespace)
+        until = None if secs is None else self._now() + secs
+        host = state.scheduler.drain_host(host_id, until)
+        if host.stream is not None:
+            state.sessions[host.stream].drain(DrainNotice(until, "the host is drained"))
+        return host
+
+    async def deregister(self, namespace: str, host_id: str) -> None:
+        state = self._existing(namespace)
+        offers = state.scheduler.offers_of(host_id)
+        state.scheduler.deregister(self._now(), host_id)
+        for offer in offers:
+            if offer.streamed:
+                state.sessions[offer].end(Conflict("the host was deregistered", {"cause": "deregistered"}))
+            else:
+                state.claims.pop(offer).set_exception(NotFound("runtime host not found"))
+
+    async def list_hosts(self, namespace: str, after: int) -> list[Host]:
+        state = self._namespaces.find(namespace)
+        return [host for host in state.scheduler.hosts if host.number > after] if state else []
+
+    async def connect(self, namespace: str, hello: Hello, on_ready: Callable[[], None]) -> Session:
+        self._namespaces.refuse_once_closed()
+        state = self._namespaces.enter(namespace)
+        before = [offer for offer in state.scheduler.offers_of(hello.host_id) if offer.streamed]
+        welcome = state.scheduler.connect(self._now(), hello)
+        return_credit = partial(self._return_credit, state, welcome.offer)
+        session = Session(namespace, welcome, on_ready, return_credit, self._namespaces.drain_notice)
+        for offer in before:
+            superseded = Conflict("superseded by another stream of this host", {"cause": "superseded"})
+            state.sessions.pop(offer).end(superseded)
+        state.sessions[session.offer] = session
+        return session
+
+    async def give_credit(self, session: Session, count: int) -> None:
+        state = self._state_of(session)
+        if state is not None:
+            state.scheduler.give_credit(self._now(), session.offer, count)
+            self._driver.mark_dirty(state)
+
+    async def beat(
+        self,
+        session: Session,
+        held: Sequence[HeldLease],
+        reported_status: HostStatus | None = None,
+        machine: bytes | None = None,
+    ) -> Sequence[HeldLease]:
+        state = self._state_of(session)
+        if state is None:
+            return held
+        if session.offer.is_suspended:
+            # The host was silent, and may be given tasks again.
+            self._driver.mark_dirty(state)
+        else:
+            self._driver.mark_dirty_soon(state)
+        return state.scheduler.beat(self._now(), session.offer, held, reported_status, machine)
+
+    async def disconnect(self, session: Session) -> None:
+        session.forget()
+        state = self._namespaces.look(session.namespace, "runtime host")
+        if state.sessions.pop(session.offer, None) is not None:
+            state.scheduler.disconnect(self._now(), session.offer)
+            self._driver.mark_dirty(state)
+
+    def _existing(self, namespace: str) -> NamespaceState:
+        return self._namespaces.existing(namespace, "runtime host")
+
+    def _state_of(self, session: Session) -> NamespaceState | None:
+        """The namespace of a stream that has not ended."""
+        return None if session.ended is not None else self._namespaces.find(session.namespace)
+
+    def _return_credit(self, state: NamespaceState, offer: Offer, count: int) -> None:
+        state.scheduler.return_credit(offer, count)
+        self._driver.mark_dirty(state)
