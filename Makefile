@@ -10,7 +10,7 @@ CLIENTS := go typescript java
 FORM = $(if $(CI),compiled,$(if $(shell ls server/taskyard_server/.compiled 2>/dev/null),compiled,python))
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup compile up test wheel lint format generate clients conformance bench clean
+.PHONY: help setup compile plugins up test wheel lint format generate clients conformance bench clean
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -28,7 +28,11 @@ compile: $(READY) ## bring what is compiled up to date, where there is a C compi
 up: compile      ## run the control plane: server, gateway, ready for a task (ARGS="--executor URL ...")
 	taskyard up $(ARGS)
 
-test: compile    ## all the tests (ARGS="-k name ...")
+# The protos are tested with the plugins of protoc that Go programs use.
+plugins:
+	MAKE=$(MAKE) tools/client.sh go setup
+
+test: compile plugins ## all the tests (ARGS="-k name ...")
 	pytest --core=$(FORM) $(ARGS)
 ifeq ($(ARGS),)
 	if [ $(FORM) = compiled ]; then pytest tests/core && pytest -m python_core --ignore tests/core; fi
@@ -50,9 +54,9 @@ format: $(READY) ## let ruff rewrite what it can
 	ruff check --fix .
 	ruff format .
 
-generate: $(READY) ## stubs of all languages, the gateway's descriptor set and the OpenAPI description from proto/
+generate: $(READY) ## all that is generated from proto/ and committed: stubs, the gateway's descriptor set, the OpenAPI description
 	tools/generate.sh
-	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup generate || exit 1; done
+	for each in $(filter-out java,$(CLIENTS)); do MAKE=$(MAKE) tools/client.sh $$each setup generate || exit 1; done
 
 clients: compile ## check and test the clients in Go, TypeScript and Java (CLIENTS=go picks one)
 	for each in $(CLIENTS); do MAKE=$(MAKE) tools/client.sh $$each setup check test || exit 1; done

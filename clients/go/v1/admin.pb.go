@@ -368,7 +368,9 @@ const file_taskyard_v1_admin_proto_rawDesc = "" +
 	"\fAdminService\x12d\n" +
 	"\tGetConfig\x12\x1d.taskyard.v1.GetConfigRequest\x1a\x1e.taskyard.v1.GetConfigResponse\"\x18\x82\xd3\xe4\x93\x02\x0f\x12\r/admin/config\x90\x02\x01\x12t\n" +
 	"\fReloadConfig\x12 .taskyard.v1.ReloadConfigRequest\x1a!.taskyard.v1.ReloadConfigResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\"\x14/admin/config:reload\x90\x02\x02\x12l\n" +
-	"\vDrainServer\x12\x1f.taskyard.v1.DrainServerRequest\x1a .taskyard.v1.DrainServerResponse\"\x1a\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/admin/drain\x90\x02\x02B7Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1b\x06proto3"
+	"\vDrainServer\x12\x1f.taskyard.v1.DrainServerRequest\x1a .taskyard.v1.DrainServerResponse\"\x1a\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/admin/drain\x90\x02\x02B\x88\x01\n" +
+	"\x0fdev.taskyard.v1B\n" +
+	"AdminProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
 	file_taskyard_v1_admin_proto_rawDescOnce sync.Once

@@ -791,7 +791,9 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\fBatchService\x12i\n" +
 	"\vSubmitBatch\x12\x1f.taskyard.v1.SubmitBatchRequest\x1a .taskyard.v1.SubmitBatchResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/tasks/batch\x12g\n" +
 	"\bGetBatch\x12\x1c.taskyard.v1.GetBatchRequest\x1a\x1d.taskyard.v1.GetBatchResponse\"\x1e\x82\xd3\xe4\x93\x02\x15\x12\x13/batches/{batch_id}\x90\x02\x01\x12w\n" +
-	"\vCancelBatch\x12\x1f.taskyard.v1.CancelBatchRequest\x1a .taskyard.v1.CancelBatchResponse\"%\x82\xd3\xe4\x93\x02\x1c\"\x1a/batches/{batch_id}/cancel\x90\x02\x02B7Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1b\x06proto3"
+	"\vCancelBatch\x12\x1f.taskyard.v1.CancelBatchRequest\x1a .taskyard.v1.CancelBatchResponse\"%\x82\xd3\xe4\x93\x02\x1c\"\x1a/batches/{batch_id}/cancel\x90\x02\x02B\x88\x01\n" +
+	"\x0fdev.taskyard.v1B\n" +
+	"BatchProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
 	file_taskyard_v1_batch_proto_rawDescOnce sync.Once

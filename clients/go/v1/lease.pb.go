@@ -1553,7 +1553,9 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\bFailTask\x12\x1c.taskyard.v1.FailTaskRequest\x1a\x1d.taskyard.v1.FailTaskResponse\"<\x82\xd3\xe4\x93\x026:\x01*\"1/api/runtime-hosts/{host_id}/tasks/{task_id}/fail\x12\x94\x01\n" +
 	"\vReleaseTask\x12\x1f.taskyard.v1.ReleaseTaskRequest\x1a .taskyard.v1.ReleaseTaskResponse\"B\x82\xd3\xe4\x93\x029:\x01*\"4/api/runtime-hosts/{host_id}/tasks/{task_id}/release\x90\x02\x02\x12e\n" +
 	"\n" +
-	"ListLeases\x12\x1e.taskyard.v1.ListLeasesRequest\x1a\x1f.taskyard.v1.ListLeasesResponse\"\x16\x82\xd3\xe4\x93\x02\r\x12\v/api/leases\x90\x02\x01B7Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1b\x06proto3"
+	"ListLeases\x12\x1e.taskyard.v1.ListLeasesRequest\x1a\x1f.taskyard.v1.ListLeasesResponse\"\x16\x82\xd3\xe4\x93\x02\r\x12\v/api/leases\x90\x02\x01B\x88\x01\n" +
+	"\x0fdev.taskyard.v1B\n" +
+	"LeaseProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
 	file_taskyard_v1_lease_proto_rawDescOnce sync.Once

@@ -3074,7 +3074,8 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\tDrainHost\x12\x1d.taskyard.v1.DrainHostRequest\x1a\x1e.taskyard.v1.DrainHostResponse\"0\x82\xd3\xe4\x93\x02':\x01*\"\"/api/runtime-hosts/{host_id}/drain\x90\x02\x02\x12i\n" +
 	"\tListHosts\x12\x1d.taskyard.v1.ListHostsRequest\x1a\x1e.taskyard.v1.ListHostsResponse\"\x1d\x82\xd3\xe4\x93\x02\x14\x12\x12/api/runtime-hosts\x90\x02\x01\x12T\n" +
 	"\n" +
-	"WatchHosts\x12\x1e.taskyard.v1.WatchHostsRequest\x1a\x1f.taskyard.v1.WatchHostsResponse\"\x03\x90\x02\x010\x01B7Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1b\x06proto3"
+	"WatchHosts\x12\x1e.taskyard.v1.WatchHostsRequest\x1a\x1f.taskyard.v1.WatchHostsResponse\"\x03\x90\x02\x010\x01B\x8e\x01\n" +
+	"\x0fdev.taskyard.v1B\x10RuntimeHostProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
 	file_taskyard_v1_runtime_host_proto_rawDescOnce sync.Once

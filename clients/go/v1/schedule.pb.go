@@ -2580,7 +2580,8 @@ const file_taskyard_v1_schedule_proto_rawDesc = "" +
 	"\x0fPreviewSchedule\x12#.taskyard.v1.PreviewScheduleRequest\x1a$.taskyard.v1.PreviewScheduleResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /schedules/{schedule_id}/preview\x90\x02\x01\x12p\n" +
 	"\n" +
 	"GetTrigger\x12\x1e.taskyard.v1.GetTriggerRequest\x1a\x1f.taskyard.v1.GetTriggerResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/triggers/{trigger_id}\x90\x02\x01\x12i\n" +
-	"\fListTriggers\x12 .taskyard.v1.ListTriggersRequest\x1a!.taskyard.v1.ListTriggersResponse\"\x14\x82\xd3\xe4\x93\x02\v\x12\t/triggers\x90\x02\x01B7Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1b\x06proto3"
+	"\fListTriggers\x12 .taskyard.v1.ListTriggersRequest\x1a!.taskyard.v1.ListTriggersResponse\"\x14\x82\xd3\xe4\x93\x02\v\x12\t/triggers\x90\x02\x01B\x8b\x01\n" +
+	"\x0fdev.taskyard.v1B\rScheduleProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
 	file_taskyard_v1_schedule_proto_rawDescOnce sync.Once

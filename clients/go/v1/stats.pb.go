@@ -1100,7 +1100,9 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\r_queued_tasks2\xed\x01\n" +
 	"\fStatsService\x12d\n" +
 	"\bGetStats\x12\x1c.taskyard.v1.GetStatsRequest\x1a\x1d.taskyard.v1.GetStatsResponse\"\x1b\x82\xd3\xe4\x93\x02\x12\x12\x10/scheduler/stats\x90\x02\x01\x12w\n" +
-	"\rListSnapshots\x12!.taskyard.v1.ListSnapshotsRequest\x1a\".taskyard.v1.ListSnapshotsResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/scheduler/snapshots\x90\x02\x01B7Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1b\x06proto3"
+	"\rListSnapshots\x12!.taskyard.v1.ListSnapshotsRequest\x1a\".taskyard.v1.ListSnapshotsResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/scheduler/snapshots\x90\x02\x01B\x88\x01\n" +
+	"\x0fdev.taskyard.v1B\n" +
+	"StatsProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
 	file_taskyard_v1_stats_proto_rawDescOnce sync.Once

@@ -497,7 +497,8 @@ const file_taskyard_v1_target_proto_rawDesc = "" +
 	"\rTargetService\x12e\n" +
 	"\vListTargets\x12\x1f.taskyard.v1.ListTargetsRequest\x1a .taskyard.v1.ListTargetsResponse\"\x13\x82\xd3\xe4\x93\x02\n" +
 	"\x12\b/targets\x90\x02\x01\x12\x93\x01\n" +
-	"\x10ResumeTargetTask\x12$.taskyard.v1.ResumeTargetTaskRequest\x1a%.taskyard.v1.ResumeTargetTaskResponse\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/targets/{target}/jobs/{task_id}/resumeB7Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1b\x06proto3"
+	"\x10ResumeTargetTask\x12$.taskyard.v1.ResumeTargetTaskRequest\x1a%.taskyard.v1.ResumeTargetTaskResponse\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/targets/{target}/jobs/{task_id}/resumeB\x89\x01\n" +
+	"\x0fdev.taskyard.v1B\vTargetProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
 	file_taskyard_v1_target_proto_rawDescOnce sync.Once

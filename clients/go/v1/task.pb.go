@@ -2855,7 +2855,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\vResolveTask\x12\x1f.taskyard.v1.ResolveTaskRequest\x1a .taskyard.v1.ResolveTaskResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/tasks/{task_id}/resolve\x12i\n" +
 	"\bWaitTask\x12\x1c.taskyard.v1.WaitTaskRequest\x1a\x1d.taskyard.v1.WaitTaskResponse\" \x82\xd3\xe4\x93\x02\x17\x12\x15/tasks/{task_id}:wait\x90\x02\x01\x12h\n" +
 	"\n" +
-	"WatchTasks\x12\x1e.taskyard.v1.WatchTasksRequest\x1a\x1f.taskyard.v1.WatchTasksResponse\"\x17\x82\xd3\xe4\x93\x02\x0e\x12\f/tasks:watch\x90\x02\x010\x01B7Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1b\x06proto3"
+	"WatchTasks\x12\x1e.taskyard.v1.WatchTasksRequest\x1a\x1f.taskyard.v1.WatchTasksResponse\"\x17\x82\xd3\xe4\x93\x02\x0e\x12\f/tasks:watch\x90\x02\x010\x01B\x87\x01\n" +
+	"\x0fdev.taskyard.v1B\tTaskProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
 	file_taskyard_v1_task_proto_rawDescOnce sync.Once
