@@ -35,7 +35,7 @@ def agree(core: Scheduler, model: Model, now: float, events: Sequence[Event], na
     hosts = list(core.hosts)
     same("hosts", [*map(plain, hosts)], [*map(plain, world.hosts.values())])
     timeout, dead_after = core.limits.heartbeat_timeout_secs, core.limits.dead_heartbeat_threshold
-    same("any host online", core.hosts.any_online(now, timeout), world.any_online(now))
+    same("any host online", core._life.liveness.any_online(now), world.any_online(now))
     statuses = [model.status(now, host) for host in world.hosts.values()]
     same("status of hosts", [host.status(now, timeout, dead_after) for host in hosts], statuses)
     online = [now - host.heard_at <= timeout for host in world.hosts.values()]

@@ -95,7 +95,7 @@ def nothing_left(core: Scheduler, now: float) -> None:
     """After a hand-out: raise AssertionError if anyone who waits could be handed a task."""
     if core._draining or core.inflight >= core.limits.max_inflight:
         return
-    online = core.hosts.any_online(now, core.limits.heartbeat_timeout_secs)
+    online = core._life.liveness.any_online(now)
     built_in = TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
     for host in core.hosts:
         for offer in host.offers:
@@ -140,7 +140,7 @@ def _lease_times(core: Scheduler, hosts: list[Host]) -> None:
         same(f"{task} has to be adopted", lease.adopt_by < inf, streamed and not stands)
         same(f"{task} has to be started", lease.start_by < inf, streamed and lease.task.state == "assigned")
         same(f"end of the lease of {task}", lease.due, min(lease.expires_at, lease.start_by, lease.adopt_by))
-    recount_timer("ends of leases", core._life.lease_ends, {lease: lease.due for lease in leases})
+    recount_timer("ends of leases", core._life.grants.ends, {lease: lease.due for lease in leases})
 
 
 def _silences(core: Scheduler, hosts: list[Host]) -> None:

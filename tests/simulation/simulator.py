@@ -306,7 +306,7 @@ def retries_of(events: Sequence[Event]) -> dict[str, deque[float]]:
 def still_to_come(core: Scheduler) -> set[object]:
     """The hosts that have a time to drain by, and the leases that may still run."""
     drains = {host.id for hosts in core._life.liveness._drains._due.values() for host in hosts}
-    stopping = {(host, *key) for host, leases in core._life.stopping_leases._by_host.items() for key in leases}
+    stopping = {(host, *key) for host, leases in core._life.grants.stopping._by_host.items() for key in leases}
     return drains | stopping
 
 

@@ -15,12 +15,12 @@ from .indexes import ENDED, FLYING, recount_timer, same
 def recount_targets(core: Scheduler) -> None:
     """Raise AssertionError, naming the structure, if it is not what tasks and hosts say."""
     life, tasks = core._life, list(core.tasks_after(0))
-    leases = [lease for its in life.stopping_leases._by_host.values() for lease in its.values()]
-    for host_id, its in life.stopping_leases._by_host.items():
+    leases = [lease for its in life.grants.stopping._by_host.values() for lease in its.values()]
+    for host_id, its in life.grants.stopping._by_host.items():
         same(f"stopping leases of {host_id}", bool(its), True)
         same(f"keys of the stopping of {host_id}", list(its), [(each.task.id, each.token) for each in its.values()])
     same("stopping leases that live", [each.task.id for each in leases if each.task.lease is each], [])
-    recount_timer("ends of stopping leases", life.stopping_leases._ends, {each: each.expires_at for each in leases})
+    recount_timer("ends of stopping leases", life.grants.stopping._ends, {each: each.expires_at for each in leases})
     pending = [task for task in tasks if task.state == "pending" and not task.is_held]
     recount_timer("dues", life.dues, {task: task.history.not_before for task in pending})
     due = {host: host.drain_until for hosts in life.liveness._drains._due.values() for host in hosts}
@@ -82,8 +82,8 @@ def nothing_stays(core: Scheduler, now: float) -> None:
         ("keys", [*life.keys]),
         ("batches", [*life.batches._batches]),
         ("targets", [*life.targets._targets]),
-        ("stopping leases", [*life.stopping_leases._by_host]),
-        ("timers", [timers._due for timers, _ in life.timers._queues if timers._due]),
+        ("stopping leases", [*life.grants.stopping._by_host]),
+        ("timers", [timers._due for _, timers, _ in life.timers._queues if timers._due]),
         ("retained", [None] * len(life.retention)),
     ):
         same(f"{what} that stay", kept, [])

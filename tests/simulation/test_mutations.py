@@ -14,7 +14,9 @@ from textwrap import dedent
 
 import pytest
 
+from taskyard_server.core.attempts import Attempts
 from taskyard_server.core.dispatcher import Dispatcher
+from taskyard_server.core.grants import Grants
 from taskyard_server.core.lane import Lane
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
@@ -53,13 +55,13 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Reports, "_leased", "lease.token != token or ", ""),
     ],
     "a lease may expire more than max_deliveries times": [
-        (Lifecycle, "lose", "task.deliveries < self.limits.max_deliveries", "True"),
+        (Grants, "lose", "task.deliveries < self.limits.max_deliveries", "True"),
     ],
     "the deadline of an ended task stays in the timers": [
         (Lifecycle, "finish", "self._clear_deadline(task)", "pass"),
     ],
     "a task that is handed out still counts as queued by its agent": [
-        (Lifecycle, "grant", "task.agent.queued -= 1", "pass"),
+        (Grants, "grant", "task.agent.queued -= 1", "pass"),
     ],
     "the latest priority goes first": [
         (Lane, "_row", "rows.insert(at, Row(priority))", "rows.append(Row(priority))"),
@@ -86,16 +88,16 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Task, "is_overdue", "self.deadline <= now", "self.deadline < now"),
     ],
     "a released task counts as delivered": [
-        (Lifecycle, "release", "task.deliveries -= 1", "pass"),
+        (Grants, "release", "task.deliveries -= 1", "pass"),
     ],
     "a task that a stream never started counts as delivered": [
-        (Lifecycle, "lose", "task.deliveries -= 1", "pass"),
+        (Grants, "lose", "task.deliveries -= 1", "pass"),
     ],
     "a task that a stream never started stays with it until its lease ends": [
-        (Lifecycle, "grant", "lease.due = min(lease.start_by, lease.expires_at)", "pass"),
+        (Grants, "grant", "lease.due = min(lease.start_by, lease.expires_at)", "pass"),
     ],
     "a task that was started in time must be started again": [
-        (Lifecycle, "begin", "lease.start_by = inf", "pass"),
+        (Grants, "begin", "lease.start_by = inf", "pass"),
     ],
     "a lease is adopted whatever its token": [
         (Streams, "_adopt", "(lease.task.id, lease.token) in listed", "lease.task.id in dict(held)"),
@@ -176,7 +178,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Dispatcher, "dispatch", "self.is_silent(now, offer)", "False"),
     ],
     "a stream that was silent waits no more though it is heard of": [
-        (Dispatcher, "heard", "stream.rank is None", "False"),
+        (Liveness, "heard", "stream.rank is None", "False"),
     ],
     "a claim that waits shows its host's stream no sign of life": [
         (Dispatcher, "_heard_by_a_claim", "self.heard(now, host)", "self._hosts.heard(now, host)"),
@@ -191,7 +193,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Streams, "connect", "self._dispatcher.look_at(now, host)", "pass"),
     ],
     "a dead host is handed tasks while its stream may still be silent": [
-        (Dispatcher, "is_silent", "self._life.liveness.is_dead(now, host)", "False"),
+        (Liveness, "is_silent", "self._life.liveness.is_dead(now, host)", "False"),
     ],
     "what waits for one project is handed those of all after a look": [
         (Dispatcher, "_fit", ".narrowed(offer.project)", ""),
@@ -206,7 +208,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Dispatcher, "_refit_built_in", "self._fit(now, offer)", "pass"),
     ],
     "a dead host keeps its leases": [
-        (Liveness, "orphan", "self._life.lose(", "(lambda *_: None)("),
+        (Liveness, "orphan", "self._life.grants.lose(", "(lambda *_: None)("),
     ],
     "a host is looked at once, and never again": [
         (Liveness, "_look_at", "self.listen_for(host)", "self.forget(host)"),
@@ -218,13 +220,13 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Scheduler, "reconcile", "self._life.liveness.orphan(now, host)", "pass"),
     ],
     "a stream is told to stop what it reported itself": [
-        (Lifecycle, "_end_lease", "stop is not None and lease.stream is not None", "lease.stream is not None"),
+        (Grants, "end", "stop is not None and lease.stream is not None", "lease.stream is not None"),
     ],
     "a stream is not told what was cancelled": [
         (Scheduler, "cancel", "None, None, StopReason.CANCELLED", "None, None"),
     ],
     "a requeued task does not show why": [
-        (Lifecycle, "_requeue", "self._move(now, task, QUEUED, why)", "self._move(now, task, QUEUED, None)"),
+        (Grants, "_requeue", "self._move(now, task, QUEUED, why)", "self._move(now, task, QUEUED, None)"),
     ],
     "an event shows the state before as the state after": [
         (Lifecycle, "_emit", "Event(now, task, CHANGED, before)", "Event(now, task, CHANGED, task.state)"),
@@ -239,16 +241,16 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Targets, "enter", "heappush(target.heap, (task.seq, task))", "heappush(target.heap, (-task.seq, task))"),
     ],
     "a task that waits for its next attempt loses its place": [
-        (Lifecycle, "_retry_or_fail", "self.targets.enter(now, task)", "self.targets.park(now, task)"),
+        (Attempts, "fail", "self.targets.enter(now, task)", "self.targets.park(now, task)"),
     ],
     "a target is free while a host may still work": [
-        (Lifecycle, "_end_lease", "self.targets.stop(lease)", "pass"),
+        (Grants, "end", "self.targets.stop(lease)", "pass"),
     ],
     "the word of a host that it stopped is not heard": [
-        (Reports, "stopped", "self._life.has_stopped(now, lease)", "pass"),
+        (Reports, "stopped", "self._life.grants.has_stopped(now, lease)", "pass"),
     ],
     "a host that comes back and knows nothing of a task may still run it": [
-        (Streams, "_adopt", "life.has_stopped(now, lease)", "pass"),
+        (Streams, "_adopt", "life.grants.has_stopped(now, lease)", "pass"),
     ],
     "a task that blocks its target is forgotten with time": [
         (Lifecycle, "finish", "if not blocks:", "if True:"),
@@ -275,19 +277,19 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "_reopen", "self.counters.reopened += 1", "pass"),
     ],
     "an attempt follows too soon": [
-        (Lifecycle, "_retry_or_fail", "now + policy.delay_secs(", "now + 0.4 * policy.delay_secs("),
+        (Attempts, "fail", "now + policy.delay_secs(", "now + 0.4 * policy.delay_secs("),
     ],
     "an attempt follows after the deadline": [
-        (Lifecycle, "_retry_or_fail", "due >= task.deadline", "False"),
+        (Attempts, "fail", "due >= task.deadline", "False"),
     ],
     "a held task goes when it is due": [
         (Lifecycle, "accept", " and not options.hold", ""),
     ],
     "a task within its budget fails": [
-        (Lifecycle, "is_over_budget", "> limit", ">= limit"),
+        (Attempts, "is_over_budget", "> limit", ">= limit"),
     ],
     "an attempt has used what the one before it used": [
-        (Lifecycle, "grant", "task.history.tokens_used or 0", "0"),
+        (Grants, "grant", "task.history.tokens_used or 0", "0"),
     ],
     "a drain ends and nothing is paused": [
         (Liveness, "_end_drain", "self._life.pause(now, lease.task)", "pass"),

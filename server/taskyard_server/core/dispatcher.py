@@ -32,7 +32,7 @@ class Dispatcher:
     def claim(self, now: float, host: Host, count: int, lease_secs: float | None, project: str | None) -> list[Lease]:
         """Lease up to `count` tasks to a host that asks for them now; see `Scheduler.claim`."""
         life = self._life
-        self.heard(now, host)
+        self._life.liveness.heard(now, host)
         limits = life.limits
         secs = lease_length(lease_secs, limits.lease_secs)
         profile = self._narrowed(now, host, project)
@@ -47,7 +47,7 @@ class Dispatcher:
             if lane.head().is_overdue(now):
                 life.expire(now, lane.head())
                 continue
-            leases.append(life.grant(now, life.ready.take(lane), host, secs))
+            leases.append(life.grants.grant(now, life.ready.take(lane), host, secs))
         life.offers.load_changed(host)
         if len(leases) < count and self._limit_in_force(life.ready.eligible(profile)) is not None:
             self._held_up[host.id] = profile
@@ -83,7 +83,7 @@ class Dispatcher:
                 awake.pop(group, None)
             elif offer.rank != rank:
                 heapreplace(candidates, (offer.rank, offer, group))
-            elif self.is_silent(now, offer):
+            elif life.liveness.is_silent(now, offer):
                 # It waits again when it is heard of.
                 group.leave(offer)
             elif (lane := ready.first(group.buckets, limits.max_per_agent_inflight)) is None:
@@ -100,7 +100,7 @@ class Dispatcher:
                 if not offer.streamed:
                     self._heard_by_a_claim(now, offer.host, candidates)
                 stream = offer if offer.streamed else None
-                lease = life.grant(now, ready.take(lane), offer.host, offer.secs, stream)
+                lease = life.grants.grant(now, ready.take(lane), offer.host, offer.secs, stream)
                 offers.record_grant(offer)
                 given.setdefault(offer, []).append(lease)
         return given
@@ -109,18 +109,11 @@ class Dispatcher:
         """Dispatch nothing from now on."""
         self._stopped = True
 
-    def look_at(self, now: float, host: Host) -> None:
+    def refit(self, now: float, host: Host) -> None:
         """It registered anew: it may run other tasks than before, or more."""
         for offer in host.offers:
             self._fit(now, offer)
             self._life.offers.capacity_changed(offer)
-
-    def heard(self, now: float, host: Host) -> None:
-        """A sign of life; a stream that was silent for too long may be handed tasks again."""
-        self._hosts.heard(now, host)
-        stream = host.stream
-        if stream is not None and not stream.is_waiting:
-            self._life.offers.capacity_changed(stream)
 
     def forget(self, host: Host) -> None:
         """The host is gone, and what it offers with it."""
@@ -145,7 +138,7 @@ class Dispatcher:
 
     def _heard_by_a_claim(self, now: float, host: Host, candidates: list[Candidate]) -> None:
         """A call that waits shows that its host lives, also to its stream, which may have been silent."""
-        self.heard(now, host)
+        self._life.liveness.heard(now, host)
         front = None if host.stream is None else host.stream.group.front()
         if front is not None:
             heappush(candidates, (front.rank, front, front.group))
@@ -160,16 +153,10 @@ class Dispatcher:
         """Let an offer be handed what its host may run now, of what it asks for."""
         self._life.offers.move(offer, self._profile(now, offer.host).narrowed(offer.project))
 
-    def is_silent(self, now: float, offer: Offer) -> bool:
-        host = offer.host
-        return offer.silence_limit_secs is not None and (
-            now - host.last_heartbeat_at > offer.silence_limit_secs or self._life.liveness.is_dead(now, host)
-        )
-
     def _profile(self, now: float, host: Host) -> HostProfile:
         if not host.built_in:
             return host.profile
-        online = self._hosts.any_online(now, self._life.limits.heartbeat_timeout_secs)
+        online = self._life.liveness.any_online(now)
         return TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
 
     def _narrowed(self, now: float, host: Host, project: str | None) -> HostProfile:

@@ -143,14 +143,12 @@ class Host:
 
 
 class Hosts:
-    """The registry, and the silence of all runtime hosts, for which a built-in host may wait."""
+    """The registry."""
 
     def __init__(self) -> None:
         self._hosts: dict[str, Host] = {}
         self._built_in: set[str] = set()
         self._last_number = 0
-        self._heard_at: float | None = None
-        self._silence_noted = False
 
     def register(
         self,
@@ -177,7 +175,6 @@ class Hosts:
         host.reported_status = None
         if built_in:
             self._built_in.add(host_id)
-        self.heard(now, host)
         return host
 
     def get(self, host_id: str) -> Host:
@@ -195,39 +192,10 @@ class Hosts:
         """The hosts that are part of the server."""
         return [self._hosts[host_id] for host_id in self._built_in]
 
-    def heard(self, now: float, host: Host) -> None:
-        """Every call of a host counts as a sign of life."""
-        host.last_heartbeat_at = now
-        if not host.built_in:
-            self._heard_at = now
-            self._silence_noted = False
-
     def remove(self, host: Host) -> None:
         """Forget a host whose leases were ended."""
         del self._hosts[host.id]
         self._built_in.discard(host.id)
-        others = [other.last_heartbeat_at for other in self._hosts.values() if not other.built_in]
-        self._heard_at = max(others, default=None)
-
-    def any_online(self, now: float, timeout_secs: float) -> bool:
-        """Whether at least one runtime host is online."""
-        return self._heard_at is not None and now - self._heard_at <= timeout_secs
-
-    def silent_from(self, timeout_secs: float) -> float | None:
-        """When the last runtime host will be offline unless one is heard of; None if no built-in host cares."""
-        if self._heard_at is None or self._silence_noted or not self._built_in:
-            return None
-        return float(int(self._heard_at + timeout_secs) + 1)
-
-    def note_silence(self, now: float, timeout_secs: float) -> None:
-        """Time has come to `now`."""
-        silent_from = self.silent_from(timeout_secs)
-        if silent_from is not None and now >= silent_from:
-            self._silence_noted = True
-
-    def look_anew(self) -> None:
-        """Another time-out holds: who was silent may be online again, and the other way round."""
-        self._silence_noted = False
 
     def __iter__(self) -> Iterator[Host]:
         return iter(self._hosts.values())

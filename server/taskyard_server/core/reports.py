@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from .dispatcher import Dispatcher
+from .attempts import OVER_BUDGET
 from .errors import Conflict, LeaseLost, Refusal
 from .hosts import Hosts
 from .leases import Lease, StopReason, lease_length
-from .lifecycle import OVER_BUDGET, Lifecycle
+from .lifecycle import Lifecycle
 from .task import ASSIGNED, DONE, FAILED, Task, TaskState
 
 
@@ -54,10 +54,9 @@ class Report(NamedTuple):
 class Reports:
     """Takes reports. Each method raises `NotFound`, and `LeaseLost` for a lease that is not the task's present one."""
 
-    def __init__(self, life: Lifecycle, hosts: Hosts, dispatcher: Dispatcher) -> None:
+    def __init__(self, life: Lifecycle, hosts: Hosts) -> None:
         self._life = life
         self._hosts = hosts
-        self._dispatcher = dispatcher
 
     def take_each(self, now: float, host_id: str, reports: Sequence[Report]) -> list[TaskState | Refusal]:
         """The state of its task just after each report, in order, or why it was refused."""
@@ -88,7 +87,7 @@ class Reports:
         task = self._leased(now, host_id, task_id, token).task
         if task.state is not ASSIGNED:
             raise Conflict(f"task is already {task.state.value}")
-        self._life.begin(now, task)
+        self._life.grants.begin(now, task)
         return task
 
     def progress(
@@ -100,8 +99,8 @@ class Reports:
         """
         task = self._leased(now, host_id, task_id, token).task
         if task.state is ASSIGNED:
-            self._life.begin(now, task)
-        over = tokens is not None and self._life.use_tokens(task, tokens)
+            self._life.grants.begin(now, task)
+        over = tokens is not None and self._life.attempts.use_tokens(task, tokens)
         self._life.progressed(now, task, progress, tokens)
         if over:
             self._life.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
@@ -112,7 +111,7 @@ class Reports:
         lease = self._leased(now, host_id, task_id, token)
         lease.secs = lease_length(lease_secs, lease.secs)
         lease.expires_at = max(lease.expires_at, now + lease.secs)
-        self._life.retime(lease)
+        self._life.grants.retime(lease)
         return lease
 
     def complete(
@@ -120,7 +119,7 @@ class Reports:
     ) -> Task:
         """The task is done, or failed if it used more tokens than it may. It counts as a start, too."""
         task = self._ending(now, host_id, task_id, token)
-        if tokens is not None and self._life.use_tokens(task, tokens):
+        if tokens is not None and self._life.attempts.use_tokens(task, tokens):
             self._life.finish(now, task, FAILED, None, OVER_BUDGET)
         else:
             self._life.finish(now, task, DONE, result, None)
@@ -139,24 +138,24 @@ class Reports:
     ) -> Task:
         """The attempt has failed, for the reason that the host gives; the retry policy may have another one."""
         task = self._ending(now, host_id, task_id, token)
-        over = tokens is not None and self._life.use_tokens(task, tokens)
-        self._life.fail(now, task, OVER_BUDGET if over else error, retryable and not over, code)
+        over = tokens is not None and self._life.attempts.use_tokens(task, tokens)
+        self._life.attempts.fail(now, task, OVER_BUDGET if over else error, retryable and not over, code)
         return task
 
     def release(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         """The host gives the task back unexecuted: it is queued again, and this hand-out does not count."""
         task = self._leased(now, host_id, task_id, token).task
-        self._life.release(now, task)
+        self._life.grants.release(now, task)
         return task
 
     def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
         """A host that was told to stop has done so, for which a target may wait (DESIGN, Cancel)."""
         host = self._hosts.find(host_id)
         if host is not None:
-            self._dispatcher.heard(now, host)
-        lease = self._life.stopping_leases.find(host_id, task_id, token)
+            self._life.liveness.heard(now, host)
+        lease = self._life.grants.stopping.find(host_id, task_id, token)
         if lease is not None:
-            self._life.has_stopped(now, lease)
+            self._life.grants.has_stopped(now, lease)
 
     def _started(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         try:
@@ -184,7 +183,7 @@ class Reports:
     def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Lease:
         """The lease that a report is about; raises `NotFound`, or `LeaseLost` if it is not the task's present one."""
         host = self._hosts.get(host_id)
-        self._dispatcher.heard(now, host)
+        self._life.liveness.heard(now, host)
         task = self._life.task(task_id)
         lease = task.lease
         if lease is None or lease.token != token or lease.host is not host:
@@ -196,5 +195,5 @@ class Reports:
         """The task that a host reports the end of; one that was not reported as started counts as started now."""
         task = self._leased(now, host_id, task_id, token).task
         if task.state is ASSIGNED:
-            self._life.begin(now, task, is_over=True)
+            self._life.grants.begin(now, task, is_over=True)
         return task

@@ -36,12 +36,12 @@ class Scheduler:
 
     def __init__(self, limits: Limits, entropy: Callable[[], int]) -> None:
         self.hosts = Hosts()
-        self._life = Lifecycle(limits, entropy)
+        self._life = Lifecycle(limits, entropy, self.hosts)
         self._entropy = entropy
         self._draining = False
         self._dispatcher = Dispatcher(self._life, self.hosts)
         self._streams = Streams(self._life, self.hosts, self._dispatcher)
-        self.reports = Reports(self._life, self.hosts, self._dispatcher)
+        self.reports = Reports(self._life, self.hosts)
         self.schedules = ScheduleRegistry(self._life, self._admit, entropy)
 
     # Commands of agents
@@ -169,8 +169,9 @@ class Scheduler:
     ) -> Host:
         """Make or replace a host, which ends its drain (runtime-host-model, Behavior Rules 1)."""
         host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
+        self._life.liveness.heard(now, host)
         self._life.liveness.set_drain(host, None)
-        self._dispatcher.look_at(now, host)
+        self._dispatcher.refit(now, host)
         return host
 
     def heartbeat(
@@ -181,7 +182,7 @@ class Scheduler:
         Raises `NotFound` (runtime-host-model, Behavior Rules 2).
         """
         host = self.hosts.get(host_id)
-        self._dispatcher.heard(now, host)
+        self._life.liveness.heard(now, host)
         host.note(reported_status, machine)
         return host
 
@@ -201,12 +202,11 @@ class Scheduler:
         """Forget a host; its tasks go back to the queue at once (runtime-host-model, Behavior Rules 3)."""
         host = self.hosts.get(host_id)
         for lease in list(host.leases.values()):
-            self._life.take_back(now, lease.task)
+            self._life.grants.take_back(now, lease.task)
         self._dispatcher.forget(host)
         host.stream = None
-        self._life.liveness.set_drain(host, None)
-        self._life.liveness.forget(host)
         self.hosts.remove(host)
+        self._life.liveness.removed(host)
 
     def claim(
         self, now: float, host_id: str, count: int = 1, lease_secs: float | None = None, project: str | None = None
@@ -244,7 +244,7 @@ class Scheduler:
 
     def give_credit(self, now: float, stream: Offer, count: int) -> None:
         """The host may be handed so many tasks more."""
-        self._dispatcher.heard(now, stream.host)
+        self._life.liveness.heard(now, stream.host)
         self.return_credit(stream, count)
 
     def return_credit(self, stream: Offer, count: int) -> None:
@@ -275,7 +275,8 @@ class Scheduler:
 
     def take_stops(self) -> list[Stop]:
         """Which work on streams is to stop, since this was last called."""
-        taken, self._life.stops = self._life.stops, []
+        grants = self._life.grants
+        taken, grants.stops = grants.stops, []
         return taken
 
     # Leases
@@ -291,7 +292,7 @@ class Scheduler:
     def next_due(self) -> float | None:
         """When `advance` has something to do, in seconds on the caller's clock; None while nothing can come due."""
         # The tab executor may take more when the last runtime host has fallen silent.
-        silent_from = self.hosts.silent_from(self.limits.heartbeat_timeout_secs)
+        silent_from = self._life.liveness.silent_from()
         dues = (self._life.next_due(), silent_from, self.schedules.next_due())
         return min((due for due in dues if due is not None), default=None)
 
@@ -300,7 +301,7 @@ class Scheduler:
 
         Stops after `most` items and returns True if more may be due, so that the caller can let others run between.
         """
-        self.hosts.note_silence(now, self.limits.heartbeat_timeout_secs)
+        self._life.liveness.note_silence(now)
         more = self._life.advance(now, most)
         return self.schedules.advance(now, min(most, MAX_SCHEDULES_PER_ADVANCE)) or more
 
@@ -322,12 +323,7 @@ class Scheduler:
         """Put new limits in force. What was admitted or is in flight stays, also above a lowered limit."""
         self._life.limits = limits
         self._life.offers.wake_all()
-        self.hosts.look_anew()
-        for host in self.hosts:
-            self._life.liveness.listen_for(host)
-            if host.stream is not None and not host.stream.is_waiting:
-                # Its stream may have been silent for too long by the old time-outs, and not by the new ones.
-                self._life.offers.capacity_changed(host.stream)
+        self._life.liveness.timeouts_changed()
 
     def drain(self) -> None:
         """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""

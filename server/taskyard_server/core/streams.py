@@ -69,11 +69,12 @@ class Streams:
         host = self._hosts.register(
             now, hello.host_id, hello.display_name, hello.profile, slots=hello.slots, labels=hello.labels
         )
+        self._life.liveness.heard(now, host)
         self._life.liveness.set_drain(host, None)
         host.instance = hello.instance
         host.note(None, hello.machine)
         heartbeat_secs = min(secs, limits.heartbeat_timeout_secs) / BEATS
-        self._dispatcher.look_at(now, host)
+        self._dispatcher.refit(now, host)
         offer = self._life.offers.open(host, host.profile, 0, secs, 2 * heartbeat_secs)
         host.stream = offer
         kept, lost = self._adopt(now, offer, hello.held)
@@ -88,7 +89,7 @@ class Streams:
             for lease in host.leases.values():
                 if lease.stream is offer:
                     lease.adopt_by = now + self._life.limits.reconnect_grace_secs
-                    self._life.retime(lease)
+                    self._life.grants.retime(lease)
 
     def beat(
         self,
@@ -100,7 +101,7 @@ class Streams:
     ) -> list[HeldLease]:
         """The host lives and works on these leases, which are renewed; those of them that have ended."""
         host = offer.host
-        self._dispatcher.heard(now, host)
+        self._life.liveness.heard(now, host)
         host.note(reported_status, machine)
         lost = []
         for task_id, token in held:
@@ -109,7 +110,7 @@ class Streams:
                 lost.append((task_id, token))
             elif now + lease.secs > lease.expires_at:
                 lease.expires_at = now + lease.secs
-                self._life.retime(lease)
+                self._life.grants.retime(lease)
         return lost
 
     def _make_way(self, now: float, host: Host, hello: Hello) -> None:
@@ -117,7 +118,7 @@ class Streams:
         stream = host.stream
         if stream is None:
             return
-        if host.instance != hello.instance and not self._dispatcher.is_silent(now, stream):
+        if host.instance != hello.instance and not self._life.liveness.is_silent(now, stream):
             raise AlreadyExists("host_id: another instance of this host is connected")
         self._life.offers.close(stream)
         host.stream = None
@@ -134,13 +135,13 @@ class Streams:
                 lease.adopt_by = inf
                 if lease.task.state is ASSIGNED:
                     lease.start_by = now + life.limits.start_timeout_secs
-                life.retime(lease)
+                life.grants.retime(lease)
                 kept.append(lease)
             elif lease.stream is not None:
-                life.lose(now, lease, "lease expired")
-        for lease in life.stopping_leases.of(host.id):
+                life.grants.lose(now, lease, "lease expired")
+        for lease in life.grants.stopping.of(host.id):
             if lease.stream is not None and (lease.task.id, lease.token) not in listed:
                 # A host that does not know of it has nothing that runs under it.
-                life.has_stopped(now, lease)
+                life.grants.has_stopped(now, lease)
         alive = {(lease.task.id, lease.token) for lease in kept}
         return kept, [lease for lease in held if lease not in alive]

@@ -7,7 +7,9 @@ a dict, so that adding and removing are O(1) and a removed item leaves nothing b
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable
+from enum import IntEnum, auto
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, Generic, TypeVar
 
@@ -15,6 +17,18 @@ TICKS_PER_SECOND: Final = 8
 MIN_TICKS_TO_COMPACT: Final = 64
 
 Item = TypeVar("Item")
+
+
+class TimerOrder(IntEnum):
+    """In which order things happen that come due in the same tick: a deadline before a lease that ends with it."""
+
+    DEADLINE = auto()
+    LEASE_END = auto()
+    SILENCE = auto()
+    DRAIN = auto()
+    NOT_BEFORE = auto()
+    STOPPING = auto()
+    TRIGGER_DELAY = auto()
 
 
 def tick_of(at: float) -> int:
@@ -71,32 +85,36 @@ class TimerQueue(Generic[Item]):
 
 
 class Timers:
-    """All timer queues of one scheduler. Queues that were added earlier come first within a tick."""
+    """All timer queues of one scheduler."""
 
     def __init__(self) -> None:
-        self._queues: list[tuple[TimerQueue[Any], Callable[[float, Any], None]]] = []
+        self._queues: list[tuple[TimerOrder, TimerQueue[Any], Callable[[float, Any], None]]] = []
 
-    def queue(self, act: Callable[[float, Item], None]) -> TimerQueue[Item]:
-        """A queue for another kind of item; `act` is called with the present time and each item that comes due."""
+    def queue(self, act: Callable[[float, Item], None], order: TimerOrder) -> TimerQueue[Item]:
+        """A queue for one kind of item; `act` is called with the present time and each item that comes due."""
         queue: TimerQueue[Item] = TimerQueue()
-        self._queues.append((queue, act))
+        insort(self._queues, (order, queue, act), key=_order)
         return queue
 
     def next_due(self) -> float | None:
         """When the next item comes due, in seconds; None while nothing can."""
-        ticks = [tick for queue, _ in self._queues if (tick := queue.next_tick()) is not None]
+        ticks = [tick for _, queue, _ in self._queues if (tick := queue.next_tick()) is not None]
         return min(ticks) / TICKS_PER_SECOND if ticks else None
 
     def act_on_one(self, now: float) -> bool:
         """Act on the item that is due first; False if nothing is due."""
         first = int(now * TICKS_PER_SECOND) + 1
         due: tuple[TimerQueue[Any], Callable[[float, Any], None]] | None = None
-        for entry in self._queues:
-            tick = entry[0].next_tick()
+        for _, queue, act in self._queues:
+            tick = queue.next_tick()
             if tick is not None and tick < first:
-                first, due = tick, entry
+                first, due = tick, (queue, act)
         if due is None:
             return False
         queue, act = due
         act(now, queue.pop(first))
         return True
+
+
+def _order(entry: tuple[TimerOrder, TimerQueue[Any], Callable[[float, Any], None]]) -> TimerOrder:
+    return entry[0]

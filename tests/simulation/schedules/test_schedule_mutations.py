@@ -131,7 +131,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (TriggerDispatcher, "take_up", "self._life.keys.get((schedule.spec.task.agent_id, trigger.id))", "None"),
     ],
     "after a restart triggers do not learn of the end of their tasks": [
-        (TriggerDispatcher, "take_up", "self._life.fired[task] = trigger", "pass"),
+        (TriggerDispatcher, "take_up", "self._life.triggered[task] = trigger", "pass"),
     ],
     "after a restart what executes does not count as open": [
         (TriggerDispatcher, "take_up", "schedule.open += 1", "pass"),

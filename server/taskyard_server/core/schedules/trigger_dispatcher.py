@@ -14,7 +14,7 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.core.leases import StopReason
 from taskyard_server.core.stats import TriggerCounters
 from taskyard_server.core.task import CANCELLED, DONE, TERMINAL, IdempotencyKey, Submission, Task
-from taskyard_server.core.timers import TICKS_PER_SECOND
+from taskyard_server.core.timers import TICKS_PER_SECOND, TimerOrder
 
 from .schedule import (
     LEGAL,
@@ -73,8 +73,8 @@ class TriggerDispatcher:
         self.on_hold = False
         self._fresh: list[Trigger] = []
         self._queue = TriggerQueue()
-        self._delays = life.timers.queue(self._on_time)
-        life.on_fired_end = self._on_end
+        self._delays = life.timers.queue(self._on_time, TimerOrder.TRIGGER_DELAY)
+        life.on_triggered_end = self._on_end
 
     # From due to arrived
 
@@ -138,7 +138,7 @@ class TriggerDispatcher:
         elif task.state in TERMINAL:
             self._end_with(now, trigger, task)
         else:
-            self._life.fired[task] = trigger
+            self._life.triggered[task] = trigger
 
     # With time
 
@@ -269,7 +269,7 @@ class TriggerDispatcher:
         trigger.fired_at = schedule.last_fired_at = now
         trigger.task_id = schedule.last_task_id = task.id
         self.counters.fired += 1
-        self._life.fired[task] = trigger
+        self._life.triggered[task] = trigger
         self._emit(now, trigger, TriggerEventKind.CLAIMED)
 
     def _defer(self, now: float, trigger: Trigger) -> None:
@@ -285,7 +285,7 @@ class TriggerDispatcher:
 
     def _on_end(self, now: float, task: Task) -> None:
         """The task of an executing trigger has ended."""
-        self._end_with(now, self._life.fired.pop(task), task)
+        self._end_with(now, self._life.triggered.pop(task), task)
 
     def _end_with(self, now: float, trigger: Trigger, task: Task) -> None:
         if task.state is DONE:
