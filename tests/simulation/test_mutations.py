@@ -55,7 +55,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Reports, "_leased", "lease.token != token or ", ""),
     ],
     "a lease may expire more than max_deliveries times": [
-        (Grants, "lose", "task.deliveries < self.limits.max_deliveries", "True"),
+        (Grants, "lose", "task.deliveries < life.limits.max_deliveries", "True"),
     ],
     "the deadline of an ended task stays in the timers": [
         (Lifecycle, "finish", "self._clear_deadline(task)", "pass"),
@@ -82,7 +82,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ReadyQueue, "first", "best.agent.inflight >= max_per_agent", "best.agent.inflight > max_per_agent"),
     ],
     "a lease that ends with the deadline goes before it": [
-        (Timers, "queue", "self._queues.append((queue, act))", "self._queues.insert(0, (queue, act))"),
+        (Timers, "queue", "key=_order", "key=lambda entry: -entry[0]"),
     ],
     "a task is handed out in the instant of its deadline": [
         (Task, "is_overdue", "self.deadline <= now", "self.deadline < now"),
@@ -121,7 +121,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (
             Streams,
             "_make_way",
-            "host.instance != hello.instance and not self._dispatcher.is_silent(now, stream)",
+            "host.instance != hello.instance and not self._life.liveness.is_silent(now, stream)",
             "False",
         ),
     ],
@@ -175,25 +175,25 @@ MUTATIONS: dict[str, list[Edit]] = {
         ),
     ],
     "a silent stream is handed tasks": [
-        (Dispatcher, "dispatch", "self.is_silent(now, offer)", "False"),
+        (Dispatcher, "dispatch", "life.liveness.is_silent(now, offer)", "False"),
     ],
     "a stream that was silent waits no more though it is heard of": [
-        (Liveness, "heard", "stream.rank is None", "False"),
+        (Liveness, "heard", "not stream.is_waiting", "False"),
     ],
     "a claim that waits shows its host's stream no sign of life": [
-        (Dispatcher, "_heard_by_a_claim", "self.heard(now, host)", "self._hosts.heard(now, host)"),
+        (Dispatcher, "_heard_by_a_claim", "self._life.liveness.heard(now, host)", "host.last_heartbeat_at = now"),
     ],
     "a draining host is handed tasks": [
         (Offers, "capacity_changed", "offer.room > 0 and not offer.host.draining", "offer.room > 0"),
     ],
     "a host that registers anew is handed what it could run before": [
-        (Dispatcher, "look_at", "self._fit(now, offer)", "pass"),
+        (Dispatcher, "refit", "self._fit(now, offer)", "pass"),
     ],
     "a claim that waits does not notice that a stream registers its host anew": [
-        (Streams, "connect", "self._dispatcher.look_at(now, host)", "pass"),
+        (Streams, "connect", "self._dispatcher.refit(now, host)", "pass"),
     ],
     "a dead host is handed tasks while its stream may still be silent": [
-        (Liveness, "is_silent", "self._life.liveness.is_dead(now, host)", "False"),
+        (Liveness, "is_silent", "self.is_dead(now, host)", "False"),
     ],
     "what waits for one project is handed those of all after a look": [
         (Dispatcher, "_fit", ".narrowed(offer.project)", ""),
@@ -211,10 +211,10 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Liveness, "orphan", "self._life.grants.lose(", "(lambda *_: None)("),
     ],
     "a host is looked at once, and never again": [
-        (Liveness, "_look_at", "self.listen_for(host)", "self.forget(host)"),
+        (Liveness, "_check", "self.listen_for(host)", "self.stop_listening(host)"),
     ],
     "lowered time-outs hold for silences that begin later": [
-        (Scheduler, "reconfigure", "self._life.liveness.listen_for(host)", "pass"),
+        (Liveness, "timeouts_changed", "self.listen_for(host)", "pass"),
     ],
     "reconciliation passes dead hosts by": [
         (Scheduler, "reconcile", "self._life.liveness.orphan(now, host)", "pass"),
@@ -226,10 +226,10 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Scheduler, "cancel", "None, None, StopReason.CANCELLED", "None, None"),
     ],
     "a requeued task does not show why": [
-        (Grants, "_requeue", "self._move(now, task, QUEUED, why)", "self._move(now, task, QUEUED, None)"),
+        (Grants, "_requeue", "life.transition(task, QUEUED, why)", "life.transition(task, QUEUED, None)"),
     ],
     "an event shows the state before as the state after": [
-        (Lifecycle, "_emit", "Event(now, task, CHANGED, before)", "Event(now, task, CHANGED, task.state)"),
+        (Lifecycle, "emit", "Event(now, task, CHANGED, before)", "Event(now, task, CHANGED, task.state)"),
     ],
     "two tasks of a target run at once": [
         (Targets, "take", "target.running = task", "pass"),
@@ -241,10 +241,10 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Targets, "enter", "heappush(target.heap, (task.seq, task))", "heappush(target.heap, (-task.seq, task))"),
     ],
     "a task that waits for its next attempt loses its place": [
-        (Attempts, "fail", "self.targets.enter(now, task)", "self.targets.park(now, task)"),
+        (Attempts, "fail", "life.targets.enter(now, task)", "life.targets.park(now, task)"),
     ],
     "a target is free while a host may still work": [
-        (Grants, "end", "self.targets.stop(lease)", "pass"),
+        (Grants, "end", "life.targets.stop(lease)", "pass"),
     ],
     "the word of a host that it stopped is not heard": [
         (Reports, "stopped", "self._life.grants.has_stopped(now, lease)", "pass"),

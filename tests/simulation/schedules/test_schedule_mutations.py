@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.schedules.registry import ScheduleRegistry
 from taskyard_server.core.schedules.trigger_dispatcher import TriggerDispatcher
 from taskyard_server.core.schedules.trigger_queue import TriggerQueue
@@ -260,18 +261,18 @@ MUTATIONS: dict[str, list[Edit]] = {
         (TriggerDispatcher, "_fire_one", "self._has_a_place", "self.executing < self._life.limits.max_concurrent"),
     ],
     "a full queue is looked at every second": [
-        (TriggerDispatcher, "_fire", "trigger.put_off += 1", "pass"),
+        (TriggerDispatcher, "_defer", "trigger.put_off += 1", "pass"),
     ],
     "a full queue is looked at ever more seldom": [
         (
             TriggerDispatcher,
-            "_fire",
+            "_defer",
             "min(FIRST_DELAY_SECS * 2 ** min(trigger.put_off, MOST_DOUBLINGS), LONGEST_DELAY_SECS)",
             "FIRST_DELAY_SECS * 2**trigger.put_off",
         ),
     ],
     "the limit of an agent fails a trigger": [
-        (TriggerDispatcher, "_fire", "self._life.agents.get(spec.task.agent_id)", "None"),
+        (Lifecycle, "accept", "agent.queued >= limits.max_per_agent", "False"),
     ],
     "a deadline counts from the due time": [
         (TriggerDispatcher, "_fire", "now + spec.deadline_secs", "max(now - 1, trigger.due_at) + spec.deadline_secs"),
