@@ -118,7 +118,8 @@ class AgentCommands:
         likely = stopped and self._chances.under(0.7)
         job = self._chances.one_of(stopped) if likely else None
         target = self._chances.one_of([None, None, job.target if job else None, "target-0"])
-        self._go("resume", job.id if job else self.some_task_id(), target)
+        limit = self._chances.one_of([20, 150, 10**6]) if self._chances.under(0.2) else None
+        self._go("resume", job.id if job else self.some_task_id(), target, limit)
 
     def resolve(self) -> None:
         self._go("resolve", self.some_task_id(), self._chances.one_of([None, b"resolved"]))

@@ -33,6 +33,7 @@ def agree(core: Scheduler, model: Model, now: float, events: Sequence[Event], na
     if core.limited_by not in (sure, perhaps):
         same("limited_by", core.limited_by, sure)
     hosts = list(core.hosts)
+    model.forget_vanished(now, [host.id for host in hosts])
     same("hosts", [*map(plain, hosts)], [*map(plain, world.hosts.values())])
     timeout, dead_after = core.limits.heartbeat_timeout_secs, core.limits.dead_heartbeat_threshold
     same("any host online", core._life.liveness.any_online(now), world.any_online(now))
@@ -76,7 +77,7 @@ def _due(core: Scheduler, model: Model, now: float) -> None:
     """
     due, silence = core.next_due(), model.silent_from()
     first = model.next_due()
-    looks = [tick_of(host.silence_at) / 8 for host in core.hosts if host.silence_at is not None]
+    looks = [tick_of(at) / 8 for host in core.hosts for at in (host.silence_at, host.forget_at) if at is not None]
     tasks = min([*looks, *([] if first is None else [first])], default=None)
     if silence is not None and (tasks is None or silence < tasks):
         if model.world.any_online(now) and (due is None or due > silence + 1):
@@ -101,10 +102,10 @@ def figures_agree(core: Scheduler, model: Model) -> None:
     load = (world.queued(), len(world.flying()))
     same("queued and in flight", (stats.queued, stats.inflight), load)
     same("paused", stats.paused, sum(job.state == "paused" for job in world.tasks.values()))
-    same("agents of the stats", set(stats.agents), set(world.agents))
+    same("agents of the stats", set(stats.agents), set(world.figures))
     for name, its in stats.agents.items():
         found = {each: getattr(its, each) for each in AGENT_COUNTERS}
-        same(f"counters of {name}", found, {each: world.agents[name].counts[each] for each in found})
+        same(f"counters of {name}", found, {each: world.figures[name][each] for each in found})
         same(f"load of {name}", (its.queued, its.inflight), (world.queued(name), len(world.flying(name))))
     dispatched = world.counts["dispatched"]
     same("average latency", stats.avg_dispatch_latency_ms, world.latency / dispatched * 1000 if dispatched else 0.0)

@@ -9,6 +9,7 @@ Where DESIGN leaves an order open, the model does not choose: see `advance`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import floor, inf
 from typing import NamedTuple, NoReturn
@@ -69,7 +70,8 @@ class Model:
             return first
         self._check(now, wish)
         world, limits = self.world, self.world.limits
-        agent = world.agents.setdefault(wish.agent, Agent(world.number()))
+        figures = world.figures.setdefault(wish.agent, Counter())
+        agent = world.agents.setdefault(wish.agent, Agent(world.number(), counts=figures))
         job = Job(task_id, world.number(), wish, "queued", now, wish.deadline, batch, queued_at=now)
         job.own_secs = None if wish.deadline is None else wish.deadline - now
         due = wish.not_before if wish.not_before is not None and wish.not_before > now else None
@@ -129,7 +131,7 @@ class Model:
         self.world.pause(now, job, "paused")
         return job
 
-    def resume(self, now: float, task_id: str, target: str | None) -> Job:
+    def resume(self, now: float, task_id: str, target: str | None, token_limit: int | None) -> Job:
         """Of a held one: let it go."""
         job = self.world.get(task_id)
         if target is not None and job.target != target:
@@ -138,6 +140,12 @@ class Model:
             raise Refused("conflict")
         if self.world.draining:
             raise Refused("unavailable")
+        if token_limit is not None:
+            if job.tokens_used and token_limit <= job.tokens_used:
+                raise Refused("bad_request")
+            job.raised_limit = token_limit
+        elif job.is_over_budget():
+            raise Refused("conflict")
         if not job.held:
             self.world.resume(now, job)
         else:
@@ -179,10 +187,20 @@ class Model:
         world = self.world
         world.host(host_id)
         for job in world.leases(host_id):
-            world.requeue(now, job, None, "the host was deregistered")
+            world.requeue(now, job, "the host was deregistered")
         world.offers = [offer for offer in world.offers if offer.host != host_id]
         del world.hosts[host_id]
         self._held_up.pop(host_id, None)
+
+    def forget_vanished(self, now: float, known: Collection[str]) -> None:
+        """Forget the hosts that the core knows no more; each must have been silent for long, and hold nothing."""
+        world = self.world
+        for host in [host for host in world.hosts.values() if host.id not in known]:
+            holds = world.leases(host.id) or any(offer.host == host.id for offer in world.offers)
+            if holds or host.machine.built_in or now - host.heard_at < world.limits["forget_hosts_secs"]:
+                raise AssertionError(f"{host.id} is forgotten, and was heard of {now - host.heard_at} s ago")
+            del world.hosts[host.id]
+            self._held_up.pop(host.id, None)
 
     def drain_host(self, host_id: str, until: float | None) -> Host:
         """It gets nothing new, until it registers again; what it still has by then is paused."""
@@ -270,7 +288,7 @@ class Model:
         code: str | None,
         tokens: int | None,
     ) -> Job:
-        job = self._begun(now, host_id, task_id, token)
+        job = self._leased(now, host_id, task_id, token)
         self._use(job, tokens)
         over = tokens is not None and job.is_over_budget()
         self.world.fail(now, job, OVER_BUDGET if over else error, retryable and not over, code)
@@ -287,7 +305,7 @@ class Model:
         """Back to its place; this hand-out does not count."""
         job = self._leased(now, host_id, task_id, token)
         job.deliveries -= 1
-        self.world.requeue(now, job, None, None)
+        self.world.requeue(now, job, None)
         return job
 
     # Time and the operator
@@ -340,6 +358,10 @@ class Model:
         ttl = world.limits["result_ttl_secs"]
         times += [world.tasks[task_id].completed_at + ttl for task_id in (*world.ended, *world.rejected)]
         return min(times, default=None)
+
+    def reconfigure(self, limits: Mapping[str, float]) -> None:
+        self.world.limits.update(limits)
+        self.streams.reconfigured()
 
     def drain(self) -> None:
         self.world.draining = True

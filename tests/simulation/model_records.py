@@ -155,13 +155,16 @@ class Job:
     is_head: bool = False
     tokens_before: int = 0
     tokens_used: int | None = None
+    raised_limit: int | None = None
+    begun: bool = False
 
     @property
     def target(self) -> str | None:
         return self.wish.target
 
     def is_over_budget(self) -> bool:
-        return self.wish.token_limit is not None and (self.tokens_used or 0) > self.wish.token_limit
+        limit = self.wish.token_limit if self.raised_limit is None else self.raised_limit
+        return limit is not None and (self.tokens_used or 0) > limit
 
     def latency_ms(self) -> int | None:
         """From the first start to the end."""

@@ -81,7 +81,13 @@ class Streams:
         self.offer_numbered(number).room += count
 
     def beat(
-        self, now: float, number: int, held: Sequence[Held], reported_status: str | None, figures: bytes | None
+        self,
+        now: float,
+        number: int,
+        held: Sequence[Held],
+        reported_status: str | None,
+        figures: bytes | None,
+        tokens: Sequence[tuple[str, int, int]],
     ) -> list[Held]:
         """Renews the listed leases of the host, and answers those that are none."""
         host = self._world.heard(now, self.offer_numbered(number).host)
@@ -94,7 +100,17 @@ class Streams:
                 lost.append(each)
             else:
                 job.lease_until = max(job.lease_until, now + job.lease_secs)
+        for task_id, token, used in tokens:
+            job = self._world.tasks.get(task_id)
+            if job is not None and (job.host, job.token, job.state) == (host.id, token, "running"):
+                self._world.use_tokens(now, job, used)
         return lost
+
+    def reconfigured(self) -> None:
+        """Streams may be silent for as long as their new heartbeat intervals allow."""
+        for offer in self._world.offers:
+            if offer.streamed:
+                offer.silence_limit_secs = 2 * min(offer.secs, self._world.limits["heartbeat_timeout_secs"]) / 3
 
     def disconnect(self, now: float, number: int) -> None:
         """Its leases wait for the host to come back; nothing happens where the stream had ended before."""

@@ -63,6 +63,7 @@ LIMITS: Final = {
     "max_deliveries": [1, 2, 3, 5],
     "heartbeat_timeout_secs": [0.5, 4.0, 60.0],
     "dead_heartbeat_threshold": [1, 2, 3],
+    "forget_hosts_secs": [300.0, 86_400.0],
     "reconnect_grace_secs": [0.25, 1.0, 5.0],
     "start_timeout_secs": [0.5, 2.0, 10.0],
 }

@@ -197,7 +197,7 @@ class Simulation:
             "reconfigure",
             tuple(self._limits.items()),
             lambda: self.core.reconfigure(Limits(**self._limits)),
-            lambda _: self.model.world.limits.update(self._limits),
+            lambda _: self.model.reconfigure(self._limits),
         )
 
     def pass_time(self) -> None:
@@ -266,11 +266,12 @@ class Simulation:
     def _advance_by(self, most: int) -> bool:
         """A look at a host that lives is something to do, too, though nothing comes of it."""
         looks = {host.id: host.silence_at for host in self.core.hosts if host.silence_at is not None}
+        checks = len(looks) + sum(host.forget_at is not None for host in self.core.hosts)
 
         def model(told: Told) -> bool:
             done = self.model.advance(self.now, told.events, looks, still_to_come(self.core))
             same(f"{done} things of {most} done", done <= most, True)
-            same("more to do", told.answer is False or done + len(looks) >= most, True)
+            same("more to do", told.answer is False or done + checks >= most, True)
             return bool(told.answer)
 
         return bool(self.both("advance", (most,), lambda: self.core.advance(self.now, most), model))
@@ -292,6 +293,7 @@ class Simulation:
                 self.given["error", _error(event.error)] += 1
         for stop in stops:
             self.given["stop", stop.reason] += 1
+            self.given["stop message", _error(stop.message)] += 1
 
 
 def retries_of(events: Sequence[Event]) -> dict[str, deque[float]]:

@@ -98,11 +98,12 @@ class StreamCommands:
             return
         number, held = self.names[offer], self._hosts.held(offer.host.id)
         word, figures = chances.reported_status(), chances.figures()
+        tokens = [(each.task, each.token, chances.below(200)) for each in held if chances.under(0.2)]
         lost = self._sim.both(
             "beat",
-            (number, held, word, figures),
-            lambda: self._core.beat(now, offer, held, word and HostStatus(word), figures),
-            lambda _: self._model.streams.beat(now, number, held, word, figures),
+            (number, held, word, figures, tokens),
+            lambda: self._core.beat(now, offer, held, word and HostStatus(word), figures, tokens),
+            lambda _: self._model.streams.beat(now, number, held, word, figures, tokens),
         )
         self._sim.given["beat", "lost a lease"] += len(lost)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.targets import Target, TargetStatus
 from taskyard_server.core.task import Task
+from taskyard_server.core.timers import TimerOrder
 
 from .indexes import ENDED, FLYING, recount_timer, same
 
@@ -83,7 +84,14 @@ def nothing_stays(core: Scheduler, now: float) -> None:
         ("batches", [*life.batches._batches]),
         ("targets", [*life.targets._targets]),
         ("stopping leases", [*life.grants.stopping._by_host]),
-        ("timers", [timers._due for _, timers, _ in life.timers._queues if timers._due]),
+        (
+            "timers",
+            [
+                timers._due
+                for order, timers, _ in life.timers._queues
+                if timers._due and order is not TimerOrder.FORGET_HOST
+            ],
+        ),
         ("retained", [None] * len(life.retention)),
     ):
         same(f"{what} that stay", kept, [])

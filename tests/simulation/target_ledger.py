@@ -63,7 +63,8 @@ class TargetLedger:
             del self._flying[name]
             lease = self._leases.pop(task_id)
             key = (task_id, lease.token)
-            if key not in reported and event.error != "not started by its host" and lease.expires_at > event.at:
+            may_run = lease.stream is None or lease.started_at is not None
+            if key not in reported and may_run and lease.expires_at > event.at:
                 self._stopping.setdefault(name, {})[key] = lease
 
     def _enter(self, event: Event, name: str) -> None:

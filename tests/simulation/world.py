@@ -59,6 +59,8 @@ class World:
         self.limits = limits
         self.tasks: dict[str, Job] = {}
         self.agents: dict[str, Agent] = {}
+        self.figures: dict[str, Counter[str]] = {}
+        """The counts of each agent, also of those that have no task any more."""
         self.hosts: dict[str, Host] = {}
         self.offers: list[Offer] = []
         self.ended: list[str] = []
@@ -184,7 +186,7 @@ class World:
         self.agents[job.wish.agent].served = self.number()
         job.token += 1
         job.deliveries += 1
-        job.host, job.claimed_at = host.id, now
+        job.host, job.claimed_at, job.begun = host.id, now, False
         job.last_host = None if host.machine.built_in else host.id
         job.lease_secs, job.lease_until = secs, now + secs
         if stream is not None:
@@ -201,12 +203,13 @@ class World:
         if job.started_at is None:
             job.started_at = now
         job.start_by = inf
+        job.begun = True
         self.enter(now, job, "running")
 
-    def requeue(self, now: float, job: Job, why: str | None, stop: str | None, may_run: bool = True) -> None:
+    def requeue(self, now: float, job: Job, stop: str | None) -> None:
         """To its old place. `stop` is the message for its stream; None where the host itself gave it back."""
-        self.enter(now, job, "queued", why)
-        self._end_lease(now, job, None if stop is None else "lease_ended", stop, may_run)
+        self.enter(now, job, "queued")
+        self._end_lease(now, job, None if stop is None else "lease_ended", stop)
         self.place(now, job)
 
     def pause(self, now: float, job: Job, reason: str) -> None:
@@ -233,7 +236,7 @@ class World:
     def come_due(self, now: float, job: Job) -> None:
         job.due = None
         job.retrying = False
-        self.enter(now, job, "queued", job.error)
+        self.enter(now, job, "queued")
         self.place(now, job)
 
     def place(self, now: float, job: Job) -> None:
@@ -289,6 +292,16 @@ class World:
             self.forget(now, self.ended[0])
         self.settle(now, job.target)
 
+    def use_tokens(self, now: float, job: Job, used: int) -> None:
+        """A heartbeat or a renewal tells what an attempt used; news of it only where that changed something."""
+        before = job.tokens_used
+        job.tokens_used = max(before or 0, job.tokens_before + used)
+        self.agents[job.wish.agent].counts["tokens_used"] += job.tokens_used - (before or 0)
+        if job.tokens_used != before:
+            self.tell(now, "progressed", job, job.state)
+        if job.is_over_budget():
+            self.end(now, job, "failed", OVER_BUDGET, stop="token_limit_exceeded")
+
     def expire(self, now: float, job: Job) -> None:
         if job.state in WAITING:
             self.counts["expired"] += 1
@@ -300,13 +313,13 @@ class World:
         """DESIGN, Leases; what a stream never started is no delivery."""
         if job.stream is not None and job.state == "assigned":
             job.deliveries -= 1
-            self.requeue(now, job, "not started by its host", "not started by its host", may_run=False)
+            self.requeue(now, job, "not started by its host")
             return
         self.counts["leases_expired"] += 1
         if job.wish.retry is not None:
             self.fail(now, job, why, stop="lease_ended")
         elif job.target is None and job.deliveries < self.limits["max_deliveries"]:
-            self.requeue(now, job, why, why)
+            self.requeue(now, job, why)
         else:
             self.end(now, job, "failed", why, stop="lease_ended")
 
@@ -341,7 +354,7 @@ class World:
         job.due = due
         job.retrying = True
         self.counts["retried"] += 1
-        self.enter(now, job, "pending", error)
+        self.enter(now, job, "pending")
         self._end_lease(now, job, stop, error)
         self.settle(now, job.target)
 
@@ -377,16 +390,18 @@ class World:
         job.blocks = False
         if job.state == "failed":
             self.counts["reopened"] += 1
+            self.counts["expired_reopened"] += job.error == "deadline exceeded while queued"
             self.agents[job.wish.agent].counts["failed"] -= 1
             if job.id in self.ended:
                 self.ended.remove(job.id)
 
-    def _end_lease(self, now: float, job: Job, stop: str | None, message: str | None, may_run: bool = True) -> None:
+    def _end_lease(self, now: float, job: Job, stop: str | None, message: str | None) -> None:
         """`stop` is why its host shall stop; None where the host itself ended it. Till it has, its target is taken."""
         if job.host is None:
             raise AssertionError(f"{job.id} has no lease that could end")
         if stop is not None and job.stream is not None:
             self.stops.append(Stop(job.host, job.id, job.token, stop, message or ""))
+        may_run = job.stream is None or job.begun
         if stop is not None and may_run and job.target is not None and job.lease_until > now:
             self.stopping.append(StoppingLeases(job.host, job, job.token, job.lease_until, job.stream is not None))
         job.host = job.stream = None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from .task import FAILED, PENDING
+from .leases import StopReason
+from .task import FAILED, PENDING, RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .leases import StopReason
     from .lifecycle import Lifecycle
     from .task import Task
 
@@ -45,7 +45,7 @@ class Attempts:
         if task.deadline is not None and due >= task.deadline:
             life.finish(now, task, FAILED, None, error, stop, code)
             return
-        before = life.transition(task, PENDING, error)
+        before = life.transition(task, PENDING, None)
         self.record(now, task, error, code)
         task.history = task.history._replace(failed=failed, not_before=due)
         life.counters.retried += 1
@@ -63,10 +63,25 @@ class Attempts:
         before = history.tokens_used or 0
         total = max(before, history.tokens_before + used)
         task.history = history._replace(tokens_used=total)
-        task.agent.tokens_used += total - before
+        task.agent.figures.tokens_used += total - before
         return self.is_over_budget(task)
+
+    def report_tokens(self, now: float, task: Task, used: int) -> None:
+        """A heartbeat or a renewal says what a running attempt used so far; over the budget the task fails."""
+        if task.state is not RUNNING:
+            return
+        before = task.history.tokens_used
+        over = self.use_tokens(task, used)
+        if task.history.tokens_used != before:
+            self._life.progressed(now, task, None, used)
+        if over:
+            self.fail_over_budget(now, task)
+
+    def fail_over_budget(self, now: float, task: Task) -> None:
+        """The task used more tokens than it may, and its host is to stop."""
+        self._life.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
 
     def is_over_budget(self, task: Task) -> bool:
         """Whether a task has used more tokens than it may (DESIGN, Budgets)."""
-        limit = task.options.token_limit
+        limit = task.token_limit
         return limit is not None and (task.history.tokens_used or 0) > limit

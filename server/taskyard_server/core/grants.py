@@ -125,11 +125,12 @@ class Grants:
         else:
             life.finish(now, task, FAILED, None, why, LEASE_ENDED)
 
-    def end(self, now: float, task: Task, stop: StopReason | None, message: str, may_run: bool = True) -> None:
+    def end(self, now: float, task: Task, stop: StopReason | None, message: str) -> None:
         """End the lease of a task that left flight.
 
         `stop` is why the host shall stop its work, None if the host itself reported the end. Until it has stopped the
-        target stays taken, unless the work never began (`may_run` is False).
+        target stays taken, unless its start was never acknowledged: over a stream a host begins a task that has a
+        target only then (docs/rules.md, Acknowledged starts).
         """
         lease, life = task.lease, self._life
         assert lease is not None
@@ -144,6 +145,7 @@ class Grants:
         if stop is not None and lease.stream is not None:
             self.stops.append(Stop(lease, stop, message))
         if task.options.target is not None:
+            may_run = lease.stream is None or lease.started_at is not None
             if stop is not None and may_run and lease.expires_at > now:
                 self.stopping.add(lease)
                 life.targets.stop(lease)
@@ -158,9 +160,9 @@ class Grants:
         self.lose(now, lease, "lease expired")
 
     def _requeue(self, now: float, task: Task, why: str | None, stop: StopReason | None) -> None:
-        """Back to its old place in the queue; until the next claim the task shows why."""
+        """Back to its old place in the queue; `why` is for the host, the task itself has not failed."""
         life = self._life
-        life.emit(now, task, life.transition(task, QUEUED, why))
+        life.emit(now, task, life.transition(task, QUEUED, None))
         life.count_in(task)
         if task.options.target is None:
             self.end(now, task, stop, why or DEREGISTERED)
@@ -168,4 +170,4 @@ class Grants:
         else:
             # First, so that no younger task of the target is elected between.
             life.enqueue(now, task)
-            self.end(now, task, stop, why or DEREGISTERED, may_run=why != NOT_STARTED)
+            self.end(now, task, stop, why or DEREGISTERED)

@@ -43,7 +43,7 @@ class History(NamedTuple):
 
     `attempts` are those of the current run that are over, the newest hundred of them; `last_number` counts them all,
     `failed` those that the retry policy counts. `tokens_used` is over all attempts, of which `tokens_before` were used
-    by earlier ones. `not_before` is when a pending task is due.
+    by earlier ones. `token_limit` is the one that a resume set, if any. `not_before` is when a pending task is due.
     """
 
     run: int = 1
@@ -54,6 +54,7 @@ class History(NamedTuple):
     not_before: float | None = None
     tokens_before: int = 0
     tokens_used: int | None = None
+    token_limit: int | None = None
 
     def with_attempt(
         self, host_id: str | None, started_at: float | None, ended_at: float, error: str | None, code: str | None

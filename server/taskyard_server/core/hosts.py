@@ -82,6 +82,7 @@ class Host:
         "display_name",
         "drain_until",
         "draining",
+        "forget_at",
         "id",
         "instance",
         "labels",
@@ -117,6 +118,7 @@ class Host:
         self.instance: str | None = None
         self.stream: Offer | None = None
         self.silence_at: float | None = None
+        self.forget_at: float | None = None
 
     def note(self, reported_status: HostStatus | None, machine: bytes | None) -> None:
         """What it says of itself now; without figures of its machine, those it gave before stay."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from .agents import Agent
+from .agents import Agent, FiguresByAgent
 from .attempts import OVER_BUDGET, Attempts
 from .batches import Batches
 from .errors import Conflict, NotFound, QueueFull
@@ -47,6 +47,7 @@ SUBMITTED: Final = EventKind.SUBMITTED
 CHANGED: Final = EventKind.CHANGED
 PROGRESSED: Final = EventKind.PROGRESSED
 
+EXPIRED: Final = "deadline exceeded while queued"
 INTERRUPTED: Final = "Job was interrupted by user"
 
 
@@ -60,6 +61,7 @@ class Lifecycle:
         self.tasks = TaskTable(entropy)
         self.batches = Batches()
         self.agents: dict[str, Agent] = {}
+        self.figures = FiguresByAgent()
         self.keys: dict[tuple[str, str], Task] = {}
         self.ready = ReadyQueue()
         self.offers = Offers(self.ready)
@@ -98,7 +100,7 @@ class Lifecycle:
             self.keys[agent.id, options.key.key] = task
         if task.deadline is not None:
             self.deadlines.add(task.deadline, task)
-        agent.submitted += 1
+        agent.figures.submitted += 1
         self.counters.submitted += 1
         self.count_in(task)
         task.position = self.queued
@@ -123,7 +125,7 @@ class Lifecycle:
         task.error = f"rejected: {which} queue full"
         self.events.append(Event(now, task, SUBMITTED, None))
         self.retention.keep_rejected(now, task)
-        agent.rejected += 1
+        agent.figures.rejected += 1
         self.counters.rejected += 1
         details: dict[str, str | float] = {
             "agentId": agent.id,
@@ -169,8 +171,9 @@ class Lifecycle:
 
     def resume(self, now: float, task: Task) -> None:
         """A paused or failed task is queued again: another run, at its old place, with a fresh deadline."""
+        ended_with = task.error
         before = self.transition(task, QUEUED, None)
-        self._reopen(task, before)
+        self._reopen(task, before, ended_with)
         task.history = task.history.of_next_run()
         task.deliveries = 0
         task.progress = task.completed_at = task.result = None
@@ -193,7 +196,7 @@ class Lifecycle:
 
     def come_due(self, now: float, task: Task) -> None:
         """A pending task may be claimed."""
-        before = self.transition(task, QUEUED, task.error)
+        before = self.transition(task, QUEUED, None)
         task.history = task.history._replace(not_before=None)
         self.enqueue(now, task)
         self.emit(now, task, before)
@@ -211,6 +214,7 @@ class Lifecycle:
         code: str | None = None,
     ) -> None:
         """Done, failed or cancelled, from wherever it stands. `stop` is for its host, unless it is its own report."""
+        ended_with = task.error
         before = self.transition(task, state, error)
         in_flight, serial = before in IN_FLIGHT, task.options.target is not None
         if in_flight and (task.history is not NO_HISTORY or task.options.retry is not None):
@@ -225,7 +229,7 @@ class Lifecycle:
             self._count_out(task)
             self._dequeue(now, task, before)
         else:
-            self._reopen(task, before)
+            self._reopen(task, before, ended_with)
             if serial:
                 self.targets.unblock(now, task)
         self._clear_deadline(task)
@@ -235,13 +239,13 @@ class Lifecycle:
         counters, agent = self.counters, task.agent
         if state is DONE:
             counters.completed += 1
-            agent.completed += 1
+            agent.figures.completed += 1
         elif state is FAILED:
             counters.failed += 1
-            agent.failed += 1
+            agent.figures.failed += 1
         else:
             counters.cancelled += 1
-            agent.cancelled += 1
+            agent.figures.cancelled += 1
         if not blocks:
             self.retention.keep(task)
         self.retention.make_room(now)
@@ -252,7 +256,7 @@ class Lifecycle:
         """Its deadline has passed (scheduler-architecture, Deadline Handling)."""
         if task.state in WAITING:
             self.counters.expired += 1
-            self.finish(now, task, FAILED, None, "deadline exceeded while queued")
+            self.finish(now, task, FAILED, None, EXPIRED)
         else:
             self.finish(now, task, FAILED, None, "deadline exceeded", StopReason.DEADLINE_EXCEEDED)
 
@@ -286,6 +290,8 @@ class Lifecycle:
 
     def _new_agent(self, agent_id: str) -> Agent:
         agent = self.agents[agent_id] = self.ready.new_agent(agent_id)
+        agent.figures = self.figures.of(agent_id)
+        self.figures.trim(self.limits.max_agent_figures, self.agents)
         return agent
 
     def _new(self, now: float, agent: Agent, submission: Submission, state: TaskState) -> Task:
@@ -342,11 +348,12 @@ class Lifecycle:
         if task.deadline is not None:
             self.deadlines.remove(task.deadline, task)
 
-    def _reopen(self, task: Task, before: TaskState) -> None:
+    def _reopen(self, task: Task, before: TaskState, ended_with: str | None) -> None:
         """A paused or failed task goes on; a failure that is taken back does not count."""
         if before is PAUSED:
             self.paused -= 1
         else:
             self.retention.give_back(task)
             self.counters.reopened += 1
-            task.agent.failed -= 1
+            self.counters.expired_reopened += ended_with == EXPIRED
+            task.agent.figures.failed -= 1

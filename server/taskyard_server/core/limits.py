@@ -17,12 +17,15 @@ class Limits:
     default_deadline_secs: float = 60.0
     lease_secs: float = 60.0
     max_deliveries: int = 5
+    max_agent_figures: int = 10_000
+    forget_hosts_secs: float = 86_400.0
     heartbeat_timeout_secs: float = 60.0
     dead_heartbeat_threshold: int = 2
     orphan_check_secs: float = 300.0
     reconnect_grace_secs: float = 5.0
     start_timeout_secs: float = 10.0
     max_concurrent: int = 5
+    max_queued_triggers: int = 5
     max_schedules: int = 10_000
     poll_secs: float = 30.0
     max_jitter_secs: float = 30.0

@@ -6,6 +6,7 @@ online. A stream that was silent for too long gets nothing until it is heard of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .timers import TimerOrder
@@ -26,6 +27,15 @@ class Liveness:
         self._silence_noted = False
         self._silences = life.timers.queue(self._check, TimerOrder.SILENCE)
         self._drains = life.timers.queue(self._end_drain, TimerOrder.DRAIN)
+        self._vanishings = life.timers.queue(self._check_vanished, TimerOrder.FORGET_HOST)
+        self.on_vanished: Callable[[float, Host], None]
+
+    def registered(self, now: float, host: Host) -> None:
+        """The host registered, perhaps again, which ends its drain."""
+        self.heard(now, host)
+        self.set_drain(host, None)
+        if host.forget_at is None and not host.built_in:
+            self._forget_at(host, now + self._life.limits.forget_hosts_secs)
 
     def heard(self, now: float, host: Host) -> None:
         """A sign of life; a stream that was silent for too long may be given tasks again."""
@@ -70,6 +80,8 @@ class Liveness:
         self._silence_noted = False
         for host in self._hosts:
             self.listen_for(host)
+            if host.forget_at is not None:
+                self._forget_at(host, host.last_heartbeat_at + self._life.limits.forget_hosts_secs)
             if host.stream is not None and not host.stream.is_waiting:
                 self._life.offers.capacity_changed(host.stream)
 
@@ -91,6 +103,7 @@ class Liveness:
         """The host was deregistered."""
         self.set_drain(host, None)
         self.stop_listening(host)
+        self._forget_at(host, None)
         self._heard_at = max((other.last_heartbeat_at for other in self._hosts if not other.built_in), default=None)
 
     def orphan(self, now: float, host: Host) -> None:
@@ -106,6 +119,24 @@ class Liveness:
         host.drain_until = until
         if until is not None:
             self._drains.add(until, host)
+
+    def _forget_at(self, host: Host, at: float | None) -> None:
+        if host.forget_at is not None:
+            self._vanishings.remove(host.forget_at, host)
+        host.forget_at = at
+        if at is not None:
+            self._vanishings.add(at, host)
+
+    def _check_vanished(self, now: float, host: Host) -> None:
+        """Forget a host that was not heard of for long enough, unless it holds leases or has a stream."""
+        host.forget_at = None
+        forget_secs = self._life.limits.forget_hosts_secs
+        if now - host.last_heartbeat_at < forget_secs:
+            self._forget_at(host, host.last_heartbeat_at + forget_secs)
+        elif host.leases or host.offers:
+            self._forget_at(host, now + forget_secs)
+        else:
+            self.on_vanished(now, host)
 
     def _check(self, now: float, host: Host) -> None:
         if self.is_dead(now, host):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from .attempts import OVER_BUDGET
 from .errors import Conflict, LeaseLost, Refusal
 from .hosts import Hosts
-from .leases import Lease, StopReason, lease_length
+from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
 from .task import ASSIGNED, DONE, FAILED, Task, TaskState
 
@@ -103,22 +103,37 @@ class Reports:
         over = tokens is not None and self._life.attempts.use_tokens(task, tokens)
         self._life.progressed(now, task, progress, tokens)
         if over:
-            self._life.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
+            self._life.attempts.fail_over_budget(now, task)
         return task
 
-    def renew(self, now: float, host_id: str, task_id: str, token: int, lease_secs: float | None = None) -> Lease:
-        """Let a lease live for its own length, or `lease_secs`, from now; never for less than it had."""
+    def renew(
+        self,
+        now: float,
+        host_id: str,
+        task_id: str,
+        token: int,
+        lease_secs: float | None = None,
+        tokens: int | None = None,
+    ) -> Lease:
+        """Let a lease live for its own length, or `lease_secs`, from now; never for less than it had.
+
+        `tokens` are those that this attempt used so far; over the budget the task fails, and its lease has ended.
+        """
         lease = self._leased(now, host_id, task_id, token)
         lease.secs = lease_length(lease_secs, lease.secs)
         lease.expires_at = max(lease.expires_at, now + lease.secs)
         self._life.grants.retime(lease)
+        if tokens is not None:
+            self._life.attempts.report_tokens(now, lease.task, tokens)
         return lease
 
     def complete(
         self, now: float, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None = None
     ) -> Task:
         """The task is done, or failed if it used more tokens than it may. It counts as a start, too."""
-        task = self._ending(now, host_id, task_id, token)
+        task = self._leased(now, host_id, task_id, token).task
+        if task.state is ASSIGNED:
+            self._life.grants.begin(now, task, is_over=True)
         if tokens is not None and self._life.attempts.use_tokens(task, tokens):
             self._life.finish(now, task, FAILED, None, OVER_BUDGET)
         else:
@@ -136,8 +151,11 @@ class Reports:
         code: str | None = None,
         tokens: int | None = None,
     ) -> Task:
-        """The attempt has failed, for the reason that the host gives; the retry policy may have another one."""
-        task = self._ending(now, host_id, task_id, token)
+        """The attempt has failed, for the reason that the host gives; the retry policy may have another one.
+
+        A task that was not reported as started has not started.
+        """
+        task = self._leased(now, host_id, task_id, token).task
         over = tokens is not None and self._life.attempts.use_tokens(task, tokens)
         self._life.attempts.fail(now, task, OVER_BUDGET if over else error, retryable and not over, code)
         return task
@@ -190,10 +208,3 @@ class Reports:
             self._life.counters.late_reports += 1
             raise LeaseLost(f"lease lost: task is {task.state.value} and fencing token {token} is not its lease")
         return lease
-
-    def _ending(self, now: float, host_id: str, task_id: str, token: int) -> Task:
-        """The task that a host reports the end of; one that was not reported as started counts as started now."""
-        task = self._leased(now, host_id, task_id, token).task
-        if task.state is ASSIGNED:
-            self._life.grants.begin(now, task, is_over=True)
-        return task

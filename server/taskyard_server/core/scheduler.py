@@ -23,7 +23,7 @@ from .offers import Offer
 from .reports import Reports
 from .schedules.registry import ScheduleRegistry
 from .stats import AgentStats, Stats, Totals
-from .streams import HeldLease, Hello, Streams, Welcome
+from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
 from .targets import Targets
 from .task import CANCELLED, DONE, IN_FLIGHT, PAUSED, STOPPED, TERMINAL, Submission, Task
 
@@ -39,6 +39,7 @@ class Scheduler:
         self._life = Lifecycle(limits, entropy, self.hosts)
         self._entropy = entropy
         self._draining = False
+        self._life.liveness.on_vanished = self._forget_host
         self._dispatcher = Dispatcher(self._life, self.hosts)
         self._streams = Streams(self._life, self.hosts, self._dispatcher)
         self.reports = Reports(self._life, self.hosts)
@@ -108,11 +109,12 @@ class Scheduler:
         self._life.pause(now, task)
         return task
 
-    def resume(self, now: float, task_id: str, target: str | None = None) -> Task:
-        """Queue a paused or failed task again, or let a held one go. Admission limits do not apply.
+    def resume(self, now: float, task_id: str, target: str | None = None, token_limit: int | None = None) -> Task:
+        """Queue a paused or failed task again, or release a held one. Admission limits do not apply.
 
-        Raises `NotFound`, also if it is not of the given target, `Conflict`, or `Unavailable` while it drains
-        (queueing-and-execution, Resume flow).
+        `token_limit` replaces the limit that the task has. Raises `NotFound`, also if it is not of the given target,
+        `Conflict`, also for a task over its budget without a new limit, `BadRequest` for a limit that the task has
+        reached already, or `Unavailable` while it drains (queueing-and-execution, Resume flow).
         """
         task = self.get(task_id)
         if target is not None and task.options.target != target:
@@ -121,6 +123,13 @@ class Scheduler:
             raise Conflict(f"task is {task.state.value}, only a paused, failed or held one can be resumed")
         if self._draining:
             raise Unavailable("the scheduler is draining")
+        used = task.history.tokens_used or 0
+        if token_limit is not None:
+            if used and token_limit <= used:
+                raise BadRequest(f"tokenLimit: must be above the {used} tokens that the task has used")
+            task.history = task.history._replace(token_limit=token_limit)
+        elif self._life.attempts.is_over_budget(task):
+            raise Conflict(f"task has used {used} of {task.token_limit} tokens, resume it with a higher tokenLimit")
         if task.is_held:
             self._life.release_hold(now, task)
         else:
@@ -169,8 +178,7 @@ class Scheduler:
     ) -> Host:
         """Make or replace a host, which ends its drain (runtime-host-model, Behavior Rules 1)."""
         host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
-        self._life.liveness.heard(now, host)
-        self._life.liveness.set_drain(host, None)
+        self._life.liveness.registered(now, host)
         self._dispatcher.refit(now, host)
         return host
 
@@ -200,13 +208,7 @@ class Scheduler:
 
     def deregister(self, now: float, host_id: str) -> None:
         """Forget a host; its tasks go back to the queue at once (runtime-host-model, Behavior Rules 3)."""
-        host = self.hosts.get(host_id)
-        for lease in list(host.leases.values()):
-            self._life.grants.take_back(now, lease.task)
-        self._dispatcher.forget(host)
-        host.stream = None
-        self.hosts.remove(host)
-        self._life.liveness.removed(host)
+        self._forget_host(now, self.hosts.get(host_id))
 
     def claim(
         self, now: float, host_id: str, count: int = 1, lease_secs: float | None = None, project: str | None = None
@@ -259,9 +261,14 @@ class Scheduler:
         held: Sequence[HeldLease],
         reported_status: HostStatus | None = None,
         machine: bytes | None = None,
+        tokens: Sequence[TokenUse] = (),
     ) -> list[HeldLease]:
-        """The host lives; the leases that it lists are renewed, those of them that have ended are answered."""
-        return self._streams.beat(now, stream, held, reported_status, machine)
+        """The host lives; the leases that it lists are renewed, and those of them that have ended are returned."""
+        return self._streams.beat(now, stream, held, reported_status, machine, tokens)
+
+    def heartbeat_secs(self, stream: Offer) -> float:
+        """How often the host of a stream shall send a heartbeat."""
+        return self._streams.heartbeat_secs(stream.secs)
 
     def disconnect(self, now: float, stream: Offer) -> None:
         """The stream is gone; its leases live on for `reconnect_grace_secs`, never past their own end."""
@@ -323,6 +330,7 @@ class Scheduler:
         """Put new limits in force. What was admitted or is in flight stays, also above a lowered limit."""
         self._life.limits = limits
         self._life.offers.wake_all()
+        self._streams.timeouts_changed()
         self._life.liveness.timeouts_changed()
 
     def drain(self) -> None:
@@ -376,7 +384,7 @@ class Scheduler:
             limited_by=self.limited_by,
             counters=replace(life.counters),
             limits=life.limits,
-            agents={agent.id: AgentStats.of(agent) for agent in life.agents.values()},
+            agents={name: AgentStats.of(figures, life.agents.get(name)) for name, figures in life.figures},
         )
 
     def add_to(self, totals: Totals) -> None:
@@ -391,6 +399,14 @@ class Scheduler:
         self.schedules.add_to(totals)
 
     # What the commands share
+
+    def _forget_host(self, now: float, host: Host) -> None:
+        for lease in list(host.leases.values()):
+            self._life.grants.take_back(now, lease.task)
+        self._dispatcher.forget(host)
+        host.stream = None
+        self.hosts.remove(host)
+        self._life.liveness.removed(host)
 
     def _admit(self, now: float, submission: Submission) -> Task | None:
         """The task that was accepted, or the first one under its key; None where a limit refuses it."""

@@ -7,7 +7,7 @@ live, always; `expired` and `evicted` tasks are counted elsewhere too.
 from dataclasses import dataclass, field, fields
 from typing import Self
 
-from .agents import Agent
+from .agents import Agent, AgentFigures
 from .limits import Limits
 
 
@@ -46,6 +46,7 @@ class Counters(_Addable):
     late_reports: int = 0
     evicted: int = 0
     reopened: int = 0
+    expired_reopened: int = 0
     retried: int = 0
     leases_expired: int = 0
 
@@ -80,17 +81,17 @@ class AgentStats:
     tokens_used: int
 
     @classmethod
-    def of(cls, agent: Agent) -> "AgentStats":
-        """The agent's figures of this moment."""
+    def of(cls, figures: AgentFigures, agent: Agent | None) -> "AgentStats":
+        """The figures of this moment; `agent` is None for one that has no task."""
         return cls(
-            queued=agent.queued,
-            inflight=agent.inflight,
-            submitted=agent.submitted,
-            completed=agent.completed,
-            failed=agent.failed,
-            cancelled=agent.cancelled,
-            rejected=agent.rejected,
-            tokens_used=agent.tokens_used,
+            queued=agent.queued if agent else 0,
+            inflight=agent.inflight if agent else 0,
+            submitted=figures.submitted,
+            completed=figures.completed,
+            failed=figures.failed,
+            cancelled=figures.cancelled,
+            rejected=figures.rejected,
+            tokens_used=figures.tokens_used,
         )
 
 

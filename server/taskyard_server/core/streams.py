@@ -24,6 +24,9 @@ BEATS: Final = 3
 HeldLease = tuple[str, int]
 """A lease by what its holder knows of it: the task's id and the fencing token."""
 
+TokenUse = tuple[str, int, int]
+"""A held lease, and the tokens that its attempt used so far."""
+
 
 class Hello(NamedTuple):
     """What a host says when it opens its stream. `instance` names the process, the same over all its reconnects."""
@@ -61,19 +64,17 @@ class Streams:
 
         Raises `AlreadyExists` while another instance of the host lives, `BadRequest` for the length of a lease.
         """
-        limits = self._life.limits
-        secs = lease_length(hello.lease_secs, limits.lease_secs)
+        secs = lease_length(hello.lease_secs, self._life.limits.lease_secs)
         known = self._hosts.find(hello.host_id)
         if known is not None:
             self._make_way(now, known, hello)
         host = self._hosts.register(
             now, hello.host_id, hello.display_name, hello.profile, slots=hello.slots, labels=hello.labels
         )
-        self._life.liveness.heard(now, host)
-        self._life.liveness.set_drain(host, None)
+        self._life.liveness.registered(now, host)
         host.instance = hello.instance
         host.note(None, hello.machine)
-        heartbeat_secs = min(secs, limits.heartbeat_timeout_secs) / BEATS
+        heartbeat_secs = self.heartbeat_secs(secs)
         self._dispatcher.refit(now, host)
         offer = self._life.offers.open(host, host.profile, 0, secs, 2 * heartbeat_secs)
         host.stream = offer
@@ -98,8 +99,9 @@ class Streams:
         held: Iterable[HeldLease],
         reported_status: HostStatus | None,
         machine: bytes | None,
+        tokens: Iterable[TokenUse] = (),
     ) -> list[HeldLease]:
-        """The host lives and works on these leases, which are renewed; those of them that have ended."""
+        """The host lives and works on these leases, which are renewed; returns those of them that have ended."""
         host = offer.host
         self._life.liveness.heard(now, host)
         host.note(reported_status, machine)
@@ -111,7 +113,21 @@ class Streams:
             elif now + lease.secs > lease.expires_at:
                 lease.expires_at = now + lease.secs
                 self._life.grants.retime(lease)
+        for task_id, token, used in tokens:
+            lease = host.leases.get(task_id)
+            if lease is not None and lease.token == token:
+                self._life.attempts.report_tokens(now, lease.task, used)
         return lost
+
+    def timeouts_changed(self) -> None:
+        """Other time-outs hold: streams may be silent for as long as their new heartbeat intervals allow."""
+        for host in self._hosts:
+            if host.stream is not None:
+                host.stream.silence_limit_secs = 2 * self.heartbeat_secs(host.stream.secs)
+
+    def heartbeat_secs(self, lease_secs: float) -> float:
+        """The interval of the heartbeats of a stream whose leases have this length."""
+        return min(lease_secs, self._life.limits.heartbeat_timeout_secs) / BEATS
 
     def _make_way(self, now: float, host: Host, hello: Hello) -> None:
         """End the stream that the host has, unless it is the live one of another instance."""

@@ -197,6 +197,12 @@ class Task:
         return self.deadline is not None and self.deadline <= now
 
     @property
+    def token_limit(self) -> int | None:
+        """The most tokens that the task may use: what a resume set last, else what its submitter did."""
+        raised = self.history.token_limit
+        return self.options.token_limit if raised is None else raised
+
+    @property
     def is_held(self) -> bool:
         """Whether the task is held back until it is released."""
         return self.history.held

@@ -29,6 +29,7 @@ class TimerOrder(IntEnum):
     NOT_BEFORE = auto()
     STOPPING = auto()
     TRIGGER_DELAY = auto()
+    FORGET_HOST = auto()
 
 
 def tick_of(at: float) -> int:

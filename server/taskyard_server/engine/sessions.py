@@ -49,6 +49,8 @@ class Session:
         self._pending: dict[Lease, None] = {}
         self._stops: list[Stop] = []
         self._drain = drain
+        self._heartbeat_secs = welcome.heartbeat_secs
+        self._heartbeat_changed = False
 
     @property
     def offer(self) -> Offer:
@@ -63,7 +65,7 @@ class Session:
     @property
     def has_output(self) -> bool:
         """Whether there is anything to send."""
-        return bool(self._pending or self._stops or self._drain)
+        return bool(self._pending or self._stops or self._drain or self._heartbeat_changed)
 
     @property
     def has_leases(self) -> bool:
@@ -96,6 +98,13 @@ class Session:
         taken, self._drain = self._drain, None
         return taken
 
+    def take_heartbeat_secs(self) -> float | None:
+        """The new heartbeat interval, if it changed since this was last called."""
+        if not self._heartbeat_changed:
+            return None
+        self._heartbeat_changed = False
+        return self._heartbeat_secs
+
     # What the engine puts in
 
     def assign(self, leases: list[Lease]) -> None:
@@ -121,6 +130,13 @@ class Session:
         """Tell the host to leave."""
         self._drain = notice
         self._on_ready()
+
+    def set_heartbeat(self, secs: float) -> None:
+        """Tell the host another heartbeat interval, unless it has that one."""
+        if secs != self._heartbeat_secs:
+            self._heartbeat_secs = secs
+            self._heartbeat_changed = True
+            self._on_ready()
 
     def forget(self) -> None:
         """The connection is gone: neither side keeps the other in memory."""

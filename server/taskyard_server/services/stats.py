@@ -129,7 +129,7 @@ def _metrics(stats: Stats) -> pb.SchedulerMetrics:
         tasks_failed=counters.failed - counters.reopened,
         tasks_cancelled=counters.cancelled,
         tasks_rejected=counters.rejected,
-        tasks_expired=counters.expired,
+        tasks_expired=counters.expired - counters.expired_reopened,
         dispatch_count=counters.dispatched,
         avg_dispatch_latency_ms=stats.avg_dispatch_latency_ms,
         tasks_evicted=counters.evicted or None,

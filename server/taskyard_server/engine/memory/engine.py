@@ -77,6 +77,9 @@ class MemoryAdmin:
     def reconfigure(self, limits: Limits) -> None:
         self._namespaces.limits = limits
         self._namespaces.for_each(lambda state: state.scheduler.reconfigure(limits))
+        for state in self._namespaces:
+            for session in state.sessions.values():
+                session.set_heartbeat(state.scheduler.heartbeat_secs(session.offer))
 
     def reconcile(self) -> None:
         now = self._namespaces.now()

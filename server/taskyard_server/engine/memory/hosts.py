@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from taskyard_server.core.errors import Conflict, NotFound
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
-from taskyard_server.core.streams import HeldLease, Hello
+from taskyard_server.core.streams import HeldLease, Hello, TokenUse
 from taskyard_server.engine.sessions import DrainNotice, Session
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class MemoryHosts:
         held: Sequence[HeldLease],
         reported_status: HostStatus | None = None,
         machine: bytes | None = None,
+        tokens: Sequence[TokenUse] = (),
     ) -> Sequence[HeldLease]:
         state = self._state_of(session)
         if state is None:
@@ -103,7 +104,7 @@ class MemoryHosts:
             self._driver.mark_dirty(state)
         else:
             self._driver.mark_dirty_soon(state)
-        return state.scheduler.beat(self._now(), session.offer, held, reported_status, machine)
+        return state.scheduler.beat(self._now(), session.offer, held, reported_status, machine, tokens)
 
     async def disconnect(self, session: Session) -> None:
         session.forget()

@@ -51,10 +51,16 @@ class MemoryLeases:
         return granted.result() if granted.done() else []
 
     async def renew(
-        self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
+        self,
+        namespace: str,
+        host_id: str,
+        task_id: str,
+        token: int,
+        lease_secs: float | None = None,
+        tokens: int | None = None,
     ) -> Lease:
         reports = self._existing(namespace).scheduler.reports
-        return reports.renew(self._now(), host_id, task_id, token, lease_secs)
+        return reports.renew(self._now(), host_id, task_id, token, lease_secs, tokens)
 
     async def report(self, namespace: str, host_id: str, reports: Sequence[Report]) -> list[TaskState | Refusal]:
         return self._existing(namespace).scheduler.reports.take_each(self._now(), host_id, reports)

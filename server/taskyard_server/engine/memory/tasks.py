@@ -77,8 +77,10 @@ class MemoryTasks:
     async def pause(self, namespace: str, task_id: str) -> Task:
         return self._namespaces.existing(namespace, "task").scheduler.pause(self._now(), task_id)
 
-    async def resume(self, namespace: str, task_id: str, target: str | None = None) -> Task:
-        return self._namespaces.existing(namespace, "task").scheduler.resume(self._now(), task_id, target)
+    async def resume(
+        self, namespace: str, task_id: str, target: str | None = None, token_limit: int | None = None
+    ) -> Task:
+        return self._namespaces.existing(namespace, "task").scheduler.resume(self._now(), task_id, target, token_limit)
 
     async def resolve(self, namespace: str, task_id: str, result: bytes | None) -> Task:
         return self._namespaces.existing(namespace, "task").scheduler.resolve(self._now(), task_id, result)

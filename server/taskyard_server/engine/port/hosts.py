@@ -7,7 +7,7 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report
-from taskyard_server.core.streams import HeldLease, Hello
+from taskyard_server.core.streams import HeldLease, Hello, TokenUse
 from taskyard_server.core.task import TaskState
 from taskyard_server.engine.sessions import Session
 
@@ -58,6 +58,7 @@ class HostPort(Protocol):
         held: Sequence[HeldLease],
         reported_status: HostStatus | None = None,
         machine: bytes | None = None,
+        tokens: Sequence[TokenUse] = (),
     ) -> Sequence[HeldLease]:
         """A sign of life that renews the leases it lists; returns those of them that have ended."""
 
@@ -83,9 +84,15 @@ class LeasePort(Protocol):
         """
 
     async def renew(
-        self, namespace: str, host_id: str, task_id: str, token: int, lease_secs: float | None = None
+        self,
+        namespace: str,
+        host_id: str,
+        task_id: str,
+        token: int,
+        lease_secs: float | None = None,
+        tokens: int | None = None,
     ) -> Lease:
-        """Prolong a lease, or raise `NotFound` or `LeaseLost`."""
+        """Prolong a lease, and note the tokens that its attempt used so far; raises `NotFound` or `LeaseLost`."""
 
     async def report(self, namespace: str, host_id: str, reports: Sequence[Report]) -> list[TaskState | Refusal]:
         """Take a host's reports, all in one step: the state just after each, or why it was refused, in order.

@@ -64,8 +64,13 @@ class TaskPort(Protocol):
     async def pause(self, namespace: str, task_id: str) -> Task:
         """Interrupt a task in flight, or raise `NotFound` or `Conflict`."""
 
-    async def resume(self, namespace: str, task_id: str, target: str | None = None) -> Task:
-        """Queue a paused or failed task again or release a held one; raises `NotFound`, `Conflict`, `Unavailable`."""
+    async def resume(
+        self, namespace: str, task_id: str, target: str | None = None, token_limit: int | None = None
+    ) -> Task:
+        """Queue a paused or failed task again or release a held one, perhaps with a new token limit.
+
+        Raises `NotFound`, `Conflict`, `BadRequest` or `Unavailable`.
+        """
 
     async def resolve(self, namespace: str, task_id: str, result: bytes | None) -> Task:
         """End a paused or failed task as done, or raise `NotFound` or `Conflict`."""
