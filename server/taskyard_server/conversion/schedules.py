@@ -183,10 +183,12 @@ def trigger_message(trigger: Trigger) -> pb.Trigger:
 
 def _waits_for(trigger: Trigger) -> str:
     """Why a pending trigger has not fired."""
-    if trigger.schedule.waiting is trigger:
+    waiting = trigger.schedule.waiting
+    # A listing has copies of triggers.
+    if waiting is not None and waiting.id == trigger.id:
         return "waits until the earlier triggers of the schedule have ended"
     if trigger.fire_at is None:
-        return "waits for a place: daemon.maxConcurrent triggers execute"
+        return "waits until fewer than daemon.maxQueuedTriggers tasks of the schedule are queued"
     return "waits for room in the queue" if trigger.arrived else "spread by jitter"
 
 

@@ -168,7 +168,7 @@ class Dispatcher:
     def _limit_in_force(self, buckets: Collection[Bucket]) -> str | None:
         """The configuration key that keeps a host from the tasks in these buckets, if they wait for nothing else."""
         life = self._life
-        if self._stopped or not any(bucket.waiting for bucket in buckets):
+        if self._stopped or not any(life.ready.is_claimable(bucket) for bucket in buckets):
             return None
         if life.inflight >= life.limits.max_inflight:
             return "maxInflight"

@@ -78,7 +78,9 @@ class Lifecycle:
         self.retention = Retention(self)
         # Tasks of triggers that have not ended, and what `TriggerDispatcher` does when one ends.
         self.triggered: dict[Task, Trigger] = {}
+        self.triggered_inflight = 0
         self.on_triggered_end: Callable[[float, Task], None]
+        self.on_triggered_queued: Callable[[Trigger, int], None]
 
     # Admission
 
@@ -283,7 +285,19 @@ class Lifecycle:
             raise Conflict(f"task is {before.value} and cannot become {state.value}")
         task.state = state
         task.error = error
+        if task.options.trigger_id is not None:
+            self._count_triggered(task, before, state)
         return before
+
+    def _count_triggered(self, task: Task, before: TaskState, state: TaskState) -> None:
+        """Tasks of triggers take a place of `max_concurrent` while they are in flight (scheduler-daemon, Claiming)."""
+        flown = (state in IN_FLIGHT) - (before in IN_FLIGHT)
+        if flown:
+            self.triggered_inflight += flown
+            self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
+        queued = (state in WAITING) - (before in WAITING)
+        if queued and (trigger := self.triggered.get(task)) is not None:
+            self.on_triggered_queued(trigger, queued)
 
     def emit(self, now: float, task: Task, before: TaskState) -> None:
         self.events.append(Event(now, task, CHANGED, before))

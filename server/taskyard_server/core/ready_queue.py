@@ -35,8 +35,8 @@ SERVED: Final = 1 << 47
 MAX_CACHED_PROFILES: Final = 1024
 MIN_ENTRIES_TO_COMPACT: Final = 64
 
-Kind = tuple[str | None, str, frozenset[str], bool]
-"""What a host must match: project, action, requires, and whether there is a tab."""
+Kind = tuple[str | None, str, frozenset[str], bool, bool]
+"""What a host must match: project, action, requires, whether there is a tab. And whether a trigger made the task."""
 
 
 class Bucket:
@@ -46,10 +46,11 @@ class Bucket:
     compare fastest; since no two agents ever have the same, a rank tells the lane.
     """
 
-    __slots__ = ("groups", "heap", "holders", "kind", "lanes", "waiting")
+    __slots__ = ("groups", "heap", "holders", "kind", "lanes", "triggered", "waiting")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
+        self.triggered = kind[4]
         self.groups: dict[OfferGroup, None] = {}
         self.heap: list[int] = []
         self.holders: dict[int, Lane] = {}
@@ -123,6 +124,8 @@ class ReadyQueue:
         self._groups: dict[OfferGroup, None] = {}
         self._fresh: dict[Bucket, None] = {}
         self._serial = 0
+        self._triggered: dict[Bucket, None] = {}
+        self._triggered_held = False
         self._busy_buckets = 0
 
     def new_agent(self, agent_id: str) -> Agent:
@@ -133,7 +136,13 @@ class ReadyQueue:
     def add(self, task: Task) -> None:
         """Make a task claimable. One that comes back takes its old place."""
         options = task.options
-        kind = (options.project, task.action, options.requires, task.tab_id is not None)
+        kind = (
+            options.project,
+            task.action,
+            options.requires,
+            task.tab_id is not None,
+            options.trigger_id is not None,
+        )
         bucket = self._buckets.get(kind) or self._open(kind)
         agent = task.agent
         lane = agent.lanes.get(bucket)
@@ -162,11 +171,15 @@ class ReadyQueue:
         return self._eligible.get(profile) or self._select(profile)
 
     def first(self, buckets: Collection[Bucket], max_per_agent: int) -> Lane | None:
-        """The lane whose head leaves next of these buckets, or None if there is none under the agents' limit."""
+        """The lane whose head leaves next of these buckets, or None if there is none under the agents' limit.
+
+        The best agent decides alone: since fewest in flight come first, no other can be under a limit that it reached.
+        An order led by anything else would have to look further.
+        """
         best: Lane | None = None
         for bucket in buckets:
             lane = bucket.front()
-            if lane is None:
+            if lane is None or (bucket.triggered and self._triggered_held):
                 continue
             if (
                 best is None
@@ -200,7 +213,23 @@ class ReadyQueue:
                 if lane.bucket.groups:
                     self._fresh[lane.bucket] = None
 
-    # Crews, which sleep until something may be handed to them
+    def hold_triggered(self, held: bool) -> None:
+        """Let no task of a trigger be claimed while this is so: as many are in flight as may be."""
+        if held != self._triggered_held:
+            self._triggered_held = held
+            if not held:
+                self._fresh.update(self._triggered)
+
+    @property
+    def holds_triggered(self) -> bool:
+        """Whether tasks of triggers wait only because as many are in flight as may be."""
+        return self._triggered_held and any(bucket.waiting for bucket in self._triggered)
+
+    def is_claimable(self, bucket: Bucket) -> bool:
+        """Whether a task of this bucket may be claimed, as far as triggers are concerned."""
+        return bool(bucket.waiting) and not (bucket.triggered and self._triggered_held)
+
+    # Offer groups, which sleep until something may be dispatched to them
 
     def subscribe(self, group: OfferGroup) -> None:
         """Tell of this group from now on."""
@@ -223,7 +252,7 @@ class ReadyQueue:
         return [group for bucket in fresh for group in bucket.groups if group.waiting]
 
     def _join(self, group: OfferGroup, bucket: Bucket) -> None:
-        if group.profile.may_run(*bucket.kind):
+        if group.profile.may_run(*bucket.kind[:4]):
             group.buckets[bucket] = None
             bucket.groups[group] = None
 
@@ -235,8 +264,10 @@ class ReadyQueue:
         if len(self._buckets) > 2 * self._busy_buckets + MIN_ENTRIES_TO_COMPACT:
             self._sweep()
         bucket = self._buckets[kind] = Bucket(kind)
+        if bucket.triggered:
+            self._triggered[bucket] = None
         for profile, buckets in self._eligible.items():
-            if profile.may_run(*kind):
+            if profile.may_run(*kind[:4]):
                 buckets.append(bucket)
         for group in self._groups:
             self._join(group, bucket)
@@ -249,6 +280,7 @@ class ReadyQueue:
                 bucket.close()
                 del self._buckets[kind]
                 self._fresh.pop(bucket, None)
+                self._triggered.pop(bucket, None)
                 for group in bucket.groups:
                     del group.buckets[bucket]
         self._eligible.clear()
@@ -256,7 +288,7 @@ class ReadyQueue:
     def _select(self, profile: HostProfile) -> list[Bucket]:
         if len(self._eligible) >= MAX_CACHED_PROFILES:
             self._eligible.clear()
-        buckets = [bucket for bucket in self._buckets.values() if profile.may_run(*bucket.kind)]
+        buckets = [bucket for bucket in self._buckets.values() if profile.may_run(*bucket.kind[:4])]
         self._eligible[profile] = buckets
         return buckets
 

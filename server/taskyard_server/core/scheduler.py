@@ -329,7 +329,9 @@ class Scheduler:
     def reconfigure(self, limits: Limits) -> None:
         """Put new limits in force. What was admitted or is in flight stays, also above a lowered limit."""
         self._life.limits = limits
+        self._life.ready.hold_triggered(self._life.triggered_inflight >= limits.max_concurrent)
         self._life.offers.wake_all()
+        self.schedules.limits_changed()
         self._streams.timeouts_changed()
         self._life.liveness.timeouts_changed()
 

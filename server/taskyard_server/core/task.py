@@ -88,6 +88,7 @@ class TaskOptions(NamedTuple):
     not_before: float | None = None
     token_limit: int | None = None
     retry: RetryPolicy | None = None
+    trigger_id: str | None = None
 
 
 NO_OPTIONS: Final = TaskOptions()

@@ -56,11 +56,11 @@ class ModelFiring:
     def executing(self) -> list[Shot]:
         return [shot for shot in self.live() if shot.state == "executing"]
 
-    def may_fire(self) -> bool:
-        return bool(self.at("ready")) and self.has_a_place()
-
-    def has_a_place(self) -> bool:
-        return not self.hold and len(self.executing()) < self.limits["max_concurrent"]
+    def may_fire(self) -> list[Shot]:
+        """Those that have arrived, of schedules of which fewer tasks are queued than may be."""
+        queued = Counter(shot.plan for shot in self.executing() if self.tasks[shot.task][1] in WAITING)
+        most = self.limits["max_queued_triggers"]
+        return [] if self.hold else [shot for shot in self.at("ready") if queued[shot.plan] < most]
 
     def is_full(self, agent: str) -> bool:
         queued = [its for its, state, _, _ in self.tasks.values() if state in WAITING]
@@ -214,7 +214,7 @@ class ModelFiring:
     def fire(self, now: float) -> None:
         """Of the schedules of which the fewest execute, the one that was due first goes."""
         execute = Counter(shot.plan for shot in self.executing())
-        shot = min(self.at("ready"), key=lambda shot: (execute[shot.plan], shot.order))
+        shot = min(self.may_fire(), key=lambda shot: (execute[shot.plan], shot.order))
         wish = shot.plan.wish
         if wish.deadline_secs is not None and wish.deadline_secs <= 0:
             self.end(now, shot, "failed", IN_THE_PAST)

@@ -172,7 +172,7 @@ class Model:
         if not more:
             if acts == most or steps == min(most, AT_ONCE):
                 raise AssertionError(f"advance did {acts} and {steps} things of {most}, and says that no more is due")
-            self.firing.left_over &= not self.firing.has_a_place()
+            self.firing.left_over &= self.firing.hold
         elif acts < most and steps < min(most, AT_ONCE) and not self.firing.left_over:
             raise AssertionError(f"advance did {acts} and {steps} things of {most}, and says that more is due")
 

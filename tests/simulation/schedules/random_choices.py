@@ -44,12 +44,13 @@ LIMITS: Final[dict[str, list[float]]] = {
     "lease_secs": [2.0, 20.0, 60.0],
     "max_deliveries": [1, 2, 5],
     "max_concurrent": [1, 2, 5, 5, 20],
+    "max_queued_triggers": [1, 2, 5, 5, 100],
     "max_schedules": [2, 1000, 1000, 1000],
     "poll_secs": [1.0, 15.0, 30.0, 30.0],
     "max_jitter_secs": [0.0, 0.25, 5.0, 30.0],
     "jitter_threshold": [0, 1, 3, 3, 1000],
 }
-FIXED: Final = {"heartbeat_timeout_secs": 1e10, "max_retained_tasks": 100_000}
+FIXED: Final = {"heartbeat_timeout_secs": 1e10, "forget_hosts_secs": 1e12, "max_retained_tasks": 100_000}
 BOUNDS: Final = [Bounds(100, 100_000, 1000), Bounds(3, 12, 2), Bounds(8, 30, 4)]
 
 Thing = TypeVar("Thing")

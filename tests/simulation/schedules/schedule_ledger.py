@@ -64,10 +64,8 @@ class ScheduleLedger:
         """The record that this trigger fired was lost."""
         self._executing.discard(trigger_id)
 
-    def see(
-        self, core: Scheduler, now: float, tape: Iterable[Entry], triggers: dict[str, Trigger], capped: bool
-    ) -> None:
-        """All that came of one command to `triggers`; `capped` if no more than the limit may execute then."""
+    def see(self, core: Scheduler, now: float, tape: Iterable[Entry], triggers: dict[str, Trigger]) -> None:
+        """All that came of one command to `triggers`."""
         dues: dict[str, dict[float, Trigger]] = {}
         for entry in tape:
             if isinstance(entry, OfTask):
@@ -80,12 +78,14 @@ class ScheduleLedger:
                     self._see_due(core, now, entry, trigger)
                     dues.setdefault(entry.schedule, {})[entry.due_at] = trigger
             elif entry.kind == "claimed":
-                self._see_claimed(core, entry, trigger, capped)
+                self._see_claimed(entry, trigger)
             elif entry.kind in ENDS:
                 if entry.trigger in self._ended:
                     raise AssertionError(f"{entry.trigger} ends twice")
                 self._ended.add(entry.trigger)
                 self._executing.discard(entry.trigger)
+        if any(isinstance(entry, OfTask) and entry.state == "assigned" and entry.key for entry in tape):
+            self._see_places(core)
         self._see_delays(core, now)
         for schedule in core.schedules.after(0):
             before = self._before.get(schedule.id)
@@ -113,7 +113,7 @@ class ScheduleLedger:
             raise AssertionError(f"{entry.due_at} of {entry.schedule} is due as {self._seen[key]} and {entry.trigger}")
         self._seen[key] = entry.trigger
 
-    def _see_claimed(self, core: Scheduler, entry: OfTrigger, trigger: Trigger, capped: bool) -> None:
+    def _see_claimed(self, entry: OfTrigger, trigger: Trigger) -> None:
         if trigger.schedule.paused and not trigger.by_call:
             raise AssertionError(f"{entry.trigger} fires while its schedule is paused")
         task = self._tasks.get(entry.trigger)
@@ -121,8 +121,12 @@ class ScheduleLedger:
             raise AssertionError(f"{entry.trigger} fires again, or without a task")
         self._claimed[entry.trigger] = task
         self._executing.add(entry.trigger)
-        if capped and len(self._executing) > core.limits.max_concurrent:
-            raise AssertionError(f"{len(self._executing)} execute")
+
+    def _see_places(self, core: Scheduler) -> None:
+        """Once the task of a trigger was handed out, no more of them are in flight than may be."""
+        flying = [task.id for task in core.tasks_after(0) if task.options.trigger_id and task.lease is not None]
+        if len(flying) > core.limits.max_concurrent:
+            raise AssertionError(f"of triggers are in flight: {flying}")
 
     def _see_delays(self, core: Scheduler, now: float) -> None:
         """What jitter has put off: those of a schedule go on in the order of their due times."""

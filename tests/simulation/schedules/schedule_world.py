@@ -167,7 +167,6 @@ class Simulation:
             (lost,),
             lambda: self.core.recover(self.now),
             lambda: self._take_up(born, live),
-            capped=False,
         )
 
     def _take_up(self, born: dict[str, float], live: list[Shot]) -> None:
@@ -187,9 +186,7 @@ class Simulation:
 
     # Giving a command to both
 
-    def _both(
-        self, name: str, args: tuple[Any, ...], core: Callable[[], Any], model: Callable[[], Any], capped: bool = True
-    ) -> Any:
+    def _both(self, name: str, args: tuple[Any, ...], core: Callable[[], Any], model: Callable[[], Any]) -> Any:
         """The core's answer, None where both refused."""
         self._log(name, *args)
         answer, refusal, expected, refused = None, "ok", None, "ok"
@@ -218,7 +215,7 @@ class Simulation:
                 self._fired = entry.trigger if entry.kind == "claimed" else None
                 if entry.kind == "claimed":
                     self._check_task(entry.trigger)
-        self.ledger.see(self.core, self.now, tape, self._triggers, capped)
+        self.ledger.see(self.core, self.now, tape, self._triggers)
         if isinstance(expected, Shot):
             same(f"answer of {name}", of_trigger(answer), of_shot(expected))
         elif expected is not None:

@@ -196,11 +196,11 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "the schedule of which the most execute is next": [
         (TriggerQueue, "_leave", "(schedule.executing, due_at", "(-schedule.executing, due_at"),
-        (TriggerQueue, "_stand", "(schedule.executing, due_at", "(-schedule.executing, due_at"),
+        (TriggerQueue, "_enter", "(schedule.executing, due_at", "(-schedule.executing, due_at"),
     ],
     "it does not matter how many of a schedule execute": [
         (TriggerQueue, "_leave", "(schedule.executing, due_at", "(0, due_at"),
-        (TriggerQueue, "_stand", "(schedule.executing, due_at", "(0, due_at"),
+        (TriggerQueue, "_enter", "(schedule.executing, due_at", "(0, due_at"),
     ],
     "of a schedule the one that came last is next": [
         (TriggerQueue, "next", "ready[0]", "ready[-1]"),
@@ -249,16 +249,18 @@ MUTATIONS: dict[str, list[Edit]] = {
     "one schedule more is made than may be": [
         (ScheduleRegistry, "create", "len(self._schedules) >=", "len(self._schedules) >"),
     ],
-    "one more executes than may": [
-        (
-            TriggerDispatcher,
-            "_fire_one",
-            "self._has_a_place",
-            "self.executing <= self._life.limits.max_concurrent and not self.on_hold",
-        ),
+    "one more task of triggers is in flight than may be": [
+        (Lifecycle, "_count_triggered", "self.triggered_inflight >=", "self.triggered_inflight >"),
+    ],
+    "one more task of a schedule is queued than may be": [
+        (TriggerQueue, "_leave", "schedule.queued <", "schedule.queued <="),
+        (TriggerQueue, "_enter", "schedule.queued <", "schedule.queued <="),
+    ],
+    "a task that was handed out still counts as queued": [
+        (Lifecycle, "_count_triggered", "self.on_triggered_queued(trigger, queued)", "pass"),
     ],
     "a draining scheduler fires": [
-        (TriggerDispatcher, "_fire_one", "self._has_a_place", "self.executing < self._life.limits.max_concurrent"),
+        (TriggerDispatcher, "_fire_one", "self._may_fire", "self._queue"),
     ],
     "a full queue is looked at every second": [
         (TriggerDispatcher, "_defer", "trigger.put_off += 1", "pass"),

@@ -7,6 +7,7 @@ only those come that were not dealt with: they were leaped over, or lie before t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from math import floor, inf
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,10 @@ MAX_MISSED: Final = 1_000
 NOISE_SECS: Final = 0.01
 """The clocks are read one after the other: smaller differences mean nothing."""
 
+# Not Final, which would compile it in: tests lower it.
+MAX_LOOKS_PER_CALL = 100
+"""Schedules that are looked at in one step after the wall clock was set back; each takes about 0.1 ms."""
+
 PAUSED = "the schedule was paused"
 CHANGED = "the schedule was changed"
 MISSED = "missed while the scheduler was not running"
@@ -50,6 +55,8 @@ class ScheduleRegistry:
         self._skew = 0.0
         self._looked_at = 0.0
         self._latest = -inf
+        # The schedules that were not looked at since the wall clock was set back.
+        self._set_back: deque[Schedule] = deque()
         self._last = 0
 
     # Commands
@@ -182,13 +189,14 @@ class ScheduleRegistry:
             self._latest = max(self._latest, clock)
             return
         self._latest = clock
-        for schedule in self._schedules.values():
-            if schedule.spec.cadence.by_wall:
-                self._look_anew(now, schedule)
+        self._set_back = deque(schedule for schedule in self._schedules.values() if schedule.spec.cadence.by_wall)
+        for _ in range(MAX_LOOKS_PER_CALL):
+            if not self._look_at_one_anew(now):
+                break
 
     def next_due(self) -> float | None:
         """When `advance` has something to do, or the wall clock is to be looked at; None while nothing can come due."""
-        if self._dispatcher.has_work:
+        if self._dispatcher.has_work or self._set_back:
             return 0.0
         steady, wall = self._steady_dues.next_tick(), self._wall_dues.next_tick()
         due = None if steady is None else steady / TICKS_PER_SECOND
@@ -199,7 +207,13 @@ class ScheduleRegistry:
 
     def advance(self, now: float, most: int) -> bool:
         """Let come due what is due, then fire, at most so many things; whether there is more to do."""
-        return all(self._take_due(now) or self._dispatcher.act_on_one(now) for _ in range(most))
+        return all(
+            self._look_at_one_anew(now) or self._take_due(now) or self._dispatcher.act_on_one(now) for _ in range(most)
+        )
+
+    def limits_changed(self) -> None:
+        """Other limits hold."""
+        self._dispatcher.limits_changed()
 
     def hold(self) -> None:
         """Fire nothing from now on."""
@@ -209,7 +223,8 @@ class ScheduleRegistry:
 
     def restore(self, schedule: Schedule) -> None:
         """Take a schedule that was kept, oldest first; `recover` follows once all are there."""
-        schedule.live, schedule.open, schedule.waiting, schedule.ready, schedule.executing = {}, 0, None, [], 0
+        schedule.live, schedule.open, schedule.waiting, schedule.ready = {}, 0, None, []
+        schedule.executing = schedule.queued = 0
         self._last = max(self._last, schedule.number)
         self._schedules[schedule.id] = schedule
 
@@ -244,7 +259,9 @@ class ScheduleRegistry:
     @property
     def limited_by(self) -> str | None:
         """The configuration key that triggers wait for, whose time has come."""
-        return "maxConcurrent" if self._dispatcher.wants_places else None
+        if self._life.ready.holds_triggered:
+            return "maxConcurrent"
+        return "maxQueuedTriggers" if self._dispatcher.is_held_up else None
 
     @property
     def counters(self) -> TriggerCounters:
@@ -278,6 +295,15 @@ class ScheduleRegistry:
                     self._dispatcher.come_due(now, trigger)
                 elif trigger is not None:
                     self._dispatcher.never_fire(now, trigger, reason or "")
+                return True
+        return False
+
+    def _look_at_one_anew(self, now: float) -> bool:
+        """Look at one schedule after the clock was set back; False if all were looked at."""
+        while self._set_back:
+            schedule = self._set_back.popleft()
+            if self._schedules.get(schedule.id) is schedule and schedule.spec.cadence.by_wall:
+                self._look_anew(now, schedule)
                 return True
         return False
 

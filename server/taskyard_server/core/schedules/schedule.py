@@ -85,7 +85,8 @@ class Schedule:
     `since` is when it took up its cadence, on the cadence's clock, and `next_due` the next time that has not been
     `dealt` with; both go on while it is paused. Times until `resumed_at` passed in a pause, and go by `after_pause`.
     `live` are its triggers that have not ended; those that have arrived are counted by `open`, one may be `waiting` for
-    them. `ready` are those that wait for a place, in the order of due times; so many are `executing`.
+    them. `ready` are those that may fire, in the order of due times; `executing` have fired, the tasks of `queued` of
+    them wait to be handed out.
     """
 
     __slots__ = (
@@ -101,6 +102,7 @@ class Schedule:
         "open",
         "paused",
         "processed_times",
+        "queued",
         "ready",
         "resumed_at",
         "since",
@@ -129,6 +131,7 @@ class Schedule:
         self.waiting: Trigger | None = None
         self.ready: list[tuple[float, int, Trigger]] = []
         self.executing = 0
+        self.queued = 0
 
 
 TRIGGER_FIELDS: Final = (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.leases import StopReason
 from taskyard_server.core.stats import TriggerCounters
-from taskyard_server.core.task import CANCELLED, DONE, TERMINAL, IdempotencyKey, Submission, Task
+from taskyard_server.core.task import CANCELLED, DONE, TERMINAL, WAITING, IdempotencyKey, Submission, Task
 from taskyard_server.core.timers import TICKS_PER_SECOND, TimerOrder
 
 from .schedule import (
@@ -72,9 +72,10 @@ class TriggerDispatcher:
         self.executing = 0
         self.on_hold = False
         self._fresh: list[Trigger] = []
-        self._queue = TriggerQueue()
+        self._queue = TriggerQueue(life.limits.max_queued_triggers)
         self._delays = life.timers.queue(self._on_time, TimerOrder.TRIGGER_DELAY)
         life.on_triggered_end = self._on_end
+        life.on_triggered_queued = self._on_queued
 
     # From due to arrived
 
@@ -127,7 +128,7 @@ class TriggerDispatcher:
             return
         schedule.open += 1
         trigger.arrived = True
-        self._count_executing(schedule, 1)
+        self._count_executing(schedule, 1, task is not None and task.state in WAITING)
         if trigger.state is PENDING and task is not None:
             self._become(trigger, EXECUTING)
             trigger.fired_at = schedule.last_fired_at = task.created_at
@@ -140,21 +141,25 @@ class TriggerDispatcher:
         else:
             self._life.triggered[task] = trigger
 
+    def limits_changed(self) -> None:
+        """Other limits hold."""
+        self._queue.set_max_queued(self._life.limits.max_queued_triggers)
+
     # With time
 
     @property
     def has_work(self) -> bool:
         """Whether `act_on_one` has something to do at once."""
-        return bool(self._fresh or (self._queue and self._has_a_place))
+        return bool(self._fresh or self._may_fire)
 
     @property
-    def wants_places(self) -> bool:
-        """Whether triggers that have arrived wait because as many execute as may."""
-        return bool(self._queue) and not self.on_hold and not self._has_a_place
+    def is_held_up(self) -> bool:
+        """Whether triggers that have arrived wait because too many tasks of their schedule are queued."""
+        return not self.on_hold and self._queue.is_held_up
 
     @property
-    def _has_a_place(self) -> bool:
-        return not self.on_hold and self.executing < self._life.limits.max_concurrent
+    def _may_fire(self) -> bool:
+        return bool(self._queue) and not self.on_hold
 
     def act_on_one(self, now: float) -> bool:
         """Spread what has come due, once no more is due, or fire one trigger; False if there is nothing to do."""
@@ -241,8 +246,8 @@ class TriggerDispatcher:
                 self._life.finish(now, task, CANCELLED, None, REPLACED, StopReason.CANCELLED)
 
     def _fire_one(self, now: float) -> bool:
-        """Fire the trigger whose turn it is, if one of the places is free; whether there was one."""
-        if not (self._queue and self._has_a_place):
+        """Fire the next trigger; False if none may."""
+        if not self._may_fire:
             return False
         self._fire(now, self._queue.next())
         return True
@@ -253,7 +258,7 @@ class TriggerDispatcher:
         key = IdempotencyKey(trigger.id, BY_TRIGGER)
         submission = spec.task._replace(
             deadline=None if spec.deadline_secs is None else now + spec.deadline_secs,
-            options=spec.task.options._replace(key=key, traceparent=trigger.traceparent),
+            options=spec.task.options._replace(key=key, traceparent=trigger.traceparent, trigger_id=trigger.id),
         )
         try:
             task = self._admit(now, submission)
@@ -265,7 +270,7 @@ class TriggerDispatcher:
             return
         self._leave_pending(trigger)
         self._become(trigger, EXECUTING)
-        self._count_executing(schedule, 1)
+        self._count_executing(schedule, 1, task.state in WAITING)
         trigger.fired_at = schedule.last_fired_at = now
         trigger.task_id = schedule.last_task_id = task.id
         self.counters.fired += 1
@@ -339,9 +344,13 @@ class TriggerDispatcher:
         elif trigger.arrived:
             self._queue.remove(trigger)
 
-    def _count_executing(self, schedule: Schedule, change: int) -> None:
-        self.executing += change
-        self._queue.count(schedule, change)
+    def _count_executing(self, schedule: Schedule, executing: int, queued: int = 0) -> None:
+        self.executing += executing
+        self._queue.count(schedule, executing, queued)
+
+    def _on_queued(self, trigger: Trigger, queued: int) -> None:
+        """The task of a trigger was handed out, ended or is queued again."""
+        self._queue.count(trigger.schedule, 0, queued)
 
     def _become(self, trigger: Trigger, state: TriggerState) -> None:
         assert state in LEGAL[trigger.state], f"{trigger.id} is {trigger.state} and cannot become {state}"
