@@ -56,7 +56,7 @@ class BatchService(BatchServiceServicer):
                 call.traceparent,
                 self._max_payload_bytes,
                 self._default_retry,
-                at=f"tasks[{number}].",
+                prefix=f"tasks[{number}].",
             )
             for number, task in enumerate(request.tasks)
         ]

@@ -10,7 +10,7 @@ from taskyard.v1 import lease_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.report_requests import Call, fencing_token, report
+from taskyard_server.conversion.report_requests import ReportRequest, fencing_token, report
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES, lease_message
 from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_task
 from taskyard_server.conversion.timestamps import timestamp
@@ -118,10 +118,10 @@ class LeaseService(LeaseServiceServicer):
             answer.next_page_token = requests.page_token(leases[most - 1].number, listing)
         return answer
 
-    async def _report(self, said: Call) -> task_pb2.Task.State.ValueType:
+    async def _report(self, request: ReportRequest) -> task_pb2.Task.State.ValueType:
         """The state of the task just after the report, which is raised if it is refused."""
-        host_id = requests.host_id(said.host_id)
-        converted = report(said, self._engine.now(), self._max_payload_bytes)
+        host_id = requests.host_id(request.host_id)
+        converted = report(request, self._engine.now(), self._max_payload_bytes)
         (outcome,) = await self._engine.leases.report(current_call().namespace, host_id, [converted])
         if isinstance(outcome, Refusal):
             raise outcome

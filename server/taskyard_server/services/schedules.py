@@ -173,4 +173,4 @@ def _place(text: str) -> PageKey | None:
     try:
         return float(due_at), int(number)
     except ValueError:
-        raise BadRequest(requests.NOT_A_TOKEN) from None
+        raise BadRequest(requests.BAD_PAGE_TOKEN) from None
