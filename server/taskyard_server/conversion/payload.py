@@ -1,7 +1,7 @@
-"""`params` and `result` as JSON, and their limits. The core treats both as opaque bytes.
+"""`params` and `result` as JSON: the only place that opens the bytes which the core keeps closed.
 
-`params` is an encoded `google.protobuf.Struct`, `result` an encoded `google.protobuf.Value`. Integers beyond 2^53 lose
-precision, as in every JSON parser that uses doubles.
+`params` are the bytes of a `google.protobuf.Struct`, `result` those of a `google.protobuf.Value`. Whole numbers past
+2^53 lose precision there, as in every JSON reader that uses doubles.
 """
 
 import json
@@ -12,51 +12,51 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
-MAX_NESTING_LEVELS: Final = 30
-"""Maximum levels of objects and lists. Protobuf parsers stop at 100 messages; one level of JSON takes up to three."""
+MAX_DEPTH: Final = 30
+"""Levels of objects and lists. Protobuf readers stop at 100 messages, and a level of JSON takes up to three."""
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | bool | None
 
 
 def message_to_json(message: Message, zeros: bool = False) -> dict[str, Json]:
-    """A message as the gateway prints it. `zeros` includes scalar fields that are zero."""
-    converted = _with_ints(json_format.MessageToDict(message, always_print_fields_with_no_presence=zeros))
-    assert isinstance(converted, dict)
-    return converted
+    """A message as the gateway prints it; `zeros` also shows scalars that are zero."""
+    shown = _whole(json_format.MessageToDict(message, always_print_fields_with_no_presence=zeros))
+    assert isinstance(shown, dict)
+    return shown
 
 
 def params_to_json(params: bytes | None) -> dict[str, Json]:
-    """The params as a JSON object; empty for None."""
-    return _struct_to_json(Struct.FromString(params)) if params else {}
+    """The object that the submitter gave, empty if none."""
+    return _object(Struct.FromString(params)) if params else {}
 
 
 def result_from_body(body: bytes) -> bytes | None:
-    """The body of an HTTP response as a result: parsed JSON, or else the text; None for an empty body."""
+    """An HTTP answer as a result: its JSON, its text where that is not possible, None where it is empty."""
     if not body.strip():
         return None
     value = Value()
     try:
-        json_format.ParseDict(json.loads(body, parse_constant=_reject_constant), value)
-        encoded = value.SerializeToString()
-        if not is_too_deep(value, encoded) and is_json(value, encoded):
-            return encoded
+        json_format.ParseDict(json.loads(body, parse_constant=_refuse), value)
+        packed = value.SerializeToString()
+        if not is_too_deep(value, packed) and is_json(value, packed):
+            return packed
     except (ValueError, OverflowError, RecursionError, json_format.ParseError):
         pass
     return Value(string_value=body.decode(errors="replace")).SerializeToString()
 
 
-def is_too_deep(payload: Struct | Value, encoded: bytes) -> bool:
-    """Whether a payload nests deeper than `MAX_NESTING_LEVELS`, so that some parsers would reject it."""
+def is_too_deep(payload: Struct | Value, packed: bytes) -> bool:
+    """Whether a payload nests deeper than `MAX_DEPTH`, so that some reader could not read it back."""
     # Each level begins with the tag of a struct or of a list, so few such bytes mean few levels.
-    if encoded.count(b"\x2a") + encoded.count(b"\x32") < MAX_NESTING_LEVELS:
+    if packed.count(b"\x2a") + packed.count(b"\x32") < MAX_DEPTH:
         return False
-    return _depth(payload) > MAX_NESTING_LEVELS
+    return _depth(payload) > MAX_DEPTH
 
 
-def is_json(payload: Struct | Value, encoded: bytes) -> bool:
-    """Whether every number of a payload is finite, as JSON requires."""
-    # Fast path: the encoding of an infinity or NaN ends in one of these bytes, which are rare elsewhere.
-    return (b"\x7f" not in encoded and b"\xff" not in encoded) or _all_finite(payload)
+def is_json(payload: Struct | Value, packed: bytes) -> bool:
+    """Whether every number of a payload is finite: JSON knows no others."""
+    # The last byte of an infinity or NaN is one of these two, and they are rare elsewhere.
+    return (b"\x7f" not in packed and b"\xff" not in packed) or _all_finite(payload)
 
 
 def _all_finite(payload: Struct | ListValue | Value) -> bool:
@@ -89,37 +89,37 @@ def _depth(payload: Struct | ListValue | Value) -> int:
             return 0
 
 
-def _reject_constant(name: str) -> NoReturn:
-    """Reject NaN and the infinities: Python's parser accepts them, JSON does not."""
+def _refuse(name: str) -> NoReturn:
+    """NaN and the infinities are not JSON, whatever Python's reader thinks."""
     raise ValueError(name)
 
 
-def _struct_to_json(struct: Struct) -> dict[str, Json]:
-    return {key: _value_to_json(value) for key, value in struct.fields.items()}
+def _object(struct: Struct) -> dict[str, Json]:
+    return {key: _plain(value) for key, value in struct.fields.items()}
 
 
-def _value_to_json(value: Value) -> Json:
+def _plain(value: Value) -> Json:
     match value.WhichOneof("kind"):
         case "number_value":
-            return _with_ints(value.number_value)
+            return _whole(value.number_value)
         case "string_value":
             return value.string_value
         case "bool_value":
             return value.bool_value
         case "struct_value":
-            return _struct_to_json(value.struct_value)
+            return _object(value.struct_value)
         case "list_value":
-            return [_value_to_json(item) for item in value.list_value.values]
+            return [_plain(item) for item in value.list_value.values]
         case _:
             return None
 
 
-def _with_ints(value: Json) -> Json:
-    """The same value with integral floats as ints: many readers reject 400.0 where they expect 400."""
+def _whole(value: Json) -> Json:
+    """Whole numbers as ints, as their writer meant them: many readers refuse 400.0 where they want 400."""
     if isinstance(value, dict):
-        return {key: _with_ints(item) for key, item in value.items()}
+        return {key: _whole(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_ints(item) for item in value]
+        return [_whole(item) for item in value]
     if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
         return int(value)
     return value

@@ -19,7 +19,7 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.runtime_host_pb2 import Heartbeat, HeartbeatHostRequest, Hello, RegisterHostRequest, RuntimeHost
 from taskyard.v1.task_pb2 import SubmitTaskRequest
-from taskyard_server.conversion.payload import MAX_NESTING_LEVELS, is_json, is_too_deep
+from taskyard_server.conversion.payload import MAX_DEPTH, is_json, is_too_deep
 from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, HostProfile, HostStatus
@@ -214,7 +214,7 @@ def payload(
     if len(encoded) > max_bytes:
         raise TooLarge(f"{prefix}{field}: must be at most {max_bytes} bytes when encoded, is {len(encoded)}")
     if is_too_deep(value, encoded):
-        raise BadRequest(f"{prefix}{field}: must not nest deeper than {MAX_NESTING_LEVELS} levels")
+        raise BadRequest(f"{prefix}{field}: must not nest deeper than {MAX_DEPTH} levels")
     if not is_json(value, encoded):
         raise BadRequest(f"{prefix}{field}: must not hold a number that JSON has not, such as NaN")
     return encoded
