@@ -1,4 +1,4 @@
-"""What is encoded by hand equals, field by field, what protobuf makes of the same task, event, lease and outcome."""
+"""The hand-written encodings of tasks, events, leases and outcomes equal protobuf's, field by field."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taskyard.v1 import runtime_host_pb2 as host_pb
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.conversion import task_encoding as encoding
 from taskyard_server.conversion.timestamps import timestamp
-from taskyard_server.conversion.wire import add_varint, micros
+from taskyard_server.conversion.wire import add_varint, to_microseconds
 from taskyard_server.core.agents import Agent
 from taskyard_server.core.errors import NotFound
 from taskyard_server.core.events import Event, EventKind
@@ -25,15 +25,11 @@ from taskyard_server.core.task import NO_OPTIONS, IdempotencyKey, Submission, Ta
 TEXTS = st.text(max_size=200)
 NAMES = st.text(min_size=1, max_size=20)
 TIMES = st.floats(-62_135_596_800, 253_402_300_799, allow_nan=False)
-SOON = st.floats(1_700_000_000, 1_700_100_000)
+RECENT_TIMES = st.floats(1_700_000_000, 1_700_100_000)
 
 
-def perhaps(strategy: st.SearchStrategy) -> st.SearchStrategy:
+def optional(strategy: st.SearchStrategy) -> st.SearchStrategy:
     return st.none() | strategy
-
-
-def packed(message: Struct | Value) -> bytes:
-    return message.SerializeToString()
 
 
 PARAMS = st.dictionaries(NAMES, st.booleans() | TEXTS | st.floats(allow_nan=False, allow_infinity=False), max_size=3)
@@ -47,19 +43,25 @@ POLICIES = st.builds(
 )
 OPTIONS = st.just(NO_OPTIONS) | st.builds(
     TaskOptions,
-    callback_url=perhaps(NAMES),
-    project=perhaps(NAMES),
+    callback_url=optional(NAMES),
+    project=optional(NAMES),
     requires=st.frozensets(NAMES, max_size=3),
     labels=st.dictionaries(NAMES, TEXTS, max_size=3).map(lambda labels: tuple(sorted(labels.items()))),
-    batch_id=perhaps(NAMES),
-    target=perhaps(NAMES),
-    traceparent=perhaps(NAMES),
-    key=perhaps(st.builds(IdempotencyKey, NAMES, st.binary(min_size=16, max_size=16))),
-    token_limit=perhaps(st.integers(0, 2**32 - 1)),
-    retry=perhaps(POLICIES),
+    batch_id=optional(NAMES),
+    target=optional(NAMES),
+    traceparent=optional(NAMES),
+    key=optional(st.builds(IdempotencyKey, NAMES, st.binary(min_size=16, max_size=16))),
+    token_limit=optional(st.integers(0, 2**32 - 1)),
+    retry=optional(POLICIES),
 )
 ATTEMPTS = st.builds(
-    Attempt, st.integers(1, 99), perhaps(NAMES), perhaps(SOON), perhaps(SOON), perhaps(TEXTS), perhaps(NAMES)
+    Attempt,
+    st.integers(1, 99),
+    optional(NAMES),
+    optional(RECENT_TIMES),
+    optional(RECENT_TIMES),
+    optional(TEXTS),
+    optional(NAMES),
 )
 HISTORIES = st.just(NO_HISTORY) | st.builds(
     History,
@@ -67,55 +69,59 @@ HISTORIES = st.just(NO_HISTORY) | st.builds(
     attempts=st.lists(ATTEMPTS, max_size=3).map(tuple),
     last_number=st.integers(0, 9),
     held=st.booleans(),
-    not_before=perhaps(TIMES),
-    tokens_used=perhaps(st.integers(0, 2**40)),
+    not_before=optional(TIMES),
+    tokens_used=optional(st.integers(0, 2**40)),
 )
 
 
 @st.composite
 def tasks(draw: st.DrawFn) -> Task:
-    """A task in any state, of which any field may be there."""
-    params = draw(perhaps(PARAMS))
+    """A task in any state with any combination of fields."""
+    params = draw(optional(PARAMS))
     struct = None
     if params is not None:
         struct = Struct()
         struct.update(params)
-    asked = Submission(
+    submission = Submission(
         "",
         draw(NAMES),
-        draw(perhaps(NAMES)),
-        draw(perhaps(NAMES)),
-        None if struct is None else packed(struct),
+        draw(optional(NAMES)),
+        draw(optional(NAMES)),
+        None if struct is None else struct.SerializeToString(),
         draw(st.integers(-(2**31), 2**31 - 1)),
         None,
         draw(OPTIONS),
     )
-    task = Task(draw(NAMES), 1, Agent(draw(NAMES), 1), asked, draw(SOON), draw(perhaps(TIMES)), draw(STATES))
-    task.started_at = draw(perhaps(SOON))
-    task.completed_at = draw(perhaps(st.floats(1_700_100_000, 1_800_000_000)))
-    task.error = draw(perhaps(TEXTS))
-    task.position = draw(perhaps(st.integers(0, 2**32 - 1)))
-    task.host_id = draw(perhaps(NAMES))
+    task = Task(
+        draw(NAMES), 1, Agent(draw(NAMES), 1), submission, draw(RECENT_TIMES), draw(optional(TIMES)), draw(STATES)
+    )
+    task.started_at = draw(optional(RECENT_TIMES))
+    task.completed_at = draw(optional(st.floats(1_700_100_000, 1_800_000_000)))
+    task.error = draw(optional(TEXTS))
+    task.position = draw(optional(st.integers(0, 2**32 - 1)))
+    task.host_id = draw(optional(NAMES))
     task.history = draw(HISTORIES)
     if draw(st.booleans()):
-        task.result = packed(Value(string_value=draw(TEXTS)))
+        task.result = Value(string_value=draw(TEXTS)).SerializeToString()
     if draw(st.booleans()):
         task.progress = pb.Progress(message=draw(TEXTS)).SerializeToString()
     if draw(st.booleans()):
-        leased(task).started_at = draw(perhaps(SOON))
+        with_lease(task).started_at = draw(optional(RECENT_TIMES))
     return task
 
 
 STATES = st.sampled_from(TaskState)
 
 
-def leased(task: Task, host_id: str = "host", token: int = 1, at: float = 1_700_000_000.0, secs: float = 60.0) -> Lease:
+def with_lease(
+    task: Task, host_id: str = "host", token: int = 1, at: float = 1_700_000_000.0, secs: float = 60.0
+) -> Lease:
     task.lease = Lease(task, Host(host_id, 1, at), token, at, secs, 1)
     return task.lease
 
 
 def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Task:
-    """The task as protobuf itself makes it, all but the params."""
+    """The task as a protobuf message, without its params."""
     options, history = task.options, task.history
     message = pb.Task(
         task_id=task.id,
@@ -164,14 +170,14 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         started_at = None if task.lease is None else task.lease.started_at
         attempts.append(Attempt(history.last_number + 1, task.host_id, started_at, None, None, None))
     if len(attempts) > 1 or policy is not None:
-        for each in attempts:
+        for attempt in attempts:
             message.attempts.add(
-                number=each.number,
-                host_id=each.host_id,
-                started_at=time(each.started_at),
-                ended_at=time(each.ended_at),
-                error=each.error,
-                code=each.code,
+                number=attempt.number,
+                host_id=attempt.host_id,
+                started_at=time(attempt.started_at),
+                ended_at=time(attempt.ended_at),
+                error=attempt.error,
+                code=attempt.code,
             )
     return message
 
@@ -182,14 +188,14 @@ def time(at: float | None) -> Timestamp | None:
 
 @given(tasks())
 def test_a_task_is_encoded_with_its_payloads(task):
-    whole = expected(task, task.completed_at, with_result=True)
+    message = expected(task, task.completed_at, with_result=True)
     if task.params is not None:
-        whole.params.SetInParent()
-        whole.params.MergeFromString(task.params)
-    assert pb.Task.FromString(encoding.encode_task(task)) == whole
+        message.params.SetInParent()
+        message.params.MergeFromString(task.params)
+    assert pb.Task.FromString(encoding.encode_task(task)) == message
 
 
-@given(tasks(), SOON, st.sampled_from(EventKind), perhaps(STATES))
+@given(tasks(), RECENT_TIMES, st.sampled_from(EventKind), optional(STATES))
 def test_an_event_is_encoded_with_the_task_just_after_it(task, at, kind, before):
     event = Event(at, task, kind, before)
     terminal = task.state in (TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED, TaskState.REJECTED)
@@ -198,21 +204,21 @@ def test_an_event_is_encoded_with_the_task_just_after_it(task, at, kind, before)
     (message,) = pb.WatchTasksResponse.FromString(encoding.encode_event(event)).events
     assert message.task == expected(task, completed_at, with_result=task.state is TaskState.DONE)
     assert (message.kind, message.occurred_at) == (pb.TaskEvent.Kind.Value(kind.value), timestamp(at))
-    told = before is not None and kind is EventKind.CHANGED
-    assert message.HasField("previous_state") == told
-    assert not told or message.previous_state == pb.Task.State.Value(before.value)
+    has_previous_state = before is not None and kind is EventKind.CHANGED
+    assert message.HasField("previous_state") == has_previous_state
+    assert not has_previous_state or message.previous_state == pb.Task.State.Value(before.value)
 
 
-@given(tasks(), SOON)
-def test_a_task_as_a_watch_begins_has_no_params(task, now):
+@given(tasks(), RECENT_TIMES)
+def test_the_current_state_of_a_task_has_no_params(task, now):
     (message,) = pb.WatchTasksResponse.FromString(encoding.encode_current(task, now)).events
     assert message.task == expected(task, task.completed_at, with_result=True)
     assert (message.kind, message.occurred_at) == (pb.TaskEvent.current, timestamp(now))
 
 
-@given(tasks(), NAMES, st.integers(1, 2**32 - 1), SOON, st.floats(1, 3600))
+@given(tasks(), NAMES, st.integers(1, 2**32 - 1), RECENT_TIMES, st.floats(1, 3600))
 def test_an_assignment_is_a_lease_and_its_task(task, host_id, token, at, secs):
-    lease = leased(task, host_id, token, at, secs)
+    lease = with_lease(task, host_id, token, at, secs)
     message = lease_pb2.Assignment.FromString(encoding.encode_assignment(lease))
     assert message.lease == lease_pb2.Lease(
         task_id=task.id,
@@ -240,20 +246,20 @@ def test_an_accepted_task_is_answered_with_its_position(task):
 
 
 @pytest.mark.parametrize("state", TaskState)
-def test_a_report_that_was_taken_is_answered_with_the_state(state):
-    answer = host_pb.ReportResult(state=pb.Task.State.Value(state.value))
-    assert list(host_pb.ReportResults.FromString(encoding.encode_reported(state)).results) == [answer]
+def test_an_accepted_report_is_answered_with_the_state_of_the_task(state):
+    result = host_pb.ReportResult(state=pb.Task.State.Value(state.value))
+    assert list(host_pb.ReportResults.FromString(encoding.encode_reported(state)).results) == [result]
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_a_varint_is_what_protobuf_writes(number):
     parts: list[bytes] = []
     add_varint(parts, number)
-    written = Timestamp(seconds=number).SerializeToString()
-    assert b"".join(parts) == (written[1:] or b"\0")
+    field = Timestamp(seconds=number).SerializeToString()
+    assert b"".join(parts) == (field[1:] or b"\0")
 
 
 @given(TIMES)
-def test_a_time_is_its_nearest_microsecond(at):
-    assert abs(micros(at) - at * 1e6) <= 0.5 + abs(at) * 1e6 * 2**-52
-    assert timestamp(at).ToMicroseconds() == micros(at)
+def test_a_time_is_rounded_to_the_nearest_microsecond(at):
+    assert abs(to_microseconds(at) - at * 1e6) <= 0.5 + abs(at) * 1e6 * 2**-52
+    assert timestamp(at).ToMicroseconds() == to_microseconds(at)

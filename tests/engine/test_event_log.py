@@ -19,7 +19,7 @@ from tests.core.records import values
 
 NAMESPACE = "default"
 EVERYTHING = EventFilter()
-NEAR = {"MAX_SLICE_EVENTS": 3, "MAX_EVENTS_SCANNED": 5, "KNOWN_MATCHES": 2, "MAX_KNOWN_SLICES": 2}
+NEAR = {"MAX_SLICE_EVENTS": 3, "MAX_EVENTS_SCANNED_PER_TURN": 5, "MIN_KNOWN_MATCHES": 2, "MAX_CACHED_SLICES": 2}
 """Limits so low that a handful of events passes each of them."""
 
 
@@ -266,7 +266,7 @@ def test_cursors_are_safe_in_a_url():
 
 
 def test_a_cursor_expires_when_the_next_event_has_left_the_log_and_not_before():
-    yard = Yard(events=64)
+    yard = Yard(max_events=64)
     watcher = yard.watch()
     cursors = []
     for _ in range(200):
@@ -282,7 +282,7 @@ def test_a_cursor_expires_when_the_next_event_has_left_the_log_and_not_before():
 
 
 def test_a_watcher_that_is_too_slow_is_told_so_and_the_others_lose_nothing():
-    yard = Yard(events=64)
+    yard = Yard(max_events=64)
     slow, quick = yard.watch(), yard.watch()
     seen = []
     for _ in range(100):
@@ -294,7 +294,7 @@ def test_a_watcher_that_is_too_slow_is_told_so_and_the_others_lose_nothing():
 
 
 def test_a_watcher_for_whom_nothing_happened_does_not_expire():
-    yard = Yard(events=64)
+    yard = Yard(max_events=64)
     watcher = yard.watch(EventFilter(agent_id="bob"))
     yard.many(500)
     assert taken(watcher) == []
@@ -304,7 +304,7 @@ def test_a_watcher_for_whom_nothing_happened_does_not_expire():
 
 @pytest.mark.parametrize("kind", [EventKind.PROGRESSED, EventKind.EVICTED])
 def test_what_only_the_log_keeps_alive_is_bounded_by_bytes(kind):
-    yard = Yard(kept_bytes=1_000_000)
+    yard = Yard(max_kept_bytes=1_000_000)
     watcher = yard.watch()
     payload = bytes(10_000)
     for number in range(300):
@@ -315,12 +315,12 @@ def test_what_only_the_log_keeps_alive_is_bounded_by_bytes(kind):
 
 
 def test_encoded_bytes_are_bounded_too():
-    yard = Yard(encoded_bytes=400)
+    yard = Yard(max_encoded_bytes=400)
     watcher = yard.watch()
     yard.many(1000)
     taken(watcher)
     log = watcher._log
-    assert sum(map(len, [*log._fresh.values(), *log._aged.values()])) < 450
+    assert sum(map(len, [*log._new_encoded.values(), *log._old_encoded.values()])) < 450
 
 
 def test_the_last_minute_is_there_and_what_is_much_older_is_not():

@@ -285,7 +285,7 @@ async def test_a_fault_in_what_is_due_stops_nothing_else(make_engine, clock, spe
     engine = make_engine()
     await engine.schedules.create("sick", "s", spec("10s"))
     await engine.schedules.create(NS, "s", spec("10s"))
-    sick = engine._namespaces.look("sick", "namespace")
+    sick = engine._namespaces.get("sick", "namespace")
     monkeypatch.setattr(sick, "scheduler", FaultyOnce(sick.scheduler))
     await clock.pass_time(10 + TICK)
     assert len(await triggers(engine)) == 1

@@ -205,7 +205,7 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
             engine: Any = None,
             clock: Clock | None = None,
             max_payload_bytes: int = 262_144,
-            quiet_secs: float = 15,
+            bookmark_secs: float = 15,
             bounds: Bounds | None = None,
             default_retry: Callable[[str], RetryPolicy | None] = no_default_retry,
             **limits: Any,
@@ -215,7 +215,7 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
                 engine = MemoryEngine(Limits(**limits), clock)
                 engine.subscribe(logs)
                 ends.push_async_callback(engine.admin.close)
-            watches = TaskWatches(engine, logs, quiet_secs)
+            watches = TaskWatches(engine, logs, bookmark_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             task_pb2_grpc.add_TaskServiceServicer_to_server(
                 TaskService(engine, max_payload_bytes, watches, default_retry), server

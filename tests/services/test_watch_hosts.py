@@ -39,19 +39,19 @@ class Yard:
 
     async def look(self):
         """What else happens once a second."""
-        for board in list(self.watches._boards.values()):
-            await board.look()
+        for board in list(self.watches._watches.values()):
+            await board.refresh()
 
 
 @pytest.fixture
 async def open_yard(clock):
     async with AsyncExitStack() as ends:
 
-        async def start(look_secs=3600.0, quiet_secs=3600.0):
+        async def start(poll_secs=3600.0, keepalive_secs=3600.0):
             engine = MemoryEngine(Limits(), clock)
             ends.push_async_callback(engine.admin.close)
             service = RuntimeHostService(engine, 262_144)
-            service.watches = HostWatches(engine, service._message, look_secs, quiet_secs)
+            service.watches = HostWatches(engine, service._message, poll_secs, keepalive_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(service, server)
             port = server.add_insecure_port("127.0.0.1:0")
@@ -170,7 +170,7 @@ async def test_all_watchers_are_told_by_the_same_look(yard):
     calls = [yard.watch() for _ in range(5)]
     for call in calls:
         await read(call)
-    assert len(yard.watches._boards) == 1
+    assert len(yard.watches._watches) == 1
     await yard.register()
     await yard.look()
     assert {str(told(await read(call))) for call in calls} == {"[('registered', 'h')]"}
@@ -181,14 +181,14 @@ async def test_a_watcher_that_was_slow_is_told_the_difference_to_the_present(yar
     await yard.register("a")
     call = yard.watch()
     await read(call)
-    (board,) = yard.watches._boards.values()
-    seen = board.seen
+    (board,) = yard.watches._watches.values()
+    seen = board.snapshot
     await yard.register("b")
-    await board.look()
+    await board.refresh()
     await yard.engine.hosts.deregister(NAMESPACE, "b")
     await yard.engine.hosts.deregister(NAMESPACE, "a")
     await yard.register("c")
-    await board.look()
+    await board.refresh()
     (message,) = board.changes_since(seen)
     assert told(runtime_host_pb2.WatchHostsResponse.FromString(message)) == [("deregistered", "a"), ("registered", "c")]
 
@@ -203,7 +203,7 @@ async def test_many_hosts_come_in_messages_of_bounded_size(yard):
 
 
 async def test_it_looks_by_itself_while_somebody_watches(open_yard):
-    yard = await open_yard(look_secs=0.01)
+    yard = await open_yard(poll_secs=0.01)
     call = yard.watch()
     await read(call)
     await yard.register()
@@ -211,7 +211,7 @@ async def test_it_looks_by_itself_while_somebody_watches(open_yard):
 
 
 async def test_a_quiet_watch_gets_empty_messages(open_yard):
-    yard = await open_yard(quiet_secs=0.01)
+    yard = await open_yard(keepalive_secs=0.01)
     await yard.register()
     call = yard.watch()
     assert told(await read(call)) == [("current", "h")]
@@ -220,7 +220,7 @@ async def test_a_quiet_watch_gets_empty_messages(open_yard):
 
 
 async def test_a_look_that_fails_ends_nothing(open_yard, monkeypatch, log_lines):
-    yard = await open_yard(look_secs=0.01)
+    yard = await open_yard(poll_secs=0.01)
     call = yard.watch()
     await read(call)
     list_hosts, failures = yard.engine.hosts.list_hosts, []
@@ -250,16 +250,16 @@ async def test_when_the_last_watcher_has_gone_nothing_is_looked_at(yard, eventua
     calls = [yard.watch() for _ in range(2)]
     for call in calls:
         await read(call)
-    (board,) = yard.watches._boards.values()
+    (board,) = yard.watches._watches.values()
     calls[0].cancel()
 
     async def watchers():
         return board.watchers
 
     await eventually(watchers, lambda count: count == 1)
-    assert not board._looks.done()
+    assert not board._polling.done()
     calls[1].cancel()
     await eventually(watchers, lambda count: count == 0)
-    await asyncio.wait((board._looks,), timeout=SECS)
-    assert board._looks.cancelled()
-    assert yard.watches._boards == {}
+    await asyncio.wait((board._polling,), timeout=SECS)
+    assert board._polling.cancelled()
+    assert yard.watches._watches == {}

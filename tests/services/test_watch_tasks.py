@@ -292,7 +292,7 @@ async def test_a_resumed_watch_misses_nothing_and_repeats_nothing(door):
 
 
 async def test_a_quiet_watch_gets_bookmarks_that_move_the_cursor(open_door):
-    door = await open_door(quiet_secs=0.02, bounds=Bounds(events=64))
+    door = await open_door(bookmark_secs=0.02, bounds=Bounds(max_events=64))
     call = await begun(door.watch(agent_id="bob"))
     for _ in range(200):
         task = await door.engine.tasks.submit("default", Submission("ann", "click"))
@@ -374,7 +374,7 @@ async def flood(door, count, quick=None):
 
 
 async def test_a_watcher_that_does_not_read_expires_and_the_others_lose_nothing(open_door):
-    door = await open_door(bounds=Bounds(events=200))
+    door = await open_door(bounds=Bounds(max_events=200))
     slow = await begun(door.watch())
     await flood(door, 5000, quick=await begun(door.watch()))
     messages, status = await rest_of(slow)

@@ -1,4 +1,4 @@
-"""Between the protobuf messages and the terms of the core: requests in, responses out, and the encoding of tasks.
+"""Conversion between protobuf messages and the types of the core: requests in, responses out, tasks encoded.
 
-Services, webhooks and executors share it. It knows no engine and no transport.
+Services, webhooks and executors share this package. It knows no engine and no transport.
 """

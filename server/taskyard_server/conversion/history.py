@@ -1,4 +1,4 @@
-"""The part of a task that only some have: its retry policy, runs, attempts, tokens, and a time that it waits for."""
+"""The optional part of a task message: retry policy, runs, attempts, tokens, hold and start time."""
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.core.history import Attempt, History, RetryPolicy
@@ -15,7 +15,7 @@ def history_message(
     host_id: str | None,
     attempt_started_at: float | None,
 ) -> pb.Task:
-    """A task of which nothing else is set; the execution that is under way is the last attempt."""
+    """A `Task` with only these fields set. The attempt in progress is listed last."""
     message = pb.Task()
     if policy is not None:
         message.retry_policy.CopyFrom(policy_message(policy))

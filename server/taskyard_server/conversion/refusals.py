@@ -1,4 +1,4 @@
-"""The items of one message that were refused in conversion: kept aside, and merged into the engine's answers."""
+"""Items of one message that conversion refused: filtered out before the engine, merged into its outcomes after."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Outcome = TypeVar("Outcome")
 
 
 def converted(items: Sequence[Item | Refusal]) -> list[Item]:
-    """The items that the engine gets."""
+    """The items that conversion accepted, for the engine."""
     return [item for item in items if not isinstance(item, Refusal)]
 
 
 def with_refusals(items: Sequence[Item | Refusal], outcomes: list[Outcome | Refusal]) -> list[Outcome | Refusal]:
-    """The outcome of every item, in order; `outcomes` are the engine's, of those that it got."""
+    """The outcome of every item, in order. `outcomes` are the engine's, for the accepted items."""
     if len(items) == len(outcomes):
         return outcomes
-    rest = iter(outcomes)
-    return [item if isinstance(item, Refusal) else next(rest) for item in items]
+    remaining = iter(outcomes)
+    return [item if isinstance(item, Refusal) else next(remaining) for item in items]

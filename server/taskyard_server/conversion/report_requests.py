@@ -1,4 +1,4 @@
-"""What a host reports of its tasks, into the core's terms: the same whether it comes as a call or on a stream."""
+"""Reports of hosts on their tasks, converted to the core's `Report`; the same for calls and for streams."""
 
 from collections.abc import Sequence
 from typing import Final, TypeAlias
@@ -22,7 +22,7 @@ RELEASED: Final = ReportKind.RELEASED
 
 MAX_ERROR_CHARS: Final = 10_000
 
-Call: TypeAlias = (
+ReportRequest: TypeAlias = (
     calls.StartTaskRequest
     | calls.ReportProgressRequest
     | calls.CompleteTaskRequest
@@ -31,80 +31,81 @@ Call: TypeAlias = (
 )
 
 
-def reports(said: Sequence[pb.Report], now: float, max_payload_bytes: int) -> list[Report | Refusal]:
-    """What a stream says, in order; in the place of a report that is wrong, why it is."""
-    taken: list[Report | Refusal] = []
-    for report in said:
+def reports(messages: Sequence[pb.Report], now: float, max_payload_bytes: int) -> list[Report | Refusal]:
+    """The reports of one message of a stream, in order; an invalid report is returned as its refusal."""
+    converted: list[Report | Refusal] = []
+    for message in messages:
         try:
-            taken.append(_streamed(report, now, max_payload_bytes))
+            converted.append(_streamed(message, now, max_payload_bytes))
         except Refusal as refusal:
-            taken.append(refusal.with_traceback(None))
-    return taken
+            converted.append(refusal.with_traceback(None))
+    return converted
 
 
-def _streamed(said: pb.Report, now: float, most: int) -> Report:
-    task_id, token = said.task_id, fencing_token(said.fencing_token)
-    tokens = said.tokens_used if said.HasField("tokens_used") else None
-    event = said.WhichOneof("event")
+def _streamed(message: pb.Report, now: float, max_bytes: int) -> Report:
+    task_id, token = message.task_id, fencing_token(message.fencing_token)
+    tokens = message.tokens_used if message.HasField("tokens_used") else None
+    event = message.WhichOneof("event")
     if event == "completed":
-        completed = said.completed
-        return _completed(task_id, token, completed.result if completed.HasField("result") else None, tokens, most)
+        completed = message.completed
+        result = completed.result if completed.HasField("result") else None
+        return _completed(task_id, token, result, tokens, max_bytes)
     if event == "started":
         return Report(STARTED, task_id, token)
     if event == "progress":
-        return _progressed(task_id, token, said.progress, tokens, now, most)
+        return _progressed(task_id, token, message.progress, tokens, now, max_bytes)
     if event == "failed":
-        return _failed(task_id, token, said.failed, tokens)
+        return _failed(task_id, token, message.failed, tokens)
     if event == "released":
         return Report(RELEASED, task_id, token)
     raise BadRequest("event: is required")
 
 
-def report(said: Call, now: float, max_payload_bytes: int) -> Report:
-    """What a call says; raises `BadRequest` or `TooLarge`."""
-    task_id, token = said.task_id, fencing_token(said.fencing_token)
-    if isinstance(said, calls.StartTaskRequest):
+def report(request: ReportRequest, now: float, max_payload_bytes: int) -> Report:
+    """The report of one call. Raises `BadRequest` or `TooLarge`."""
+    task_id, token = request.task_id, fencing_token(request.fencing_token)
+    if isinstance(request, calls.StartTaskRequest):
         return Report(STARTED, task_id, token)
-    if isinstance(said, calls.ReleaseTaskRequest):
+    if isinstance(request, calls.ReleaseTaskRequest):
         return Report(RELEASED, task_id, token)
-    tokens = said.tokens_used if said.HasField("tokens_used") else None
-    if isinstance(said, calls.ReportProgressRequest):
-        progress = said.progress if said.HasField("progress") else None
+    tokens = request.tokens_used if request.HasField("tokens_used") else None
+    if isinstance(request, calls.ReportProgressRequest):
+        progress = request.progress if request.HasField("progress") else None
         return _progressed(task_id, token, progress, tokens, now, max_payload_bytes)
-    if isinstance(said, calls.CompleteTaskRequest):
-        result = said.result if said.HasField("result") else None
+    if isinstance(request, calls.CompleteTaskRequest):
+        result = request.result if request.HasField("result") else None
         return _completed(task_id, token, result, tokens, max_payload_bytes)
-    return _failed(task_id, token, said, tokens)
+    return _failed(task_id, token, request, tokens)
 
 
-def fencing_token(given: int) -> int:
-    """The token of the lease that a report is about."""
-    if not given:
+def fencing_token(token: int) -> int:
+    """The fencing token of a request, which is required."""
+    if not token:
         raise BadRequest("fencing_token: is required")
-    return given
+    return token
 
 
 def _progressed(
-    task_id: str, token: int, progress: Progress | None, tokens: int | None, now: float, most: int
+    task_id: str, token: int, progress: Progress | None, tokens: int | None, now: float, max_bytes: int
 ) -> Report:
-    """The work goes on; None is as before."""
-    packed = None
+    """A progress report. Without `progress` the task keeps its last one."""
+    encoded = None
     if progress is not None:
         if progress.HasField("fraction") and not 0 <= progress.fraction <= 1:
             raise BadRequest("progress.fraction: must be from 0 to 1")
         progress.reported_at.CopyFrom(timestamp(now))
-        packed = requests.payload(progress.details, "progress.details", most, progress)
-    return Report(PROGRESS, task_id, token, packed, tokens)
+        encoded = requests.payload(progress.details, "progress.details", max_bytes, progress)
+    return Report(PROGRESS, task_id, token, encoded, tokens)
 
 
-def _completed(task_id: str, token: int, result: Value | None, tokens: int | None, most: int) -> Report:
-    packed = None if result is None else requests.payload(result, "result", most)
-    return Report(COMPLETED, task_id, token, packed, tokens)
+def _completed(task_id: str, token: int, result: Value | None, tokens: int | None, max_bytes: int) -> Report:
+    encoded = None if result is None else requests.payload(result, "result", max_bytes)
+    return Report(COMPLETED, task_id, token, encoded, tokens)
 
 
-def _failed(task_id: str, token: int, said: pb.TaskFailed | calls.FailTaskRequest, tokens: int | None) -> Report:
-    if not said.error:
+def _failed(task_id: str, token: int, failure: pb.TaskFailed | calls.FailTaskRequest, tokens: int | None) -> Report:
+    if not failure.error:
         raise BadRequest("error: is required")
-    retryable = said.retryable if said.HasField("retryable") else True
-    code = requests.name(said.code, "code")
-    return Report(FAILED, task_id, token, None, tokens, said.error[:MAX_ERROR_CHARS], code, retryable)
+    retryable = failure.retryable if failure.HasField("retryable") else True
+    code = requests.name(failure.code, "code")
+    return Report(FAILED, task_id, token, None, tokens, failure.error[:MAX_ERROR_CHARS], code, retryable)

@@ -1,4 +1,4 @@
-"""Requests into the core's terms. Whatever is wrong raises a refusal that names the field as JSON spells it."""
+"""Requests converted to the types of the core. Invalid input raises a refusal that names the field as in JSON."""
 
 import binascii
 import re
@@ -29,100 +29,104 @@ from .history import policy_message
 from .trace_context import TRACEPARENT
 
 MAX_NAME_CHARS: Final = 1_024
-MAX_ENTRIES: Final = 64
-MAX_PAGE: Final = 1_000
-START_OF_TIME: Final = -62_135_596_800
-END_OF_TIME: Final = 253_402_300_800
-CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+MAX_ENTRIES_PER_FIELD: Final = 64
+MAX_PAGE_ITEMS: Final = 1_000
+MIN_TIME_SECS: Final = -62_135_596_800
+END_OF_TIME_SECS: Final = 253_402_300_800
+"""The range of `google.protobuf.Timestamp`: from the year 1 to before the year 10000."""
+CONTROL_CHARACTERS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NO_NAMES: Final[frozenset[str]] = frozenset()
-NOT_A_TOKEN: Final = "pageToken: is not a token of this listing"
+BAD_PAGE_TOKEN: Final = "pageToken: is not a token of this listing"
 DefaultRetry: TypeAlias = Callable[[str], RetryPolicy | None]
 State = TypeVar("State", bound=StrEnum)
-WORDS: Final = {RuntimeHost.Status.Value(word.value): word for word in HostStatus if word is not HostStatus.DEAD}
+REPORTABLE_STATUSES: Final = {
+    RuntimeHost.Status.Value(status.value): status for status in HostStatus if status is not HostStatus.DEAD
+}
 
 
 def no_default_retry(action: str) -> None:
-    """No action has a retry policy of its own."""
+    """The `DefaultRetry` of a server that configures no retry policy for any action."""
     del action
 
 
 def submission(
-    asked: SubmitTaskRequest | BatchTask,
+    task: SubmitTaskRequest | BatchTask,
     agent_id: str,
     callback_url: str,
     traceparent: str | None,
     max_payload_bytes: int,
     default_retry: DefaultRetry,
-    at: str = "",
-    owner_at: str = "",
+    prefix: str = "",
+    owner_prefix: str = "",
 ) -> Submission:
-    """One task as its submitter wants it. `at` tells where in the request it stands, for example `tasks[3].`, and
-    `owner_at` where its agent and callback do.
+    """One requested task as a submission.
 
-    `default_retry` gives the retry policy of an action, for a task that has none of its own.
+    `prefix` is the path of the task within the request, for example `tasks[3].`; `owner_prefix` is that of its agent
+    and callback. Errors name fields with it. `default_retry` supplies the retry policy of an action for tasks without
+    their own.
     """
     return Submission(
-        _required(agent_id, "agentId", owner_at),
-        _required(asked.action, "action", at),
-        name(asked.tab_id, "tabId", at),
-        name(asked.ref, "ref", at),
-        payload(asked.params, "params", max_payload_bytes, at=at) if asked.HasField("params") else None,
-        asked.priority,
-        seconds(asked.deadline, "deadline", at) if asked.HasField("deadline") else None,
-        _options(asked, agent_id, callback_url, traceparent, default_retry, at, owner_at),
+        _required(agent_id, "agentId", owner_prefix),
+        _required(task.action, "action", prefix),
+        name(task.tab_id, "tabId", prefix),
+        name(task.ref, "ref", prefix),
+        payload(task.params, "params", max_payload_bytes, prefix=prefix) if task.HasField("params") else None,
+        task.priority,
+        seconds(task.deadline, "deadline", prefix) if task.HasField("deadline") else None,
+        _options(task, agent_id, callback_url, traceparent, default_retry, prefix, owner_prefix),
     )
 
 
 def submissions(
-    asked: Sequence[SubmitTaskRequest],
+    tasks: Sequence[SubmitTaskRequest],
     traceparent: str | None,
     max_payload_bytes: int,
     default_retry: DefaultRetry,
 ) -> list[Submission | Refusal]:
-    """Tasks of one message, in order; in the place of one that is wrong, why it is."""
-    taken: list[Submission | Refusal] = []
-    for task in asked:
+    """The tasks of one message as submissions, in order; an invalid task is returned as its refusal."""
+    converted: list[Submission | Refusal] = []
+    for task in tasks:
         try:
-            taken.append(
+            converted.append(
                 submission(task, task.agent_id, task.callback_url, traceparent, max_payload_bytes, default_retry)
             )
         except Refusal as refusal:
-            taken.append(refusal.with_traceback(None))
-    return taken
+            converted.append(refusal.with_traceback(None))
+    return converted
 
 
 def states(text: str, known: type[State]) -> frozenset[State] | None:
     """State names separated by commas; None for an empty text."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    for word in words:
-        if word not in known.__members__.values():
-            raise BadRequest(f'state: unknown state "{word[:64]}", must be among {", ".join(known)}')
-    return frozenset(map(known, words)) or None
+    state_names = [part.strip() for part in text.split(",") if part.strip()]
+    for state_name in state_names:
+        if state_name not in known.__members__.values():
+            raise BadRequest(f'state: unknown state "{state_name[:64]}", must be among {", ".join(known)}')
+    return frozenset(map(known, state_names)) or None
 
 
-def page_size(asked: int) -> int:
-    """How many items to answer with; more than the maximum is the maximum."""
-    return min(asked, MAX_PAGE) or MAX_PAGE
+def page_size(requested: int) -> int:
+    """The number of items per page: the requested one, at most `MAX_PAGE_ITEMS`, which is also the default."""
+    return min(requested, MAX_PAGE_ITEMS) or MAX_PAGE_ITEMS
 
 
 def page_token(after: int | str, filters: str) -> str:
-    """An opaque token to go on after an item, by its number or name; good for the same filters only."""
+    """An opaque token for the page after an item, given by number or name. It is valid for the same filters only."""
     return urlsafe_b64encode(f"{after}:{crc32(filters.encode())}".encode()).decode().rstrip("=")
 
 
 def page_start(token: str, filters: str) -> int:
-    """Where a page token goes on; 0 without one."""
+    """The number of the item that a page starts after; 0 without a token."""
     after = page_start_name(token, filters)
     if not after:
         return 0
     try:
         return int(after)
     except ValueError:
-        raise BadRequest(NOT_A_TOKEN) from None
+        raise BadRequest(BAD_PAGE_TOKEN) from None
 
 
 def page_start_name(token: str, filters: str) -> str:
-    """Where a page token of things that go by name goes on; before all without one."""
+    """The name of the item that a page starts after; empty without a token."""
     if not token:
         return ""
     try:
@@ -131,184 +135,194 @@ def page_start_name(token: str, filters: str) -> str:
             return after
     except (binascii.Error, ValueError):
         pass
-    raise BadRequest(NOT_A_TOKEN)
+    raise BadRequest(BAD_PAGE_TOKEN)
 
 
 def _options(
-    asked: SubmitTaskRequest | BatchTask,
+    task: SubmitTaskRequest | BatchTask,
     agent_id: str,
     callback_url: str,
     traceparent: str | None,
     default_retry: DefaultRetry,
-    at: str,
-    owner_at: str,
+    prefix: str,
+    owner_prefix: str,
 ) -> TaskOptions:
-    # By position: names would cost more here than anything else.
+    # Positional arguments: keyword arguments would cost more than the rest of this function.
     options = TaskOptions(
-        _http_url(callback_url, "callbackUrl", owner_at) if callback_url else None,
-        name(asked.project, "project", at),
-        names(asked.requires, "requires", at),
-        labels(asked.labels, "labels", at),
+        _http_url(callback_url, "callbackUrl", owner_prefix) if callback_url else None,
+        name(task.project, "project", prefix),
+        names(task.requires, "requires", prefix),
+        labels(task.labels, "labels", prefix),
         None,
-        name(asked.target, "target", at),
-        _traceparent(asked.traceparent, "traceparent", at) or traceparent,
-        _key(asked, agent_id, callback_url, "idempotencyKey", at) if asked.idempotency_key else None,
-        asked.hold,
-        seconds(asked.not_before, "notBefore", at) if asked.HasField("not_before") else None,
-        asked.token_limit if asked.HasField("token_limit") else None,
-        _retry(asked.retry_policy, "retryPolicy", at)
-        if asked.HasField("retry_policy")
-        else default_retry(asked.action),
+        name(task.target, "target", prefix),
+        _traceparent(task.traceparent, "traceparent", prefix) or traceparent,
+        _key(task, agent_id, callback_url, "idempotencyKey", prefix) if task.idempotency_key else None,
+        task.hold,
+        seconds(task.not_before, "notBefore", prefix) if task.HasField("not_before") else None,
+        task.token_limit if task.HasField("token_limit") else None,
+        _retry(task.retry_policy, "retryPolicy", prefix)
+        if task.HasField("retry_policy")
+        else default_retry(task.action),
     )
     return NO_OPTIONS if options == NO_OPTIONS else options
 
 
-def _required(value: str, field: str, at: str = "") -> str:
+def _required(value: str, field: str, prefix: str = "") -> str:
     if not value:
-        raise BadRequest(f"{at}{field}: is required")
-    return _bounded(value, field, at)
+        raise BadRequest(f"{prefix}{field}: is required")
+    return _bounded(value, field, prefix)
 
 
-def name(value: str, field: str, at: str = "") -> str | None:
-    """A name that may be left out. `at` is where in the request the field stands, as in all that follow."""
-    return _bounded(value, field, at) if value else None
+def name(value: str, field: str, prefix: str = "") -> str | None:
+    """An optional name. `prefix` is the path of the field's message within the request, here and below."""
+    return _bounded(value, field, prefix) if value else None
 
 
-def _bounded(value: str, field: str, at: str) -> str:
+def _bounded(value: str, field: str, prefix: str) -> str:
     if len(value) > MAX_NAME_CHARS:
-        raise BadRequest(f"{at}{field}: must be at most {MAX_NAME_CHARS} characters")
-    # Most are printable, which is quicker to see.
-    if not value.isprintable() and CONTROL.search(value):
-        raise BadRequest(f"{at}{field}: must not hold control characters")
+        raise BadRequest(f"{prefix}{field}: must be at most {MAX_NAME_CHARS} characters")
+    # Most values are printable, which is cheaper to check.
+    if not value.isprintable() and CONTROL_CHARACTERS.search(value):
+        raise BadRequest(f"{prefix}{field}: must not hold control characters")
     return value
 
 
-def names(values: Sequence[str], field: str, at: str = "") -> frozenset[str]:
-    """A set of names."""
+def names(values: Sequence[str], field: str, prefix: str = "") -> frozenset[str]:
+    """A set of required names."""
     if not values:
         return NO_NAMES
-    if len(values) > MAX_ENTRIES:
-        raise BadRequest(f"{at}{field}: must have at most {MAX_ENTRIES} entries")
-    return frozenset([_required(value, field, at) for value in values])
+    if len(values) > MAX_ENTRIES_PER_FIELD:
+        raise BadRequest(f"{prefix}{field}: must have at most {MAX_ENTRIES_PER_FIELD} entries")
+    return frozenset([_required(value, field, prefix) for value in values])
 
 
-def labels(values: Mapping[str, str], field: str, at: str = "") -> tuple[tuple[str, str], ...]:
-    """The caller's own marks, in order of their keys."""
+def labels(values: Mapping[str, str], field: str, prefix: str = "") -> tuple[tuple[str, str], ...]:
+    """Labels, sorted by key."""
     if not values:
         return ()
-    if len(values) > MAX_ENTRIES:
-        raise BadRequest(f"{at}{field}: must have at most {MAX_ENTRIES} entries")
-    # Not by `items`, which protobuf's maps leave to a slow one of Python's.
-    return tuple(sorted([(_required(key, field, at), _bounded(values[key], field, at)) for key in values]))
+    if len(values) > MAX_ENTRIES_PER_FIELD:
+        raise BadRequest(f"{prefix}{field}: must have at most {MAX_ENTRIES_PER_FIELD} entries")
+    # Not `values.items()`: protobuf's maps inherit the slow default of `collections.abc`.
+    return tuple(sorted([(_required(key, field, prefix), _bounded(values[key], field, prefix)) for key in values]))
 
 
-def payload(given: Struct | Value, field: str, most: int, whole: Message | None = None, at: str = "") -> bytes:
-    """A JSON payload, or the message that it is part of, as bytes; refused where it is too large or nests too deep."""
-    packed = (given if whole is None else whole).SerializeToString()
-    if len(packed) > most:
-        raise TooLarge(f"{at}{field}: must be at most {most} bytes when encoded, is {len(packed)}")
-    if is_too_deep(given, packed):
-        raise BadRequest(f"{at}{field}: must not nest deeper than {MAX_DEPTH} levels")
-    if not is_json(given, packed):
-        raise BadRequest(f"{at}{field}: must not hold a number that JSON has not, such as NaN")
-    return packed
+def payload(
+    value: Struct | Value, field: str, max_bytes: int, container: Message | None = None, prefix: str = ""
+) -> bytes:
+    """A JSON payload, or the `container` that holds it, encoded. Raises `TooLarge` or `BadRequest`."""
+    encoded = (value if container is None else container).SerializeToString()
+    if len(encoded) > max_bytes:
+        raise TooLarge(f"{prefix}{field}: must be at most {max_bytes} bytes when encoded, is {len(encoded)}")
+    if is_too_deep(value, encoded):
+        raise BadRequest(f"{prefix}{field}: must not nest deeper than {MAX_DEPTH} levels")
+    if not is_json(value, encoded):
+        raise BadRequest(f"{prefix}{field}: must not hold a number that JSON has not, such as NaN")
+    return encoded
 
 
 def host_id(value: str) -> str:
-    """The id of a host that is not part of the server."""
+    """The id of a host; ids of built-in hosts are reserved."""
     if value.startswith(RESERVED_HOST_PREFIX):
         raise BadRequest(f"host_id: must not begin with {RESERVED_HOST_PREFIX}")
     return _required(value, "host_id")
 
 
-def host_profile(described: RegisterHostRequest | Hello) -> HostProfile:
-    """Which tasks a host may be handed."""
+def host_profile(request: RegisterHostRequest | Hello) -> HostProfile:
+    """The profile of a host, which decides which tasks it may run."""
     return HostProfile(
-        capabilities=names(described.capabilities, "capabilities"),
-        project=name(described.project, "project"),
-        actions=names(described.actions, "actions") or None,
+        capabilities=names(request.capabilities, "capabilities"),
+        project=name(request.project, "project"),
+        actions=names(request.actions, "actions") or None,
     )
 
 
-def host_status(said: RuntimeHost.Status.ValueType) -> HostStatus | None:
-    """What a host says of itself; that one is dead is the server's word."""
-    return WORDS.get(said)
+def host_status(status: RuntimeHost.Status.ValueType) -> HostStatus | None:
+    """The status that a host reports of itself. Hosts cannot report `DEAD`: the server decides that."""
+    return REPORTABLE_STATUSES.get(status)
 
 
-def machine(said: RegisterHostRequest | HeartbeatHostRequest | Hello | Heartbeat, most: int) -> bytes | None:
-    """The figures of a host's machine; None where it said nothing of it."""
-    if not said.HasField("machine"):
+def machine(request: RegisterHostRequest | HeartbeatHostRequest | Hello | Heartbeat, max_bytes: int) -> bytes | None:
+    """The encoded figures of a host's machine; None if the request has none."""
+    if not request.HasField("machine"):
         return None
-    if not (isfinite(said.machine.cpu_percent) and isfinite(said.machine.memory_mb)):
+    if not (isfinite(request.machine.cpu_percent) and isfinite(request.machine.memory_mb)):
         raise BadRequest("machine: must hold finite figures")
-    return payload(said.machine.context, "machine", most, said.machine)
+    return payload(request.machine.context, "machine", max_bytes, request.machine)
 
 
-def seconds(time: Timestamp, field: str, at: str = "") -> float:
-    """A time, in seconds since the epoch: one that can be answered as a Timestamp again."""
-    if time.seconds < START_OF_TIME:
-        raise BadRequest(f"{at}{field}: must be a time after the year 0")
+def seconds(time: Timestamp, field: str, prefix: str = "") -> float:
+    """A time in seconds since the epoch, in the range that responses can represent."""
+    if time.seconds < MIN_TIME_SECS:
+        raise BadRequest(f"{prefix}{field}: must be a time after the year 0")
     secs = time.seconds + time.nanos / 1e9
-    # The last microseconds of the year 9999 are the year 10000 once they are rounded.
-    if not (secs < END_OF_TIME and 0 <= time.nanos < 1_000_000_000):
-        raise BadRequest(f"{at}{field}: must be a time before the year 10000")
+    # The last microseconds of the year 9999 would be rounded up to the year 10000.
+    if not (secs < END_OF_TIME_SECS and 0 <= time.nanos < 1_000_000_000):
+        raise BadRequest(f"{prefix}{field}: must be a time before the year 10000")
     return secs
 
 
-def _http_url(url: str, field: str, at: str) -> str:
+def _http_url(url: str, field: str, prefix: str) -> str:
     try:
-        parts = urlsplit(_bounded(url, field, at))
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and " " not in url
-        usable = usable and url.isascii()
-        # Reading the port checks it.
-        usable = usable and parts.port != 0
+        parts = urlsplit(_bounded(url, field, prefix))
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and " " not in url
+        is_valid = is_valid and url.isascii()
+        # `parts.port` raises ValueError for an invalid port.
+        is_valid = is_valid and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable:
-        raise BadRequest(f"{at}{field}: must be an http or https URL")
+        is_valid = False
+    if not is_valid:
+        raise BadRequest(f"{prefix}{field}: must be an http or https URL")
     return url
 
 
-def _key(asked: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str, field: str, at: str) -> IdempotencyKey:
-    """The key, with a fingerprint of what is asked for: the same through every door and in every spelling."""
-    whole = SubmitTaskRequest()
-    if isinstance(asked, SubmitTaskRequest):
-        whole.CopyFrom(asked)
+def _key(
+    task: SubmitTaskRequest | BatchTask, agent_id: str, callback_url: str, field: str, prefix: str
+) -> IdempotencyKey:
+    """The idempotency key with a fingerprint of the task.
+
+    Equal tasks have equal fingerprints, whether submitted alone, on a stream or in a batch, over REST or gRPC, with
+    defaults set or left out.
+    """
+    canonical = SubmitTaskRequest()
+    if isinstance(task, SubmitTaskRequest):
+        canonical.CopyFrom(task)
     else:
-        # Its fields have the same numbers.
-        whole.MergeFromString(asked.SerializeToString())
-    whole.DiscardUnknownFields()
-    whole.agent_id, whole.callback_url = agent_id, callback_url
-    required = sorted(set(whole.requires))
-    del whole.requires[:]
-    whole.requires.extend(required)
-    # A default that is written out is a default, but a budget of nothing is none.
-    for descriptor, value in whole.ListFields():
+        # The fields of a BatchTask have the same numbers.
+        canonical.MergeFromString(task.SerializeToString())
+    canonical.DiscardUnknownFields()
+    canonical.agent_id, canonical.callback_url = agent_id, callback_url
+    required = sorted(set(canonical.requires))
+    del canonical.requires[:]
+    canonical.requires.extend(required)
+    # An explicit default equals an absent field, except for `token_limit`, where 0 is a limit.
+    for descriptor, value in canonical.ListFields():
         if value == descriptor.default_value and not descriptor.message_type and descriptor.name != "token_limit":
-            whole.ClearField(descriptor.name)  # type: ignore[arg-type]
-    if whole.HasField("retry_policy"):
-        whole.retry_policy.CopyFrom(policy_message(_retry(whole.retry_policy, "retryPolicy", at)))
-    body = whole.SerializeToString(deterministic=True)
-    return IdempotencyKey(_bounded(asked.idempotency_key, field, at), sha256(body).digest()[:16])
+            canonical.ClearField(descriptor.name)  # type: ignore[arg-type]
+    if canonical.HasField("retry_policy"):
+        canonical.retry_policy.CopyFrom(policy_message(_retry(canonical.retry_policy, "retryPolicy", prefix)))
+    body = canonical.SerializeToString(deterministic=True)
+    return IdempotencyKey(_bounded(task.idempotency_key, field, prefix), sha256(body).digest()[:16])
 
 
-def _retry(asked: pb.RetryPolicy, field: str, at: str) -> RetryPolicy:
+def _retry(message: pb.RetryPolicy, field: str, prefix: str) -> RetryPolicy:
     default = RetryPolicy()
     policy = RetryPolicy(
-        max_attempts=asked.max_attempts if asked.HasField("max_attempts") else default.max_attempts,
-        first_delay_secs=asked.first_delay_ms / 1000 if asked.HasField("first_delay_ms") else default.first_delay_secs,
-        multiplier=asked.multiplier if asked.HasField("multiplier") else default.multiplier,
-        max_delay_secs=asked.max_delay_ms / 1000 if asked.HasField("max_delay_ms") else default.max_delay_secs,
-        non_retryable_codes=names(asked.non_retryable_codes, f"{field}.nonRetryableCodes", at),
+        max_attempts=message.max_attempts if message.HasField("max_attempts") else default.max_attempts,
+        first_delay_secs=message.first_delay_ms / 1000
+        if message.HasField("first_delay_ms")
+        else default.first_delay_secs,
+        multiplier=message.multiplier if message.HasField("multiplier") else default.multiplier,
+        max_delay_secs=message.max_delay_ms / 1000 if message.HasField("max_delay_ms") else default.max_delay_secs,
+        non_retryable_codes=names(message.non_retryable_codes, f"{field}.nonRetryableCodes", prefix),
     )
     if policy.max_attempts < 1:
-        raise BadRequest(f"{at}{field}.maxAttempts: must be at least 1")
+        raise BadRequest(f"{prefix}{field}.maxAttempts: must be at least 1")
     if not (isfinite(policy.multiplier) and policy.multiplier >= 1):
-        raise BadRequest(f"{at}{field}.multiplier: must be at least 1")
+        raise BadRequest(f"{prefix}{field}.multiplier: must be at least 1")
     return policy
 
 
-def _traceparent(value: str, field: str, at: str) -> str | None:
+def _traceparent(value: str, field: str, prefix: str) -> str | None:
     if value and not TRACEPARENT.fullmatch(value):
-        raise BadRequest(f"{at}{field}: must be a W3C trace context")
+        raise BadRequest(f"{prefix}{field}: must be a W3C trace context")
     return value or None

@@ -1,4 +1,4 @@
-"""The core's terms into answers. A field that does not apply stays unset."""
+"""Responses built from the types of the core. Fields that do not apply stay unset."""
 
 from typing import Final
 
@@ -14,37 +14,39 @@ from .task_encoding import encode_lease, encode_task
 from .wire import nested
 
 MAX_PAGE_BYTES: Final = 3_000_000
-"""Clients take messages of up to 4 MiB by default."""
+"""Maximum encoded size of the items on one page. Clients accept messages of up to 4 MiB by default."""
 
 
 def task_message(task: Task) -> pb.Task:
-    """The whole task (scheduler-reference, Task Object)."""
+    """A task as a message (scheduler-reference, Task Object)."""
     return pb.Task.FromString(encode_task(task))
 
 
 def lease_message(lease: Lease) -> lease_pb2.Lease:
-    """A lease (runtime-host-model, TaskLease)."""
+    """A lease as a message (runtime-host-model, TaskLease)."""
     return lease_pb2.Lease.FromString(encode_lease(lease))
 
 
 def task_page(
-    field: bytes, tasks: list[Task], most: int, next_after: int | None = None
+    field: bytes, tasks: list[Task], limit: int, next_after: int | None = None
 ) -> tuple[list[bytes], int | None]:
-    """As many of the tasks as one answer may hold, at least one, each as this field of it; and where the next page
-    starts."""
+    """The first tasks, up to `limit` and `MAX_PAGE_BYTES` but at least one, and where the next page starts.
+
+    Each task is encoded as the field with the tag `field`.
+    """
     page: list[bytes] = []
     size = 0
     for count, task in enumerate(tasks):
         encoded = nested(field, encode_task(task))
         size += len(encoded)
-        if count == most or (count and size > MAX_PAGE_BYTES):
+        if count == limit or (count and size > MAX_PAGE_BYTES):
             return page, tasks[count - 1].seq
         page.append(encoded)
     return page, next_after
 
 
 def error_message(refusal: Refusal) -> pb.Error:
-    """A refusal of one item among several."""
+    """The refusal of one item of a message with several."""
     message = pb.Error(code=refusal.code, error=refusal.message, retryable=refusal.retryable or None)
     if refusal.details:
         details = Struct()

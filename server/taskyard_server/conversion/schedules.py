@@ -1,4 +1,4 @@
-"""Schedules and triggers between the API and the core. What is wrong raises a refusal that names the field."""
+"""Schedules and triggers converted between messages and the core. Invalid input raises a refusal naming the field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .history import policy_message
 from .timestamps import timestamp
 
 TemplateReader: TypeAlias = Callable[[pb.TaskTemplate], tuple[Submission, float | None]]
-"""Makes of a template what is submitted, and the seconds until the deadline of each task."""
+"""Converts a template to a submission and the seconds from submission to the deadline of each task."""
 
 SCHEDULE_ID: Final = re.compile("[A-Za-z0-9][A-Za-z0-9._~-]{0,127}")
 DEFAULT_ZONE: Final = "UTC"
@@ -41,41 +41,41 @@ CATCH_UPS: Final = {pb.CatchUp.Policy.Value(policy.value): policy for policy in 
 
 
 def template_reader(max_payload_bytes: int, default_retry: requests.DefaultRetry) -> TemplateReader:
-    """Reads templates as SubmitTask reads its requests."""
+    """A reader that applies the rules of SubmitTask to templates."""
 
     def read(template: pb.TaskTemplate) -> tuple[Submission, float | None]:
-        given = {field.name: value for field, value in template.ListFields()}
-        secs = given.pop("deadline_secs", None)
-        if secs == 0:
+        fields = {field.name: value for field, value in template.ListFields()}
+        deadline_secs = fields.pop("deadline_secs", None)
+        if deadline_secs == 0:
             raise BadRequest("task.deadlineSecs: must be at least 1")
-        asked = SubmitTaskRequest(**given)
+        request = SubmitTaskRequest(**fields)
         submission = requests.submission(
-            asked,
-            asked.agent_id,
-            asked.callback_url,
+            request,
+            request.agent_id,
+            request.callback_url,
             None,
             max_payload_bytes,
             default_retry,
-            at="task.",
-            owner_at="task.",
+            prefix="task.",
+            owner_prefix="task.",
         )
-        if asked.HasField("params"):
-            # Equal templates are equal bytes.
-            submission = submission._replace(params=asked.params.SerializeToString(deterministic=True))
-        return submission, secs
+        if request.HasField("params"):
+            # Equal templates must have equal params for a repeated create to be recognized.
+            submission = submission._replace(params=request.params.SerializeToString(deterministic=True))
+        return submission, deadline_secs
 
     return read
 
 
-def schedule_id(given: str) -> str | None:
-    """The id that a caller chose, None where the server is to."""
-    if given and not SCHEDULE_ID.fullmatch(given):
+def schedule_id(requested: str) -> str | None:
+    """The requested id; None for the server to choose one."""
+    if requested and not SCHEDULE_ID.fullmatch(requested):
         raise BadRequest("scheduleId: must be 1 to 128 letters, digits and . _ ~ -, and begin with a letter or digit")
-    return given or None
+    return requested or None
 
 
 def new_spec(request: pb.CreateScheduleRequest, read_template: TemplateReader) -> ScheduleSpec:
-    """What a new schedule shall do."""
+    """The specification of a new schedule."""
     zone = _zone(request)
     cadence = _cadence(request, zone)
     if cadence is None:
@@ -98,14 +98,14 @@ def new_spec(request: pb.CreateScheduleRequest, read_template: TemplateReader) -
 def changed_spec(
     request: pb.UpdateScheduleRequest, read_template: TemplateReader
 ) -> Callable[[ScheduleSpec], ScheduleSpec]:
-    """What an update makes of what a schedule does."""
-    named = set(request.update_mask.paths) or {name for name in REPLACEABLE if request.HasField(name)}  # type: ignore[arg-type]
-    if unknown := named - REPLACEABLE:
+    """A function that applies an update to a specification. The request is checked first."""
+    fields = set(request.update_mask.paths) or {field for field in REPLACEABLE if request.HasField(field)}  # type: ignore[arg-type]
+    if unknown := fields - REPLACEABLE:
         raise BadRequest(f'updateMask: "{min(unknown)[:64]}" is not a field that can be replaced')
-    kinds = named.intersection(CADENCES)
-    if kinds and request.WhichOneof("cadence") not in kinds:
-        raise BadRequest(f"{min(kinds)}: is required")
-    if "task" in named and not request.HasField("task"):
+    cadence_fields = fields.intersection(CADENCES)
+    if cadence_fields and request.WhichOneof("cadence") not in cadence_fields:
+        raise BadRequest(f"{min(cadence_fields)}: is required")
+    if "task" in fields and not request.HasField("task"):
         raise BadRequest("task: is required")
     readers: dict[str, Callable[[], object]] = {
         "display_name": lambda: requests.name(request.display_name, "displayName"),
@@ -114,13 +114,13 @@ def changed_spec(
         "catch_up_window_secs": lambda: _window(request),
         "time_zone": lambda: _zone(request),
     }
-    changes = {name: read() for name, read in readers.items() if name in named}
-    if "task" in named:
+    changes = {field: read() for field, read in readers.items() if field in fields}
+    if "task" in fields:
         changes["task"], changes["deadline_secs"] = read_template(request.task)
 
     def change(spec: ScheduleSpec) -> ScheduleSpec:
         changed: ScheduleSpec = spec._replace(**changes)  # type: ignore[arg-type]
-        cadence = _cadence(request, changed.time_zone) if kinds else spec.cadence
+        cadence = _cadence(request, changed.time_zone) if cadence_fields else spec.cadence
         if isinstance(cadence, Cron) and cadence.zone != changed.time_zone:
             cadence = parse_cron(cadence.expression, changed.time_zone)
         assert cadence is not None
@@ -129,15 +129,15 @@ def changed_spec(
     return change
 
 
-def catch_up_policy(given: pb.CatchUp.Policy.ValueType) -> CatchUp | None:
-    """A catch-up policy, None for the default."""
-    if given and given not in CATCH_UPS:
+def catch_up_policy(policy: pb.CatchUp.Policy.ValueType) -> CatchUp | None:
+    """A catch-up policy; None if unspecified."""
+    if policy and policy not in CATCH_UPS:
         raise BadRequest(f"catchUp: must be among {', '.join(CatchUp)}")
-    return CATCH_UPS.get(given)
+    return CATCH_UPS.get(policy)
 
 
 def schedule_message(schedule: Schedule) -> pb.Schedule:
-    """The whole schedule."""
+    """A schedule as a message."""
     spec = schedule.spec
     message = pb.Schedule(
         schedule_id=schedule.id,
@@ -165,7 +165,7 @@ def schedule_message(schedule: Schedule) -> pb.Schedule:
 
 
 def trigger_message(trigger: Trigger) -> pb.Trigger:
-    """The whole trigger."""
+    """A trigger as a message."""
     return pb.Trigger(
         trigger_id=trigger.id,
         schedule_id=trigger.schedule.id,
@@ -176,12 +176,12 @@ def trigger_message(trigger: Trigger) -> pb.Trigger:
         fired_at=None if trigger.fired_at is None else timestamp(trigger.fired_at),
         ended_at=None if trigger.ended_at is None else timestamp(trigger.ended_at),
         task_id=trigger.task_id,
-        reason=_waits_for(trigger) if trigger.state is TriggerState.PENDING else trigger.reason,
+        reason=_pending_reason(trigger) if trigger.state is TriggerState.PENDING else trigger.reason,
         traceparent=trigger.traceparent,
     )
 
 
-def _waits_for(trigger: Trigger) -> str:
+def _pending_reason(trigger: Trigger) -> str:
     """Why a pending trigger has not fired."""
     waiting = trigger.schedule.waiting
     # A listing has copies of triggers.

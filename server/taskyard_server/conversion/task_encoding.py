@@ -1,8 +1,8 @@
-"""What is said of every task, straight into its encoding: the task itself, events, leases, outcomes, results.
+"""Encoding of the messages sent for every task, without protobuf objects: tasks, events, leases, outcomes, results.
 
-Building a protobuf object and serializing it takes several times as long, and a task is said three times and more. What
-only few tasks have is left to protobuf, since parts of a message that stand one after the other are one message. The
-tests hold all of it equal to what protobuf makes of the same task.
+Building a protobuf object and serializing it takes several times as long, and each task is encoded several times.
+The rare fields are left to protobuf, since concatenated encodings merge into one message. The tests require every
+encoding to equal what protobuf makes of the same task.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ EVICTED: Final = EventKind.EVICTED
 STATES: Final = {state: pb.Task.State.Value(state.value) for state in TaskState}
 
 
-def _in_each_state(message: Any, field: str) -> dict[TaskState, bytes]:
-    """This field of a message class as it is for each state of a task."""
+def _by_state(message: Any, field: str) -> dict[TaskState, bytes]:
+    """This field of a message class, encoded for each task state."""
     return {state: tag(message, field) + LAST[number] for state, number in STATES.items()}
 
 
@@ -57,7 +57,7 @@ REQUIRES: Final = tag(pb.Task, "requires")
 LABELS: Final = tag(pb.Task, "labels")
 TARGET: Final = tag(pb.Task, "target")
 TOKEN_LIMIT: Final = tag(pb.Task, "token_limit")
-STATE: Final = _in_each_state(pb.Task, "state")
+STATE: Final = _by_state(pb.Task, "state")
 
 LABEL_KEY: Final = tag(pb.Task.LabelsEntry, "key")
 LABEL_VALUE: Final = tag(pb.Task.LabelsEntry, "value")
@@ -70,14 +70,14 @@ EVENT_KIND: Final[dict[EventKind, bytes]] = {
     kind: KIND + LAST[pb.TaskEvent.Kind.Value(kind.value)] for kind in EventKind
 }
 CURRENT: Final = KIND + LAST[pb.TaskEvent.Kind.Value("current")]
-PREVIOUS_STATE: Final = _in_each_state(pb.TaskEvent, "previous_state")
+PREVIOUS_STATE: Final = _by_state(pb.TaskEvent, "previous_state")
 
 OUTCOME: Final = tag(pb.SubmitTasksResponse, "outcomes")
 ACCEPTED: Final = tag(pb.SubmitOutcome, "accepted")
 ACCEPTED_ID: Final = tag(pb.SubmitTaskResponse, "task_id")
 ACCEPTED_POSITION: Final = tag(pb.SubmitTaskResponse, "position")
 ACCEPTED_AT: Final = tag(pb.SubmitTaskResponse, "created_at")
-ACCEPTED_STATE: Final = _in_each_state(pb.SubmitTaskResponse, "state")
+ACCEPTED_STATE: Final = _by_state(pb.SubmitTaskResponse, "state")
 
 LEASE: Final = tag(lease_pb2.Assignment, "lease")
 LEASED: Final = tag(lease_pb2.Assignment, "task")
@@ -90,25 +90,25 @@ LEASE_SECS: Final = tag(lease_pb2.Lease, "lease_secs")
 
 REPORT_RESULT: Final = tag(host_pb.ReportResults, "results")
 REPORTED: Final = {
-    state: nested(REPORT_RESULT, encoded) for state, encoded in _in_each_state(host_pb.ReportResult, "state").items()
+    state: nested(REPORT_RESULT, encoded) for state, encoded in _by_state(host_pb.ReportResult, "state").items()
 }
 
 
 def encode_task(task: Task) -> bytes:
-    """The whole task, a `Task` (scheduler-reference, Task Object)."""
-    parts = _standing_now(task)
+    """A `Task` (scheduler-reference, Task Object)."""
+    parts = _current_parts(task)
     if task.params is not None:
         add_nested(parts, PARAMS, task.params)
     return b"".join(parts)
 
 
 def encode_event(event: Event) -> bytes:
-    """A `WatchTasksResponse` with what happened and the task just after it. No `params`, which never change."""
+    """A `WatchTasksResponse` with an event and the task just after it. It omits `params`, which never change."""
     task = event.task
     completed_at = event.at if event.state in TERMINAL else None
     if event.kind is EVICTED:
         completed_at = task.completed_at
-    standing = _standing(
+    task_parts = _task_parts(
         task,
         event.state,
         event.deadline,
@@ -121,25 +121,25 @@ def encode_event(event: Event) -> bytes:
         event.attempt_started_at,
     )
     if event.state is DONE and task.result is not None:
-        add_nested(standing, RESULT, task.result)
+        add_nested(task_parts, RESULT, task.result)
     parts = [EVENT_KIND[event.kind]]
     add_timestamp(parts, EVENT_AT, event.at)
-    add_nested(parts, EVENT_TASK, b"".join(standing))
+    add_nested(parts, EVENT_TASK, b"".join(task_parts))
     if event.kind is CHANGED and event.before is not None:
         parts.append(PREVIOUS_STATE[event.before])
     return nested(EVENT, b"".join(parts))
 
 
 def encode_current(task: Task, now: float) -> bytes:
-    """A `WatchTasksResponse` with the task as it stands when a watch begins."""
+    """A `WatchTasksResponse` with the current state of a task, sent when a watch begins."""
     parts = [CURRENT]
     add_timestamp(parts, EVENT_AT, now)
-    add_nested(parts, EVENT_TASK, b"".join(_standing_now(task)))
+    add_nested(parts, EVENT_TASK, b"".join(_current_parts(task)))
     return nested(EVENT, b"".join(parts))
 
 
 def encode_accepted(task: Task) -> bytes:
-    """A `SubmitTaskResponse`, just after the task's admission (scheduler-reference, Submit A Task)."""
+    """A `SubmitTaskResponse` for a task just admitted (scheduler-reference, Submit A Task)."""
     parts: list[bytes] = []
     add_text(parts, ACCEPTED_ID, task.id)
     parts.append(ACCEPTED_STATE[task.state])
@@ -151,7 +151,7 @@ def encode_accepted(task: Task) -> bytes:
 
 
 def encode_outcomes(outcomes: list[Task | Refusal], encode_refusal: Callable[[Refusal], bytes]) -> bytes:
-    """A `SubmitTasksResponse`; `encode_refusal` makes a `SubmitOutcome` of a refusal, since they are few."""
+    """A `SubmitTasksResponse`. `encode_refusal` encodes the `SubmitOutcome` of a refusal, through protobuf."""
     parts: list[bytes] = []
     for outcome in outcomes:
         if isinstance(outcome, Refusal):
@@ -184,13 +184,13 @@ def encode_assignment(lease: Lease) -> bytes:
 
 
 def encode_reported(state: TaskState) -> bytes:
-    """A `ReportResults` with one result, of a report that was taken."""
+    """A `ReportResults` with one result, for an accepted report."""
     return REPORTED[state]
 
 
-def _standing_now(task: Task) -> list[bytes]:
-    """A task as it stands, without its params."""
-    parts = _standing(
+def _current_parts(task: Task) -> list[bytes]:
+    """The encoded fields of a task in its current state, without `params`."""
+    parts = _task_parts(
         task,
         task.state,
         task.deadline,
@@ -207,7 +207,7 @@ def _standing_now(task: Task) -> list[bytes]:
     return parts
 
 
-def _standing(
+def _task_parts(
     task: Task,
     state: TaskState,
     deadline: float | None,
@@ -219,7 +219,7 @@ def _standing(
     history: History,
     attempt_started_at: float | None,
 ) -> list[bytes]:
-    """A task at one moment, without its payloads. What never changes is taken from the task itself."""
+    """The encoded fields of a task at one moment, without payloads. Immutable fields are read from the task itself."""
     parts: list[bytes] = []
     add_text(parts, TASK_ID, task.id)
     add_text(parts, AGENT_ID, task.agent.id)
@@ -254,8 +254,8 @@ def _standing(
     if options is not NO_OPTIONS:
         _add_options(parts, options)
     if history is not NO_HISTORY or options.retry is not None:
-        course = history_message(history, options.retry, state, host_id, attempt_started_at)
-        parts.append(course.SerializeToString())
+        message = history_message(history, options.retry, state, host_id, attempt_started_at)
+        parts.append(message.SerializeToString())
     return parts
 
 

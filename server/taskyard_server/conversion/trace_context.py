@@ -1,4 +1,4 @@
-"""The W3C trace context that calls and tasks carry."""
+"""The format of W3C trace contexts, which calls and tasks carry."""
 
 import re
 from typing import Final

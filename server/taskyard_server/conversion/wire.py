@@ -1,7 +1,7 @@
-"""The few forms of protobuf's wire format that the messages of every task are made of.
+"""The subset of protobuf's wire format that the messages of every task use.
 
-See protobuf.dev/programming-guides/encoding. A message is written as a list of parts, which are joined once. Tags come
-from the generated descriptors, so that no number of a field stands here or in `encoding.py`.
+See protobuf.dev/programming-guides/encoding. A message is built as a list of parts, which is joined once. Tags come
+from the generated descriptors, so neither this module nor `task_encoding.py` holds a field number.
 """
 
 from typing import Any, Final
@@ -9,34 +9,35 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 
 VARINT: Final = 0
-LENGTH_FIRST: Final = 2
+LENGTH_DELIMITED: Final = 2
+"""Wire types."""
 STRING: Final = 9
 MESSAGE: Final = 11
-"""The types of a field descriptor whose values follow their length."""
+"""Types of field descriptors that are length-delimited on the wire."""
 
 LAST: Final[list[bytes]] = [
     bytes([number]) if number < 128 else bytes([number & 127 | 128, number >> 7]) for number in range(1 << 14)
 ]
-"""Each number of 14 bits as a varint."""
-MORE: Final[list[bytes]] = [bytes([number & 127 | 128, number >> 7 | 128]) for number in range(1 << 14)]
-"""The same where more follows."""
+"""Each 14-bit number as a complete varint."""
+CONTINUED: Final[list[bytes]] = [bytes([number & 127 | 128, number >> 7 | 128]) for number in range(1 << 14)]
+"""Each 14-bit number as the first two bytes of a longer varint."""
 
 MAX_UINT32: Final = 2**32 - 1
-"""Figures that may outgrow their field stay at it."""
+"""Numbers that outgrow a uint32 field are sent as this."""
 
-SEEN_TIMES: Final = 4096
-_times: Final[dict[float, bytes]] = {}
+MAX_CACHED_TIMES: Final = 4096
+_encoded_times: Final[dict[float, bytes]] = {}
 
 
 def tag(message: Any, field: str) -> bytes:
-    """What stands before a value of this field of a message class."""
+    """The tag of this field of a message class."""
     descriptor: FieldDescriptor = message.DESCRIPTOR.fields_by_name[field]
-    wire_type = LENGTH_FIRST if descriptor.type in (STRING, MESSAGE) else VARINT
+    wire_type = LENGTH_DELIMITED if descriptor.type in (STRING, MESSAGE) else VARINT
     return LAST[descriptor.number << 3 | wire_type]
 
 
 def nested(field: bytes, encoded: bytes) -> bytes:
-    """A field that holds a message, given in its encoding."""
+    """A field that holds a message that is encoded already."""
     parts = [field]
     add_varint(parts, len(encoded))
     parts.append(encoded)
@@ -44,53 +45,53 @@ def nested(field: bytes, encoded: bytes) -> bytes:
 
 
 def add_varint(parts: list[bytes], number: int) -> None:
-    """A number without its tag; a negative one as its complement in 64 bits."""
+    """Append a number without its tag; a negative one as its 64-bit two's complement."""
     if number < 0:
         number += 1 << 64
     while number >= 1 << 14:
-        parts.append(MORE[number & (1 << 14) - 1])
+        parts.append(CONTINUED[number & (1 << 14) - 1])
         number >>= 14
     parts.append(LAST[number])
 
 
 def add_text(parts: list[bytes], field: bytes, value: str) -> None:
-    """A field that holds a string."""
+    """Append a field that holds a string."""
     add_nested(parts, field, value.encode())
 
 
 def add_nested(parts: list[bytes], field: bytes, encoded: bytes) -> None:
-    """A field that holds a message or bytes."""
+    """Append a field that holds an encoded message or bytes."""
     parts.append(field)
     add_varint(parts, len(encoded))
     parts.append(encoded)
 
 
 def add_timestamp(parts: list[bytes], field: bytes, at: float) -> None:
-    """A field that holds a Timestamp: seconds since the epoch, to the microsecond."""
+    """Append a field that holds a Timestamp: seconds since the epoch, rounded to the microsecond."""
     parts.append(field)
-    # Every time is said more than once, and those of one turn are the same.
-    encoded = _times.get(at)
+    # Each time is encoded several times, and all times of one turn of the event loop are equal.
+    encoded = _encoded_times.get(at)
     if encoded is None:
-        if len(_times) >= SEEN_TIMES:
-            _times.clear()
-        encoded = _times[at] = _timestamp(at)
+        if len(_encoded_times) >= MAX_CACHED_TIMES:
+            _encoded_times.clear()
+        encoded = _encoded_times[at] = _encode_timestamp(at)
     parts.append(encoded)
 
 
-def micros(at: float) -> int:
-    """Seconds as whole microseconds, the nearest."""
-    return int(at * 1e6 + 0.5) if at >= 0 else -int(0.5 - at * 1e6)
+def to_microseconds(secs: float) -> int:
+    """Seconds as microseconds, rounded to the nearest integer."""
+    return int(secs * 1e6 + 0.5) if secs >= 0 else -int(0.5 - secs * 1e6)
 
 
-def _timestamp(at: float) -> bytes:
-    """Its length and its two fields, of which zeros are left out."""
-    seconds, rest = divmod(micros(at), 1_000_000)
+def _encode_timestamp(at: float) -> bytes:
+    """A Timestamp with its length in front. Fields that are zero are left out."""
+    seconds, microseconds = divmod(to_microseconds(at), 1_000_000)
     parts: list[bytes] = []
     if seconds:
         parts.append(b"\x08")
         add_varint(parts, seconds)
-    if rest:
+    if microseconds:
         parts.append(b"\x10")
-        add_varint(parts, rest * 1000)
+        add_varint(parts, microseconds * 1000)
     encoded = b"".join(parts)
     return LAST[len(encoded)] + encoded

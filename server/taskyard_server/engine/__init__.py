@@ -1,4 +1,4 @@
 """The async port to the scheduler, and its implementations.
 
-Services, executors and webhooks know `port.Engine` only. `memory.MemoryEngine` is the embedded default.
+Services, executors and webhooks depend on `port.Engine` only. `memory.engine.MemoryEngine` is the embedded default.
 """

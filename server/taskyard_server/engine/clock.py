@@ -1,4 +1,4 @@
-"""The one clock of an engine: wall time at its start, and monotonic time from then on.
+"""The clock of an engine: wall time at its start, advanced by monotonic time.
 
 A jump of the system clock therefore expires nothing (DESIGN, Time).
 """
@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Clock: TypeAlias = Callable[[], float]
-"""Seconds since the epoch, never going back."""
+"""Returns seconds since the epoch; never goes back."""
 
 
 def steady_clock() -> Clock:
-    """A clock that starts at the present wall time."""
+    """A clock that starts at the current wall time."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()

@@ -1,7 +1,7 @@
-"""Who watches which tasks: what one event costs is dict look-ups plus the watchers that want it.
+"""Watchers of tasks, and the feeds that match events to them. An event costs a few dict lookups plus its watchers.
 
-Watchers of equal filters share a feed, which knows the matches near the end of the log; so fifty watchers of everything
-cost one comparison an event, and their messages are joined once. A watcher itself is a position in the log and no more.
+Watchers with equal filters share a feed, which knows the matches near the end of the log. Fifty watchers of everything
+therefore cost one comparison per event, and their messages are joined once. A watcher is only a position in the log.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from taskyard_server.core.task import TERMINAL, Task, TaskState
 if TYPE_CHECKING:
     from .event_log import EventLog
 
-# Not `Final`, which would be compiled in: tests lower these.
+# Not `Final`: mypyc would inline the values, and tests lower them.
 MAX_SLICE_EVENTS = 100
 MAX_SLICE_BYTES = 262_144
-"""A slice that reached one of these is full; it holds one event at least."""
-MAX_EVENTS_SCANNED = 1_000
-"""So many events are looked at for one watcher that lags before others get their turn."""
-KNOWN_MATCHES = 1_000
-"""A feed knows at least so many of the last matches; watchers that are further behind look through the log."""
-MAX_KNOWN_SLICES = 8
-"""Watchers that keep up are all at the same position, or nearly so."""
+"""A slice is full once it reaches either of these. It holds at least one event."""
+MAX_EVENTS_SCANNED_PER_TURN = 1_000
+"""Maximum events scanned for one lagging watcher per turn of the event loop."""
+MIN_KNOWN_MATCHES = 1_000
+"""Minimum latest matches that a feed knows, once there are as many. Watchers further behind scan the log."""
+MAX_CACHED_SLICES = 8
+"""Maximum slices cached per feed. Watchers that keep up are at the same few positions."""
 
 LEFT_LOG: Final = "cursor: its position has left the log; begin anew with includeCurrent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events are event_filter: those that match all that is given; None matches all.
+    """Which events a watcher is sent: those that match every criterion that is set.
 
-    With `ends` a feed lists every event of the matching tasks, so that its watchers see which tasks have ended;
-    `states` then selects only what they are sent.
+    With `ends`, a feed lists the events of matching tasks in all states, so that its watchers know which tasks have
+    ended; `states` then only selects which of them are sent.
     """
 
     task_ids: frozenset[str] | None = None
@@ -49,7 +49,7 @@ class EventFilter:
     ends: bool = False
 
     def concerns(self, task: Task) -> bool:
-        """Whether the task is one of those watched, in whatever state."""
+        """Whether the task is watched, in any state."""
         return (
             (self.task_ids is None or task.id in self.task_ids)
             and (self.batch_id is None or task.options.batch_id == self.batch_id)
@@ -59,21 +59,21 @@ class EventFilter:
 
     @property
     def is_broad(self) -> bool:
-        """Whether tasks of every kind may match."""
-        return all(given is None for given in (self.task_ids, self.batch_id, self.agent_id, self.target))
+        """Whether the filter selects no tasks by id, batch, agent or target."""
+        return all(criterion is None for criterion in (self.task_ids, self.batch_id, self.agent_id, self.target))
 
     def allows(self, state: TaskState) -> bool:
-        """Whether an event that leaves a task in this state is sent."""
+        """Whether events that leave a task in this state are sent."""
         return self.states is None or state in self.states
 
     def lists(self, event: Event) -> bool:
-        """Whether the event belongs into the feed of this filter."""
+        """Whether the event belongs to the feed of this filter."""
         return (self.ends or self.allows(event.state)) and self.concerns(event.task)
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some events of a feed in order: all it lists, those to send, encoded; `end` is the position just after them."""
+    """Consecutive events of a feed: `listed` in order, those to send `encoded`, `end` the position after them."""
 
     listed: list[Event]
     encoded: bytes
@@ -81,7 +81,7 @@ class Slice:
 
 
 class Feed:
-    """The matches of one filter. It knows all after the position `known_from`, which are `matches`."""
+    """The matches of one filter, kept by event number for positions from `_known_from` on."""
 
     def __init__(self, log: EventLog, event_filter: EventFilter) -> None:
         self.event_filter = event_filter
@@ -93,34 +93,34 @@ class Feed:
         self._sliced_at = 0
 
     def offer(self, number: int, event: Event) -> bool:
-        """An event was appended to the log under this number; whether it matches."""
+        """Add an event that was appended to the log under this number. Returns whether it matches."""
         if not self.event_filter.lists(event):
             return False
-        if len(self._matches) == 2 * KNOWN_MATCHES:
-            self._known_from = self._matches[KNOWN_MATCHES - 1]
-            del self._matches[:KNOWN_MATCHES]
+        if len(self._matches) == 2 * MIN_KNOWN_MATCHES:
+            self._known_from = self._matches[MIN_KNOWN_MATCHES - 1]
+            del self._matches[:MIN_KNOWN_MATCHES]
         self._matches.append(number)
         return True
 
     def is_ahead_of(self, position: int) -> bool:
-        """Whether a watcher at this position has something to take, or to look through."""
+        """Whether a watcher at this position has events to take or to scan."""
         return position < self._known_from or bool(self._matches and self._matches[-1] > position)
 
     def after(self, position: int) -> Slice:
-        """What comes after a position, joined once for all watchers that are there; raises `CursorExpired`."""
-        if self._sliced_at != self._log.last or len(self._slices) == MAX_KNOWN_SLICES:
+        """The slice after a position, built once for all watchers at it. Raises `CursorExpired`."""
+        if self._sliced_at != self._log.last or len(self._slices) == MAX_CACHED_SLICES:
             self._slices.clear()
             self._sliced_at = self._log.last
-        found = self._slices.get(position)
-        if found is None:
-            found = self._slices[position] = self._cut(position)
-        return found
+        cached = self._slices.get(position)
+        if cached is None:
+            cached = self._slices[position] = self._build_slice(position)
+        return cached
 
-    def _cut(self, position: int) -> Slice:
+    def _build_slice(self, position: int) -> Slice:
         log = self._log
         if position < self._known_from:
-            end = min(position + MAX_EVENTS_SCANNED, log.last)
-            numbers = self._looked_through(position, end)
+            end = min(position + MAX_EVENTS_SCANNED_PER_TURN, log.last)
+            numbers = self._scan(position, end)
         else:
             begin, end = bisect_right(self._matches, position), log.last
             numbers = self._matches[begin : begin + MAX_SLICE_EVENTS + 1]
@@ -140,7 +140,8 @@ class Feed:
                 size += len(parts[-1])
         return Slice(listed, b"".join(parts), end)
 
-    def _looked_through(self, position: int, end: int) -> list[int]:
+    def _scan(self, position: int, end: int) -> list[int]:
+        """The numbers of matching events after a position, up to `end` or a little more than a slice."""
         log, lists = self._log, self.event_filter.lists
         if position + 1 < log.first:
             raise CursorExpired(LEFT_LOG)
@@ -154,86 +155,86 @@ class Feed:
 
 
 class Watcher:
-    """One reader of a feed. `position` is the number of the last event that it has seen, or that was not for it."""
+    """One reader of a feed. Its position is the number of the last event that it has taken or skipped."""
 
     def __init__(self, log: EventLog, feed: Feed, position: int) -> None:
         self._log = log
         self._feed = feed
         self._position = position
         self._live_tasks: set[str] | None = None
-        self._waiting: asyncio.Future[None] | None = None
+        self._wake_up: asyncio.Future[None] | None = None
         feed.watchers.add(self)
 
     def take(self) -> bytes:
-        """The next events, encoded and joined; empty if there are none, or none in what was looked through so far.
+        """The next events, encoded and joined; empty if there are none, or none in the part scanned by this call.
 
-        Raises `CursorExpired` once the next ones have left the log.
+        Raises `CursorExpired` once the next events have left the log.
         """
-        taken = self._feed.after(self._position)
-        self._position = taken.end
-        live = self._live_tasks
-        if live is not None:
-            for event in taken.listed:
+        batch = self._feed.after(self._position)
+        self._position = batch.end
+        live_tasks = self._live_tasks
+        if live_tasks is not None:
+            for event in batch.listed:
                 if event.state in TERMINAL or event.kind is EventKind.EVICTED:
-                    live.discard(event.task.id)
+                    live_tasks.discard(event.task.id)
                 else:
-                    live.add(event.task.id)
-        return taken.encoded
+                    live_tasks.add(event.task.id)
+        return batch.encoded
 
     @property
     def cursor(self) -> str:
-        """Where to resume after what was taken."""
+        """The cursor to resume from after the events taken so far."""
         return self._log.cursor(self._position)
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is more to take now."""
+        """Whether there are events to take or to scan."""
         return self._feed.is_ahead_of(self._position)
 
     def end_after(self, live_tasks: set[str]) -> None:
-        """Keep account of the watched tasks that have not ended; these have not yet. For a filter with `ends`."""
+        """Track which watched tasks have not ended, starting with these. Requires a filter with `ends`."""
         self._live_tasks = live_tasks
 
     @property
     def tasks_ended(self) -> bool:
-        """Whether all watched tasks had ended by the position that was reached; False unless that was asked for."""
+        """Whether all watched tasks had ended by the current position; always False without `end_after`."""
         return self._live_tasks is not None and not self._live_tasks
 
     @property
     def is_closing(self) -> bool:
-        """Whether the log takes no more events."""
+        """Whether the log is closed."""
         return self._log.closed
 
     async def wait(self, secs: float) -> bool:
-        """Wait for something to take, or for the end of the log, at most so long; whether it came."""
+        """Wait up to `secs` for events to take or for the log to close. Returns whether either happened."""
         if not (self.is_behind or self.is_closing):
             loop = asyncio.get_running_loop()
-            self._waiting = loop.create_future()
-            # A timer costs a fraction of what a task or a time-out around the wait does.
+            self._wake_up = loop.create_future()
+            # A timer is much cheaper than a task or `asyncio.timeout` around the wait.
             timer = loop.call_later(secs, self.wake)
             try:
-                await self._waiting
+                await self._wake_up
             finally:
                 timer.cancel()
-                self._waiting = None
+                self._wake_up = None
         return self.is_behind or self.is_closing
 
     def wake(self) -> None:
-        """End its wait, if it waits."""
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        """End the current `wait`, if any."""
+        if self._wake_up is not None and not self._wake_up.done():
+            self._wake_up.set_result(None)
 
     def leave(self) -> None:
-        """Watch no longer; safe to repeat."""
+        """Stop watching. Safe to repeat."""
         self._log.leave(self, self._feed)
 
 
 class Feeds:
-    """The feeds of one log, each entered under the most selective thing that its filter names."""
+    """The feeds of one log, indexed by the most selective criterion of their filters."""
 
     def __init__(self) -> None:
         self._feeds: dict[EventFilter, Feed] = {}
-        self._everything: dict[Feed, None] = {}
+        self._broad: dict[Feed, None] = {}
         self._by_task: dict[str, dict[Feed, None]] = {}
         self._by_batch: dict[str, dict[Feed, None]] = {}
         self._by_agent: dict[str, dict[Feed, None]] = {}
@@ -246,41 +247,41 @@ class Feeds:
         return iter(self._feeds.values())
 
     def get(self, event_filter: EventFilter, make: Callable[[], Feed]) -> Feed:
-        """The feed of this filter, made if there is none."""
+        """The feed of this filter, created if there is none."""
         feed = self._feeds.get(event_filter)
         if feed is None:
             feed = self._feeds[event_filter] = make()
             if event_filter.is_broad:
-                self._everything[feed] = None
+                self._broad[feed] = None
             for index, key in self._index_entries(event_filter):
                 index.setdefault(key, {})[feed] = None
         return feed
 
     def remove(self, feed: Feed) -> None:
-        """Forget a feed that nobody reads."""
+        """Remove a feed without watchers."""
         del self._feeds[feed.event_filter]
-        self._everything.pop(feed, None)
+        self._broad.pop(feed, None)
         for index, key in self._index_entries(feed.event_filter):
             del index[key][feed]
             if not index[key]:
                 del index[key]
 
     def of(self, task: Task) -> list[Feed]:
-        """The feeds that may want an event of this task."""
-        found = list(self._everything)
+        """The feeds whose filters may match an event of this task."""
+        feeds = list(self._broad)
         if self._by_task:
-            found += self._by_task.get(task.id, ())
+            feeds += self._by_task.get(task.id, ())
         if self._by_agent:
-            found += self._by_agent.get(task.agent_id, ())
+            feeds += self._by_agent.get(task.agent_id, ())
         options = task.options
         if self._by_batch and options.batch_id is not None:
-            found += self._by_batch.get(options.batch_id, ())
+            feeds += self._by_batch.get(options.batch_id, ())
         if self._by_target and options.target is not None:
-            found += self._by_target.get(options.target, ())
-        return found
+            feeds += self._by_target.get(options.target, ())
+        return feeds
 
     def _index_entries(self, event_filter: EventFilter) -> Iterator[tuple[dict[str, dict[Feed, None]], str]]:
-        """Where a filter is entered; nowhere if it names nothing."""
+        """The index and the keys under which a filter is entered; none for a broad filter."""
         if event_filter.task_ids is not None:
             for task_id in event_filter.task_ids:
                 yield self._by_task, task_id

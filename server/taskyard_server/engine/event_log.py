@@ -1,8 +1,8 @@
-"""The last events of each namespace, from which watchers are served (DESIGN, Watching).
+"""The latest events of each namespace, which watchers read (DESIGN, Watching).
 
-A log begins with the first watcher of its namespace and holds references only: nothing is encoded before somebody
-wants it, and then once for all. It is bounded by count, bytes and age, oldest out first. What an event looks like when
-it is sent is the caller's business.
+A log starts with the first watcher of its namespace and holds references only. An event is encoded when the first
+watcher needs it, once for all watchers, by a function that the caller supplies. The log is bounded by count, bytes and
+age; the oldest events are dropped first.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ from taskyard_server.core.events import Event, EventKind
 
 from .event_feeds import LEFT_LOG, EventFilter, Feed, Feeds, Watcher
 
-Encode: TypeAlias = Callable[[Event], bytes]
+EncodeEvent: TypeAlias = Callable[[Event], bytes]
 
-EVENT_BYTES: Final = 250
-TASK_BYTES: Final = 700
+EVENT_MEMORY_BYTES: Final = 250
+TASK_MEMORY_BYTES: Final = 700
+"""Estimated memory of an event and of a task, without payloads."""
 CURSOR: Final = re.compile(r"([0-9a-f]{16})\.(0|[1-9][0-9]{0,15})\.([A-Za-z0-9._-]{1,63})")
-NO_CURSOR: Final = "cursor: is not a cursor of a watch of this namespace"
+BAD_CURSOR: Final = "cursor: is not a cursor of a watch of this namespace"
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much a log keeps. What is older than `keep_secs` goes first; a log unused for so long goes as a whole."""
+    """How much a log keeps. Events older than `keep_secs` are dropped, and so is a log that is unused for as long."""
 
-    events: int = 100_000
-    kept_bytes: int = 48 * 1024 * 1024
-    encoded_bytes: int = 16 * 1024 * 1024
+    max_events: int = 100_000
+    max_kept_bytes: int = 48 * 1024 * 1024
+    max_encoded_bytes: int = 16 * 1024 * 1024
     keep_secs: float = 300.0
 
 
 class EventLog:
-    """The events of one namespace, numbered from 1 without gaps; `first` to `last` are there."""
+    """The events of one namespace, numbered from 1 without gaps. The log holds numbers `first` to `last`."""
 
-    def __init__(self, namespace: str, encode: Encode, bounds: Bounds, clock: Callable[[], float]) -> None:
+    def __init__(self, namespace: str, encode: EncodeEvent, bounds: Bounds, clock: Callable[[], float]) -> None:
         self.first = 1
         self.last = 0
         self.closed = False
@@ -55,21 +56,21 @@ class EventLog:
         self._unused_since = clock()
         self._events: list[Event] = []
         self._bytes = 0
-        # Bytes of events, by number. When the fresh ones are many they become the aged ones, which are dropped.
-        self._fresh: dict[int, bytes] = {}
-        self._aged: dict[int, bytes] = {}
-        self._fresh_bytes = 0
+        # A cache of encoded events in two generations: a full new generation replaces the old one.
+        self._new_encoded: dict[int, bytes] = {}
+        self._old_encoded: dict[int, bytes] = {}
+        self._new_encoded_bytes = 0
 
     def append(self, events: Sequence[Event]) -> None:
-        """Take the events of one turn of the loop, and wake those who want it."""
+        """Append the events of one turn of the event loop, and wake the watchers of matching feeds."""
         number = self.last
         self._events.extend(events)
         self.last += len(events)
-        self._bytes += EVENT_BYTES * len(events)
+        self._bytes += EVENT_MEMORY_BYTES * len(events)
         for event in events:
             kind = event.kind
             if kind is EventKind.PROGRESSED or kind is EventKind.EVICTED:
-                self._bytes += _kept_alive(event)
+                self._bytes += _retained_bytes(event)
         if self.is_watched:
             matched: dict[Feed, None] = {}
             for event in events:
@@ -82,35 +83,35 @@ class EventLog:
                     watcher.wake()
         now = events[-1].at
         if (
-            self._bytes > self._bounds.kept_bytes
-            or len(self._events) > self._bounds.events
+            self._bytes > self._bounds.max_kept_bytes
+            or len(self._events) > self._bounds.max_events
             or now - self._events[0].at > self._bounds.keep_secs * 9 / 8
         ):
             self._trim(now)
 
     def event(self, number: int) -> Event:
-        """The event of this number, which must be there."""
+        """The event of this number, which the log must hold."""
         return self._events[number - self.first]
 
     def encoded(self, number: int) -> bytes:
-        """The event as it is sent."""
-        found = self._fresh.get(number)
-        if found is None:
-            found = self._aged.get(number) or self._encode(self.event(number))
-            if self._fresh_bytes > self._bounds.encoded_bytes // 2:
-                self._aged, self._fresh, self._fresh_bytes = self._fresh, {}, 0
-            self._fresh[number] = found
-            self._fresh_bytes += len(found)
-        return found
+        """The event in the encoding that watchers are sent."""
+        encoded = self._new_encoded.get(number)
+        if encoded is None:
+            encoded = self._old_encoded.get(number) or self._encode(self.event(number))
+            if self._new_encoded_bytes > self._bounds.max_encoded_bytes // 2:
+                self._old_encoded, self._new_encoded, self._new_encoded_bytes = self._new_encoded, {}, 0
+            self._new_encoded[number] = encoded
+            self._new_encoded_bytes += len(encoded)
+        return encoded
 
     def watch(self, event_filter: EventFilter, cursor: str | None) -> Watcher:
-        """A watcher that goes on after the cursor, or from now; raises `BadRequest` or `CursorExpired`."""
+        """A watcher from the cursor on, or from now on. Raises `BadRequest` or `CursorExpired`."""
         position = self.last if cursor is None else self._position(cursor)
         self.is_watched = True
         return Watcher(self, self._feeds.get(event_filter, lambda: Feed(self, event_filter)), position)
 
     def leave(self, watcher: Watcher, feed: Feed) -> None:
-        """The watcher goes; nothing of it is left behind."""
+        """Remove a watcher, and its feed if it was the last one."""
         if watcher in feed.watchers:
             feed.watchers.remove(watcher)
             if not feed.watchers:
@@ -119,15 +120,15 @@ class EventLog:
                 self._unused_since = self._clock()
 
     def is_unused(self, now: float) -> bool:
-        """Whether nobody has watched for so long that every cursor would have expired."""
+        """Whether the log has had no watcher for so long that every cursor has expired."""
         return not self.is_watched and now - self._unused_since > self._bounds.keep_secs
 
     def cursor(self, position: int) -> str:
-        """The opaque name of a position."""
+        """The cursor of a position."""
         return urlsafe_b64encode(f"{self._incarnation}.{position}.{self._namespace}".encode()).decode().rstrip("=")
 
     def close(self) -> None:
-        """No more events come: whoever has taken all may go."""
+        """Mark the end of the log, and wake every watcher."""
         self.closed = True
         for feed in self._feeds:
             for watcher in feed.watchers:
@@ -138,27 +139,28 @@ class EventLog:
         if incarnation != self._incarnation or position + 1 < self.first:
             raise CursorExpired(LEFT_LOG)
         if position > self.last:
-            raise BadRequest(NO_CURSOR)
+            raise BadRequest(BAD_CURSOR)
         return position
 
     def _trim(self, now: float) -> None:
-        """Drop what is over the bounds, and then a little more, since dropping costs as much for one as for many."""
-        bounds, events, oldest = self._bounds, self._events, now - self._bounds.keep_secs
-        most, most_bytes = bounds.events - bounds.events // 64, bounds.kept_bytes - bounds.kept_bytes // 64
+        """Drop the oldest events until the log is a little below its bounds, since one drop costs as much as many."""
+        bounds, events, min_time = self._bounds, self._events, now - self._bounds.keep_secs
+        max_events = bounds.max_events - bounds.max_events // 64
+        max_bytes = bounds.max_kept_bytes - bounds.max_kept_bytes // 64
         count = 0
         for event in events:
-            if len(events) - count <= most and self._bytes <= most_bytes and event.at > oldest:
+            if len(events) - count <= max_events and self._bytes <= max_bytes and event.at > min_time:
                 break
-            self._bytes -= EVENT_BYTES + _kept_alive(event)
+            self._bytes -= EVENT_MEMORY_BYTES + _retained_bytes(event)
             count += 1
         del events[:count]
         self.first += count
 
 
 class EventLogs:
-    """The logs of all namespaces: an engine listener. `encode` makes of an event what is sent."""
+    """The logs of all namespaces: a listener of the engine. `encode` makes the message that watchers are sent."""
 
-    def __init__(self, encode: Encode, clock: Callable[[], float], bounds: Bounds | None = None) -> None:
+    def __init__(self, encode: EncodeEvent, clock: Callable[[], float], bounds: Bounds | None = None) -> None:
         self._encode = encode
         self._clock = clock
         self._bounds = bounds or Bounds()
@@ -167,7 +169,7 @@ class EventLogs:
         self._closed = False
 
     def __call__(self, namespace: str, events: Sequence[Event]) -> None:
-        """Take the events of one turn of the loop; of a namespace that nobody watches, nothing is kept."""
+        """Append the events of one turn of the event loop. Events of namespaces without a log are dropped."""
         log = self._logs.get(namespace)
         if log is not None:
             log.append(events)
@@ -175,15 +177,15 @@ class EventLogs:
                 del self._logs[namespace]
 
     def watch(self, namespace: str, event_filter: EventFilter, cursor: str | None = None) -> Watcher:
-        """A watcher that goes on after the cursor, or from now.
+        """A watcher from the cursor on, or from now on.
 
-        Raises `BadRequest` for what is no cursor of this namespace, `CursorExpired` for one whose position has left
+        Raises `BadRequest` for an invalid cursor or one of another namespace, `CursorExpired` if its position has left
         the log, and `Unavailable` once the logs are closed.
         """
         if self._closed:
             raise Unavailable("the server shuts down")
         if cursor is not None and read_cursor(cursor)[2] != namespace:
-            raise BadRequest(NO_CURSOR)
+            raise BadRequest(BAD_CURSOR)
         log = self._logs.get(namespace)
         if log is None:
             if cursor is not None:
@@ -193,13 +195,13 @@ class EventLogs:
         return log.watch(event_filter, cursor)
 
     def close(self) -> None:
-        """Let every watcher take what is there, and then go."""
+        """Close every log. Watchers can still take the events that are there."""
         self._closed = True
         for log in self._logs.values():
             log.close()
 
     def _sweep(self) -> None:
-        """Forget the unused logs of namespaces where nothing happens any more."""
+        """Remove the unused logs of namespaces that have no more events."""
         now = self._clock()
         if now - self._swept_at > self._bounds.keep_secs:
             self._swept_at = now
@@ -207,21 +209,21 @@ class EventLogs:
 
 
 def read_cursor(cursor: str) -> tuple[str, int, str]:
-    """The incarnation, the position and the namespace that a cursor names; raises `BadRequest`."""
+    """The incarnation of the log, the position and the namespace in a cursor. Raises `BadRequest`."""
     try:
         text = b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True).decode("ascii")
     except (NotBase64, ValueError):
-        raise BadRequest(NO_CURSOR) from None
-    found = CURSOR.fullmatch(text)
-    if found is None:
-        raise BadRequest(NO_CURSOR)
-    return found[1], int(found[2]), found[3]
+        raise BadRequest(BAD_CURSOR) from None
+    match = CURSOR.fullmatch(text)
+    if match is None:
+        raise BadRequest(BAD_CURSOR)
+    return match[1], int(match[2]), match[3]
 
 
-def _kept_alive(event: Event) -> int:
-    """Bytes that nobody but the log refers to: progress that was replaced, tasks that are not retained."""
+def _retained_bytes(event: Event) -> int:
+    """Memory that only the log keeps alive: replaced progress, and tasks that are no longer retained."""
     if event.kind is EventKind.PROGRESSED:
         return len(event.progress or b"")
     if event.kind is EventKind.EVICTED:
-        return TASK_BYTES + len(event.task.params or b"") + len(event.task.result or b"")
+        return TASK_MEMORY_BYTES + len(event.task.params or b"") + len(event.task.result or b"")
     return 0

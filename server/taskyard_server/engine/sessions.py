@@ -1,7 +1,7 @@
-"""What the engine has for the stream of a host, kept until the stream sends it.
+"""The output of the engine for the stream of a host, kept until the stream sends it.
 
-The engine puts in, the servicer of the stream takes out. A session holds no more leases than the host's credit allows.
-A lease that ends before it is sent is dropped, and its credit returns.
+The engine adds output, the servicer of the stream takes it. A session holds no more leases than the host's credit
+allows. A lease that ends before it is sent is dropped, and its credit is returned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from taskyard_server.core.streams import Welcome
 
 @dataclass(frozen=True, slots=True)
 class DrainNotice:
-    """The host shall finish and leave, by `deadline` where there is one, and perhaps `reconnect` then."""
+    """Asks a host to finish its work and disconnect, by `deadline` if set; `reconnect` if it may come back then."""
 
     deadline: float | None
     reason: str
@@ -28,9 +28,9 @@ class DrainNotice:
 
 
 class Session:
-    """One stream. `on_ready` is called when there is something to send, and when the stream has `ended`.
+    """One stream. `on_ready` is called when there is output to send, and when the stream has `ended`.
 
-    `return_credit` takes the number of leases that ended before they were sent. `drain` is what the host is told first.
+    `return_credit` is called with the number of leases that ended before they were sent. `drain` is an initial notice.
     """
 
     def __init__(
@@ -54,17 +54,17 @@ class Session:
 
     @property
     def offer(self) -> Offer:
-        """The stream as the core knows it."""
+        """The offer of the stream in the core."""
         return self.welcome.offer
 
     @property
     def host(self) -> Host:
-        """The host at the other end."""
+        """The host of the stream."""
         return self.welcome.offer.host
 
     @property
     def has_output(self) -> bool:
-        """Whether there is anything to send."""
+        """Whether there is output to send."""
         return bool(self._pending or self._stops or self._drain or self._heartbeat_changed)
 
     @property
@@ -72,10 +72,10 @@ class Session:
         """Whether there are leases to send."""
         return bool(self._pending)
 
-    def next_leases(self, most: int) -> list[Lease]:
-        """The next leases to send, in claim order, at most so many. They stay until `mark_sent`."""
-        leases = list(islice(self._pending, most))
-        # The host may have reported on one by a call before it was sent.
+    def next_leases(self, limit: int) -> list[Lease]:
+        """Up to `limit` next leases to send, in claim order. They stay pending until `mark_sent`."""
+        leases = list(islice(self._pending, limit))
+        # The host may have ended one by a report over a unary call.
         live = [lease for lease in leases if lease.task.lease is lease]
         if len(live) < len(leases):
             for lease in leases:
@@ -85,27 +85,27 @@ class Session:
         return live
 
     def mark_sent(self, lease: Lease) -> None:
-        """This lease is being sent."""
+        """Remove a lease that is being sent."""
         self._pending.pop(lease, None)
 
     def take_stops(self) -> list[Stop]:
-        """The work to stop, since this was last called."""
-        taken, self._stops = self._stops, []
-        return taken
+        """Remove and return the pending stops."""
+        stops, self._stops = self._stops, []
+        return stops
 
     def take_drain(self) -> DrainNotice | None:
-        """The notice to leave, if one came since this was last called."""
-        taken, self._drain = self._drain, None
-        return taken
+        """Remove and return the pending drain notice, if any."""
+        notice, self._drain = self._drain, None
+        return notice
 
     def take_heartbeat_secs(self) -> float | None:
-        """The new heartbeat interval, if it changed since this was last called."""
+        """Return the heartbeat interval if it has changed since the last call."""
         if not self._heartbeat_changed:
             return None
         self._heartbeat_changed = False
         return self._heartbeat_secs
 
-    # What the engine puts in
+    # Called by the engine
 
     def assign(self, leases: list[Lease]) -> None:
         """Add leases to send."""
@@ -113,9 +113,9 @@ class Session:
         self._on_ready()
 
     def stop(self, stop: Stop) -> bool:
-        """Add work to stop. False if the lease was never sent, so that its credit is not used.
+        """Add a stop to send. False if the lease was never sent, so that its credit must be returned.
 
-        A lease that ran out before it could be sent shows that the host does not read.
+        A lease that expires before it can be sent ends the stream, since the host does not read it.
         """
         if stop.lease in self._pending:
             del self._pending[stop.lease]
@@ -127,27 +127,27 @@ class Session:
         return True
 
     def drain(self, notice: DrainNotice) -> None:
-        """Tell the host to leave."""
+        """Add a drain notice to send."""
         self._drain = notice
         self._on_ready()
 
     def set_heartbeat(self, secs: float) -> None:
-        """Tell the host another heartbeat interval, unless it has that one."""
+        """Add a new heartbeat interval to send, unless the host already has it."""
         if secs != self._heartbeat_secs:
             self._heartbeat_secs = secs
             self._heartbeat_changed = True
             self._on_ready()
 
     def forget(self) -> None:
-        """The connection is gone: neither side keeps the other in memory."""
+        """Drop the callbacks once the connection is gone, so that no reference cycle remains."""
         self._on_ready = self._return_credit = _ignore
 
-    def end(self, why: Refusal) -> None:
-        """The stream is over; the first reason counts."""
+    def end(self, reason: Refusal) -> None:
+        """End the stream. The first reason is kept."""
         if self.ended is None:
-            self.ended = why
+            self.ended = reason
             self._on_ready()
 
 
 def _ignore(*_: Any) -> None:
-    """Takes the calls of a session whose connection is gone."""
+    """The callback of a session whose connection is gone."""

@@ -1,4 +1,4 @@
-"""One thin servicer per proto service: read the request, ask the engine, write the answer.
+"""One thin servicer per proto service: convert the request, call the engine, convert the response.
 
-Rules live in the core, errors in `interceptors/errors.py`. What each call does stands in `proto/taskyard/v1`.
+The core owns the rules, `interceptors/errors.py` the errors. `proto/taskyard/v1` documents each call.
 """

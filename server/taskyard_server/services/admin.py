@@ -1,4 +1,4 @@
-"""AdminService: the configuration in force, its reload, and the orderly shutdown."""
+"""AdminService: the current configuration, its reload, and the graceful shutdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taskyard_server.live_config import LiveConfig
 class AdminService(AdminServiceServicer):
     """Serves `taskyard.v1.AdminService`.
 
-    `drain` begins a shutdown with the given grace in seconds, None for the configured one, and returns its end.
+    `drain` starts a shutdown with a grace period in seconds, None for the configured one, and returns its deadline.
     """
 
     def __init__(self, engine: Engine, config: LiveConfig, drain: Callable[[float | None], float]) -> None:
@@ -32,14 +32,14 @@ class AdminService(AdminServiceServicer):
     ) -> pb.GetConfigResponse:
         del request, context
         config = self._config
-        shown = by_key(config.settings)
-        answer = pb.GetConfigResponse(
-            sources={key: config.sources.get(key, "default") for key in shown},
+        settings = by_key(config.settings)
+        response = pb.GetConfigResponse(
+            sources={key: config.sources.get(key, "default") for key in settings},
             loaded_at=None if config.loaded_at is None else timestamp(config.loaded_at),
             error=config.error,
         )
-        answer.config.update(config.settings.model_dump(mode="json", by_alias=True))
-        return answer
+        response.config.update(config.settings.model_dump(mode="json", by_alias=True))
+        return response
 
     async def ReloadConfig(  # noqa: N802
         self, request: pb.ReloadConfigRequest, context: grpc.aio.ServicerContext[Any, Any]

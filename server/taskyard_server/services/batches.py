@@ -18,9 +18,9 @@ from taskyard_server.core.task import CANCELLED, REJECTED, Task
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
-from .rest_hints import ACCEPTED, send_shape
+from .rest_hints import ACCEPTED, send_hint
 
-LISTED: Final = tag(pb.GetBatchResponse, "tasks")
+TASKS: Final = tag(pb.GetBatchResponse, "tasks")
 
 
 class BatchService(BatchServiceServicer):
@@ -48,7 +48,7 @@ class BatchService(BatchServiceServicer):
         if len(request.tasks) > self._max_batch_size:
             raise BatchTooLarge(f"tasks: must be at most {self._max_batch_size}, are {len(request.tasks)}")
         call = current_call()
-        asked = [
+        submissions = [
             requests.submission(
                 task,
                 request.agent_id,
@@ -56,19 +56,19 @@ class BatchService(BatchServiceServicer):
                 call.traceparent,
                 self._max_payload_bytes,
                 self._default_retry,
-                at=f"tasks[{number}].",
+                prefix=f"tasks[{number}].",
             )
             for number, task in enumerate(request.tasks)
         ]
-        submitted = await self._engine.tasks.submit_batch(call.namespace, asked)
-        answer = pb.SubmitBatchResponse(
+        submitted = await self._engine.tasks.submit_batch(call.namespace, submissions)
+        response = pb.SubmitBatchResponse(
             tasks=[_outcome(outcome) for outcome in submitted.outcomes],
             submitted=sum(isinstance(outcome, Task) for outcome in submitted.outcomes),
             batch_id=submitted.batch.id,
         )
         if call.by_rest:
-            await send_shape(context, ACCEPTED)
-        return answer
+            await send_hint(context, ACCEPTED)
+        return response
 
     async def GetBatch(  # noqa: N802
         self, request: pb.GetBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -76,10 +76,10 @@ class BatchService(BatchServiceServicer):
         del context
         filters = f"batch\0{request.batch_id}"
         after = requests.page_start(request.page_token, filters)
-        most = requests.page_size(request.page_size)
+        limit = requests.page_size(request.page_size)
         batch = await self._engine.tasks.get_batch(current_call().namespace, request.batch_id)
-        tasks, next_after = task_page(LISTED, [task for task in batch.tasks.values() if task.seq > after], most)
-        answer = pb.GetBatchResponse(
+        tasks, next_after = task_page(TASKS, [task for task in batch.tasks.values() if task.seq > after], limit)
+        response = pb.GetBatchResponse(
             batch_id=batch.id,
             agent_id=batch.agent_id,
             created_at=timestamp(batch.created_at),
@@ -88,8 +88,8 @@ class BatchService(BatchServiceServicer):
             count=len(tasks),
         )
         if next_after is not None:
-            answer.next_page_token = requests.page_token(next_after, filters)
-        return b"".join([answer.SerializeToString(), *tasks])
+            response.next_page_token = requests.page_token(next_after, filters)
+        return b"".join([response.SerializeToString(), *tasks])
 
     async def CancelBatch(  # noqa: N802
         self, request: pb.CancelBatchRequest, context: grpc.aio.ServicerContext[Any, Any]

@@ -1,7 +1,7 @@
-"""The stream of a runtime host: one `Connection` reads what the host says and writes what it is told.
+"""The stream of a runtime host: a `Connection` reads the host's messages and writes the engine's output.
 
-Reading and writing never wait for each other, unless a host does not read its answers. The writer puts together what is
-there when it gets its turn: so a lone task leaves at once, and many share a message.
+Reading and writing are independent, except that reading pauses while the host does not read. The writer collects what
+is pending when it runs: a single task is sent at once, and many tasks share a message.
 """
 
 from __future__ import annotations
@@ -33,24 +33,27 @@ from taskyard_server.interceptors.calls import MALFORMED, current_call
 from taskyard_server.interceptors.errors import message_of
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-Requests: TypeAlias = AsyncIterator["pb.ConnectRequest | None"]
+RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | None"]
 
 log = structlog.get_logger(__name__)
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-MAX_ASSIGNMENTS: Final = 50
-MAX_ASSIGNMENT_BYTES: Final = 1_000_000
-MAX_UNSENT: Final = 100
+MAX_ASSIGNMENTS_PER_MESSAGE: Final = 50
+MAX_ASSIGNMENTS_BYTES: Final = 1_000_000
+"""A message of assignments is limited to these, but holds at least one."""
+MAX_UNSENT_MESSAGES: Final = 100
 MAX_UNSENT_BYTES: Final = 1_000_000
-"""So many answers wait for a host that does not read before no more is read of it."""
-MAX_RESULT_BYTES: Final = 3_500_000
-"""Larger answers, which a host might not take, leave out the texts of errors."""
+"""Reading from a host pauses while more than this waits to be sent to it."""
+MAX_RESULTS_BYTES: Final = 3_500_000
+"""Larger report results omit the error texts, since the host might reject the message."""
 MAX_REPORTS_PER_TURN: Final = 100
-HELLO_SECS: Final = 30.0
-LAST_WORDS_SECS: Final = 1.0
-"""A stream that is over waits so long for its host to take one more message."""
+"""Maximum reports of one message that are applied per turn of the event loop."""
+HELLO_TIMEOUT_SECS: Final = 30.0
+FINAL_WRITE_TIMEOUT_SECS: Final = 1.0
+"""Maximum wait for each pending write once the stream is closing."""
 
-NOTHING: Final = pb.ConnectRequest()
+NO_REQUEST: Final = pb.ConnectRequest()
+"""Stands for the end of the request stream."""
 
 ASSIGNMENTS: Final = tag(pb.ConnectResponse, "assignments")
 ASSIGNMENT: Final = tag(pb.Assignments, "assignments")
@@ -59,46 +62,46 @@ RESULT: Final = tag(pb.ReportResults, "results")
 
 
 class Connection:
-    """Serves one stream."""
+    """Serves one stream, from its first message to its end."""
 
     def __init__(self, engine: Engine, max_payload_bytes: int, context: Context) -> None:
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
         self._context = context
         self._namespace = current_call().namespace
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._welcome: bytes | None = None
-        self._answers: deque[bytes] = deque()
+        self._responses: deque[bytes] = deque()
         self._unsent_bytes = 0
-        self._tasks_next = False
-        self._leaving = False
-        self._failure: Exception | None = None
+        self._assignments_first = False
+        self._closing = False
+        self._write_error: Exception | None = None
         self._writing = False
-        self._written: asyncio.Future[None] | None = None
+        self._write_done: asyncio.Future[None] | None = None
         self._writer: asyncio.Task[None] | None = None
 
-    async def serve(self, said: Requests) -> None:
-        """Serve until the host leaves, or raise why it may not stay."""
+    async def serve(self, stream: RequestStream) -> None:
+        """Serve until the host disconnects. Raises the reason if the server ends the stream."""
         try:
-            async with asyncio.timeout(HELLO_SECS):
-                first = await anext(said, NOTHING)
+            async with asyncio.timeout(HELLO_TIMEOUT_SECS):
+                first = await anext(stream, NO_REQUEST)
         except TimeoutError:
-            raise BadRequest(f"hello: must come within {HELLO_SECS:g} s") from None
+            raise BadRequest(f"hello: must come within {HELLO_TIMEOUT_SECS:g} s") from None
         if first is None:
             raise BadRequest(MALFORMED)
         if not first.HasField("hello"):
             raise BadRequest("hello: must come first")
         session = await self._open(first.hello)
-        reading = asyncio.create_task(self._read(said))
+        reading = asyncio.create_task(self._read_requests(stream))
         try:
-            await asyncio.wait((reading, self._over), return_when=asyncio.FIRST_COMPLETED)
-            self._leaving = True
+            await asyncio.wait((reading, self._ended), return_when=asyncio.FIRST_COMPLETED)
+            self._closing = True
             await self._engine.hosts.disconnect(session)
-            await self._say_the_rest()
-            wrong = reading.exception() if reading.done() else None
-            why = session.ended or self._failure or wrong
-            if why is not None:
-                raise why
+            await self._flush()
+            read_error = reading.exception() if reading.done() else None
+            error = session.ended or self._write_error or read_error
+            if error is not None:
+                raise error
         finally:
             reading.cancel()
             if self._writer is not None:
@@ -107,21 +110,22 @@ class Connection:
             await self._engine.hosts.disconnect(session)
             log.info("host_disconnected", host_id=self._host_id, namespace=self._namespace)
 
-    async def _open(self, said: pb.Hello) -> Session:
-        self._host_id = requests.host_id(said.host_id)
-        instance = requests.name(said.instance, "instance")
+    async def _open(self, message: pb.Hello) -> Session:
+        """Open the session of the stream and send the welcome."""
+        self._host_id = requests.host_id(message.host_id)
+        instance = requests.name(message.instance, "instance")
         if instance is None:
             raise BadRequest("instance: is required")
         hello = Hello(
             self._host_id,
             instance,
-            profile=requests.host_profile(said),
-            display_name=requests.name(said.display_name, "display_name"),
-            slots=said.slots if said.HasField("slots") else None,
-            labels=requests.labels(said.labels, "labels"),
-            held=tuple(_held(said)),
-            lease_secs=said.lease_secs if said.HasField("lease_secs") else None,
-            machine=requests.machine(said, self._max_payload_bytes),
+            profile=requests.host_profile(message),
+            display_name=requests.name(message.display_name, "display_name"),
+            slots=message.slots if message.HasField("slots") else None,
+            labels=requests.labels(message.labels, "labels"),
+            held=tuple(_held_leases(message)),
+            lease_secs=message.lease_secs if message.HasField("lease_secs") else None,
+            machine=requests.machine(message, self._max_payload_bytes),
         )
         session = self._session = await self._engine.hosts.connect(self._namespace, hello, self._on_ready)
         welcome, limits = session.welcome, self._engine.limits
@@ -131,20 +135,20 @@ class Connection:
                 heartbeat_interval_ms=round(welcome.heartbeat_secs * 1000),
                 lease_secs=round(session.offer.secs),
                 kept=map(lease_message, welcome.kept),
-                lost=_named(welcome.lost),
+                lost=_lease_messages(welcome.lost),
                 reconnect_grace_ms=round(limits.reconnect_grace_secs * 1000),
                 start_timeout_ms=round(limits.start_timeout_secs * 1000),
                 max_message_bytes=MAX_MESSAGE_BYTES,
             )
         ).SerializeToString()
-        self._write()
+        self._start_writer()
         log.info("host_connected", host_id=self._host_id, namespace=self._namespace, kept=len(welcome.kept))
         return session
 
-    # What the host says
+    # Reading
 
-    async def _read(self, said: Requests) -> None:
-        async for request in said:
+    async def _read_requests(self, stream: RequestStream) -> None:
+        async for request in stream:
             if request is None:
                 raise BadRequest(MALFORMED)
             match request.WhichOneof("message"):
@@ -158,48 +162,49 @@ class Connection:
                     raise BadRequest("hello: must come only once")
                 case _:
                     raise BadRequest("message: is required")
-            while len(self._answers) > MAX_UNSENT or self._unsent_bytes > MAX_UNSENT_BYTES:
-                await self._one_write()
+            while len(self._responses) > MAX_UNSENT_MESSAGES or self._unsent_bytes > MAX_UNSENT_BYTES:
+                await self._wait_for_write()
 
-    async def _on_heartbeat(self, beat: pb.Heartbeat) -> None:
-        machine = requests.machine(beat, self._max_payload_bytes)
-        word = requests.host_status(beat.status) if beat.HasField("status") else None
+    async def _on_heartbeat(self, heartbeat: pb.Heartbeat) -> None:
+        machine = requests.machine(heartbeat, self._max_payload_bytes)
+        status = requests.host_status(heartbeat.status) if heartbeat.HasField("status") else None
         if self._writing:
-            # A host that does not read what it is told does not work, however loud its heart beats.
-            await self._one_write()
-        lost = await self._engine.hosts.beat(self._session, _held(beat) if beat.leases else (), word, machine)
-        ack = pb.HeartbeatAck(sequence=beat.sequence, lost=_named(lost) if lost else None)
-        answer = pb.ConnectResponse(heartbeat_ack=ack).SerializeToString()
+            # The heartbeat of a host that does not read must not renew its leases.
+            await self._wait_for_write()
+        held = _held_leases(heartbeat) if heartbeat.leases else ()
+        lost = await self._engine.hosts.beat(self._session, held, status, machine)
+        ack = pb.HeartbeatAck(sequence=heartbeat.sequence, lost=_lease_messages(lost) if lost else None)
+        response = pb.ConnectResponse(heartbeat_ack=ack).SerializeToString()
         if self._writing:
-            self._answer(answer)
+            self._enqueue(response)
         else:
-            await self._answer_now(answer)
+            await self._send_directly(response)
 
-    async def _on_reports(self, said: pb.Reports) -> None:
+    async def _on_reports(self, message: pb.Reports) -> None:
         results: list[bytes] = []
         refused: dict[int, pb.ReportResult] = {}
-        for first in range(0, len(said.reports), MAX_REPORTS_PER_TURN):
+        for first in range(0, len(message.reports), MAX_REPORTS_PER_TURN):
             if first:
-                # Thousands may come at once; others have their turn meanwhile.
+                # A message may hold thousands of reports: let other calls run in between.
                 await asyncio.sleep(0)
-            some = said.reports[first : first + MAX_REPORTS_PER_TURN]
-            taken = reports(some, self._engine.now(), self._max_payload_bytes)
-            outcomes = await self._engine.leases.report(self._namespace, self._host_id, converted(taken))
-            for outcome in with_refusals(taken, outcomes):
+            chunk = message.reports[first : first + MAX_REPORTS_PER_TURN]
+            checked = reports(chunk, self._engine.now(), self._max_payload_bytes)
+            outcomes = await self._engine.leases.report(self._namespace, self._host_id, converted(checked))
+            for outcome in with_refusals(checked, outcomes):
                 if isinstance(outcome, Refusal):
-                    number = len(results)
-                    refused[number] = await self._refused(said.reports[number], outcome)
-                    results.append(nested(RESULT, refused[number].SerializeToString()))
+                    index = len(results)
+                    refused[index] = await self._refused_result(message.reports[index], outcome)
+                    results.append(nested(RESULT, refused[index].SerializeToString()))
                 else:
                     results.append(encode_reported(outcome))
-        if sum(map(len, results)) > MAX_RESULT_BYTES:
-            for number, result in refused.items():
+        if sum(map(len, results)) > MAX_RESULTS_BYTES:
+            for index, result in refused.items():
                 result.error.ClearField("error")
-                results[number] = nested(RESULT, result.SerializeToString())
-        self._answer(nested(REPORT_RESULTS, b"".join(results)))
+                results[index] = nested(RESULT, result.SerializeToString())
+        self._enqueue(nested(REPORT_RESULTS, b"".join(results)))
 
-    async def _refused(self, report: pb.Report, refusal: Refusal) -> pb.ReportResult:
-        """Why, and the state of the task if there is one."""
+    async def _refused_result(self, report: pb.Report, refusal: Refusal) -> pb.ReportResult:
+        """The result of a refused report: its error, and the state of the task if there is one."""
         error = error_message(refusal)
         error.error = message_of(refusal)
         result = pb.ReportResult(error=error)
@@ -207,50 +212,50 @@ class Connection:
             result.state = STATES[(await self._engine.tasks.get(self._namespace, report.task_id)).state]
         return result
 
-    # What the host is told
+    # Writing
 
-    def _answer(self, message: bytes) -> None:
-        self._answers.append(message)
+    def _enqueue(self, message: bytes) -> None:
+        self._responses.append(message)
         self._unsent_bytes += len(message)
-        self._write()
+        self._start_writer()
 
-    async def _answer_now(self, message: bytes) -> None:
-        """Answer without the detour over the writer, where that has nothing to say, as with idle hosts."""
+    async def _send_directly(self, message: bytes) -> None:
+        """Send a message without starting the writer, which must be idle. This is cheaper for idle hosts."""
         self._writing = True
         try:
-            is_said = await self._send(message)
+            is_sent = await self._send(message)
         finally:
-            self._note_written(writing=False)
-        if is_said and (self._answers or self._session.has_output):
-            self._write()
+            self._note_write(writing=False)
+        if is_sent and (self._responses or self._session.has_output):
+            self._start_writer()
 
     def _on_ready(self) -> None:
-        self._write()
+        self._start_writer()
         if self._session.ended is not None:
             self._end()
 
     def _end(self) -> None:
-        if not self._over.done():
-            self._over.set_result(None)
+        if not self._ended.done():
+            self._ended.set_result(None)
 
-    def _write(self) -> None:
+    def _start_writer(self) -> None:
         if not self._writing:
             self._writing = True
-            self._writer = asyncio.create_task(self._write_all())
+            self._writer = asyncio.create_task(self._write_pending())
 
-    async def _write_all(self) -> None:
-        """Write until there is nothing to say; what comes meanwhile is said, too."""
+    async def _write_pending(self) -> None:
+        """Send messages until nothing is pending, including those that are added meanwhile."""
         try:
             while (message := self._next_message()) is not None and await self._send(message):
-                self._note_written()
+                self._note_write()
         except Exception as error:
-            self._failure = error
+            self._write_error = error
             self._end()
         finally:
-            self._note_written(writing=False)
+            self._note_write(writing=False)
 
     async def _send(self, message: bytes) -> bool:
-        """Write one message; False if the connection is gone, as it happens."""
+        """Send one message. Returns False if the connection is lost, which ends the stream."""
         try:
             await self._context.write(message)
         except Exception as error:
@@ -259,30 +264,31 @@ class Connection:
             return False
         return True
 
-    async def _one_write(self, most_secs: float | None = None) -> bool:
-        """Wait until what is being written is written; whether it was."""
+    async def _wait_for_write(self, timeout_secs: float | None = None) -> bool:
+        """Wait until the current write is done. Returns False if the timeout passes first."""
         if not self._writing:
             return True
-        if self._written is None:
-            self._written = asyncio.get_running_loop().create_future()
-        done, _ = await asyncio.wait((self._written,), timeout=most_secs)
+        if self._write_done is None:
+            self._write_done = asyncio.get_running_loop().create_future()
+        done, _ = await asyncio.wait((self._write_done,), timeout=timeout_secs)
         return bool(done)
 
-    def _note_written(self, writing: bool = True) -> None:
+    def _note_write(self, writing: bool = True) -> None:
+        """Note that a write is done, and whether the next one follows."""
         self._writing = writing
-        if self._written is not None:
-            self._written.set_result(None)
-            self._written = None
+        if self._write_done is not None:
+            self._write_done.set_result(None)
+            self._write_done = None
 
-    async def _say_the_rest(self) -> None:
-        """Let the host take what is still to be said, unless it does not."""
-        while self._writing and await self._one_write(LAST_WORDS_SECS):
+    async def _flush(self) -> None:
+        """Send what is pending, as long as the host reads it."""
+        while self._writing and await self._wait_for_write(FINAL_WRITE_TIMEOUT_SECS):
             pass
 
     def _next_message(self) -> bytes | None:
-        """What to say next, in its encoding; None if nothing.
+        """The next message to send, encoded; None if nothing is pending.
 
-        What the host shall stop comes before what it shall do. Answers and tasks take turns, lest one waits for ever.
+        Stops come before new tasks. Responses and assignments alternate, so that neither waits for ever.
         """
         if self._welcome is not None:
             welcome, self._welcome = self._welcome, None
@@ -292,40 +298,40 @@ class Connection:
             return pb.ConnectResponse(cancellations=cancellations).SerializeToString()
         if (drain := self._session.take_drain()) is not None:
             return pb.ConnectResponse(drain=_drain(drain)).SerializeToString()
-        if self._session.has_leases and not self._leaving and (self._tasks_next or not self._answers):
+        if self._session.has_leases and not self._closing and (self._assignments_first or not self._responses):
             assignments = self._next_assignments()
             if not assignments:
                 return self._next_message()
-            self._tasks_next = False
+            self._assignments_first = False
             return nested(ASSIGNMENTS, b"".join(assignments))
-        if not self._answers:
+        if not self._responses:
             return None
-        self._tasks_next = True
-        message = self._answers.popleft()
+        self._assignments_first = True
+        message = self._responses.popleft()
         self._unsent_bytes -= len(message)
         return message
 
     def _next_assignments(self) -> list[bytes]:
-        """As many tasks as one message may carry, each a field of it."""
+        """The assignments for one message, each encoded as a field of it."""
         session = self._session
         assignments: list[bytes] = []
         size = 0
         while not assignments and session.has_leases:
-            for lease in session.next_leases(MAX_ASSIGNMENTS):
+            for lease in session.next_leases(MAX_ASSIGNMENTS_PER_MESSAGE):
                 assignment = encode_assignment(lease)
                 size += len(assignment)
-                if assignments and size > MAX_ASSIGNMENT_BYTES:
+                if assignments and size > MAX_ASSIGNMENTS_BYTES:
                     break
                 session.mark_sent(lease)
                 assignments.append(nested(ASSIGNMENT, assignment))
         return assignments
 
 
-def _held(said: pb.Hello | pb.Heartbeat) -> list[HeldLease]:
-    return [(lease.task_id, lease.fencing_token) for lease in said.leases]
+def _held_leases(message: pb.Hello | pb.Heartbeat) -> list[HeldLease]:
+    return [(lease.task_id, lease.fencing_token) for lease in message.leases]
 
 
-def _named(leases: Sequence[HeldLease]) -> list[pb.HeldLease]:
+def _lease_messages(leases: Sequence[HeldLease]) -> list[pb.HeldLease]:
     return [pb.HeldLease(task_id=task_id, fencing_token=token) for task_id, token in leases]
 
 

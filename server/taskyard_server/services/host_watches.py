@@ -1,8 +1,8 @@
-"""What WatchHosts sends: the hosts as they stand, then what happens to them.
+"""WatchHosts: the current hosts of a namespace, then their changes.
 
-Most of what happens to a host happens by silence, which no event tells. So while somebody watches, all hosts of the
-namespace are looked at once a second, and what differs from the last look is told to all watchers. A watcher holds the
-look that it has seen and no queue: one that was slow is told the difference to the present.
+Most changes of a host follow from its silence, for which there is no event. A namespace that is watched is therefore
+polled once a second, and the differences from the last snapshot are sent to all watchers. A watcher holds the snapshot
+that it was last sent and no queue: a slow one is sent the differences from that snapshot to the current one.
 """
 
 from __future__ import annotations
@@ -25,101 +25,109 @@ from taskyard_server.engine.port import Engine
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Describe: TypeAlias = Callable[[Host], pb.RuntimeHost]
 
-LOOK_SECS: Final = 1.0
-QUIET_SECS: Final = 15.0
+POLL_INTERVAL_SECS: Final = 1.0
+KEEPALIVE_SECS: Final = 15.0
+
+SHUTDOWN: Final = "the server shuts down"
+KEEPALIVE: Final = b""
+"""A message without events."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """One host at one look, by all whose change is told: what it registered with, and how it stands."""
+    """One host in a snapshot, with the parts whose changes are sent: its registration and its state."""
 
     host: Host
-    words: tuple[int, str, HostProfile, int | None, tuple[tuple[str, str], ...]]
-    standing: tuple[bool, HostStatus, bool, str | None]
+    registration: tuple[int, str, HostProfile, int | None, tuple[tuple[str, str], ...]]
+    state: tuple[bool, HostStatus, bool, str | None]
 
 
 HostSnapshot: TypeAlias = dict[str, HostView]
+"""The hosts of a namespace at one time, by id."""
 
 
 class HostWatches:
-    """All watches of hosts. `look_secs` and `quiet_secs` are how often it looks, and when a silent watch is told so."""
+    """The watches of hosts of all namespaces.
+
+    A watched namespace is polled every `poll_secs`. A watch without changes is sent an empty message after
+    `keepalive_secs`.
+    """
 
     def __init__(
-        self, engine: Engine, describe: Describe, look_secs: float = LOOK_SECS, quiet_secs: float = QUIET_SECS
+        self,
+        engine: Engine,
+        describe: Describe,
+        poll_secs: float = POLL_INTERVAL_SECS,
+        keepalive_secs: float = KEEPALIVE_SECS,
     ) -> None:
         self._engine = engine
         self._describe = describe
-        self._look_secs = look_secs
-        self._quiet_secs = quiet_secs
-        self._boards: dict[str, HostWatch] = {}
+        self._poll_secs = poll_secs
+        self._keepalive_secs = keepalive_secs
+        self._watches: dict[str, HostWatch] = {}
         self._closed = False
 
     async def watch(self, namespace: str, context: Context) -> AsyncIterator[bytes]:
         """The encoded messages of one watch. Raises `Unavailable` once the server shuts down."""
         if self._closed:
             raise Unavailable(SHUTDOWN)
-        board = self._boards.get(namespace)
-        if board is None:
-            board = self._boards[namespace] = HostWatch(namespace, self._engine, self._describe, self._look_secs)
-        board.watchers += 1
-        context.add_done_callback(lambda _: self._leave(board))  # type: ignore[arg-type]
-        seen = await board.look()
-        for message in board.messages((pb.HostEvent.current, one) for one in seen.values()) or [EMPTY]:
+        watch = self._watches.get(namespace)
+        if watch is None:
+            watch = self._watches[namespace] = HostWatch(namespace, self._engine, self._describe, self._poll_secs)
+        watch.watchers += 1
+        context.add_done_callback(lambda _: self._leave(watch))  # type: ignore[arg-type]
+        sent = await watch.refresh()
+        for message in watch.messages((pb.HostEvent.current, view) for view in sent.values()) or [KEEPALIVE]:
             yield message
         while not self._closed:
-            if seen is not board.seen:
-                messages, seen = board.changes_since(seen), board.seen
+            if sent is not watch.snapshot:
+                messages, sent = watch.changes_since(sent), watch.snapshot
                 for message in messages:
                     yield message
-            elif not await board.news(self._quiet_secs):
-                yield EMPTY
+            elif not await watch.wait_for_change(self._keepalive_secs):
+                yield KEEPALIVE
         raise Unavailable(SHUTDOWN)
 
     def close(self) -> None:
-        """End every watch; new ones are refused."""
+        """End every watch, and refuse new ones."""
         self._closed = True
-        for board in self._boards.values():
-            board.wake()
+        for watch in self._watches.values():
+            watch.wake()
 
-    def _leave(self, board: HostWatch) -> None:
-        board.watchers -= 1
-        if not board.watchers:
-            board.close()
-            del self._boards[board.namespace]
-
-
-SHUTDOWN: Final = "the server shuts down"
-EMPTY: Final = b""
-"""A message without events."""
+    def _leave(self, watch: HostWatch) -> None:
+        watch.watchers -= 1
+        if not watch.watchers:
+            watch.close()
+            del self._watches[watch.namespace]
 
 
 class HostWatch:
-    """The hosts of one namespace as they were at the last look, while somebody watches them."""
+    """The latest snapshot of the hosts of one namespace, refreshed while the namespace has watchers."""
 
-    def __init__(self, namespace: str, engine: Engine, describe: Describe, look_secs: float) -> None:
+    def __init__(self, namespace: str, engine: Engine, describe: Describe, poll_secs: float) -> None:
         self.namespace = namespace
         self.watchers = 0
-        self.seen: HostSnapshot = {}
+        self.snapshot: HostSnapshot = {}
         self._engine = engine
         self._describe = describe
-        self._before: HostSnapshot = {}
-        self._latest: list[bytes] = []
-        self._looking = asyncio.Lock()
-        self._news = asyncio.get_running_loop().create_future()
-        self._looks = asyncio.create_task(self._look_again(look_secs))
+        self._previous: HostSnapshot = {}
+        self._latest_changes: list[bytes] = []
+        self._refreshing = asyncio.Lock()
+        self._changed = asyncio.get_running_loop().create_future()
+        self._polling = asyncio.create_task(self._poll(poll_secs))
 
-    async def look(self) -> HostSnapshot:
-        """HostSnapshot at all hosts now. The look is another object than the last one only if something differs."""
-        async with self._looking:
-            look: HostSnapshot = {}
+    async def refresh(self) -> HostSnapshot:
+        """The current snapshot. It is a new object only if something has changed."""
+        async with self._refreshing:
+            current: HostSnapshot = {}
             now, limits = self._engine.now(), self._engine.limits
             for host in await self._engine.hosts.list_hosts(self.namespace, 0):
                 if host.built_in:
                     continue
                 status = host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
-                look[host.id] = HostView(
+                current[host.id] = HostView(
                     host,
                     (host.number, host.display_name, host.profile, host.slots, host.labels),
                     (
@@ -129,25 +137,25 @@ class HostWatch:
                         host.instance if host.stream is not None else None,
                     ),
                 )
-            if look != self.seen:
-                self._latest = self.messages(_differences(self.seen, look))
-                self._before, self.seen = self.seen, look
+            if current != self.snapshot:
+                self._latest_changes = self.messages(_changes(self.snapshot, current))
+                self._previous, self.snapshot = self.snapshot, current
                 self.wake()
-            return self.seen
+            return self.snapshot
 
-    def changes_since(self, seen: HostSnapshot) -> list[bytes]:
-        """What happened since that look, as messages; made once for all who have seen the last look but one."""
-        return self._latest if seen is self._before else self.messages(_differences(seen, self.seen))
+    def changes_since(self, earlier: HostSnapshot) -> list[bytes]:
+        """The changes since an earlier snapshot, as messages. Those since the previous one are made only once."""
+        return self._latest_changes if earlier is self._previous else self.messages(_changes(earlier, self.snapshot))
 
     def messages(self, events: Iterable[tuple[pb.HostEvent.Kind.ValueType, HostView]]) -> list[bytes]:
         """Events as encoded messages of bounded size."""
         messages: list[bytes] = []
         count = size = 0
         now = timestamp(self._engine.now())
-        for kind, one in events:
-            event = pb.HostEvent(kind=kind, occurred_at=now, host=self._describe(one.host))
+        for kind, view in events:
+            event = pb.HostEvent(kind=kind, occurred_at=now, host=self._describe(view.host))
             part = pb.WatchHostsResponse(events=[event]).SerializeToString()
-            # Encoded messages that stand one after the other are one message.
+            # Concatenated encodings merge into one message.
             if not messages or count == MAX_SLICE_EVENTS or size + len(part) > MAX_SLICE_BYTES:
                 messages.append(b"")
                 count = size = 0
@@ -155,38 +163,38 @@ class HostWatch:
             count, size = count + 1, size + len(part)
         return messages
 
-    async def news(self, secs: float) -> bool:
-        """Wait for a look that differs, or for the end, at most so long; whether it came."""
-        done, _ = await asyncio.wait((self._news,), timeout=secs)
+    async def wait_for_change(self, secs: float) -> bool:
+        """Wait up to `secs` for a changed snapshot or a `wake`. Returns whether either happened."""
+        done, _ = await asyncio.wait((self._changed,), timeout=secs)
         return bool(done)
 
     def wake(self) -> None:
-        """Let all look at what there is."""
-        self._news.set_result(None)
-        self._news = asyncio.get_running_loop().create_future()
+        """Wake all watchers."""
+        self._changed.set_result(None)
+        self._changed = asyncio.get_running_loop().create_future()
 
     def close(self) -> None:
-        """Nobody watches any more."""
-        self._looks.cancel()
+        """Stop polling."""
+        self._polling.cancel()
 
-    async def _look_again(self, secs: float) -> None:
+    async def _poll(self, interval_secs: float) -> None:
         while True:
-            await asyncio.sleep(secs)
+            await asyncio.sleep(interval_secs)
             try:
-                await self.look()
+                await self.refresh()
             except Exception:
-                # The next look may succeed, and tells what this one would have told.
+                # The next refresh may succeed, and then finds the same changes.
                 log.exception("look_at_hosts_failed", namespace=self.namespace)
 
 
-def _differences(before: HostSnapshot, after: HostSnapshot) -> Iterator[tuple[pb.HostEvent.Kind.ValueType, HostView]]:
-    """What happened to which host between two looks."""
-    for host_id, gone in before.items():
+def _changes(before: HostSnapshot, after: HostSnapshot) -> Iterator[tuple[pb.HostEvent.Kind.ValueType, HostView]]:
+    """The event and the host of each change between two snapshots."""
+    for host_id, view in before.items():
         if host_id not in after:
-            yield pb.HostEvent.deregistered, gone
-    for host_id, one in after.items():
-        last = before.get(host_id)
-        if last is None or last.words != one.words:
-            yield pb.HostEvent.registered, one
-        elif last.standing != one.standing:
-            yield pb.HostEvent.changed, one
+            yield pb.HostEvent.deregistered, view
+    for host_id, view in after.items():
+        previous = before.get(host_id)
+        if previous is None or previous.registration != view.registration:
+            yield pb.HostEvent.registered, view
+        elif previous.state != view.state:
+            yield pb.HostEvent.changed, view

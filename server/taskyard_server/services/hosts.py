@@ -1,4 +1,4 @@
-"""RuntimeHostService: the registry of hosts (runtime-host-model)."""
+"""RuntimeHostService: the registry of hosts, their streams and their watches (runtime-host-model)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 
-from .host_connection import Connection, Requests
+from .host_connection import Connection, RequestStream
 from .host_watches import HostWatches
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -33,7 +33,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
         self.watches = HostWatches(engine, self._message)
 
     async def Connect(  # type: ignore[override]  # noqa: N802
-        self, request_iterator: Requests, context: Context
+        self, request_iterator: RequestStream, context: Context
     ) -> None:
         await Connection(self._engine, self._max_payload_bytes, context).serve(request_iterator)
 
@@ -84,13 +84,13 @@ class RuntimeHostService(RuntimeHostServiceServicer):
     async def ListHosts(self, request: pb.ListHostsRequest, context: Context) -> pb.ListHostsResponse:  # noqa: N802
         del context
         after = requests.page_start(request.page_token, LISTING)
-        most = requests.page_size(request.page_size)
-        found = await self._engine.hosts.list_hosts(current_call().namespace, after)
-        hosts = [host for host in found if not host.built_in]
-        answer = pb.ListHostsResponse(hosts=[self._message(host) for host in hosts[:most]])
-        if len(hosts) > most:
-            answer.next_page_token = requests.page_token(hosts[most - 1].number, LISTING)
-        return answer
+        limit = requests.page_size(request.page_size)
+        listed = await self._engine.hosts.list_hosts(current_call().namespace, after)
+        hosts = [host for host in listed if not host.built_in]
+        response = pb.ListHostsResponse(hosts=[self._message(host) for host in hosts[:limit]])
+        if len(hosts) > limit:
+            response.next_page_token = requests.page_token(hosts[limit - 1].number, LISTING)
+        return response
 
     async def WatchHosts(self, request: pb.WatchHostsRequest, context: Context) -> AsyncIterator[Any]:  # noqa: N802
         del request
@@ -98,7 +98,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
             yield message
 
     def _message(self, host: Host) -> pb.RuntimeHost:
-        """The host as it stands now (runtime-host-model, API Response Shape)."""
+        """A host in its current state as a message (runtime-host-model, API Response Shape)."""
         now, limits = self._engine.now(), self._engine.limits
         status = host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
         message = pb.RuntimeHost(

@@ -1,4 +1,4 @@
-"""LeaseService: hand-out and reports, one call at a time, so that the simplest client can be a host."""
+"""LeaseService: claims, renewals and reports as unary calls, for hosts without a stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskyard.v1 import lease_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.report_requests import Call, fencing_token, report
+from taskyard_server.conversion.report_requests import ReportRequest, fencing_token, report
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES, lease_message
 from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_task
 from taskyard_server.conversion.timestamps import timestamp
@@ -27,7 +27,7 @@ ASSIGNMENT: Final = tag(pb.ClaimTasksResponse, "assignments")
 CLAIMED_TASK: Final = tag(pb.ClaimTaskResponse, "task")
 
 MAX_WAIT_SECS: Final = 60.0
-MAX_CLAIM: Final = 1_000
+MAX_TASKS_PER_CLAIM: Final = 1_000
 
 
 class LeaseService(LeaseServiceServicer):
@@ -53,21 +53,21 @@ class LeaseService(LeaseServiceServicer):
 
     async def ClaimTasks(self, request: pb.ClaimTasksRequest, context: Context) -> Any:  # noqa: N802
         del context
-        if not 1 <= request.max_tasks <= MAX_CLAIM:
-            raise BadRequest(f"max_tasks: must be from 1 to {MAX_CLAIM}")
+        if not 1 <= request.max_tasks <= MAX_TASKS_PER_CLAIM:
+            raise BadRequest(f"max_tasks: must be from 1 to {MAX_TASKS_PER_CLAIM}")
         assignments: list[bytes] = []
-        given_back: list[Report] = []
+        released: list[Report] = []
         size = 0
         for lease in await self._claim(request, request.max_tasks):
             assignment = nested(ASSIGNMENT, encode_assignment(lease))
             size += len(assignment)
             if size > MAX_PAGE_BYTES and assignments:
-                # What does not fit into the message goes back to its place.
-                given_back.append(Report(ReportKind.RELEASED, lease.task.id, lease.token))
+                # Tasks that do not fit into the response return to their place in the queue.
+                released.append(Report(ReportKind.RELEASED, lease.task.id, lease.token))
             else:
                 assignments.append(assignment)
-        if given_back:
-            await self._engine.leases.report(current_call().namespace, request.host_id, given_back)
+        if released:
+            await self._engine.leases.report(current_call().namespace, request.host_id, released)
         return b"".join(assignments)
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.RenewLeaseResponse:  # noqa: N802
@@ -77,7 +77,7 @@ class LeaseService(LeaseServiceServicer):
             requests.host_id(request.host_id),
             request.task_id,
             fencing_token(request.fencing_token),
-            _secs(request),
+            _lease_secs(request),
         )
         return pb.RenewLeaseResponse(task_id=lease.task.id, lease_expires_at=timestamp(lease.expires_at))
 
@@ -111,18 +111,18 @@ class LeaseService(LeaseServiceServicer):
         del context
         listing = f"leases\0{request.host_id}"
         after = requests.page_start(request.page_token, listing)
-        most = requests.page_size(request.page_size)
+        limit = requests.page_size(request.page_size)
         leases = await self._engine.leases.list_leases(current_call().namespace, after, request.host_id or None)
-        answer = pb.ListLeasesResponse(leases=[lease_message(lease) for lease in leases[:most]])
-        if len(leases) > most:
-            answer.next_page_token = requests.page_token(leases[most - 1].number, listing)
-        return answer
+        response = pb.ListLeasesResponse(leases=[lease_message(lease) for lease in leases[:limit]])
+        if len(leases) > limit:
+            response.next_page_token = requests.page_token(leases[limit - 1].number, listing)
+        return response
 
-    async def _report(self, said: Call) -> task_pb2.Task.State.ValueType:
-        """The state of the task just after the report, which is raised if it is refused."""
-        host_id = requests.host_id(said.host_id)
-        converted = report(said, self._engine.now(), self._max_payload_bytes)
-        (outcome,) = await self._engine.leases.report(current_call().namespace, host_id, [converted])
+    async def _report(self, request: ReportRequest) -> task_pb2.Task.State.ValueType:
+        """Apply a report. Returns the state of the task just after it, or raises its refusal."""
+        host_id = requests.host_id(request.host_id)
+        host_report = report(request, self._engine.now(), self._max_payload_bytes)
+        (outcome,) = await self._engine.leases.report(current_call().namespace, host_id, [host_report])
         if isinstance(outcome, Refusal):
             raise outcome
         return STATES[outcome]
@@ -132,11 +132,11 @@ class LeaseService(LeaseServiceServicer):
             current_call().namespace,
             requests.host_id(request.host_id),
             count,
-            _secs(request),
+            _lease_secs(request),
             min(request.wait_ms / 1000, MAX_WAIT_SECS),
             requests.name(request.project, "project"),
         )
 
 
-def _secs(request: pb.ClaimTaskRequest | pb.ClaimTasksRequest | pb.RenewLeaseRequest) -> float | None:
+def _lease_secs(request: pb.ClaimTaskRequest | pb.ClaimTasksRequest | pb.RenewLeaseRequest) -> float | None:
     return request.lease_secs if request.HasField("lease_secs") else None

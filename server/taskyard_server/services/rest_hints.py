@@ -1,4 +1,4 @@
-"""What an answer tells the gateway about its REST form, as initial metadata that never reaches a REST caller."""
+"""Hints for the gateway about the REST form of a response, sent as initial metadata that it removes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final
 import grpc
 
 ACCEPTED: Final = ("x-http-status", "202")
-"""Answer 202 instead of 200."""
+"""Respond with status 202 instead of 200."""
 
 
-async def send_shape(context: grpc.aio.ServicerContext[Any, Any], shape: tuple[str, str]) -> None:
-    """Send the sign ahead of the answer."""
-    await context.send_initial_metadata((shape,))
+async def send_hint(context: grpc.aio.ServicerContext[Any, Any], hint: tuple[str, str]) -> None:
+    """Send a hint ahead of the response."""
+    await context.send_initial_metadata((hint,))

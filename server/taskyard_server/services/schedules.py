@@ -1,4 +1,4 @@
-"""ScheduleService: schedules, and the triggers that they made (scheduler-daemon)."""
+"""ScheduleService: schedules and their triggers (scheduler-daemon)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from taskyard_server.interceptors.calls import current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-PREVIEWED: Final = 10
-MAX_PREVIEWED: Final = 1_000
+DEFAULT_PREVIEW_COUNT: Final = 10
+MAX_PREVIEW_COUNT: Final = 1_000
 LISTING: Final = "schedules"
 
 log = structlog.get_logger(__name__)
@@ -53,9 +53,9 @@ class ScheduleService(ScheduleServiceServicer):
         self, request: pb.CreateScheduleRequest, context: Context
     ) -> pb.CreateScheduleResponse:
         del context
-        chosen, spec = schedule_id(request.schedule_id), new_spec(request, self._read_template)
-        schedule = await self._schedules.create(current_call().namespace, chosen, spec, request.paused)
-        _note("created", schedule)
+        requested_id, spec = schedule_id(request.schedule_id), new_spec(request, self._read_template)
+        schedule = await self._schedules.create(current_call().namespace, requested_id, spec, request.paused)
+        _log_change("created", schedule)
         return pb.CreateScheduleResponse(schedule=schedule_message(schedule))
 
     async def GetSchedule(self, request: pb.GetScheduleRequest, context: Context) -> pb.GetScheduleResponse:  # noqa: N802
@@ -68,17 +68,17 @@ class ScheduleService(ScheduleServiceServicer):
     ) -> pb.ListSchedulesResponse:
         del context
         after = requests.page_start(request.page_token, LISTING)
-        most = requests.page_size(request.page_size)
-        answer, size, last = pb.ListSchedulesResponse(), 0, 0
+        limit = requests.page_size(request.page_size)
+        response, size, last = pb.ListSchedulesResponse(), 0, 0
         for schedule in await self._schedules.list_schedules(current_call().namespace, after):
             message = schedule_message(schedule)
             size += message.ByteSize()
-            if answer.schedules and (len(answer.schedules) == most or size > MAX_PAGE_BYTES):
-                answer.next_page_token = requests.page_token(last, LISTING)
+            if response.schedules and (len(response.schedules) == limit or size > MAX_PAGE_BYTES):
+                response.next_page_token = requests.page_token(last, LISTING)
                 break
-            answer.schedules.append(message)
+            response.schedules.append(message)
             last = schedule.number
-        return answer
+        return response
 
     async def UpdateSchedule(  # noqa: N802
         self, request: pb.UpdateScheduleRequest, context: Context
@@ -86,7 +86,7 @@ class ScheduleService(ScheduleServiceServicer):
         del context
         change = changed_spec(request, self._read_template)
         schedule = await self._schedules.update(current_call().namespace, request.schedule_id, change)
-        _note("updated", schedule)
+        _log_change("updated", schedule)
         return pb.UpdateScheduleResponse(schedule=schedule_message(schedule))
 
     async def DeleteSchedule(  # noqa: N802
@@ -103,7 +103,7 @@ class ScheduleService(ScheduleServiceServicer):
     ) -> pb.PauseScheduleResponse:
         del context
         schedule = await self._schedules.pause(current_call().namespace, request.schedule_id)
-        _note("paused", schedule)
+        _log_change("paused", schedule)
         return pb.PauseScheduleResponse(schedule=schedule_message(schedule))
 
     async def ResumeSchedule(  # noqa: N802
@@ -112,7 +112,7 @@ class ScheduleService(ScheduleServiceServicer):
         del context
         catch_up = catch_up_policy(request.catch_up) or CatchUp.NONE
         schedule = await self._schedules.resume(current_call().namespace, request.schedule_id, catch_up)
-        _note("resumed", schedule)
+        _log_change("resumed", schedule)
         return pb.ResumeScheduleResponse(schedule=schedule_message(schedule))
 
     async def TriggerSchedule(  # noqa: N802
@@ -128,9 +128,9 @@ class ScheduleService(ScheduleServiceServicer):
         self, request: pb.PreviewScheduleRequest, context: Context
     ) -> pb.PreviewScheduleResponse:
         del context
-        count = request.count if request.HasField("count") else PREVIEWED
-        if not 1 <= count <= MAX_PREVIEWED:
-            raise BadRequest(f"count: must be 1 to {MAX_PREVIEWED}, is {count}")
+        count = request.count if request.HasField("count") else DEFAULT_PREVIEW_COUNT
+        if not 1 <= count <= MAX_PREVIEW_COUNT:
+            raise BadRequest(f"count: must be 1 to {MAX_PREVIEW_COUNT}, is {count}")
         after = requests.seconds(request.after, "after") if request.HasField("after") else None
         times = await self._schedules.preview(current_call().namespace, request.schedule_id, count, after)
         return pb.PreviewScheduleResponse(due_at=map(timestamp, times))
@@ -142,35 +142,37 @@ class ScheduleService(ScheduleServiceServicer):
 
     async def ListTriggers(self, request: pb.ListTriggersRequest, context: Context) -> pb.ListTriggersResponse:  # noqa: N802
         del context
-        wanted = TriggerFilter(
+        trigger_filter = TriggerFilter(
             schedule_id=request.schedule_id or None,
             states=requests.states(request.state, TriggerState),
         )
         if request.HasField("due_from"):
-            wanted = replace(wanted, due_from=requests.seconds(request.due_from, "dueFrom"))
+            trigger_filter = replace(trigger_filter, due_from=requests.seconds(request.due_from, "dueFrom"))
         if request.HasField("due_before"):
-            wanted = replace(wanted, due_before=requests.seconds(request.due_before, "dueBefore"))
-        listing = f"triggers\0{request.schedule_id}\0{request.state}\0{wanted.due_from}\0{wanted.due_before}"
-        before = _place(requests.page_start_name(request.page_token, listing))
-        most = requests.page_size(request.page_size)
-        page = await self._schedules.list_triggers(current_call().namespace, wanted, before, most)
-        answer = pb.ListTriggersResponse(triggers=map(trigger_message, page.triggers))
+            trigger_filter = replace(trigger_filter, due_before=requests.seconds(request.due_before, "dueBefore"))
+        listing = (
+            f"triggers\0{request.schedule_id}\0{request.state}\0{trigger_filter.due_from}\0{trigger_filter.due_before}"
+        )
+        before = _page_key(requests.page_start_name(request.page_token, listing))
+        limit = requests.page_size(request.page_size)
+        page = await self._schedules.list_triggers(current_call().namespace, trigger_filter, before, limit)
+        response = pb.ListTriggersResponse(triggers=map(trigger_message, page.triggers))
         if page.next_before is not None:
             due_at, number = page.next_before
-            answer.next_page_token = requests.page_token(f"{due_at!r}/{number}", listing)
-        return answer
+            response.next_page_token = requests.page_token(f"{due_at!r}/{number}", listing)
+        return response
 
 
-def _note(what: str, schedule: Schedule) -> None:
-    log.info(f"schedule_{what}", schedule_id=schedule.id, namespace=current_call().namespace)
+def _log_change(change: str, schedule: Schedule) -> None:
+    log.info(f"schedule_{change}", schedule_id=schedule.id, namespace=current_call().namespace)
 
 
-def _place(text: str) -> PageKey | None:
-    """Where a listing of triggers goes on."""
+def _page_key(text: str) -> PageKey | None:
+    """The position in a listing of triggers that a page token holds."""
     if not text:
         return None
     due_at, _, number = text.partition("/")
     try:
         return float(due_at), int(number)
     except ValueError:
-        raise BadRequest(requests.NOT_A_TOKEN) from None
+        raise BadRequest(requests.BAD_PAGE_TOKEN) from None

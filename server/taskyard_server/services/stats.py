@@ -1,4 +1,4 @@
-"""StatsService: the figures of the caller's namespace (scheduler-reference, Scheduler Stats), and of its machines."""
+"""StatsService: figures of the caller's namespace (scheduler-reference, Scheduler Stats), and machine snapshots."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 from taskyard_server.snapshots import Snapshot, Snapshots
 
-SNAPSHOTS: Final = 100
-MAX_SNAPSHOTS: Final = 1_000
-MAX_WAITS: Final = 100
+DEFAULT_PAGE_SNAPSHOTS: Final = 100
+MAX_PAGE_SNAPSHOTS: Final = 1_000
+MAX_TARGET_WAITS: Final = 100
 
 
 class StatsService(StatsServiceServicer):
@@ -68,20 +68,20 @@ class StatsService(StatsServiceServicer):
         self, request: pb.ListSnapshotsRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.ListSnapshotsResponse:
         del context
-        own = request.server if request.HasField("server") else None
-        listing = f"snapshots\0{request.host_id}\0{own}"
+        server = request.server if request.HasField("server") else None
+        listing = f"snapshots\0{request.host_id}\0{server}"
         before = requests.page_start(request.page_token, listing)
-        most = min(request.page_size, MAX_SNAPSHOTS) or SNAPSHOTS
-        found = self._snapshots.newest_first(current_call().namespace, request.host_id or None, before, own)
-        answer, size = pb.ListSnapshotsResponse(), 0
-        for snapshot in found:
+        limit = min(request.page_size, MAX_PAGE_SNAPSHOTS) or DEFAULT_PAGE_SNAPSHOTS
+        snapshots = self._snapshots.newest_first(current_call().namespace, request.host_id or None, before, server)
+        response, size = pb.ListSnapshotsResponse(), 0
+        for snapshot in snapshots:
             message = _snapshot(snapshot)
             size += message.ByteSize()
-            if answer.snapshots and (len(answer.snapshots) == most or size > MAX_PAGE_BYTES):
-                answer.next_page_token = requests.page_token(snapshot.number + 1, listing)
+            if response.snapshots and (len(response.snapshots) == limit or size > MAX_PAGE_BYTES):
+                response.next_page_token = requests.page_token(snapshot.number + 1, listing)
                 break
-            answer.snapshots.append(message)
-        return answer
+            response.snapshots.append(message)
+        return response
 
     def _hosts(self, hosts: list[Host]) -> pb.HostStats:
         now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
@@ -93,11 +93,11 @@ class StatsService(StatsServiceServicer):
 
 
 def _target_waits(targets: list[Target]) -> pb.TargetWaits | None:
-    """The targets that hold tasks back, the longest wait first; None where none does."""
+    """The targets that hold tasks back, longest wait first; None if no target does."""
     waiting = [target for target in targets if target.held_back and target.waits_for]
     if not waiting:
         return None
-    longest = nsmallest(MAX_WAITS, waiting, key=lambda target: target.since or 0.0)
+    longest = nsmallest(MAX_TARGET_WAITS, waiting, key=lambda target: target.since or 0.0)
     return pb.TargetWaits(
         waiting=sum(target.held_back for target in waiting),
         waits_for={target.name: target.waits_for or "" for target in longest},

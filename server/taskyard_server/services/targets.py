@@ -1,4 +1,4 @@
-"""TargetService: the serial queues, and what each waits for (queueing-and-execution)."""
+"""TargetService: targets, the task each waits for, and the resume of that task (queueing-and-execution)."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class TargetService(TargetServiceServicer):
         del context
         listing = f"targets\0{request.status}"
         after = requests.page_start_name(request.page_token, listing)
-        most = requests.page_size(request.page_size)
+        limit = requests.page_size(request.page_size)
         if request.status not in (pb.Target.unspecified, *STATUSES.values()):
             raise BadRequest(f"status: must be among {', '.join(STATUSES)}")
-        answer, size = pb.ListTargetsResponse(), 0
+        response, size = pb.ListTargetsResponse(), 0
         for target in await self._engine.tasks.list_targets(current_call().namespace, after):
             if request.status in (pb.Target.unspecified, STATUSES[target.standing[0]]):
                 message = _target(target)
                 size += message.ByteSize()
-                if len(answer.targets) == most or (answer.targets and size > MAX_PAGE_BYTES):
-                    answer.next_page_token = requests.page_token(answer.targets[-1].target, listing)
+                if len(response.targets) == limit or (response.targets and size > MAX_PAGE_BYTES):
+                    response.next_page_token = requests.page_token(response.targets[-1].target, listing)
                     break
-                answer.targets.append(message)
-        return answer
+                response.targets.append(message)
+        return response
 
     async def ResumeTargetTask(  # noqa: N802
         self, request: pb.ResumeTargetTaskRequest, context: Context

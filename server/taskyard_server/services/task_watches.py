@@ -1,7 +1,7 @@
-"""What WatchTasks sends: the tasks as they stand if asked for, then events, bookmarks, and why it ended.
+"""WatchTasks: the current tasks if requested, then events and bookmarks, and at last the reason for the end.
 
-Messages are put together from encoded parts, since encoded messages that stand one after the other are one message. An
-event is encoded once, however many watch it.
+Messages are built from encoded parts, since concatenated encodings merge into one message. An event is encoded once for
+all watches.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from taskyard_server.engine.port import Engine, TaskFilter
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-QUIET_SECS: Final = 15.0
+BOOKMARK_INTERVAL_SECS: Final = 15.0
 MAX_TASK_IDS: Final = 10_000
 
 CURSOR: Final = tag(pb.WatchTasksResponse, "cursor")
@@ -33,33 +33,33 @@ BOOKMARK: Final = pb.WatchTasksResponse(bookmark=True).SerializeToString()
 
 
 class TaskWatches:
-    """All watches of tasks. `quiet_secs` is how long a watch is silent before it gets a bookmark."""
+    """All watches of tasks. A watch without events is sent a bookmark after `bookmark_secs`."""
 
-    def __init__(self, engine: Engine, logs: EventLogs, quiet_secs: float = QUIET_SECS) -> None:
+    def __init__(self, engine: Engine, logs: EventLogs, bookmark_secs: float = BOOKMARK_INTERVAL_SECS) -> None:
         self._engine = engine
         self._logs = logs
-        self._quiet_secs = quiet_secs
+        self._bookmark_secs = bookmark_secs
         self._open: set[Watcher] = set()
         self._changed = asyncio.Event()
 
     async def watch(self, namespace: str, request: pb.WatchTasksRequest, context: Context) -> None:
-        """Write the messages of one watch, each encoded. What it raises comes before all of them, or after an `end`.
+        """Write the encoded messages of one watch. Raises before the first message, or after a final `end` message.
 
-        A coroutine that writes, since each layer of generators would cost every message something.
+        It writes to the context instead of yielding, since each layer of generators would add a cost to every message.
         """
-        wanted = _event_filter(request)
-        watcher = self._logs.watch(namespace, wanted, request.cursor or None)
+        event_filter = _event_filter(request)
+        watcher = self._logs.watch(namespace, event_filter, request.cursor or None)
         self._open.add(watcher)
         try:
-            await self._tell(watcher, namespace, wanted, request, context)
+            await self._write_messages(watcher, namespace, event_filter, request, context)
         finally:
             self._leave(watcher)
 
-    async def _tell(
+    async def _write_messages(
         self,
         watcher: Watcher,
         namespace: str,
-        wanted: EventFilter,
+        event_filter: EventFilter,
         request: pb.WatchTasksRequest,
         context: Context,
     ) -> None:
@@ -67,11 +67,11 @@ class TaskWatches:
         is_resumable = False
         try:
             if request.until_ended:
-                watcher.end_after(await self._live_tasks(namespace, wanted))
+                watcher.end_after(await self._live_tasks(namespace, event_filter))
             if request.include_current:
-                async for events in self._current(namespace, wanted):
+                async for events in self._current(namespace, event_filter):
                     await context.write(events)
-            # A watch that breaks before has not told all the current tasks, and can only begin anew.
+            # A watch that fails earlier has not sent all current tasks and must be started anew.
             is_resumable = True
             await context.write(BOOKMARK + _cursor(watcher))
             await self._follow(watcher, context)
@@ -82,7 +82,7 @@ class TaskWatches:
             raise failure
 
     async def close(self, secs: float) -> None:
-        """Let every watch send what is there and end, within `secs`. New ones are refused."""
+        """Let every watch send its pending events and end, within `secs`. Refuse new ones."""
         self._logs.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(secs):
@@ -91,7 +91,7 @@ class TaskWatches:
                     await self._changed.wait()
 
     async def _follow(self, watcher: Watcher, context: Context) -> None:
-        """Write what happens from the watcher's place on, until all watched tasks have ended."""
+        """Write the events after the watcher's position, until all watched tasks have ended."""
         while True:
             if watcher.is_behind:
                 events = watcher.take()
@@ -103,19 +103,19 @@ class TaskWatches:
                 return
             elif watcher.is_closing:
                 raise Unavailable("the server shuts down")
-            elif not await watcher.wait(self._quiet_secs):
+            elif not await watcher.wait(self._bookmark_secs):
                 watcher.take()
                 await context.write(BOOKMARK + _cursor(watcher))
 
-    async def _live_tasks(self, namespace: str, wanted: EventFilter) -> set[str]:
-        """Which watched tasks have not ended. One that is not retained has."""
-        named = [task async for task in self._named(namespace, wanted)]
-        return {task.id for task in named if task.state not in TERMINAL}
+    async def _live_tasks(self, namespace: str, event_filter: EventFilter) -> set[str]:
+        """The watched tasks that have not ended. Tasks that are not retained have."""
+        tasks = [task async for task in self._selected(namespace, event_filter)]
+        return {task.id for task in tasks if task.state not in TERMINAL}
 
-    async def _current(self, namespace: str, wanted: EventFilter) -> AsyncIterator[bytes]:
+    async def _current(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[bytes]:
         parts: list[bytes] = []
         size = 0
-        async for task in self._matching(namespace, wanted):
+        async for task in self._matching(namespace, event_filter):
             parts.append(encode_current(task, self._engine.now()))
             size += len(parts[-1])
             if len(parts) == MAX_SLICE_EVENTS or size >= MAX_SLICE_BYTES:
@@ -124,34 +124,34 @@ class TaskWatches:
         if parts:
             yield b"".join(parts)
 
-    async def _matching(self, namespace: str, wanted: EventFilter) -> AsyncIterator[Task]:
-        """The tasks as they stand that match the filter."""
-        if wanted.task_ids is not None or wanted.batch_id is not None:
-            async for task in self._named(namespace, wanted):
-                if wanted.allows(task.state):
+    async def _matching(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[Task]:
+        """The tasks whose current state matches the filter."""
+        if event_filter.task_ids is not None or event_filter.batch_id is not None:
+            async for task in self._selected(namespace, event_filter):
+                if event_filter.allows(task.state):
                     yield task
             return
-        listed = TaskFilter(agent_id=wanted.agent_id, states=wanted.states, target=wanted.target)
+        task_filter = TaskFilter(agent_id=event_filter.agent_id, states=event_filter.states, target=event_filter.target)
         after: int | None = 0
         while after is not None:
-            page = await self._engine.tasks.list_tasks(namespace, listed, after, MAX_SLICE_EVENTS)
+            page = await self._engine.tasks.list_tasks(namespace, task_filter, after, MAX_SLICE_EVENTS)
             for task in page.tasks:
                 yield task
             after = page.next_after
 
-    async def _named(self, namespace: str, wanted: EventFilter) -> AsyncIterator[Task]:
-        """The retained tasks that the filter names by their ids or their batch, each as it is when it is yielded."""
-        task_ids = wanted.task_ids
+    async def _selected(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[Task]:
+        """The retained tasks that the filter selects by id or batch, in any state, each read when it is yielded."""
+        task_ids = event_filter.task_ids
         if task_ids is None:
             try:
-                assert wanted.batch_id is not None
-                task_ids = frozenset((await self._engine.tasks.get_batch(namespace, wanted.batch_id)).tasks)
+                assert event_filter.batch_id is not None
+                task_ids = frozenset((await self._engine.tasks.get_batch(namespace, event_filter.batch_id)).tasks)
             except NotFound:
                 return
         for task_id in sorted(task_ids):
             with contextlib.suppress(NotFound):
                 task = await self._engine.tasks.get(namespace, task_id)
-                if wanted.concerns(task):
+                if event_filter.concerns(task):
                     yield task
 
     def _leave(self, watcher: Watcher) -> None:
@@ -161,7 +161,7 @@ class TaskWatches:
 
 
 def _event_filter(request: pb.WatchTasksRequest) -> EventFilter:
-    """What a request wants to see, or a refusal that names the field."""
+    """The event filter of a request. Raises `BadRequest` with the name of the field."""
     task_ids = frozenset(filter(None, request.task_ids))
     if len(task_ids) > MAX_TASK_IDS:
         raise BadRequest(f"taskIds: must have at most {MAX_TASK_IDS} entries")

@@ -1,4 +1,4 @@
-"""TaskService: submit, get, list, cancel, wait, watch."""
+"""TaskService: submit, get, list, cancel, pause, resume, resolve, wait and watch."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
 
-from .rest_hints import ACCEPTED, send_shape
+from .rest_hints import ACCEPTED, send_hint
 from .task_watches import TaskWatches
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
-LISTED: Final = tag(pb.ListTasksResponse, "tasks")
+TASKS: Final = tag(pb.ListTasksResponse, "tasks")
 WAITED_TASK: Final = tag(pb.WaitTaskResponse, "task")
 ENDED: Final = {ended: pb.WaitTaskResponse(ended=ended).SerializeToString() for ended in (True, False)}
 
 MAX_TASKS_PER_TURN: Final = 100
-WAIT_SECS: Final = 30.0
+DEFAULT_WAIT_SECS: Final = 30.0
 MAX_WAIT_SECS: Final = 300.0
 
 
@@ -51,7 +51,7 @@ class TaskService(TaskServiceServicer):
 
     async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
-        asked = requests.submission(
+        submission = requests.submission(
             request,
             request.agent_id,
             request.callback_url,
@@ -59,10 +59,10 @@ class TaskService(TaskServiceServicer):
             self._max_payload_bytes,
             self._default_retry,
         )
-        answer = encode_accepted(await self._engine.tasks.submit(call.namespace, asked))
+        response = encode_accepted(await self._engine.tasks.submit(call.namespace, submission))
         if call.by_rest:
-            await send_shape(context, ACCEPTED)
-        return answer
+            await send_hint(context, ACCEPTED)
+        return response
 
     async def SubmitTasks(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | None], context: Context
@@ -74,18 +74,18 @@ class TaskService(TaskServiceServicer):
                 raise BadRequest(MALFORMED)
             yield await self._submit(call, request.tasks)
 
-    async def _submit(self, call: Call, asked: Sequence[pb.SubmitTaskRequest]) -> bytes:
-        """What became of each task, encoded; a refusal touches neither the stream nor its neighbours."""
+    async def _submit(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> bytes:
+        """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""
         outcomes: list[bytes] = []
-        for first in range(0, len(asked), MAX_TASKS_PER_TURN):
+        for first in range(0, len(tasks), MAX_TASKS_PER_TURN):
             if first:
-                # Thousands may come at once; others have their turn meanwhile.
+                # A message may hold thousands of tasks: let other calls run in between.
                 await asyncio.sleep(0)
-            some = asked[first : first + MAX_TASKS_PER_TURN]
-            checked = requests.submissions(some, call.traceparent, self._max_payload_bytes, self._default_retry)
-            # Encoded before others have their turn, who may change the tasks.
-            admitted = await self._engine.tasks.submit_each(call.namespace, converted(checked))
-            outcomes.append(encode_outcomes(with_refusals(checked, admitted), _refused))
+            chunk = tasks[first : first + MAX_TASKS_PER_TURN]
+            submissions = requests.submissions(chunk, call.traceparent, self._max_payload_bytes, self._default_retry)
+            admitted = await self._engine.tasks.submit_each(call.namespace, converted(submissions))
+            # The outcomes are encoded before the next await, after which other calls may change the tasks.
+            outcomes.append(encode_outcomes(with_refusals(submissions, admitted), _encode_refusal))
         return b"".join(outcomes)
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> Any:  # noqa: N802
@@ -95,22 +95,22 @@ class TaskService(TaskServiceServicer):
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
         filters = f"{request.agent_id}\0{request.state}\0{request.batch_id}\0{request.target}"
-        wanted = TaskFilter(
+        task_filter = TaskFilter(
             agent_id=request.agent_id or None,
             states=requests.states(request.state, TaskState),
             batch_id=request.batch_id or None,
             target=request.target or None,
         )
         after = requests.page_start(request.page_token, filters)
-        most = requests.page_size(request.page_size)
-        page = await self._engine.tasks.list_tasks(call.namespace, wanted, after, most)
-        tasks, next_after = task_page(LISTED, page.tasks, most, page.next_after)
-        answer = pb.ListTasksResponse(count=len(tasks))
+        limit = requests.page_size(request.page_size)
+        page = await self._engine.tasks.list_tasks(call.namespace, task_filter, after, limit)
+        tasks, next_after = task_page(TASKS, page.tasks, limit, page.next_after)
+        response = pb.ListTasksResponse(count=len(tasks))
         if next_after is not None:
-            answer.next_page_token = requests.page_token(next_after, filters)
+            response.next_page_token = requests.page_token(next_after, filters)
         if call.by_rest and not tasks:
-            await send_shape(context, ("x-rest-empty", "tasks"))
-        return b"".join([answer.SerializeToString(), *tasks])
+            await send_hint(context, ("x-rest-empty", "tasks"))
+        return b"".join([response.SerializeToString(), *tasks])
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:  # noqa: N802
         del context
@@ -131,22 +131,22 @@ class TaskService(TaskServiceServicer):
         self, request: pb.ResolveTaskRequest, context: Context
     ) -> pb.ResolveTaskResponse:
         del context
-        given = request.HasField("result")
-        result = requests.payload(request.result, "result", self._max_payload_bytes) if given else None
+        has_result = request.HasField("result")
+        result = requests.payload(request.result, "result", self._max_payload_bytes) if has_result else None
         task = await self._engine.tasks.resolve(current_call().namespace, request.task_id, result)
         return pb.ResolveTaskResponse(status=STATES[task.state], task_id=task.id)
 
     async def WaitTask(self, request: pb.WaitTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
-        secs = request.timeout_ms / 1000 if request.HasField("timeout_ms") else WAIT_SECS
-        task = await self._engine.tasks.wait(current_call().namespace, request.task_id, min(secs, MAX_WAIT_SECS))
+        wait_secs = request.timeout_ms / 1000 if request.HasField("timeout_ms") else DEFAULT_WAIT_SECS
+        task = await self._engine.tasks.wait(current_call().namespace, request.task_id, min(wait_secs, MAX_WAIT_SECS))
         return nested(WAITED_TASK, encode_task(task)) + ENDED[task.state in TERMINAL]
 
     async def WatchTasks(self, request: pb.WatchTasksRequest, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         await self._watches.watch(current_call().namespace, request, context)
 
 
-def _refused(refusal: Refusal) -> bytes:
+def _encode_refusal(refusal: Refusal) -> bytes:
     outcome = pb.SubmitOutcome(error=error_message(refusal))
     if isinstance(refusal, QueueFull):
         outcome.rejected_task_id = refusal.task.id

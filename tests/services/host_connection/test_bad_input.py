@@ -161,7 +161,7 @@ async def test_fields_that_the_server_does_not_know_are_passed_over(yard):
 
 
 async def test_a_stream_on_which_nothing_is_said_ends(open_yard, monkeypatch):
-    monkeypatch.setattr("taskyard_server.services.host_connection.HELLO_SECS", 0.05)
+    monkeypatch.setattr("taskyard_server.services.host_connection.HELLO_TIMEOUT_SECS", 0.05)
     stream = (await open_yard()).stream()
     with pytest.raises(grpc.aio.AioRpcError) as ended:
         await stream.call.read()

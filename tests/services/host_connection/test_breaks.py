@@ -220,7 +220,7 @@ async def test_the_end_of_the_old_stream_does_not_touch_the_leases_of_the_new_on
 def leases(yard) -> list[Lease]:
     return [
         lease
-        for host in yard.engine._namespaces.look("default", "namespace").scheduler.hosts
+        for host in yard.engine._namespaces.get("default", "namespace").scheduler.hosts
         for lease in host.leases.values()
     ]
 

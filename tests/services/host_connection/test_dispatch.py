@@ -268,7 +268,7 @@ async def test_a_stream_and_the_calls_of_the_same_host_go_side_by_side(yard):
 async def test_a_claim_that_waits_and_a_stream_of_one_host_share_fairly(yard):
     stream = await yard.connect(credit=1)
     waiting = asyncio.ensure_future(yard.leases.ClaimTask(lease_pb2.ClaimTaskRequest(host_id="host", wait_ms=50_000)))
-    while not yard.engine._namespaces.look("default", "namespace").claims:  # noqa: ASYNC110
+    while not yard.engine._namespaces.get("default", "namespace").claims:  # noqa: ASYNC110
         await asyncio.sleep(0)
     task_ids = await yard.submit_many(2)
     got = {(await stream.task()).task.task_id, (await waiting).task_id}

@@ -28,7 +28,7 @@ async def until(is_so):
 
 def streams_at_work():
     """The tasks of the loop in which a stream is served."""
-    names = ("Connection.serve", "Connection._read", "Connection._write_all")
+    names = ("Connection.serve", "Connection._read_requests", "Connection._write_pending")
     return [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") in names]
 
 
@@ -298,5 +298,5 @@ async def test_a_storm_of_reconnecting_hosts_loses_no_task_and_leaves_nothing(op
 
 
 def test_what_waits_for_a_host_that_does_not_read_is_bounded():
-    assert connect.MAX_UNSENT <= 1_000
+    assert connect.MAX_UNSENT_MESSAGES <= 1_000
     assert connect.MAX_UNSENT_BYTES <= 4 * 1024 * 1024

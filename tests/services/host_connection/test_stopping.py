@@ -174,7 +174,7 @@ async def test_deregistering_ends_the_stream_and_requeues_at_once(yard, stream, 
 async def test_credit_that_crosses_the_deregistration_is_void(yard, stream, refused):
     """Here it is read after the host is gone and before its stream has ended."""
     engine = yard.engine
-    (session,) = engine._namespaces.look("default", "namespace").sessions.values()
+    (session,) = engine._namespaces.get("default", "namespace").sessions.values()
     await engine.hosts.deregister("default", "host")
     await engine.hosts.give_credit(session, 10)
     assert await engine.hosts.beat(session, [("tsk_1", 1)]) == [("tsk_1", 1)]

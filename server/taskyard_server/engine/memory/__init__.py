@@ -1,1 +1,1 @@
-"""The engine that keeps everything in memory: one scheduler per namespace, driven from one event loop."""
+"""The embedded engine: everything in memory, one scheduler per namespace, all on one event loop."""

@@ -1,7 +1,6 @@
-"""What follows from commands, once per turn of the event loop for all of them.
+"""Handles the consequences of commands, once per turn of the event loop for all of them.
 
-Tasks are dispatched to the hosts that wait, listeners are called, and the one timer is set to the next time at which
-anything comes due.
+It dispatches tasks to waiting hosts, calls listeners, and sets the alarm to the next time at which anything is due.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 RETRY_AFTER_FAULT_SECS: Final = 1.0
-"""Seconds until a namespace is advanced again after a fault, so that it does not fail in a loop."""
-SOON_SECS: Final = 0.05
-"""Seconds until the consequences of heartbeats are handled, for all of them at once."""
-MIN_DUES_TO_COMPACT: Final = 64
+"""Delay before a namespace is advanced again after a fault, so that it does not fail in a busy loop."""
+HEARTBEAT_FLUSH_SECS: Final = 0.05
+"""Delay before the consequences of heartbeats are handled, together."""
+MIN_DUE_TIMES_TO_COMPACT: Final = 64
 
 
 class Driver:
-    """Knows which namespaces commands have changed. `activity` is set whenever a task may have ended."""
+    """Tracks which namespaces were changed by commands. `activity` is set whenever a task may have ended."""
 
     def __init__(self, states: Mapping[str, NamespaceState], clock: Clock, wall: Clock) -> None:
         self.listeners: list[Listener] = []
@@ -44,28 +43,28 @@ class Driver:
         self._wall = wall
         self._dirty: dict[NamespaceState, None] = {}
         self._dirty_soon: dict[NamespaceState, None] = {}
-        self._due: list[tuple[float, str]] = []
+        self._due_times: list[tuple[float, str]] = []
         self._closed = False
         self._alarm = Alarm(clock, self.advance, lambda: sum(len(state.sessions) for state in states.values()))
 
     def mark_dirty(self, state: NamespaceState) -> None:
-        """A command changes this namespace in this turn."""
+        """Flush this namespace at the end of this turn of the event loop, since a command changes it."""
         if not self._dirty:
             asyncio.get_running_loop().call_soon(self.flush)
         self._dirty[state] = None
 
     def mark_dirty_soon(self, state: NamespaceState) -> None:
-        """The same after a heartbeat, which hardly ever has consequences that anything waits for."""
+        """Flush this namespace after `HEARTBEAT_FLUSH_SECS`. Heartbeats rarely have urgent consequences."""
         if not self._dirty_soon:
-            asyncio.get_running_loop().call_later(SOON_SECS, self._mark_all_dirty)
+            asyncio.get_running_loop().call_later(HEARTBEAT_FLUSH_SECS, self._mark_all_dirty)
         self._dirty_soon[state] = None
 
     def note_wall(self, state: NamespaceState) -> None:
-        """Tell the schedules of a namespace what the wall clock shows."""
+        """Pass the current wall time to the schedules of a namespace."""
         state.scheduler.schedules.note_wall(self._clock(), self._wall())
 
     def flush(self) -> None:
-        """Handle the consequences of all commands of this turn."""
+        """Handle the consequences of all commands of this turn of the event loop."""
         self.activity.set()
         dirty, self._dirty = self._dirty, {}
         for state in dirty:
@@ -84,14 +83,14 @@ class Driver:
             if due != state.due:
                 state.due = due
                 if due is not None:
-                    heappush(self._due, (due, state.namespace))
-        if len(self._due) > 2 * len(self._states) + MIN_DUES_TO_COMPACT:
-            self._due = [(state.due, state.namespace) for state in self._states.values() if state.due is not None]
-            heapify(self._due)
+                    heappush(self._due_times, (due, state.namespace))
+        if len(self._due_times) > 2 * len(self._states) + MIN_DUE_TIMES_TO_COMPACT:
+            self._due_times = [(state.due, state.namespace) for state in self._states.values() if state.due is not None]
+            heapify(self._due_times)
         self._set_alarm()
 
     def advance(self) -> None:
-        """Do what has come due."""
+        """Advance the namespaces that are due."""
         now = self._clock()
         for state in self._states.values():
             if state.due is not None and state.due <= now:
@@ -100,7 +99,7 @@ class Driver:
                     self.note_wall(state)
                     state.scheduler.advance(now)
                 except Exception:
-                    # A fault in one namespace must not stop what is due in the others.
+                    # A fault in one namespace must not affect the others.
                     log.exception("advance_failed", namespace=state.namespace)
                     asyncio.get_running_loop().call_later(RETRY_AFTER_FAULT_SECS, self.mark_dirty, state)
                     continue
@@ -109,7 +108,7 @@ class Driver:
             self._set_alarm()
 
     def close(self) -> None:
-        """Handle the last consequences; nothing comes due any more."""
+        """Flush for the last time and stop the alarm."""
         self._closed = True
         self.flush()
 
@@ -120,10 +119,10 @@ class Driver:
 
     def _set_alarm(self) -> None:
         """Set the alarm to the earliest due time of all namespaces."""
-        due = self._due
-        while due and self._states[due[0][1]].due != due[0][0]:
-            heappop(due)
-        self._alarm.set(due[0][0] if due and not self._closed else None)
+        due_times = self._due_times
+        while due_times and self._states[due_times[0][1]].due != due_times[0][0]:
+            heappop(due_times)
+        self._alarm.set(due_times[0][0] if due_times and not self._closed else None)
 
 
 def _notify(listeners: Sequence[Callable[[str, Sequence[T]], None]], namespace: str, events: Sequence[T]) -> None:
@@ -131,5 +130,5 @@ def _notify(listeners: Sequence[Callable[[str, Sequence[T]], None]], namespace: 
         try:
             listener(namespace, events)
         except Exception:
-            # A fault of one listener must not stop the others.
+            # A fault of one listener must not affect the others.
             log.exception("listener_failed", namespace=namespace)

@@ -1,7 +1,7 @@
 """The embedded engine: one core scheduler per namespace, driven from one event loop.
 
-Commands run at once, in the order of their calls. What follows from them happens once per turn of the loop, for all
-commands of that turn (`driver.py`).
+Commands run immediately, in the order of their calls. Their consequences are handled once per turn of the event loop,
+for all commands of that turn (`driver.py`).
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from .tasks import MemoryTasks
 
 
 class MemoryEngine:
-    """Implements `port.Engine`. `seed` makes ids and jitter repeatable, for tests.
+    """Implements `port.Engine`. A `seed` makes ids and jitter repeatable, for tests.
 
-    `wall` is the wall clock, which may jump; where only `clock` is given it stands for both.
+    `wall` is the wall clock, which may jump. It defaults to `clock` if that is set.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class MemoryAdmin:
         namespaces = self._namespaces
         deadline, activity = namespaces.now() + secs, namespaces.driver.activity
         while any(state.scheduler.inflight for state in namespaces):
-            left = deadline - namespaces.now()
-            if left <= 0:
+            remaining_secs = deadline - namespaces.now()
+            if remaining_secs <= 0:
                 return False
             activity.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(activity.wait(), left)
+                await asyncio.wait_for(activity.wait(), remaining_secs)
         return True
 
     async def close(self) -> None:

@@ -37,18 +37,18 @@ class MemoryHosts:
         labels: tuple[tuple[str, str], ...] = (),
         built_in: bool = False,
     ) -> Host:
-        return self._namespaces.enter(namespace).scheduler.register(
+        return self._namespaces.get_or_create(namespace).scheduler.register(
             self._now(), host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in
         )
 
     async def heartbeat(
         self, namespace: str, host_id: str, reported_status: HostStatus | None = None, machine: bytes | None = None
     ) -> Host:
-        state = self._existing(namespace)
+        state = self._get(namespace)
         return state.scheduler.heartbeat(self._now(), host_id, reported_status, machine)
 
     async def drain(self, namespace: str, host_id: str, secs: float | None = None) -> Host:
-        state = self._existing(namespace)
+        state = self._get(namespace)
         until = None if secs is None else self._now() + secs
         host = state.scheduler.drain_host(host_id, until)
         if host.stream is not None:
@@ -56,7 +56,7 @@ class MemoryHosts:
         return host
 
     async def deregister(self, namespace: str, host_id: str) -> None:
-        state = self._existing(namespace)
+        state = self._get(namespace)
         offers = state.scheduler.offers_of(host_id)
         state.scheduler.deregister(self._now(), host_id)
         for offer in offers:
@@ -71,14 +71,14 @@ class MemoryHosts:
 
     async def connect(self, namespace: str, hello: Hello, on_ready: Callable[[], None]) -> Session:
         self._namespaces.refuse_once_closed()
-        state = self._namespaces.enter(namespace)
-        before = [offer for offer in state.scheduler.offers_of(hello.host_id) if offer.streamed]
+        state = self._namespaces.get_or_create(namespace)
+        superseded = [offer for offer in state.scheduler.offers_of(hello.host_id) if offer.streamed]
         welcome = state.scheduler.connect(self._now(), hello)
         return_credit = partial(self._return_credit, state, welcome.offer)
         session = Session(namespace, welcome, on_ready, return_credit, self._namespaces.drain_notice)
-        for offer in before:
-            superseded = Conflict("superseded by another stream of this host", {"cause": "superseded"})
-            state.sessions.pop(offer).end(superseded)
+        for offer in superseded:
+            reason = Conflict("superseded by another stream of this host", {"cause": "superseded"})
+            state.sessions.pop(offer).end(reason)
         state.sessions[session.offer] = session
         return session
 
@@ -100,7 +100,7 @@ class MemoryHosts:
         if state is None:
             return held
         if session.offer.is_suspended:
-            # The host was silent, and may be given tasks again.
+            # The host was silent, and may get tasks again now.
             self._driver.mark_dirty(state)
         else:
             self._driver.mark_dirty_soon(state)
@@ -108,16 +108,16 @@ class MemoryHosts:
 
     async def disconnect(self, session: Session) -> None:
         session.forget()
-        state = self._namespaces.look(session.namespace, "runtime host")
+        state = self._namespaces.get(session.namespace, "runtime host")
         if state.sessions.pop(session.offer, None) is not None:
             state.scheduler.disconnect(self._now(), session.offer)
             self._driver.mark_dirty(state)
 
-    def _existing(self, namespace: str) -> NamespaceState:
-        return self._namespaces.existing(namespace, "runtime host")
+    def _get(self, namespace: str) -> NamespaceState:
+        return self._namespaces.get_for_command(namespace, "runtime host")
 
     def _state_of(self, session: Session) -> NamespaceState | None:
-        """The namespace of a stream that has not ended."""
+        """The namespace of a stream; None if the stream has ended."""
         return None if session.ended is not None else self._namespaces.find(session.namespace)
 
     def _return_credit(self, state: NamespaceState, offer: Offer, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Claims and reports of the embedded engine."""
+"""Claims, renewals and reports of the embedded engine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MemoryLeases:
         project: str | None = None,
     ) -> list[Lease]:
         self._namespaces.refuse_once_closed()
-        state = self._existing(namespace)
+        state = self._get(namespace)
         leases = state.scheduler.claim(self._now(), host_id, count, lease_secs, project)
         if leases or wait_secs <= 0:
             return leases
@@ -43,7 +43,7 @@ class MemoryLeases:
         try:
             await asyncio.wait((granted,), timeout=wait_secs)
         except asyncio.CancelledError:
-            self._give_back(state, host_id, granted)
+            self._release(state, host_id, granted)
             raise
         finally:
             state.claims.pop(offer, None)
@@ -59,21 +59,21 @@ class MemoryLeases:
         lease_secs: float | None = None,
         tokens: int | None = None,
     ) -> Lease:
-        reports = self._existing(namespace).scheduler.reports
+        reports = self._get(namespace).scheduler.reports
         return reports.renew(self._now(), host_id, task_id, token, lease_secs, tokens)
 
     async def report(self, namespace: str, host_id: str, reports: Sequence[Report]) -> list[TaskState | Refusal]:
-        return self._existing(namespace).scheduler.reports.take_each(self._now(), host_id, reports)
+        return self._get(namespace).scheduler.reports.take_each(self._now(), host_id, reports)
 
     async def list_leases(self, namespace: str, after: int, host_id: str | None = None) -> list[Lease]:
         state = self._namespaces.find(namespace)
         return state.scheduler.leases_after(after, host_id) if state else []
 
-    def _existing(self, namespace: str) -> NamespaceState:
-        return self._namespaces.existing(namespace, "runtime host")
+    def _get(self, namespace: str) -> NamespaceState:
+        return self._namespaces.get_for_command(namespace, "runtime host")
 
-    def _give_back(self, state: NamespaceState, host_id: str, granted: asyncio.Future[list[Lease]]) -> None:
-        """The caller went away, perhaps in the very turn in which it was served."""
+    def _release(self, state: NamespaceState, host_id: str, granted: asyncio.Future[list[Lease]]) -> None:
+        """Release the leases granted to a cancelled call, which may be cancelled in the same turn as it is granted."""
         if granted.done() and granted.exception() is None:
             for lease in granted.result():
                 with contextlib.suppress(Refusal):

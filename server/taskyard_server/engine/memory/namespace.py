@@ -1,4 +1,4 @@
-"""One namespace as the embedded engine holds it: its scheduler, and all who wait for something of it."""
+"""The state of one namespace: its scheduler, the calls that wait for it, and the streams of its hosts."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ from taskyard_server.engine.sessions import Session
 
 log = structlog.get_logger(__name__)
 
-LIMITS_OF_TASKS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
-"""Each is told once."""
+TASK_LIMIT_KEYS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
+"""The limits that hold tasks back. Each is logged once."""
 LIMIT_CHECK_SECS: Final = 1.0
 
 
 @dataclass(slots=True, eq=False)
 class NamespaceState:
-    """A namespace. `due` is when its scheduler next has something to do by itself.
+    """One namespace. `due` is the next time at which its scheduler must be advanced.
 
-    `claims` are calls that wait for a task, `sessions` the streams of hosts, `ends` calls that wait for a task to end.
+    `claims` are the calls that wait for a task to run, `sessions` the streams of hosts, and `end_waits` the calls that
+    wait for a task to end, by task id.
     """
 
     namespace: str
     scheduler: Scheduler
     claims: dict[Offer, asyncio.Future[list[Lease]]] = field(default_factory=dict)
     sessions: dict[Offer, Session] = field(default_factory=dict)
-    ends: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
+    end_waits: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     due: float | None = None
     limits_logged: set[str] = field(default_factory=set)
     limits_checked_at: float = 0.0
 
     def dispatch(self, now: float) -> bool:
-        """Give the hosts that wait what has become claimable, and tell streams what to stop.
+        """Dispatch claimable tasks to waiting hosts, and pass stops to their streams.
 
-        Whether that made something claimable again, so that it should be done once more.
+        Returns whether that made tasks claimable, so that it must be called again.
         """
         scheduler = self.scheduler
         if not self.claims and not self.sessions:
@@ -55,41 +56,41 @@ class NamespaceState:
             else:
                 self.claims.pop(offer).set_result(leases)
                 scheduler.withdraw(offer)
-        again = False
+        must_repeat = False
         for stop in scheduler.take_stops():
             session = self.sessions.get(stop.lease.stream)  # type: ignore[arg-type]
             if session is not None and not session.stop(stop):
-                # The host cannot say that it has stopped, for which a target may wait.
+                # The host never got the lease and will not report its stop, which a target may wait for.
                 scheduler.reports.stopped(now, stop.lease.host.id, stop.lease.task.id, stop.lease.token)
                 if session.ended is None:
                     scheduler.return_credit(session.offer, 1)
-                again = True
+                must_repeat = True
         self._log_limits(now)
-        return again
+        return must_repeat
 
     def notify_ends(self, events: Sequence[Event]) -> None:
-        """Let the calls go that wait for the tasks which have ended."""
-        if self.ends:
+        """Release the calls that wait for tasks which have ended."""
+        if self.end_waits:
             for event in events:
                 if event.state in TERMINAL:
-                    _release(self.ends.pop(event.task.id, ()))
+                    _resolve(self.end_waits.pop(event.task.id, ()))
 
     def log_trigger_limit(self) -> None:
-        """Log once that triggers wait because as many execute as may."""
+        """Log once that triggers wait because `daemon.maxConcurrent` triggers execute."""
         if (key := self.scheduler.schedules.limited_by) is not None:
             self._log_limit(f"daemon.{key}")
 
     def release_all(self) -> None:
-        """Nobody waits any longer."""
+        """Release every waiting call."""
         for granted in self.claims.values():
             if not granted.done():
                 granted.set_result([])
-        for waits in self.ends.values():
-            _release(waits)
+        for waits in self.end_waits.values():
+            _resolve(waits)
 
     def _log_limits(self, now: float) -> None:
-        """Log once which limit keeps tasks from hosts that are free."""
-        if now - self.limits_checked_at >= LIMIT_CHECK_SECS and not self.limits_logged >= LIMITS_OF_TASKS:
+        """Log once each limit that holds tasks back from free hosts."""
+        if now - self.limits_checked_at >= LIMIT_CHECK_SECS and not self.limits_logged >= TASK_LIMIT_KEYS:
             self.limits_checked_at = now
             if (key := self.scheduler.limited_by) is not None:
                 self._log_limit(f"scheduler.{key}")
@@ -100,7 +101,7 @@ class NamespaceState:
             log.warning("limit_reached", namespace=self.namespace, raise_key=key)
 
 
-def _release(waits: set[asyncio.Future[None]] | tuple[()]) -> None:
+def _resolve(waits: set[asyncio.Future[None]] | tuple[()]) -> None:
     for ended in waits:
         if not ended.done():
             ended.set_result(None)

@@ -1,4 +1,4 @@
-"""All namespaces of one engine: found, made by the first command that puts something in, and driven together."""
+"""The namespaces of one engine, created by the first command that adds something to them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Namespaces:
-    """The namespaces by name, with what their facets share: the limits, both clocks and the driver.
+    """The namespaces by name, and what the facets of the engine share: the limits, both clocks and the driver.
 
-    `drain_notice` is set while the engine drains; `closed` once it takes no more calls that wait.
+    `drain_notice` is set while the engine drains, `closed` once it accepts no more waiting calls.
     """
 
     def __init__(self, limits: Limits, clock: Clock, wall: Clock, seed: int | None) -> None:
@@ -38,31 +38,31 @@ class Namespaces:
         return iter(self._states.values())
 
     def names(self) -> list[str]:
-        """The names, in the order in which they were first used."""
+        """The names, in order of creation."""
         return list(self._states)
 
     def find(self, name: str) -> NamespaceState | None:
-        """The namespace, to be read only; None if nothing was ever put into it."""
+        """The namespace, for reading only; None if it does not exist."""
         return self._states.get(name)
 
-    def look(self, name: str, sought: str) -> NamespaceState:
-        """The namespace, to be read only; raises `NotFound` for what is `sought` where there is none."""
+    def get(self, name: str, resource: str) -> NamespaceState:
+        """The namespace, for reading only. Raises `NotFound` with the name of the resource that the caller needs."""
         state = self._states.get(name)
         if state is None:
-            raise NotFound(f"{sought} not found")
+            raise NotFound(f"{resource} not found")
         return state
 
-    def existing(self, name: str, sought: str) -> NamespaceState:
-        """The namespace for a command about something that must exist already; raises `NotFound`."""
-        state = self.look(name, sought)
+    def get_for_command(self, name: str, resource: str) -> NamespaceState:
+        """The namespace, for a command on an existing resource; it is marked dirty. Raises `NotFound`."""
+        state = self.get(name, resource)
         self.driver.mark_dirty(state)
         return state
 
-    def enter(self, name: str) -> NamespaceState:
-        """The namespace for a command, made if there is none."""
+    def get_or_create(self, name: str) -> NamespaceState:
+        """The namespace, for a command that may add to it; it is marked dirty."""
         state = self._states.get(name)
         if state is None:
-            scheduler = Scheduler(self.limits, self._entropy)
+            scheduler = Scheduler(self.limits, self._random_bits)
             if self.drain_notice is not None:
                 scheduler.drain()
             state = self._states[name] = NamespaceState(name, scheduler)
@@ -74,11 +74,11 @@ class Namespaces:
         if self.closed:
             raise Unavailable("the engine is closed")
 
-    def for_each(self, act: Callable[[NamespaceState], None]) -> None:
-        """Run a command in every namespace."""
+    def for_each(self, command: Callable[[NamespaceState], None]) -> None:
+        """Run a command in every namespace, and mark each dirty."""
         for state in self._states.values():
-            act(state)
+            command(state)
             self.driver.mark_dirty(state)
 
-    def _entropy(self) -> int:
+    def _random_bits(self) -> int:
         return self._random.getrandbits(40)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_SCANNED_PER_TURN: Final = 2_000
 """Maximum triggers that a listing scans per turn of the event loop."""
 MAX_MISSED_PER_RESUME: Final = 50
+"""Maximum missed due times that a resume processes before it returns."""
 MAX_TIMES_PER_TURN: Final = 100
 """Maximum due times that a preview computes per turn of the event loop."""
 
@@ -34,10 +35,10 @@ class MemorySchedules:
     async def create(
         self, namespace: str, schedule_id: str | None, spec: ScheduleSpec, paused: bool = False
     ) -> Schedule:
-        return self._of(self._namespaces.enter(namespace)).create(self._now(), schedule_id, spec, paused)
+        return self._registry(self._namespaces.get_or_create(namespace)).create(self._now(), schedule_id, spec, paused)
 
     async def get(self, namespace: str, schedule_id: str) -> Schedule:
-        return self._existing(namespace).scheduler.schedules.get(schedule_id)
+        return self._get(namespace).scheduler.schedules.get(schedule_id)
 
     async def list_schedules(self, namespace: str, after: int) -> list[Schedule]:
         state = self._namespaces.find(namespace)
@@ -46,27 +47,27 @@ class MemorySchedules:
     async def update(
         self, namespace: str, schedule_id: str, change: Callable[[ScheduleSpec], ScheduleSpec]
     ) -> Schedule:
-        schedules = self._of(self._existing(namespace))
+        schedules = self._registry(self._get(namespace))
         return schedules.update(self._now(), schedule_id, change(schedules.get(schedule_id).spec))
 
     async def delete(self, namespace: str, schedule_id: str) -> None:
-        self._of(self._existing(namespace)).delete(schedule_id)
+        self._registry(self._get(namespace)).delete(schedule_id)
 
     async def pause(self, namespace: str, schedule_id: str) -> Schedule:
-        return self._of(self._existing(namespace)).pause(self._now(), schedule_id)
+        return self._registry(self._get(namespace)).pause(self._now(), schedule_id)
 
     async def resume(self, namespace: str, schedule_id: str, catch_up: CatchUp) -> Schedule:
-        schedules = self._of(self._existing(namespace))
+        schedules = self._registry(self._get(namespace))
         schedule = schedules.resume(self._now(), schedule_id, catch_up)
-        # Missed times are processed at once, so that the answer names a future time.
+        # Missed times are processed now, so that the returned schedule shows a future due time.
         schedules.advance(self._now(), MAX_MISSED_PER_RESUME)
         return schedule
 
     async def trigger(self, namespace: str, schedule_id: str, key: str | None, traceparent: str | None) -> Trigger:
-        return self._of(self._existing(namespace)).trigger(self._now(), schedule_id, key, traceparent)
+        return self._registry(self._get(namespace)).trigger(self._now(), schedule_id, key, traceparent)
 
     async def preview(self, namespace: str, schedule_id: str, count: int, after: float | None) -> list[float]:
-        schedules = self._of(self._existing(namespace))
+        schedules = self._registry(self._get(namespace))
         schedule = schedules.get(schedule_id)
         cadence, since = schedule.spec.cadence, schedule.since
         at: float | None = schedules.clock_of(schedule, self._now()) if after is None else after
@@ -80,13 +81,13 @@ class MemorySchedules:
         return times
 
     async def get_trigger(self, namespace: str, trigger_id: str) -> Trigger:
-        return self._namespaces.existing(namespace, "trigger").scheduler.schedules.get_trigger(trigger_id)
+        return self._namespaces.get_for_command(namespace, "trigger").scheduler.schedules.get_trigger(trigger_id)
 
     async def list_triggers(
         self, namespace: str, trigger_filter: TriggerFilter, before: PageKey | None, limit: int
     ) -> TriggerPage:
         state = self._namespaces.find(namespace)
-        found: list[Trigger] = []
+        matches: list[Trigger] = []
         latest = (trigger_filter.due_before, 0)
         before = latest if before is None else min(before, latest)
         while state is not None:
@@ -97,26 +98,26 @@ class MemorySchedules:
             )
             for trigger in scanned:
                 if trigger.due_at < trigger_filter.due_from:
-                    return TriggerPage(found, None)
+                    return TriggerPage(matches, None)
                 if trigger_filter.states is None or trigger.state in trigger_filter.states:
-                    if len(found) == limit:
-                        return TriggerPage(found, (found[-1].due_at, found[-1].number))
-                    found.append(copy(trigger))
+                    if len(matches) == limit:
+                        return TriggerPage(matches, (matches[-1].due_at, matches[-1].number))
+                    matches.append(copy(trigger))
             if len(scanned) < MAX_SCANNED_PER_TURN:
                 break
             before = (scanned[-1].due_at, scanned[-1].number)
             await asyncio.sleep(0)
-        return TriggerPage(found, None)
+        return TriggerPage(matches, None)
 
     def subscribe(self, listener: TriggerListener) -> Callable[[], None]:
         listeners = self._namespaces.driver.trigger_listeners
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
-    def _existing(self, namespace: str) -> NamespaceState:
-        return self._namespaces.existing(namespace, "schedule")
+    def _get(self, namespace: str) -> NamespaceState:
+        return self._namespaces.get_for_command(namespace, "schedule")
 
-    def _of(self, state: NamespaceState) -> ScheduleRegistry:
-        """The schedules of a namespace, which know what the wall clock shows."""
+    def _registry(self, state: NamespaceState) -> ScheduleRegistry:
+        """The schedules of a namespace, after passing them the current wall time."""
         self._namespaces.driver.note_wall(state)
         return state.scheduler.schedules

@@ -1,7 +1,8 @@
-"""What every engine can do: the scheduler's own commands, awaited, in facets.
+"""The interface of an engine: the commands of the scheduler as coroutines, grouped into facets.
 
-Each command names the namespace it acts in. Refusals are raised as `core.errors.Refusal`. `Task` and `Lease` objects
-are read before the next await, since the engine goes on changing them. Times are seconds.
+Each command names the namespace it acts in. Refusals are raised as `core.errors.Refusal`. Callers read returned `Task`
+and `Lease` objects before the next await, since the engine keeps changing them. Times are seconds since the epoch,
+durations are seconds.
 """
 
 from .engine import AdminPort, Engine, Listener

@@ -1,4 +1,4 @@
-"""The engine as a whole: its facets, its clock, its listeners, and what operators do with it."""
+"""The port of an engine: its facets, clock and listeners, and the commands of operators."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
@@ -12,15 +12,15 @@ from .schedules import SchedulePort
 from .tasks import TaskPort
 
 Listener: TypeAlias = Callable[[str, Sequence[Event]], None]
-"""Called with a namespace and its events, in order, soon after they happened. It must not block or raise."""
+"""Called with a namespace and its new events, in order. It must not block or raise."""
 
 
 class Engine(Protocol):
-    """The port."""
+    """An engine, as services, executors and webhooks know it."""
 
     @property
     def tasks(self) -> TaskPort:
-        """Tasks, batches and targets, for agents and their operators."""
+        """Tasks, batches and targets."""
 
     @property
     def hosts(self) -> HostPort:
@@ -28,7 +28,7 @@ class Engine(Protocol):
 
     @property
     def leases(self) -> LeasePort:
-        """Claims, and reports under leases."""
+        """Claims, renewals, and reports under leases."""
 
     @property
     def schedules(self) -> SchedulePort:
@@ -36,7 +36,7 @@ class Engine(Protocol):
 
     @property
     def admin(self) -> "AdminPort":
-        """Figures, limits, and the end."""
+        """Figures, limits and shutdown."""
 
     @property
     def limits(self) -> Limits:
@@ -46,42 +46,42 @@ class Engine(Protocol):
         """The engine's time, in seconds since the epoch."""
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call a listener with every event from now on; returns the function that ends that."""
+        """Call a listener with all events from now on. Returns a function that removes the listener."""
 
 
 class AdminPort(Protocol):
-    """What operators and the server itself do with an engine."""
+    """Commands of operators and of the server itself."""
 
     async def stats(self, namespace: str) -> Stats:
-        """The figures of this moment."""
+        """The current figures of a namespace."""
 
     def namespaces(self) -> list[str]:
-        """The namespaces that hold or held anything."""
+        """The names of all namespaces that hold or have held anything."""
 
     def totals(self, namespace: str | None = None) -> Totals:
-        """The figures of all namespaces together, or of one, without a look at any task."""
+        """The figures of one namespace, or of all together. The cost does not depend on the number of tasks."""
 
     def reconfigure(self, limits: Limits) -> None:
-        """Put new limits in force for every namespace."""
+        """Apply new limits to every namespace."""
 
     def reconcile(self) -> None:
-        """End what dead hosts hold, in every namespace."""
+        """End the leases of dead hosts, in every namespace."""
 
     def recover(self) -> None:
-        """Go on with what was kept over a restart, before anything is served.
+        """Recover the state kept over a restart, before anything is served.
 
-        Leases of dead hosts end, executing triggers are tied to their tasks, and what was missed is caught up by the
-        policy of each schedule (scheduler-daemon, Reboot Recovery).
+        Leases of dead hosts end, executing triggers follow their tasks again, and missed due times are handled by the
+        catch-up policy of each schedule (scheduler-daemon, Reboot Recovery).
         """
 
     def drain(self, until: float | None = None) -> None:
-        """From now on dispatch nothing, and accept only what survives the end of the process.
+        """Stop dispatching, and refuse new work that would be lost at the end of the process.
 
-        Hosts are told to leave, by `until` in the engine's time.
+        Connected hosts get a drain notice with the deadline `until`, in the engine's time.
         """
 
     async def drained(self, secs: float) -> bool:
-        """Whether nothing is in flight any more, within `secs`."""
+        """Wait up to `secs` until no task is in flight. Returns whether that is so."""
 
     async def close(self) -> None:
-        """Interrupt what is in flight, end what would be lost, and release everything that waits."""
+        """Interrupt the tasks in flight, end those that would be lost, and release every waiting call and stream."""

@@ -1,4 +1,4 @@
-"""The part of an engine for runtime hosts: the registry, their streams, and the leases that they hold."""
+"""The ports for runtime hosts: the registry, streams, claims and reports."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -26,31 +26,31 @@ class HostPort(Protocol):
         labels: tuple[tuple[str, str], ...] = (),
         built_in: bool = False,
     ) -> Host:
-        """Make or replace a host."""
+        """Add a host, or replace the registration of an existing one."""
 
     async def heartbeat(
         self, namespace: str, host_id: str, reported_status: HostStatus | None = None, machine: bytes | None = None
     ) -> Host:
-        """A sign of life, or `NotFound`."""
+        """Record a heartbeat. Raises `NotFound`."""
 
     async def drain(self, namespace: str, host_id: str, secs: float | None = None) -> Host:
-        """Give a host nothing new, and pause what it still runs after `secs`; or raise `NotFound`."""
+        """Dispatch nothing more to a host, and pause the tasks it still runs after `secs`. Raises `NotFound`."""
 
     async def deregister(self, namespace: str, host_id: str) -> None:
-        """Forget a host and requeue its tasks, or raise `NotFound`."""
+        """Remove a host and requeue its tasks. Raises `NotFound`."""
 
     async def list_hosts(self, namespace: str, after: int) -> list[Host]:
-        """The hosts registered after the one of this number, in order."""
+        """The hosts with a registration number above `after`, in order."""
 
     async def connect(self, namespace: str, hello: Hello, on_ready: Callable[[], None]) -> Session:
-        """Open the stream of a host, which supersedes the one that it had; `on_ready` as `Session` says.
+        """Open the stream of a host. It supersedes an earlier stream. `Session` documents `on_ready`.
 
-        Raises `AlreadyExists` while another instance of the host lives, `BadRequest`, and `Unavailable` once the engine
-        is closed.
+        Raises `AlreadyExists` while another instance of the host is alive, `BadRequest`, and `Unavailable` once the
+        engine is closed.
         """
 
     async def give_credit(self, session: Session, count: int) -> None:
-        """The host of the stream may be given `count` more tasks."""
+        """Allow the engine to dispatch `count` more tasks over the stream."""
 
     async def beat(
         self,
@@ -60,14 +60,17 @@ class HostPort(Protocol):
         machine: bytes | None = None,
         tokens: Sequence[TokenUse] = (),
     ) -> Sequence[HeldLease]:
-        """A sign of life that renews the leases it lists; returns those of them that have ended."""
+        """Record a heartbeat, renew the leases it lists, and record the tokens that their attempts used so far.
+
+        Returns the listed leases that have ended.
+        """
 
     async def disconnect(self, session: Session) -> None:
-        """The stream is gone; its leases live on for a while."""
+        """Close the stream. Its leases continue for the reconnect grace."""
 
 
 class LeasePort(Protocol):
-    """Claims and reports. A fencing token is the one of the lease that a call is about."""
+    """Claims, renewals and reports. A `token` is the fencing token of the lease that a call concerns."""
 
     async def claim(
         self,
@@ -78,7 +81,7 @@ class LeasePort(Protocol):
         wait_secs: float = 0,
         project: str | None = None,
     ) -> list[Lease]:
-        """Lease up to `count` tasks to a host; with `wait_secs`, wait that long for the first of them.
+        """Lease up to `count` tasks to a host. Waits up to `wait_secs` if none is claimable.
 
         Raises `NotFound`, `BadRequest`, and `Unavailable` once the engine is closed.
         """
@@ -92,13 +95,13 @@ class LeasePort(Protocol):
         lease_secs: float | None = None,
         tokens: int | None = None,
     ) -> Lease:
-        """Prolong a lease, and note the tokens that its attempt used so far; raises `NotFound` or `LeaseLost`."""
+        """Renew a lease, and record the tokens that its attempt used so far. Raises `NotFound` or `LeaseLost`."""
 
     async def report(self, namespace: str, host_id: str, reports: Sequence[Report]) -> list[TaskState | Refusal]:
-        """Take a host's reports, all in one step: the state just after each, or why it was refused, in order.
+        """Apply the reports of a host in one step. Returns for each the state just after it, or its refusal, in order.
 
-        Raises `NotFound` where nothing was ever put into the namespace.
+        Raises `NotFound` if the namespace does not exist.
         """
 
     async def list_leases(self, namespace: str, after: int, host_id: str | None = None) -> list[Lease]:
-        """The live leases granted after the one of this number, in order; raises `NotFound` for an unknown host."""
+        """The live leases with a number above `after`, in order. Raises `NotFound` for an unknown host."""

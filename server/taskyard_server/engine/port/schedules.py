@@ -1,4 +1,4 @@
-"""The part of an engine for schedules and their triggers."""
+"""The port for schedules and their triggers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from taskyard_server.core.schedules.schedule import CatchUp, Schedule, ScheduleS
 from taskyard_server.core.schedules.trigger_store import PageKey
 
 TriggerListener: TypeAlias = Callable[[str, Sequence[TriggerEvent]], None]
-"""Called with a namespace and what happened to its triggers, in order, soon after. It must not block or raise."""
+"""Called with a namespace and its new trigger events, in order. It must not block or raise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerFilter:
-    """Which triggers a listing wants; the due times are from the first, and before the second."""
+    """Which triggers a listing returns: those due from `due_from` on and before `due_before`; None matches all."""
 
     schedule_id: str | None = None
     states: frozenset[TriggerState] | None = None
@@ -24,56 +24,56 @@ class TriggerFilter:
 
 @dataclass(frozen=True, slots=True)
 class TriggerPage:
-    """Part of a listing, latest due first. `next_before` is where the next page starts, None at the end."""
+    """One page of a listing, latest due time first. `next_before` starts the next page; None on the last one."""
 
     triggers: list[Trigger]
     next_before: PageKey | None
 
 
 class SchedulePort(Protocol):
-    """The part of an engine that keeps schedules and fires their triggers. Times are seconds."""
+    """Commands on schedules, and their triggers."""
 
     async def create(
         self, namespace: str, schedule_id: str | None, spec: ScheduleSpec, paused: bool = False
     ) -> Schedule:
-        """Make a schedule; the same one again is answered with the first.
+        """Create a schedule. Creating an identical one again returns the first.
 
-        Raises `AlreadyExists`, `BadRequest` for a time that has passed, `Unavailable` while it drains.
+        Raises `AlreadyExists`, `BadRequest` for a due time that has passed, and `Unavailable` while the engine drains.
         """
 
     async def get(self, namespace: str, schedule_id: str) -> Schedule:
-        """The schedule, or `NotFound`."""
+        """The schedule. Raises `NotFound`."""
 
     async def list_schedules(self, namespace: str, after: int) -> list[Schedule]:
-        """The schedules made after the one of this number, in order."""
+        """The schedules with a number above `after`, in order of creation."""
 
     async def update(
         self, namespace: str, schedule_id: str, change: Callable[[ScheduleSpec], ScheduleSpec]
     ) -> Schedule:
-        """Let a schedule do what `change` makes of what it does. Raises `NotFound`, `BadRequest`."""
+        """Replace the specification of a schedule by what `change` returns for it. Raises `NotFound`, `BadRequest`."""
 
     async def delete(self, namespace: str, schedule_id: str) -> None:
-        """Forget a schedule and what has not fired of it. Raises `NotFound`."""
+        """Remove a schedule and its triggers that have not fired. Raises `NotFound`."""
 
     async def pause(self, namespace: str, schedule_id: str) -> Schedule:
-        """Let nothing come due any more. Raises `NotFound`."""
+        """Stop a schedule from coming due. Raises `NotFound`."""
 
     async def resume(self, namespace: str, schedule_id: str, catch_up: CatchUp) -> Schedule:
-        """Let a paused schedule go on, and make up for what it missed by a policy. Raises `NotFound`."""
+        """Resume a paused schedule, and handle its missed due times by `catch_up`. Raises `NotFound`."""
 
     async def trigger(self, namespace: str, schedule_id: str, key: str | None, traceparent: str | None) -> Trigger:
-        """Make a trigger that is due now. Raises `NotFound`, `Unavailable` while it drains."""
+        """Create a trigger that is due now. Raises `NotFound`, and `Unavailable` while the engine drains."""
 
     async def preview(self, namespace: str, schedule_id: str, count: int, after: float | None) -> list[float]:
-        """The next due times, after now or another time. Raises `NotFound`."""
+        """The next `count` due times, after `after` or now. Raises `NotFound`."""
 
     async def get_trigger(self, namespace: str, trigger_id: str) -> Trigger:
-        """The trigger, or `NotFound`."""
+        """The trigger. Raises `NotFound`."""
 
     async def list_triggers(
         self, namespace: str, trigger_filter: TriggerFilter, before: PageKey | None, limit: int
     ) -> TriggerPage:
-        """Up to `limit` matching triggers before a place in the listing, as they were when they were read."""
+        """Up to `limit` matching triggers before the position `before`, as copies."""
 
     def subscribe(self, listener: TriggerListener) -> Callable[[], None]:
-        """Be told of all that happens to triggers from now on; returns the way to end that."""
+        """Call a listener with all trigger events from now on. Returns a function that removes the listener."""
