@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+from typing import Any
 
 import pytest
 
@@ -41,3 +42,19 @@ def pytest_runtest_makereport(item: pytest.Item):
     if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {item.nodeid}: {report.longrepr}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Any:
+    """Tests log text that is not UTF-8, which a worker of a parallel run could not send with its report."""
+    return _encodable((yield))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {name: _encodable(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_encodable, value))
+    return value
