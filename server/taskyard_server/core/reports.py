@@ -70,7 +70,8 @@ class Reports:
                 outcomes.append(self.take(now, host_id, report).state)
             except Refusal as refusal:
                 # It touches none of its neighbours.
-                outcomes.append(refusal)
+                # Its traceback would hold this frame, and so the list that holds the refusal: a cycle.
+                outcomes.append(refusal.with_traceback(None))
         return outcomes
 
     def take(self, now: float, host_id: str, said: Report) -> Task:

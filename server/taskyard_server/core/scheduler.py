@@ -74,7 +74,8 @@ class Scheduler:
             try:
                 outcomes.append(self.submit(now, submission))
             except Refusal as refusal:
-                outcomes.append(refusal)
+                # Its traceback would hold this frame, and so the list that holds the refusal: a cycle.
+                outcomes.append(refusal.with_traceback(None))
         return outcomes
 
     def submit_batch(self, now: float, asked: Sequence[Submission]) -> BatchSubmission:

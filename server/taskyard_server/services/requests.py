@@ -87,7 +87,8 @@ def submissions(
                 submission(task, task.agent_id, task.callback_url, traceparent, max_payload_bytes, default_retry)
             )
         except Refusal as refusal:
-            taken.append(refusal)
+            # Its traceback would hold this frame, and so the list that holds the refusal: a cycle.
+            taken.append(refusal.with_traceback(None))
     return taken
 
 
