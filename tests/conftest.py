@@ -10,6 +10,10 @@ import pytest
 
 from tools import compile_server
 
+for name in ("COLUMNS", "LINES"):
+    # What a command prints is not to depend on the terminal of this run. Workers inherit both from readline.
+    os.environ.pop(name, None)
+
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """`--core` is the form that is imported here; a server that a test starts takes the compiled one if it is there."""
@@ -32,6 +36,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.core == "compiled":
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("python_core")])
         items[:] = [item for item in items if not item.get_closest_marker("python_core")]
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # None of the longest is the last to begin, when nothing is left to run beside it.
+        items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.hookimpl(hookwrapper=True)
