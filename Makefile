@@ -6,13 +6,15 @@ READY := $(VENV)/.ready
 BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 # The clients that have tools of their own; the one in Python is part of everything here.
 CLIENTS := go typescript java
-# The form of the server that is tested first: the compiled one, where it can be compiled, and in CI it can.
-FORM = $(if $(CI),compiled,$(if $(shell ls server/taskyard_server/.compiled 2>/dev/null),compiled,python))
+# Tests run side by side, one process per core; those picked with ARGS one after the other. Many tests keep several
+# processes busy, so that more than four at once only disturb each other.
+WORKERS ?= $(if $(ARGS),0,logical)
+PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup compile plugins up test wheel lint format generate clients conformance bench clean
+.PHONY: help setup compile plugins up test test-all wheel lint format generate clients conformance bench clean
 help:            ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
 setup: $(READY)  ## set up .venv and nothing else
 
@@ -32,11 +34,15 @@ up: compile      ## run the control plane: server, gateway, ready for a task (AR
 plugins:
 	MAKE=$(MAKE) tools/client.sh go setup
 
-test: compile plugins ## all the tests (ARGS="-k name ...")
-	pytest --core=$(FORM) $(ARGS)
-ifeq ($(ARGS),)
-	if [ $(FORM) = compiled ]; then pytest tests/core && pytest -m python_core --ignore tests/core; fi
-endif
+test: $(READY) plugins ## all the tests, of the server as it is written (ARGS="-k name ...")
+	python tools/compile_server.py --remove-stale
+	$(PYTEST) -m "not wheel and not mutation" $(ARGS)
+
+test-all: $(READY) plugins ## all the tests of both forms of the server, and whether they notice rules that are broken
+	python tools/compile_server.py --remove
+	$(PYTEST)
+	python tools/compile_server.py
+	if [ -n "$$CI" ] || [ -e server/taskyard_server/.compiled ]; then $(PYTEST) --core=compiled; fi
 
 wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel

@@ -4,10 +4,15 @@ import os
 import shlex
 import sys
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+from typing import Any
 
 import pytest
 
 from tools import compile_server
+
+for name in ("COLUMNS", "LINES"):
+    # What a command prints is not to depend on the terminal of this run. Workers inherit both from readline.
+    os.environ.pop(name, None)
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -31,6 +36,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.core == "compiled":
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("python_core")])
         items[:] = [item for item in items if not item.get_closest_marker("python_core")]
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # None of the longest is the last to begin, when nothing is left to run beside it.
+        items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -41,3 +49,19 @@ def pytest_runtest_makereport(item: pytest.Item):
     if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI: {item.nodeid}: {report.longrepr}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Any:
+    """Tests log text that is not UTF-8, which a worker of a parallel run could not send with its report."""
+    return _encodable((yield))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {name: _encodable(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_encodable, value))
+    return value

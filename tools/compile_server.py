@@ -6,6 +6,7 @@ are there, so a compiled form that is older than its source is removed before an
 stays as it is, and one line says so.
 """
 
+import argparse
 import hashlib
 import importlib.metadata
 import os
@@ -36,11 +37,17 @@ BESIDE_THE_CORE = (
 NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all is slower."
 
 
-def main() -> None:
-    """Bring the compiled form up to date."""
-    if is_fresh():
+def main(*words: str) -> None:
+    """Bring the compiled form up to date, or remove it."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--remove", action="store_true", help="remove what is compiled")
+    parser.add_argument("--remove-stale", action="store_true", help="remove it where a source has changed since")
+    how = parser.parse_args(words)
+    if is_fresh() and not how.remove:
         return
     remove()
+    if how.remove or how.remove_stale:
+        return
     if not has_compiler():
         print(NO_COMPILER)
         return
@@ -112,4 +119,4 @@ def compile_to(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

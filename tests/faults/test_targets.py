@@ -20,6 +20,8 @@ from taskyard import Client, Conflict, EventKind, TaskState
 
 from .fleet import Fleet
 
+pytestmark = pytest.mark.long
+
 SEED = int(os.environ.get("SEED", "1"))
 HOSTS, SLOTS = 6, 4
 TARGETS, TASKS = 12, 240

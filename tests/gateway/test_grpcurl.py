@@ -19,6 +19,8 @@ import pytest
 
 from tests.ports import free_port
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "gateway/README.md")
 GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"

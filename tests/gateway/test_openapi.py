@@ -23,6 +23,9 @@ from schemathesis.core.failures import FailureGroup
 from tests.gateway.live_things import REQUESTS, LiveThings
 from tests.ports import free_port
 
+pytest_plugins = "schemathesis.pytest.plugin"
+pytestmark = pytest.mark.long
+
 FILE = Path(__file__).parents[2] / "gateway/openapi.json"
 SECS = 20.0
 EXAMPLES = 10

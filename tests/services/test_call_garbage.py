@@ -41,6 +41,29 @@ async def submit_over_a_stream(yard):
     await call.read()
 
 
+async def submit_what_the_core_refuses(yard):
+    """A second task under the key of the first."""
+    call = yard.tasks.SubmitTasks()
+    asked = [
+        task_pb2.SubmitTaskRequest(agent_id="ann", action=action, idempotency_key="k") for action in ("click", "type")
+    ]
+    await call.write(task_pb2.SubmitTasksRequest(tasks=asked))
+    await call.read()
+    await call.done_writing()
+    await call.read()
+
+
+async def report_what_is_refused(yard):
+    """A report without an event, and one of a task that is not there."""
+    call = await say_hello(yard, "host")
+    wrong, unknown = pb.Report(task_id="tsk_0", fencing_token=1), pb.Report(task_id="tsk_0", fencing_token=1)
+    unknown.started.SetInParent()
+    await call.write(pb.ConnectRequest(reports=pb.Reports(reports=[wrong, unknown])))
+    await call.read()
+    await call.done_writing()
+    await call.read()
+
+
 async def connect(yard):
     call = await say_hello(yard, "host")
     await call.done_writing()
@@ -93,6 +116,8 @@ async def watch_from_nonsense(yard):
         submit_nothing,
         get_what_is_not_there,
         submit_over_a_stream,
+        submit_what_the_core_refuses,
+        report_what_is_refused,
         connect,
         connect_and_vanish,
         connect_as_nobody,

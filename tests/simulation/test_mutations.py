@@ -33,7 +33,7 @@ from taskyard_server.core.timers import Timers
 from .simulator import Mismatch, Simulation
 
 # They rewrite the core.
-pytestmark = pytest.mark.python_core
+pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
 SEEDS, STEPS = [1021, 1018, 1019, 1095, 1017, 1097, 1180, *range(1000, 1012)], 500
 """A breach must be seen within 9,500 steps. The first histories show what others seldom do."""

@@ -16,6 +16,8 @@ import pytest
 from taskyard.v1 import batch_pb2, batch_pb2_grpc, stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
 from tests.ports import free_port
 
+pytestmark = pytest.mark.long
+
 AGENTS = 200
 TASKS_PER_AGENT = int(os.environ.get("TASKS", "20000")) // AGENTS
 SEED = int(os.environ.get("SEED", "1"))

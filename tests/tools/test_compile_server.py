@@ -50,6 +50,19 @@ def test_what_is_compiled_is_fresh_until_a_source_changes(core, compiler):
     assert not compile_server.is_fresh()
 
 
+def test_what_is_compiled_can_be_removed_always_or_where_it_is_stale(core, compiler):
+    compile_server.main()
+    compile_server.main("--remove-stale")
+    assert compile_server.is_fresh()
+    compile_server.main("--remove")
+    assert not compile_server.compiled()
+    compile_server.main()
+    (core / "scheduler.py").write_text("second")
+    compile_server.main("--remove-stale")
+    assert not compile_server.compiled()
+    assert len(compiler) == 2
+
+
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("change", ["rename", "add"])
 def test_a_module_more_or_less_is_a_change_too(core, change):

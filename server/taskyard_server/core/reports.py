@@ -66,6 +66,7 @@ class Reports:
                 outcomes.append(self.take(now, host_id, report).state)
             except Refusal as refusal:
                 # It touches none of its neighbours.
+                # Its traceback would hold this frame, and so the list that holds the refusal: a cycle.
                 outcomes.append(refusal.with_traceback(None))
         return outcomes
 

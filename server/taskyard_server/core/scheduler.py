@@ -66,6 +66,7 @@ class Scheduler:
             try:
                 outcomes.append(self.submit(now, submission))
             except Refusal as refusal:
+                # Its traceback would hold this frame, and so the list that holds the refusal: a cycle.
                 outcomes.append(refusal.with_traceback(None))
         return outcomes
 

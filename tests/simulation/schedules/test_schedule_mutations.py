@@ -21,7 +21,7 @@ from tests.simulation.test_mutations import Edit, mutate
 from .schedule_world import Simulation
 
 # They rewrite the core.
-pytestmark = pytest.mark.python_core
+pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
 SEEDS, STEPS = [3103, 3043, 3042, 3008, 3015, 3028, 3026, 3104, 3035, 3030, 3010, *range(3000, 3040)], 300
 """A breach must be seen within 14,400 steps. The first histories show what others seldom do."""
