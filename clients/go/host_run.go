@@ -272,7 +272,11 @@ func (r *hostRun) read(stream connectStream) error {
 				r.session.assigned(assignment)
 			}
 		case *taskyardv1.ConnectResponse_ReportResults:
-			r.stop(r.session.answered(message.ReportResults), leaseLost)
+			// As before a start report is written: what lay in a buffer may be over.
+			r.stop(r.session.expired(time.Now()), leaseLost)
+			begin, stop := r.session.answered(message.ReportResults)
+			r.stop(stop, leaseLost)
+			r.begin(begin)
 		case *taskyardv1.ConnectResponse_HeartbeatAck:
 			r.acknowledgedAt = time.Now()
 			r.stop(r.session.acknowledged(message.HeartbeatAck), leaseLost)

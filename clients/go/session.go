@@ -29,9 +29,13 @@ type lease struct {
 	endsAt time.Time // When it is over unless it is renewed.
 	// waiting is what its handler is to begin with, nil once it has begun or never will.
 	waiting *taskyardv1.Assignment
-	lost    bool // It has ended for the server, or by its time.
-	queued  bool // It is in toSay.
-	unsaid  [kindsOfReports]*taskyardv1.Report
+	// startWritten tells whether its start report was written, so that the server may know of it.
+	startWritten bool
+	// givenBack tells that nothing will run for it.
+	givenBack bool
+	lost      bool // It has ended for the server, or by its time.
+	queued    bool // It is in toSay.
+	unsaid    [kindsOfReports]*taskyardv1.Report
 }
 
 // session holds the leases of a host of so many slots, over all streams of one start of it: what it holds, and what it
@@ -69,6 +73,10 @@ type beat struct {
 	sentAt   time.Time
 	listed   []leaseKey
 }
+
+// awaitsAnswer tells whether the task begins only when its start report was answered, not when it was written: another
+// task of its target must not run at the same time, though the report be lost (docs/rules.md, Acknowledged starts).
+func (l *lease) awaitsAnswer() bool { return l.waiting.GetTask().GetTarget() != "" }
 
 func newSession(slots int, log *slog.Logger) *session {
 	return &session{
@@ -126,16 +134,18 @@ func (s *session) welcomed(welcome *taskyardv1.Welcome, sentAt time.Time) []leas
 // broken says that the stream is gone: leases live on for the grace only, what had no answer is to be said again.
 func (s *session) broken(now time.Time) {
 	for _, report := range slices.Concat(s.unanswered...) {
-		// What was to be said since is newer.
-		if lease := s.leases[keyOf(report)]; lease != nil && lease.unsaid[kindOf(report)] == nil {
-			lease.unsaid[kindOf(report)] = report
+		lease := s.leases[keyOf(report)]
+		// What was to be said since is newer. The start of what was given back never happens.
+		if lease == nil || lease.unsaid[kindOf(report)] != nil || kindOf(report) == startedReport && lease.givenBack {
+			continue
 		}
+		lease.unsaid[kindOf(report)] = report
 	}
 	for _, lease := range s.inOrder() {
 		if over := now.Add(s.grace); over.Before(lease.endsAt) {
 			lease.endsAt = over
 		}
-		if lease.waiting != nil {
+		if lease.waiting != nil && !(lease.startWritten && lease.awaitsAnswer()) {
 			// For the server it was never started, so it goes to whoever has room.
 			delete(s.busy, lease.key)
 			delete(s.leases, lease.key)
@@ -209,10 +219,11 @@ func (s *session) acknowledged(ack *taskyardv1.HeartbeatAck) []leaseKey {
 	return stop
 }
 
-// answered says that the oldest unanswered message of reports was answered.
-func (s *session) answered(results *taskyardv1.ReportResults) []leaseKey {
+// answered says that the oldest unanswered message of reports was answered. It answers the tasks whose handlers begin
+// now, and the leases whose handlers are to be stopped.
+func (s *session) answered(results *taskyardv1.ReportResults) (begin []*taskyardv1.Assignment, stop []leaseKey) {
 	if len(s.unanswered) == 0 {
-		return nil
+		return nil, nil
 	}
 	asked := s.unanswered[0]
 	s.unanswered = s.unanswered[1:]
@@ -222,6 +233,10 @@ func (s *session) answered(results *taskyardv1.ReportResults) []leaseKey {
 		switch why := result.GetError(); {
 		case why == nil && kindOf(report) == finalReport:
 			delete(s.leases, keyOf(report))
+		case why == nil && kindOf(report) == startedReport:
+			if lease := s.leases[keyOf(report)]; lease != nil && lease.waiting != nil {
+				begin = append(begin, s.begin(lease))
+			}
 		case why == nil:
 		case Code(why.GetCode()) == CodeLeaseLost, Code(why.GetCode()) == CodeNotFound:
 			if gone = append(gone, keyOf(report)); report.GetReleased() != nil {
@@ -232,7 +247,7 @@ func (s *session) answered(results *taskyardv1.ReportResults) []leaseKey {
 			s.refused(report, why)
 		}
 	}
-	return s.lose(gone)
+	return begin, s.lose(gone)
 }
 
 // cancelled says that the server wants a task stopped. It is told released once nothing runs, or now if nothing does.
@@ -285,7 +300,11 @@ func (s *session) drain() {
 // heartbeat answers the heartbeat to send now. What was refused for the time being is said again after it.
 func (s *session) heartbeat(now time.Time, machine *taskyardv1.Machine) *taskyardv1.ConnectRequest {
 	for _, report := range s.refusedForNow {
-		if lease := s.leases[keyOf(report)]; lease != nil && !lease.lost {
+		lease := s.leases[keyOf(report)]
+		if lease == nil {
+			continue
+		}
+		if isStart := kindOf(report) == startedReport; isStart && lease.waiting != nil || !isStart && mayBeSaid(lease, report) {
 			s.say(lease, report)
 		}
 	}
@@ -325,9 +344,11 @@ func (s *session) written(message *taskyardv1.ConnectRequest) []*taskyardv1.Assi
 	for _, report := range message.GetReports().GetReports() {
 		lease := s.leases[keyOf(report)]
 		// Nothing waits any more if it was cancelled or given back while the message was written.
-		if kindOf(report) == startedReport && lease != nil && lease.waiting != nil {
-			begin = append(begin, lease.waiting)
-			lease.waiting = nil
+		if kindOf(report) != startedReport || lease == nil || lease.waiting == nil {
+			continue
+		}
+		if lease.startWritten = true; !lease.awaitsAnswer() {
+			begin = append(begin, s.begin(lease))
 		}
 	}
 	return begin
@@ -339,6 +360,12 @@ func (s *session) add(key leaseKey) *lease {
 	s.count++
 	s.leases[key] = &lease{key: key, number: s.count}
 	return s.leases[key]
+}
+
+func (s *session) begin(lease *lease) *taskyardv1.Assignment {
+	assignment := lease.waiting
+	lease.waiting = nil
+	return assignment
 }
 
 func (s *session) inOrder() []*lease {
@@ -392,7 +419,7 @@ func (s *session) lose(keys []leaseKey) []leaseKey {
 // giveBack says that nothing will run for a lease, which had not begun.
 func (s *session) giveBack(lease *lease) {
 	delete(s.busy, lease.key)
-	lease.waiting = nil
+	lease.waiting, lease.givenBack = nil, true
 	clear(lease.unsaid[:])
 	s.say(lease, lease.key.released())
 }
@@ -401,11 +428,17 @@ func (s *session) giveBack(lease *lease) {
 // ever.
 func (s *session) refused(report *taskyardv1.Report, why *taskyardv1.Error) {
 	lease := s.leases[keyOf(report)]
-	if lease == nil || lease.lost {
+	if lease == nil || !mayBeSaid(lease, report) {
 		return
 	}
 	s.log.Warn("taskyard: report refused", "task", report.GetTaskId(), "code", why.GetCode(), "error", why.GetError())
 	switch {
+	case kindOf(report) == startedReport && lease.waiting != nil:
+		if !why.GetRetryable() {
+			s.giveBack(lease)
+			return
+		}
+		s.refusedForNow = append(s.refusedForNow, report)
 	case kindOf(report) != finalReport:
 	case why.GetRetryable():
 		s.refusedForNow = append(s.refusedForNow, report)
@@ -416,6 +449,11 @@ func (s *session) refused(report *taskyardv1.Report, why *taskyardv1.Error) {
 	default:
 		delete(s.leases, lease.key)
 	}
+}
+
+// mayBeSaid answers whether a report on a lease still means something: of one that is lost, only that nothing runs.
+func mayBeSaid(lease *lease, report *taskyardv1.Report) bool {
+	return !lease.lost || report.GetReleased() != nil
 }
 
 // nextReports answers the reports of the next message, as many as fit; those of one lease in their order.

@@ -231,6 +231,24 @@ var sessionCases = map[string]string{
 		turn -> a:released | credit 1
 		answer lease_lost
 		finished -> true`,
+	"a release of a lost lease that is refused for now is said again with the next heartbeat": `
+		running a
+		cancel a -> stop a
+		ended a stopped
+		turn -> a:released | credit 1
+		answer unavailable
+		turn ->
+		beat ->
+		turn -> a:released
+		answer ok
+		finished -> true`,
+	"a release of a lost lease that the server refuses is dropped": `
+		running a
+		cancel a -> stop a
+		ended a stopped
+		turn -> a:released | credit 1
+		answer internal
+		finished -> true`,
 	"a later lease of the same task is another one": `
 		running a
 		cancel a -> stop a
@@ -364,8 +382,10 @@ var sessionCases = map[string]string{
 		turn -> a:released`,
 }
 
-func TestSession(t *testing.T) {
-	for name, script := range sessionCases {
+func TestSession(t *testing.T) { play(t, sessionCases) }
+
+func play(t *testing.T, cases map[string]string) {
+	for name, script := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := &played{t: t, start: time.Now(), session: newSession(2, slog.New(slog.DiscardHandler))}
 			p.do("welcome")
@@ -432,7 +452,10 @@ func (p *played) do(command string) string {
 		return stopped(p.session.welcomed(welcome, now))
 	case "assign":
 		for _, name := range args {
-			p.session.assigned(&taskyardv1.Assignment{Lease: leaseNamed(name)})
+			name, target, _ := strings.Cut(name, "@")
+			p.session.assigned(&taskyardv1.Assignment{
+				Lease: leaseNamed(name), Task: &taskyardv1.Task{Target: optional(target)},
+			})
 		}
 	case "running":
 		// Handed out and begun, whatever else is said meanwhile.
@@ -458,14 +481,11 @@ func (p *played) do(command string) string {
 		}
 		return strings.Join(said, " | ")
 	case "write":
-		var begun []string
+		var begin []*taskyardv1.Assignment
 		for _, message := range p.unwritten {
-			for _, assignment := range p.session.written(message) {
-				lease := assignment.GetLease()
-				begun = append(begun, nameOf(leaseKey{lease.GetTaskId(), lease.GetFencingToken()}))
-			}
+			begin = append(begin, p.session.written(message)...)
 		}
-		return listed("begin", begun)
+		return begun(begin)
 	case "ended":
 		key := keyNamed(args[0])
 		final := &taskyardv1.Report{TaskId: key.taskID, FencingToken: key.token}
@@ -503,7 +523,8 @@ func (p *played) do(command string) string {
 			}
 			results.Results = append(results.Results, result)
 		}
-		return stopped(p.session.answered(results))
+		begin, stop := p.session.answered(results)
+		return strings.Trim(begun(begin)+" | "+stopped(stop), " |")
 	case "beat":
 		return listed("", heldNames(p.session.heartbeat(now, nil).GetHeartbeat().GetLeases()))
 	case "ack":
@@ -564,6 +585,14 @@ func heldNames(held []*taskyardv1.HeldLease) []string {
 		names = append(names, nameOf(leaseKey{each.GetTaskId(), each.GetFencingToken()}))
 	}
 	return names
+}
+
+func begun(assignments []*taskyardv1.Assignment) string {
+	var names []string
+	for _, assignment := range assignments {
+		names = append(names, nameOf(leaseKey{assignment.GetLease().GetTaskId(), assignment.GetLease().GetFencingToken()}))
+	}
+	return listed("begin", names)
 }
 
 func stopped(keys []leaseKey) string {

@@ -20,6 +20,7 @@ import (
 type fake struct {
 	taskyardv1.UnimplementedTaskServiceServer
 	taskyardv1.UnimplementedBatchServiceServer
+	taskyardv1.UnimplementedRuntimeHostServiceServer
 
 	options []grpc.ServerOption
 
@@ -31,6 +32,8 @@ type fake struct {
 	watch    func(number int, stream grpc.ServerStreamingServer[taskyardv1.WatchTasksResponse]) error
 	streams  int // How many streams of submissions were opened.
 	shared   func(number int, stream submitTasksStream) error
+	connects int // How many streams of hosts were opened.
+	connect  func(number int, host *fakeHostStream) error
 }
 
 type submitTasksStream = grpc.BidiStreamingServer[taskyardv1.SubmitTasksRequest, taskyardv1.SubmitTasksResponse]
@@ -41,6 +44,7 @@ func serve(t *testing.T, f *fake, options ...Option) *Client {
 	server := grpc.NewServer(f.options...)
 	taskyardv1.RegisterTaskServiceServer(server, f)
 	taskyardv1.RegisterBatchServiceServer(server, f)
+	taskyardv1.RegisterRuntimeHostServiceServer(server, f)
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })

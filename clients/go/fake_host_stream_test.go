@@ -1,0 +1,120 @@
+package taskyard
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
+)
+
+// fakeHostStream is the server's end of the stream of a host, in the fake server.
+type fakeHostStream struct {
+	grpc.BidiStreamingServer[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse]
+}
+
+func (f *fake) Connect(
+	stream grpc.BidiStreamingServer[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse],
+) error {
+	f.mu.Lock()
+	f.connects++
+	number := f.connects
+	f.mu.Unlock()
+	return f.connect(number, &fakeHostStream{stream})
+}
+
+func (f *fake) DrainHost(
+	context.Context, *taskyardv1.DrainHostRequest,
+) (*taskyardv1.DrainHostResponse, error) {
+	return &taskyardv1.DrainHostResponse{}, nil
+}
+
+func (f *fake) DeregisterHost(
+	context.Context, *taskyardv1.DeregisterHostRequest,
+) (*taskyardv1.DeregisterHostResponse, error) {
+	return &taskyardv1.DeregisterHostResponse{}, nil
+}
+
+// welcome reads the Hello and answers it. The leases of the given names are kept.
+func (s *fakeHostStream) welcome(kept ...string) (*taskyardv1.Hello, error) {
+	message, err := s.Recv()
+	if err != nil {
+		return nil, err
+	}
+	welcome := &taskyardv1.Welcome{HeartbeatIntervalMs: 3_600_000, LeaseSecs: 60, ReconnectGraceMs: 60_000}
+	for _, name := range kept {
+		welcome.Kept = append(welcome.Kept, leaseNamed(name))
+	}
+	return message.GetHello(), s.Send(&taskyardv1.ConnectResponse{
+		Message: &taskyardv1.ConnectResponse_Welcome{Welcome: welcome},
+	})
+}
+
+// assign waits for credit, then hands out a task.
+func (s *fakeHostStream) assign(lease string, task *taskyardv1.Task) error {
+	for {
+		message, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		if message.GetCredit() != nil {
+			break
+		}
+	}
+	task.TaskId = leaseNamed(lease).TaskId
+	return s.Send(&taskyardv1.ConnectResponse{Message: &taskyardv1.ConnectResponse_Assignments{
+		Assignments: &taskyardv1.Assignments{
+			Assignments: []*taskyardv1.Assignment{{Lease: leaseNamed(lease), Task: task}},
+		},
+	}})
+}
+
+// reports waits for the next message of reports.
+func (s *fakeHostStream) reports() ([]*taskyardv1.Report, error) {
+	for {
+		message, err := s.Recv()
+		if err != nil {
+			return nil, err
+		}
+		if reports := message.GetReports().GetReports(); len(reports) > 0 {
+			return reports, nil
+		}
+	}
+}
+
+// answer answers a message of reports: each with the same code, or as taken for an empty one.
+func (s *fakeHostStream) answer(reports []*taskyardv1.Report, code Code) error {
+	results := &taskyardv1.ReportResults{}
+	for range reports {
+		result := &taskyardv1.ReportResult{}
+		if code != "" {
+			result.Error = &taskyardv1.Error{Code: proto.String(string(code)), Error: proto.String("refused")}
+		}
+		results.Results = append(results.Results, result)
+	}
+	return s.Send(&taskyardv1.ConnectResponse{
+		Message: &taskyardv1.ConnectResponse_ReportResults{ReportResults: results},
+	})
+}
+
+// acceptAll accepts all reports until the host half-closes. Each one is passed to seen.
+func (s *fakeHostStream) acceptAll(seen func(*taskyardv1.Report)) error {
+	for {
+		reports, err := s.reports()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, report := range reports {
+			seen(report)
+		}
+		if err := s.answer(reports, ""); err != nil {
+			return err
+		}
+	}
+}
