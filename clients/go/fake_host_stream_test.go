@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -11,10 +12,30 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
+// runHost runs a host of one slot and one action, work, against a fake server until the test ends.
+func runHost(t *testing.T, f *fake, handler Handler) {
+	t.Helper()
+	host := NewHost(serve(t, f), "host", HostOptions{Slots: 1})
+	host.Handle("work", handler)
+	ctx, drain := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { left <- host.Run(ctx) }()
+	t.Cleanup(func() {
+		drain()
+		if err := from(t, left); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // fakeHostStream is the server's end of the stream of a host, in the fake server.
 type fakeHostStream struct {
 	grpc.BidiStreamingServer[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse]
+	// intervalMs is the interval of heartbeats that the Welcome names.
+	intervalMs uint32
 }
+
+const hourMs = 3_600_000
 
 func (f *fake) Connect(
 	stream grpc.BidiStreamingServer[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse],
@@ -23,7 +44,7 @@ func (f *fake) Connect(
 	f.connects++
 	number := f.connects
 	f.mu.Unlock()
-	return f.connect(number, &fakeHostStream{stream})
+	return f.connect(number, &fakeHostStream{stream, hourMs})
 }
 
 func (f *fake) DrainHost(
@@ -44,7 +65,7 @@ func (s *fakeHostStream) welcome(kept ...string) (*taskyardv1.Hello, error) {
 	if err != nil {
 		return nil, err
 	}
-	welcome := &taskyardv1.Welcome{HeartbeatIntervalMs: 3_600_000, LeaseSecs: 60, ReconnectGraceMs: 60_000}
+	welcome := &taskyardv1.Welcome{HeartbeatIntervalMs: s.intervalMs, LeaseSecs: 60, ReconnectGraceMs: 60_000}
 	for _, name := range kept {
 		welcome.Kept = append(welcome.Kept, leaseNamed(name))
 	}

@@ -48,6 +48,14 @@ func (r *hostRun) stop(keys []leaseKey, why *StopError) {
 	}
 }
 
+// tokensUsed returns the tokens that the handler of a lease stated last, nil if it stated none. The lock is held.
+func (r *hostRun) tokensUsed(key leaseKey) *uint32 {
+	if handler := r.handlers[key]; handler != nil {
+		return handler.task.tokens.Load()
+	}
+	return nil
+}
+
 func (r *hostRun) progressed(report *taskyardv1.Report) {
 	if err := malformed(report); err != nil {
 		// It would break the stream of all tasks, and each one after it.

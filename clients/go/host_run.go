@@ -54,6 +54,8 @@ type hostRun struct {
 	end func()
 	// more is full when there may be something to write, or a reason to leave.
 	more chan struct{}
+	// beatIntervalChanged is full when the server has changed the interval of heartbeats.
+	beatIntervalChanged chan struct{}
 	// draining is closed once the host drains.
 	draining chan struct{}
 	working  sync.WaitGroup
@@ -62,6 +64,7 @@ type hostRun struct {
 	session        *session
 	handlers       map[leaseKey]*runningHandler
 	beatDue        *taskyardv1.Machine // What the next heartbeat tells, nil while none is due.
+	beatInterval   time.Duration
 	acknowledgedAt time.Time
 	wasConnected   bool
 	connected      bool
@@ -75,7 +78,7 @@ func newHostRun(host *Host) *hostRun {
 	log := host.client.log.With("host", host.id)
 	return &hostRun{
 		host: host, hosts: taskyardv1.NewRuntimeHostServiceClient(host.client.conn), log: log, instance: newKey(),
-		more: make(chan struct{}, 1), draining: make(chan struct{}), session: newSession(host.options.Slots, log),
+		more: make(chan struct{}, 1), beatIntervalChanged: make(chan struct{}, 1), draining: make(chan struct{}), session: newSession(host.options.Slots, log),
 		handlers: map[leaseKey]*runningHandler{}, leaveBy: map[string]time.Time{},
 	}
 }
@@ -223,6 +226,7 @@ func (r *hostRun) greet(stream connectStream) (*taskyardv1.Welcome, error) {
 	defer r.mu.Unlock()
 	r.stop(r.session.welcomed(welcome, sentAt), leaseLost)
 	r.acknowledgedAt, r.beatDue, r.connected = sentAt, nil, true
+	r.beatInterval = beatIntervalOf(welcome)
 	r.log.Info("taskyard: host is connected", "session", welcome.GetSession(), "again", r.wasConnected,
 		"kept", len(welcome.GetKept()), "lost", len(welcome.GetLost()))
 	r.wasConnected, r.trouble = true, ""
@@ -241,7 +245,7 @@ func (r *hostRun) hold(
 			time.AfterFunc(closeTime, func() { cancel(io.EOF) })
 		}
 	})
-	parts.Go(func() { r.beat(ctx, cancel, welcome) })
+	parts.Go(func() { r.beat(ctx, cancel, seconds(welcome.GetLeaseSecs())) })
 	err := endOf(ctx, r.read(stream))
 	cancel(nil)
 	parts.Wait()
@@ -280,6 +284,12 @@ func (r *hostRun) read(stream connectStream) error {
 		case *taskyardv1.ConnectResponse_HeartbeatAck:
 			r.acknowledgedAt = time.Now()
 			r.stop(r.session.acknowledged(message.HeartbeatAck), leaseLost)
+		case *taskyardv1.ConnectResponse_HeartbeatInterval:
+			r.beatInterval = beatIntervalOf(message.HeartbeatInterval)
+			select {
+			case r.beatIntervalChanged <- struct{}{}:
+			default:
+			}
 		case *taskyardv1.ConnectResponse_Cancellations:
 			for _, each := range message.Cancellations.GetCancellations() {
 				r.log.Info("taskyard: task is to be stopped", "task", each.GetTaskId(), "why", each.GetMessage())
@@ -299,7 +309,7 @@ func (r *hostRun) write(ctx context.Context, stream connectStream) bool {
 		r.mu.Lock()
 		var messages []*taskyardv1.ConnectRequest
 		if r.beatDue != nil {
-			messages = append(messages, r.session.heartbeat(time.Now(), r.beatDue))
+			messages = append(messages, r.session.heartbeat(time.Now(), r.beatDue, r.tokensUsed))
 			r.beatDue = nil
 		}
 		messages = append(messages, r.session.turn()...)
@@ -329,9 +339,12 @@ func (r *hostRun) write(ctx context.Context, stream connectStream) bool {
 	}
 }
 
-// beat has a heartbeat written each interval, and ends the stream when none was answered for as long as a lease.
-func (r *hostRun) beat(ctx context.Context, cancel context.CancelCauseFunc, welcome *taskyardv1.Welcome) {
-	interval := max(milliseconds(welcome.GetHeartbeatIntervalMs()), time.Millisecond)
+// beat has a heartbeat written each interval, and ends the stream when none was answered for as long as a lease. A new
+// interval begins with a heartbeat.
+func (r *hostRun) beat(ctx context.Context, cancel context.CancelCauseFunc, leaseLength time.Duration) {
+	r.mu.Lock()
+	interval := r.beatInterval
+	r.mu.Unlock()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -339,16 +352,26 @@ func (r *hostRun) beat(ctx context.Context, cancel context.CancelCauseFunc, welc
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		case <-r.beatIntervalChanged:
 		}
 		machine := r.machine()
 		r.mu.Lock()
-		if silence := time.Since(r.acknowledgedAt); silence > interval+seconds(welcome.GetLeaseSecs()) {
+		if interval != r.beatInterval {
+			interval = r.beatInterval
+			ticker.Reset(interval)
+		}
+		if silence := time.Since(r.acknowledgedAt); silence > interval+leaseLength {
 			cancel(unavailable("no heartbeat was answered for " + silence.Round(time.Second).String()))
 		}
 		r.beatDue = machine
 		r.wake()
 		r.mu.Unlock()
 	}
+}
+
+// beatIntervalOf reads how often heartbeats are due, at least a millisecond.
+func beatIntervalOf(message interface{ GetHeartbeatIntervalMs() uint32 }) time.Duration {
+	return max(milliseconds(message.GetHeartbeatIntervalMs()), time.Millisecond)
 }
 
 func (r *hostRun) expireLeases(life context.Context) {

@@ -89,8 +89,9 @@ func (t *RunningTask) ReportProgress(progress *taskyardv1.Progress) {
 	t.report(report)
 }
 
-// SetTokensUsed tells how many tokens of a language model this attempt has used so far. Every later report carries it;
-// once one of them is over the task's budget, the task fails and is stopped.
+// SetTokensUsed states how many tokens of a language model this attempt has used so far. It sends nothing by itself: the
+// next heartbeat and every later report carry the count. Once it is over the task's budget (NewTask.TokenLimit), the
+// task fails and its handler is stopped.
 func (t *RunningTask) SetTokensUsed(count uint32) { t.tokens.Store(&count) }
 
 // Environ answers the environment for a process that does the work: that of this process, with TASKYARD_TASK_ID,

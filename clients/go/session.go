@@ -297,8 +297,11 @@ func (s *session) drain() {
 	}
 }
 
-// heartbeat answers the heartbeat to send now. What was refused for the time being is said again after it.
-func (s *session) heartbeat(now time.Time, machine *taskyardv1.Machine) *taskyardv1.ConnectRequest {
+// heartbeat returns the heartbeat to send now. tokensUsed returns the tokens that a task's handler stated last, nil if it
+// stated none. Reports that were refused for the time being are sent again after it.
+func (s *session) heartbeat(
+	now time.Time, machine *taskyardv1.Machine, tokensUsed func(leaseKey) *uint32,
+) *taskyardv1.ConnectRequest {
 	for _, report := range s.refusedForNow {
 		lease := s.leases[keyOf(report)]
 		if lease == nil {
@@ -313,6 +316,9 @@ func (s *session) heartbeat(now time.Time, machine *taskyardv1.Machine) *taskyar
 	listed := s.living()
 	s.beats = append(s.beats, beat{s.sequence, now, listed})
 	message := &taskyardv1.Heartbeat{Sequence: s.sequence, Leases: heldOf(listed), Machine: machine}
+	for i, key := range listed {
+		message.Leases[i].TokensUsed = tokensUsed(key)
+	}
 	if s.draining {
 		message.Status = taskyardv1.RuntimeHost_STATUS_BUSY.Enum()
 	}

@@ -146,6 +146,17 @@ var sessionCases = map[string]string{
 		beat -> a b
 		answer ok
 		beat -> b`,
+	"a heartbeat carries the tokens that each handler stated last": `
+		running a b
+		tokens a 5
+		beat -> a:5 b
+		tokens a 8
+		tokens b 0
+		beat -> a:8 b:0
+		break
+		held -> a b
+		welcome a b
+		beat -> a:8 b:0`,
 	"a lease counts from the last answered heartbeat before it came": `
 		at 30
 		running a
@@ -387,7 +398,7 @@ func TestSession(t *testing.T) { play(t, sessionCases) }
 func play(t *testing.T, cases map[string]string) {
 	for name, script := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := &played{t: t, start: time.Now(), session: newSession(2, slog.New(slog.DiscardHandler))}
+			p := &played{t: t, start: time.Now(), tokens: map[leaseKey]*uint32{}, session: newSession(2, slog.New(slog.DiscardHandler))}
 			p.do("welcome")
 			for line := range strings.SplitSeq(strings.TrimSpace(script), "\n") {
 				command, want, _ := strings.Cut(strings.TrimSpace(line), "->")
@@ -400,7 +411,7 @@ func play(t *testing.T, cases map[string]string) {
 }
 
 func TestSessionNeverExceedsTheMostBytesOfAMessage(t *testing.T) {
-	p := &played{t: t, start: time.Now(), session: newSession(100, slog.New(slog.DiscardHandler))}
+	p := &played{t: t, start: time.Now(), tokens: map[leaseKey]*uint32{}, session: newSession(100, slog.New(slog.DiscardHandler))}
 	p.do("welcome")
 	for i := range 100 {
 		p.do("running t" + strconv.Itoa(i))
@@ -432,6 +443,7 @@ type played struct {
 	start     time.Time
 	now       time.Duration
 	unwritten []*taskyardv1.ConnectRequest
+	tokens    map[leaseKey]*uint32
 }
 
 func (p *played) do(command string) string {
@@ -526,7 +538,14 @@ func (p *played) do(command string) string {
 		begin, stop := p.session.answered(results)
 		return strings.Trim(begun(begin)+" | "+stopped(stop), " |")
 	case "beat":
-		return listed("", heldNames(p.session.heartbeat(now, nil).GetHeartbeat().GetLeases()))
+		heartbeat := p.session.heartbeat(now, nil, func(key leaseKey) *uint32 { return p.tokens[key] })
+		return listed("", heldNames(heartbeat.GetHeartbeat().GetLeases()))
+	case "tokens":
+		count, err := strconv.Atoi(args[1])
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.tokens[keyNamed(args[0])] = proto.Uint32(uint32(count))
 	case "ack":
 		sequence, err := strconv.Atoi(args[0])
 		if err != nil {
@@ -582,7 +601,11 @@ func leaseNamed(name string) *taskyardv1.Lease {
 func heldNames(held []*taskyardv1.HeldLease) []string {
 	var names []string
 	for _, each := range held {
-		names = append(names, nameOf(leaseKey{each.GetTaskId(), each.GetFencingToken()}))
+		name := nameOf(leaseKey{each.GetTaskId(), each.GetFencingToken()})
+		if each.TokensUsed != nil {
+			name += fmt.Sprintf(":%d", each.GetTokensUsed())
+		}
+		names = append(names, name)
 	}
 	return names
 }

@@ -19,23 +19,13 @@ func targetTask() *taskyardv1.Task {
 	return &taskyardv1.Task{Action: proto.String("work"), Target: proto.String("page")}
 }
 
-// startedHost runs a host against a fake server. It counts the handlers that begin, and ends with the test.
-func startedHost(t *testing.T, f *fake) (begun *atomic.Int32) {
+// countHandlers runs a host against a fake server and returns how many handlers have begun.
+func countHandlers(t *testing.T, f *fake) (begun *atomic.Int32) {
 	t.Helper()
 	begun = new(atomic.Int32)
-	host := NewHost(serve(t, f), "host", HostOptions{Slots: 1})
-	host.Handle("work", func(context.Context, *RunningTask) (any, error) {
+	runHost(t, f, func(context.Context, *RunningTask) (any, error) {
 		begun.Add(1)
 		return nil, nil
-	})
-	ctx, drain := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() { left <- host.Run(ctx) }()
-	t.Cleanup(func() {
-		drain()
-		if err := from(t, left); err != nil {
-			t.Error(err)
-		}
 	})
 	return begun
 }
@@ -87,7 +77,7 @@ func TestTargetTaskWhoseStartReportWasLostBeginsWhenTheNextStreamAcceptsTheRepor
 		}
 		return host.acceptAll(func(report *taskyardv1.Report) { reported <- report })
 	}}
-	begun := startedHost(t, f)
+	begun := countHandlers(t, f)
 	ready <- begun
 	if report := from(t, reported); report.GetCompleted() == nil {
 		t.Errorf("the outcome is %v", report)
@@ -108,7 +98,7 @@ func TestTargetTaskWhoseStartReportWasLostNeverRunsWhenItsLeaseIsLostToo(t *test
 		}
 		return host.acceptAll(func(report *taskyardv1.Report) { reported <- report })
 	}}
-	begun := startedHost(t, f)
+	begun := countHandlers(t, f)
 	if report := from(t, reported); report.GetReleased() == nil {
 		t.Errorf("the report is %v", report)
 	}
@@ -137,7 +127,7 @@ func TestTargetTaskWhoseStartReportIsRefusedNeverRuns(t *testing.T) {
 				}
 				return host.acceptAll(func(report *taskyardv1.Report) { reported <- report })
 			}}
-			begun := startedHost(t, f)
+			begun := countHandlers(t, f)
 			if report := from(t, reported); report.GetReleased() == nil {
 				t.Errorf("the report is %v", report)
 			}
@@ -175,7 +165,7 @@ func TestTaskWithoutATargetBeginsBeforeItsStartReportIsAnswered(t *testing.T) {
 		}
 		return host.acceptAll(func(*taskyardv1.Report) {})
 	}}
-	startedHost(t, f)
+	countHandlers(t, f)
 	if !from(t, begins) {
 		t.Error("the task did not run")
 	}
