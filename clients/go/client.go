@@ -322,10 +322,25 @@ func (c *Client) Pause(ctx context.Context, taskID string) (State, error) {
 	})
 }
 
-// Resume queues a paused or failed task again, or releases a held one; it becomes queued or pending. It is not repeated
-// by itself: that could resume a new failure. Codes: CodeNotFound, and CodeConflict if the task is neither.
-func (c *Client) Resume(ctx context.Context, taskID string) (State, error) {
-	answer, err := c.tasks.ResumeTask(ctx, &taskyardv1.ResumeTaskRequest{TaskId: taskID})
+// ResumeOption is an option of Resume.
+type ResumeOption func(*taskyardv1.ResumeTaskRequest)
+
+// WithTokenLimit sets the most tokens that the resumed task may use from now on, over all its attempts and runs. The
+// default is the limit that the task has. A task that failed over its budget needs a limit above its TokensUsed.
+func WithTokenLimit(limit uint32) ResumeOption {
+	return func(request *taskyardv1.ResumeTaskRequest) { request.TokenLimit = &limit }
+}
+
+// Resume queues a paused or failed task again, or releases a held one. It returns the new state: queued or pending.
+// Unlike other calls it is not repeated while the server is unavailable: a repeat could resume a new failure.
+//
+// Codes: CodeNotFound, and CodeConflict if the task is neither paused, failed nor held, or is over its token budget.
+func (c *Client) Resume(ctx context.Context, taskID string, options ...ResumeOption) (State, error) {
+	request := &taskyardv1.ResumeTaskRequest{TaskId: taskID}
+	for _, option := range options {
+		option(request)
+	}
+	answer, err := c.tasks.ResumeTask(ctx, request)
 	if err != nil {
 		return "", err
 	}

@@ -58,6 +58,16 @@ func TestResumeIsNotRepeated(t *testing.T) {
 	}
 }
 
+func TestResumeSendsANewTokenLimitOnlyIfItIsGiven(t *testing.T) {
+	f := &fake{}
+	client := serve(t, f)
+	must(client.Resume(limited(t), "tsk_1"))(t)
+	must(client.Resume(limited(t), "tsk_1", WithTokenLimit(500)))(t)
+	if first, second := f.resumes[0], f.resumes[1]; first.TokenLimit != nil || second.GetTokenLimit() != 500 {
+		t.Error(first, second)
+	}
+}
+
 func TestCallsCarryTheNamespaceAndTheToken(t *testing.T) {
 	f := &fake{}
 	client := serve(t, f, WithNamespace("blue"), WithToken("secret"))
@@ -274,7 +284,8 @@ func TestErrorsOfTheServerHaveTheirCodes(t *testing.T) {
 		t.Error(state)
 	}
 	for name, move := range map[string]func(context.Context, string) (State, error){
-		"cancel": client.Cancel, "pause": client.Pause, "resume": client.Resume,
+		"cancel": client.Cancel, "pause": client.Pause,
+		"resume":  func(ctx context.Context, id string) (State, error) { return client.Resume(ctx, id) },
 		"resolve": func(ctx context.Context, id string) (State, error) { return client.Resolve(ctx, id, nil) },
 	} {
 		if _, err := move(ctx, task.TaskID); CodeOf(err) != CodeConflict {

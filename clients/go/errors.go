@@ -166,7 +166,7 @@ func itemError(message *taskyardv1.Error) error {
 	}
 	return &Error{
 		Code: code, Reason: message.GetError(), Retryable: message.GetRetryable() || isRetryable(code),
-		Details: maps.Clone(details), Status: codes.Unknown,
+		RetryAfter: milliseconds(message.GetRetryAfterMs()), Details: maps.Clone(details), Status: codes.Unknown,
 	}
 }
 
@@ -181,9 +181,6 @@ func refusalOf(message *taskyardv1.Error) error {
 		if _, isText := value.(string); !isText {
 			found.Details[key] = fmt.Sprint(value)
 		}
-	}
-	if found.Retryable {
-		found.RetryAfter = time.Second
 	}
 	return found
 }

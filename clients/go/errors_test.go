@@ -100,9 +100,9 @@ func TestErrorOfAnItemHasItsDetailsAsJSONValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := errorFrom(itemError(&taskyardv1.Error{
-		Code: proto.String("queue_full"), Error: proto.String("full"), Details: details,
+		Code: proto.String("queue_full"), Error: proto.String("full"), Details: details, RetryAfterMs: proto.Uint32(1500),
 	}))
-	if found.Code != CodeQueueFull || !found.Retryable || found.Details["queued"] != 7.0 {
+	if found.Code != CodeQueueFull || !found.Retryable || found.RetryAfter != 1500*time.Millisecond || found.Details["queued"] != 7.0 {
 		t.Errorf("%+v", found)
 	}
 }

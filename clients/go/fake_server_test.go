@@ -25,12 +25,14 @@ type fake struct {
 	options []grpc.ServerOption
 
 	mu       sync.Mutex
+	resumes  []*taskyardv1.ResumeTaskRequest
 	submits  []*taskyardv1.SubmitTaskRequest
 	headers  []metadata.MD
 	watched  []*taskyardv1.WatchTasksRequest
 	failures int // How many calls still end as unavailable.
 	watch    func(number int, stream grpc.ServerStreamingServer[taskyardv1.WatchTasksResponse]) error
-	streams  int // How many streams of submissions were opened.
+	refusal  *taskyardv1.Error // Why the task of each batch is refused, nil if it is accepted.
+	streams  int               // How many streams of submissions were opened.
 	shared   func(number int, stream submitTasksStream) error
 	connects int // How many streams of hosts were opened.
 	connect  func(number int, host *fakeHostStream) error
@@ -88,7 +90,9 @@ func (f *fake) SubmitBatch(
 	defer f.mu.Unlock()
 	return &taskyardv1.SubmitBatchResponse{
 		BatchId: proto.String("bat_second"),
-		Tasks:   []*taskyardv1.BatchOutcome{{TaskId: proto.String("tsk_1"), State: taskyardv1.Task_queued.Enum()}},
+		Tasks: []*taskyardv1.BatchOutcome{{
+			TaskId: proto.String("tsk_1"), State: taskyardv1.Task_queued.Enum(), Error: f.refusal,
+		}},
 	}, f.called(ctx)
 }
 
@@ -115,6 +119,7 @@ func (f *fake) ResumeTask(
 ) (*taskyardv1.ResumeTaskResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.resumes = append(f.resumes, request)
 	return &taskyardv1.ResumeTaskResponse{}, f.called(ctx)
 }
 

@@ -44,9 +44,9 @@ func answerTo(request *taskyardv1.SubmitTasksRequest) *taskyardv1.SubmitTasksRes
 	return answer
 }
 
-func refusing(code Code) *taskyardv1.SubmitTasksResponse {
+func refusing(refusal *taskyardv1.Error) *taskyardv1.SubmitTasksResponse {
 	return &taskyardv1.SubmitTasksResponse{Outcomes: []*taskyardv1.SubmitOutcome{{
-		Outcome: &taskyardv1.SubmitOutcome_Error{Error: &taskyardv1.Error{Code: proto.String(string(code))}},
+		Outcome: &taskyardv1.SubmitOutcome_Error{Error: refusal},
 	}}}
 }
 
@@ -215,8 +215,42 @@ func TestSubmitIsRefusedOnAStreamJustAsByACallOfItsOwn(t *testing.T) {
 			_, alone := client.Submit(ctx, task)
 			busy(t, client)
 			_, shared := client.Submit(ctx, task)
-			if CodeOf(alone) != refused.code || !reflect.DeepEqual(alone, shared) {
+			// That the delay before another try is the same is tested by a fake server.
+			onStream, byCall := *errorFrom(shared), *errorFrom(alone)
+			onStream.RetryAfter, byCall.RetryAfter = 0, 0
+			if byCall.Code != refused.code || !reflect.DeepEqual(byCall, onStream) {
 				t.Errorf("%#v alone, on a stream %#v", alone, shared)
+			}
+		})
+	}
+}
+
+func TestRefusedTaskHasTheRetryDelayOfTheServerOnAStreamAndInABatch(t *testing.T) {
+	for name, each := range map[string]struct {
+		ms   *uint32
+		want time.Duration
+	}{
+		"named": {proto.Uint32(1500), 1500 * time.Millisecond},
+		"none":  {nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refusal := &taskyardv1.Error{
+				Code: proto.String("queue_full"), Error: proto.String("full"), Retryable: proto.Bool(true), RetryAfterMs: each.ms,
+			}
+			f := &fake{refusal: refusal, shared: func(_ int, stream submitTasksStream) error {
+				if _, err := stream.Recv(); err != nil {
+					return err
+				}
+				return stream.Send(refusing(refusal))
+			}}
+			client := serve(t, f)
+			batch := must(client.SubmitBatch(limited(t), NewBatch{Tasks: []NewTask{{Action: "click"}}}))(t)
+			busy(t, client)
+			_, onStream := client.Submit(limited(t), NewTask{Action: "click"})
+			for where, err := range map[string]error{"in a batch": batch.Outcomes[0].Err, "on a stream": onStream} {
+				if found := errorFrom(err); found.Code != CodeQueueFull || found.RetryAfter != each.want {
+					t.Errorf("%s: %+v", where, found)
+				}
 			}
 		})
 	}
@@ -394,7 +428,7 @@ func TestTaskThatADrainingServerDoesNotTakeIsSubmittedAgainElsewhere(t *testing.
 			return answered(stream, func(*taskyardv1.SubmitTasksRequest) {})
 		}
 		_, _ = stream.Recv()
-		return stream.Send(refusing(CodeUnavailable))
+		return stream.Send(refusing(&taskyardv1.Error{Code: proto.String("unavailable")}))
 	}}
 	client := serve(t, f)
 	busy(t, client)

@@ -96,6 +96,11 @@ func moving(move func(*taskyard.Client, context.Context, string) (taskyard.State
 	}
 }
 
+func resume(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	state, err := p.client.Resume(ctx, with.Task)
+	return outcome{"state": state}, err
+}
+
 func resolve(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
 	state, err := p.client.Resolve(ctx, with.Task, with.Result)
 	return outcome{"state": state}, err

@@ -75,10 +75,9 @@ type program struct {
 
 var operations = map[string]operation{
 	"submit": submit, "submit_batch": submitBatch, "get": get, "list": list, "wait": wait,
-	"cancel":  moving((*taskyard.Client).Cancel),
-	"pause":   moving((*taskyard.Client).Pause),
-	"resume":  moving((*taskyard.Client).Resume),
-	"resolve": resolve, "get_batch": getBatch, "cancel_batch": cancelBatch, "stats": stats,
+	"cancel": moving((*taskyard.Client).Cancel),
+	"pause":  moving((*taskyard.Client).Pause),
+	"resume": resume, "resolve": resolve, "get_batch": getBatch, "cancel_batch": cancelBatch, "stats": stats,
 	"watch": watch, "watch_more": watchMore, "cut": cut, "sleep": sleep,
 	"register": register, "claim": claim, "complete": complete, "deregister": deregister, "drain": drain,
 	"host_start": hostStart, "host_wait": hostWait, "host_stop": hostStop,
