@@ -127,7 +127,7 @@ func (f *fake) WaitTask(
 	ctx context.Context, request *taskyardv1.WaitTaskRequest,
 ) (*taskyardv1.WaitTaskResponse, error) {
 	select {
-	case <-time.After(milliseconds(request.GetTimeoutMs())):
+	case <-time.After(fromMillis(request.GetTimeoutMs())):
 	case <-ctx.Done():
 	}
 	return &taskyardv1.WaitTaskResponse{Ended: proto.Bool(false)}, nil

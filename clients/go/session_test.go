@@ -461,11 +461,11 @@ func (p *played) do(command string) string {
 		for _, name := range args {
 			welcome.Kept = append(welcome.Kept, leaseNamed(name))
 		}
-		return stopped(p.session.welcomed(welcome, now))
+		return stopped(p.session.streamOpened(welcome, now))
 	case "assign":
 		for _, name := range args {
 			name, target, _ := strings.Cut(name, "@")
-			p.session.assigned(&taskyardv1.Assignment{
+			p.session.taskAssigned(&taskyardv1.Assignment{
 				Lease: leaseNamed(name), Task: &taskyardv1.Task{Target: optional(target)},
 			})
 		}
@@ -478,7 +478,7 @@ func (p *played) do(command string) string {
 	case "turn":
 		return strings.Trim(p.do("say")+" | "+p.do("write"), " |")
 	case "say":
-		p.unwritten = p.session.turn()
+		p.unwritten = p.session.nextMessages()
 		var said []string
 		for _, message := range p.unwritten {
 			if credit := message.GetCredit(); credit != nil {
@@ -495,7 +495,7 @@ func (p *played) do(command string) string {
 	case "write":
 		var begin []*taskyardv1.Assignment
 		for _, message := range p.unwritten {
-			begin = append(begin, p.session.written(message)...)
+			begin = append(begin, p.session.messageWritten(message)...)
 		}
 		return begun(begin)
 	case "ended":
@@ -513,13 +513,13 @@ func (p *played) do(command string) string {
 		default:
 			final.Event = &taskyardv1.Report_Completed{Completed: &taskyardv1.TaskCompleted{}}
 		}
-		p.session.ended(key, final)
+		p.session.handlerReturned(key, final)
 	case "progress":
 		key, message := keyNamed(args[0]), args[1]
 		if message == "huge" {
 			message = strings.Repeat("x", testMessageBytes)
 		}
-		p.session.progressed(&taskyardv1.Report{
+		p.session.progressReported(&taskyardv1.Report{
 			TaskId: key.taskID, FencingToken: key.token,
 			Event: &taskyardv1.Report_Progress{Progress: &taskyardv1.Progress{Message: &message}},
 		})
@@ -535,10 +535,10 @@ func (p *played) do(command string) string {
 			}
 			results.Results = append(results.Results, result)
 		}
-		begin, stop := p.session.answered(results)
+		begin, stop := p.session.reportsAnswered(results)
 		return strings.Trim(begun(begin)+" | "+stopped(stop), " |")
 	case "beat":
-		heartbeat := p.session.heartbeat(now, nil, func(key leaseKey) *uint32 { return p.tokens[key] })
+		heartbeat := p.session.nextHeartbeat(now, nil, func(key leaseKey) *uint32 { return p.tokens[key] })
 		return listed("", heldNames(heartbeat.GetHeartbeat().GetLeases()))
 	case "tokens":
 		count, err := strconv.Atoi(args[1])
@@ -555,16 +555,16 @@ func (p *played) do(command string) string {
 		for _, name := range args[1:] {
 			ack.Lost = append(ack.Lost, keyNamed(name).held())
 		}
-		return stopped(p.session.acknowledged(ack))
+		return stopped(p.session.heartbeatAcknowledged(ack))
 	case "cancel":
 		key := keyNamed(args[0])
-		return stopped(p.session.cancelled(&taskyardv1.Cancellation{TaskId: key.taskID, FencingToken: key.token}))
+		return stopped(p.session.taskCancelled(&taskyardv1.Cancellation{TaskId: key.taskID, FencingToken: key.token}))
 	case "break":
-		p.session.broken(now)
+		p.session.streamClosed(now)
 	case "expire":
-		return stopped(p.session.expired(now))
+		return stopped(p.session.expire(now))
 	case "deregister":
-		return stopped(p.session.deregistered())
+		return stopped(p.session.hostDeregistered())
 	case "drain":
 		p.session.drain()
 	case "held":

@@ -27,7 +27,7 @@ func busy(t *testing.T, client *Client) {
 	count := func(n int) {
 		client.submitter.mu.Lock()
 		defer client.submitter.mu.Unlock()
-		client.submitter.underWay += n
+		client.submitter.inProgress += n
 	}
 	count(1)
 	t.Cleanup(func() { count(-1) })
@@ -88,8 +88,8 @@ func waitFor(t *testing.T, client *Client, sent, waiting int) {
 	until(t, func() bool {
 		client.submitter.mu.Lock()
 		defer client.submitter.mu.Unlock()
-		shared := client.submitter.shared
-		return shared != nil && len(shared.unanswered) == sent && len(shared.waiting) == waiting
+		shared := client.submitter.stream
+		return shared != nil && len(shared.unanswered) == sent && len(shared.queue) == waiting
 	})
 }
 
@@ -124,13 +124,13 @@ func TestSubmitsAtTheSameTimeShareMessagesAndEachGetsItsOwnAnswer(t *testing.T) 
 	}}
 	client := serve(t, f)
 	busy(t, client)
-	count := mostUnanswered + 3*mostTogether
+	count := maxUnansweredMessages + 3*maxTasksPerMessage
 	ctx, ended := limited(t), map[string]<-chan submitted{}
 	for i := range count {
 		action := fmt.Sprintf("a-%d", i)
 		ended[action] = submitting(ctx, client, NewTask{Action: action})
 		// One by one they fill the bound with messages of one task, so that the others have to wait.
-		waitFor(t, client, min(i+1, mostUnanswered), max(0, i+1-mostUnanswered))
+		waitFor(t, client, min(i+1, maxUnansweredMessages), max(0, i+1-maxUnansweredMessages))
 	}
 	close(gate)
 	for action, each := range ended {
@@ -139,7 +139,7 @@ func TestSubmitsAtTheSameTimeShareMessagesAndEachGetsItsOwnAnswer(t *testing.T) 
 		}
 	}
 	_ = client.Close()
-	want := append(slices.Repeat([]int{1}, mostUnanswered), slices.Repeat([]int{mostTogether}, 3)...)
+	want := append(slices.Repeat([]int{1}, maxUnansweredMessages), slices.Repeat([]int{maxTasksPerMessage}, 3)...)
 	if !slices.Equal(sizes, want) || f.streams != 1 || len(f.submits) != 0 {
 		t.Errorf("messages of %v tasks, %d streams, %d calls", sizes, f.streams, len(f.submits))
 	}
@@ -149,17 +149,17 @@ func TestMessageHoldsNoMoreThanItsMostTasksAndBytesAndNoneThatWasGivenUp(t *test
 	const kilo = 1000
 	for _, each := range []struct{ waiting, messages []int }{
 		{[]int{400 * kilo, 400 * kilo, 400 * kilo}, []int{2, 1}},
-		{[]int{mostTogetherBytes, 1, 999_999, 1}, []int{1, 2, 1}},
-		{slices.Repeat([]int{10}, mostTogether+1), []int{mostTogether, 1}},
+		{[]int{maxBytesPerMessage, 1, 999_999, 1}, []int{1, 2, 1}},
+		{slices.Repeat([]int{10}, maxTasksPerMessage+1), []int{maxTasksPerMessage, 1}},
 		{[]int{0, 600 * kilo, 0, 400 * kilo, 0}, []int{2}}, // 0 stands for one that was given up.
 		{[]int{0}, nil},
 	} {
 		stream := newSubmitStream(&submitter{})
 		for _, size := range each.waiting {
-			stream.add(&submission{size: size, forsaken: size == 0})
+			stream.add(&submission{size: size, abandoned: size == 0})
 		}
 		var messages []int
-		for message := stream.next(); message != nil; message = stream.next() {
+		for message := stream.nextMessage(); message != nil; message = stream.nextMessage() {
 			messages = append(messages, len(message))
 		}
 		if !slices.Equal(messages, each.messages) {
@@ -172,7 +172,7 @@ func TestTaskTooLargeForTheMessagesOfAllTakesACallOfItsOwn(t *testing.T) {
 	f := &fake{}
 	client := serve(t, f)
 	busy(t, client)
-	must(client.Submit(limited(t), NewTask{Action: strings.Repeat("x", mostTogetherBytes)}))(t)
+	must(client.Submit(limited(t), NewTask{Action: strings.Repeat("x", maxBytesPerMessage)}))(t)
 	if len(f.submits) != 1 || f.streams != 0 {
 		t.Errorf("%d calls and %d streams", len(f.submits), f.streams)
 	}
@@ -271,15 +271,15 @@ func TestSubmitThatIsGivenUpTakesBackItsTaskAndHurtsNoOther(t *testing.T) {
 	busy(t, client)
 	ctx := limited(t)
 	var ended []<-chan submitted
-	for i := range mostUnanswered {
+	for i := range maxUnansweredMessages {
 		ended = append(ended, submitting(ctx, client, NewTask{Action: "sent"}))
 		waitFor(t, client, i+1, 0)
 	}
 	brief, giveUp := context.WithCancel(ctx)
 	givenUp := submitting(brief, client, NewTask{Action: "given up"})
-	waitFor(t, client, mostUnanswered, 1)
+	waitFor(t, client, maxUnansweredMessages, 1)
 	ended = append(ended, submitting(ctx, client, NewTask{Action: "sent"}))
-	waitFor(t, client, mostUnanswered, 2)
+	waitFor(t, client, maxUnansweredMessages, 2)
 	giveUp()
 	if got := from(t, givenUp); CodeOf(got.err) != CodeCancelled || !errors.Is(got.err, context.Canceled) {
 		t.Errorf("%v", got.err)
@@ -291,7 +291,7 @@ func TestSubmitThatIsGivenUpTakesBackItsTaskAndHurtsNoOther(t *testing.T) {
 		}
 	}
 	_ = client.Close()
-	if len(heard) != mostUnanswered+1 || strings.Contains(strings.Join(heard, " "), "given up") {
+	if len(heard) != maxUnansweredMessages+1 || strings.Contains(strings.Join(heard, " "), "given up") {
 		t.Errorf("the server heard %v", heard)
 	}
 }

@@ -153,8 +153,8 @@ func TestWatchTakesASilentStreamForDead(t *testing.T) {
 	}}
 	client := serve(t, f)
 	w := &watch{
-		client: client, asked: &taskyardv1.WatchTasksRequest{}, outage: newOutage(patient), quiet: 20 * time.Millisecond,
-		told: map[string]uint64{}, yield: func(*Event, error) bool { return true },
+		client: client, filter: &taskyardv1.WatchTasksRequest{}, outage: newOutage(patient), silenceTimeout: 20 * time.Millisecond,
+		current: map[string]uint64{}, yield: func(*Event, error) bool { return true },
 	}
 	if err := w.run(limited(t)); err != nil || len(f.watched) != 2 {
 		t.Error(err, len(f.watched))
