@@ -1,3 +1,5 @@
+// The server's end of the stream of a host, in the fake server.
+
 package taskyard
 
 import (
@@ -13,7 +15,7 @@ import (
 )
 
 // runHost runs a host of one slot and one action, work, against a fake server until the test ends.
-func runHost(t *testing.T, f *fake, handler Handler) {
+func runHost(t *testing.T, f *fakeServer, handler Handler) {
 	t.Helper()
 	host := NewHost(serve(t, f), "host", HostOptions{Slots: 1})
 	host.Handle("work", handler)
@@ -22,38 +24,41 @@ func runHost(t *testing.T, f *fake, handler Handler) {
 	go func() { left <- host.Run(ctx) }()
 	t.Cleanup(func() {
 		drain()
-		if err := from(t, left); err != nil {
+		if err := receive(t, left); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// fakeHostStream is the server's end of the stream of a host, in the fake server.
+// fakeHostStream is the server's end of the stream of a host.
 type fakeHostStream struct {
 	grpc.BidiStreamingServer[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse]
-	// intervalMs is the interval of heartbeats that the Welcome names.
+	// intervalMs is the interval of heartbeats in the Welcome. Default: an hour.
 	intervalMs uint32
 }
 
 const hourMs = 3_600_000
 
-func (f *fake) Connect(
+// Connect passes the stream to connectHost.
+func (f *fakeServer) Connect(
 	stream grpc.BidiStreamingServer[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse],
 ) error {
 	f.mu.Lock()
-	f.connects++
-	number := f.connects
+	f.hostStreams++
+	number := f.hostStreams
 	f.mu.Unlock()
-	return f.connect(number, &fakeHostStream{stream, hourMs})
+	return f.connectHost(number, &fakeHostStream{stream, hourMs})
 }
 
-func (f *fake) DrainHost(
+// DrainHost accepts the call.
+func (f *fakeServer) DrainHost(
 	context.Context, *taskyardv1.DrainHostRequest,
 ) (*taskyardv1.DrainHostResponse, error) {
 	return &taskyardv1.DrainHostResponse{}, nil
 }
 
-func (f *fake) DeregisterHost(
+// DeregisterHost accepts the call.
+func (f *fakeServer) DeregisterHost(
 	context.Context, *taskyardv1.DeregisterHostRequest,
 ) (*taskyardv1.DeregisterHostResponse, error) {
 	return &taskyardv1.DeregisterHostResponse{}, nil
@@ -93,6 +98,31 @@ func (s *fakeHostStream) assign(lease string, task *taskyardv1.Task) error {
 	}})
 }
 
+// setInterval sends a new interval of heartbeats, in milliseconds.
+func (s *fakeHostStream) setInterval(ms uint32) error {
+	return s.Send(&taskyardv1.ConnectResponse{Message: &taskyardv1.ConnectResponse_HeartbeatInterval{
+		HeartbeatInterval: &taskyardv1.HeartbeatInterval{HeartbeatIntervalMs: ms},
+	}})
+}
+
+// heartbeat waits for the next heartbeat, and accepts the reports that come before it.
+func (s *fakeHostStream) heartbeat() (*taskyardv1.Heartbeat, error) {
+	for {
+		message, err := s.Recv()
+		if err != nil {
+			return nil, err
+		}
+		if heartbeat := message.GetHeartbeat(); heartbeat != nil {
+			return heartbeat, nil
+		}
+		if reports := message.GetReports().GetReports(); len(reports) > 0 {
+			if err := s.answer(reports, ""); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
 // reports waits for the next message of reports.
 func (s *fakeHostStream) reports() ([]*taskyardv1.Report, error) {
 	for {
@@ -106,7 +136,7 @@ func (s *fakeHostStream) reports() ([]*taskyardv1.Report, error) {
 	}
 }
 
-// answer answers a message of reports: each with the same code, or as taken for an empty one.
+// answer answers a message of reports. All of them are refused with the code, or accepted if that is "".
 func (s *fakeHostStream) answer(reports []*taskyardv1.Report, code Code) error {
 	results := &taskyardv1.ReportResults{}
 	for range reports {

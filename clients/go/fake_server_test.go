@@ -1,3 +1,5 @@
+// A fake server, whose answers a test determines.
+
 package taskyard
 
 import (
@@ -16,8 +18,8 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// fake is a server that says what a test has it say.
-type fake struct {
+// fakeServer answers calls as a test determines, and records them.
+type fakeServer struct {
 	taskyardv1.UnimplementedTaskServiceServer
 	taskyardv1.UnimplementedBatchServiceServer
 	taskyardv1.UnimplementedRuntimeHostServiceServer
@@ -25,24 +27,30 @@ type fake struct {
 	options []grpc.ServerOption
 
 	mu       sync.Mutex
+	headers  []metadata.MD // Of all unary calls.
 	resumes  []*taskyardv1.ResumeTaskRequest
 	submits  []*taskyardv1.SubmitTaskRequest
-	headers  []metadata.MD
-	watched  []*taskyardv1.WatchTasksRequest
-	failures int // How many calls still end as unavailable.
-	watch    func(number int, stream grpc.ServerStreamingServer[taskyardv1.WatchTasksResponse]) error
+	watches  []*taskyardv1.WatchTasksRequest
+	failures int               // How many of the next calls end as unavailable.
 	refusal  *taskyardv1.Error // Why the task of each batch is refused, nil if it is accepted.
-	streams  int               // How many streams of submissions were opened.
-	shared   func(number int, stream submitTasksStream) error
-	connects int // How many streams of hosts were opened.
-	connect  func(number int, host *fakeHostStream) error
+
+	// The functions below serve a stream. The number counts the streams of their kind, from 1.
+	submitTasks   func(number int, stream submitTasksStream) error
+	submitStreams int
+	watchTasks    func(number int, stream watchStream) error
+	connectHost   func(number int, host *fakeHostStream) error
+	hostStreams   int
 }
 
-type submitTasksStream = grpc.BidiStreamingServer[taskyardv1.SubmitTasksRequest, taskyardv1.SubmitTasksResponse]
+type (
+	submitTasksStream = grpc.BidiStreamingServer[taskyardv1.SubmitTasksRequest, taskyardv1.SubmitTasksResponse]
+	watchStream       = grpc.ServerStreamingServer[taskyardv1.WatchTasksResponse]
+)
 
-func serve(t *testing.T, f *fake, options ...Option) *Client {
+// serve starts a fake server and returns a client of it.
+func serve(t *testing.T, f *fakeServer, options ...Option) *Client {
 	t.Helper()
-	lookForLeaks(t)
+	checkForLeaks(t)
 	server := grpc.NewServer(f.options...)
 	taskyardv1.RegisterTaskServiceServer(server, f)
 	taskyardv1.RegisterBatchServiceServer(server, f)
@@ -57,7 +65,7 @@ func serve(t *testing.T, f *fake, options ...Option) *Client {
 	return connect(t, listener.Addr().String(), options...)
 }
 
-func (f *fake) called(ctx context.Context) error {
+func (f *fakeServer) record(ctx context.Context) error {
 	headers, _ := metadata.FromIncomingContext(ctx)
 	f.headers = append(f.headers, headers)
 	if f.failures--; f.failures >= 0 {
@@ -66,24 +74,24 @@ func (f *fake) called(ctx context.Context) error {
 	return nil
 }
 
-func (f *fake) SubmitTask(
+func (f *fakeServer) SubmitTask(
 	ctx context.Context, request *taskyardv1.SubmitTaskRequest,
 ) (*taskyardv1.SubmitTaskResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.submits = append(f.submits, request)
-	return &taskyardv1.SubmitTaskResponse{TaskId: proto.String("tsk_1")}, f.called(ctx)
+	return &taskyardv1.SubmitTaskResponse{TaskId: proto.String("tsk_1")}, f.record(ctx)
 }
 
-func (f *fake) SubmitTasks(stream submitTasksStream) error {
+func (f *fakeServer) SubmitTasks(stream submitTasksStream) error {
 	f.mu.Lock()
-	f.streams++
-	number := f.streams
+	f.submitStreams++
+	number := f.submitStreams
 	f.mu.Unlock()
-	return f.shared(number, stream)
+	return f.submitTasks(number, stream)
 }
 
-func (f *fake) SubmitBatch(
+func (f *fakeServer) SubmitBatch(
 	ctx context.Context, request *taskyardv1.SubmitBatchRequest,
 ) (*taskyardv1.SubmitBatchResponse, error) {
 	f.mu.Lock()
@@ -93,37 +101,37 @@ func (f *fake) SubmitBatch(
 		Tasks: []*taskyardv1.BatchOutcome{{
 			TaskId: proto.String("tsk_1"), State: taskyardv1.Task_queued.Enum(), Error: f.refusal,
 		}},
-	}, f.called(ctx)
+	}, f.record(ctx)
 }
 
-// GetTask answers a task that a call before has cancelled, of a batch that a call before has made.
-func (f *fake) GetTask(ctx context.Context, request *taskyardv1.GetTaskRequest) (*taskyardv1.Task, error) {
+// GetTask returns a cancelled task of the batch bat_first, as after calls whose answers were lost.
+func (f *fakeServer) GetTask(ctx context.Context, request *taskyardv1.GetTaskRequest) (*taskyardv1.Task, error) {
 	return &taskyardv1.Task{
 		TaskId: &request.TaskId, State: taskyardv1.Task_cancelled.Enum(), BatchId: proto.String("bat_first"),
 	}, nil
 }
 
-func (f *fake) CancelTask(
+func (f *fakeServer) CancelTask(
 	ctx context.Context, request *taskyardv1.CancelTaskRequest,
 ) (*taskyardv1.CancelTaskResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.called(ctx); err != nil {
+	if err := f.record(ctx); err != nil {
 		return nil, err
 	}
 	return nil, status.Error(codes.FailedPrecondition, "it has ended")
 }
 
-func (f *fake) ResumeTask(
+func (f *fakeServer) ResumeTask(
 	ctx context.Context, request *taskyardv1.ResumeTaskRequest,
 ) (*taskyardv1.ResumeTaskResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.resumes = append(f.resumes, request)
-	return &taskyardv1.ResumeTaskResponse{}, f.called(ctx)
+	return &taskyardv1.ResumeTaskResponse{}, f.record(ctx)
 }
 
-func (f *fake) WaitTask(
+func (f *fakeServer) WaitTask(
 	ctx context.Context, request *taskyardv1.WaitTaskRequest,
 ) (*taskyardv1.WaitTaskResponse, error) {
 	select {
@@ -133,12 +141,12 @@ func (f *fake) WaitTask(
 	return &taskyardv1.WaitTaskResponse{Ended: proto.Bool(false)}, nil
 }
 
-func (f *fake) WatchTasks(
-	request *taskyardv1.WatchTasksRequest, stream grpc.ServerStreamingServer[taskyardv1.WatchTasksResponse],
+func (f *fakeServer) WatchTasks(
+	request *taskyardv1.WatchTasksRequest, stream watchStream,
 ) error {
 	f.mu.Lock()
-	f.watched = append(f.watched, request)
-	number := len(f.watched)
+	f.watches = append(f.watches, request)
+	number := len(f.watches)
 	f.mu.Unlock()
-	return f.watch(number, stream)
+	return f.watchTasks(number, stream)
 }

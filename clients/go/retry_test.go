@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestOutageDoublesItsDelaysUpToAMost(t *testing.T) {
+func TestOutageDoublesItsDelaysUpToALimit(t *testing.T) {
 	o := &outage{patience: time.Minute, random: func() float64 { return 1 }}
 	now := time.Now()
 	for _, want := range []time.Duration{100, 200, 400, 800, 1600, 3000, 3000} {
@@ -21,14 +21,14 @@ func TestOutageDoublesItsDelaysUpToAMost(t *testing.T) {
 	}
 }
 
-func TestOutageShortensADelayByChanceByUpToAHalf(t *testing.T) {
+func TestOutageShortensDelaysAtRandomByUpToAHalf(t *testing.T) {
 	o := &outage{patience: time.Minute, random: func() float64 { return 0 }}
 	if delay, _ := o.nextDelay(time.Now()); delay != 50*time.Millisecond {
 		t.Error(delay)
 	}
 }
 
-func TestOutageEndsWithPatienceAndTriesOnceMoreJustThen(t *testing.T) {
+func TestOutageAllowsALastAttemptWhenThePatienceEnds(t *testing.T) {
 	o := &outage{patience: 10 * time.Second, random: func() float64 { return 1 }}
 	start := time.Now()
 	o.nextDelay(start)
@@ -40,14 +40,14 @@ func TestOutageEndsWithPatienceAndTriesOnceMoreJustThen(t *testing.T) {
 	}
 }
 
-func TestOutageLeavesRoomForSeveralTriesHoweverShortThePatience(t *testing.T) {
+func TestOutageAllowsSeveralAttemptsHoweverShortThePatience(t *testing.T) {
 	o := &outage{patience: 40 * time.Millisecond, random: func() float64 { return 1 }}
 	if delay, _ := o.nextDelay(time.Now()); delay != 10*time.Millisecond {
 		t.Error(delay)
 	}
 }
 
-func TestPersistRepeatsWhileUnavailableAndTellsOfIt(t *testing.T) {
+func TestRetryRepeatsWhileUnavailableAndReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries, start := 0, time.Now()
 		repeated, err := retryWhileUnavailable(t.Context(), 30*time.Second, func() error {
@@ -62,7 +62,7 @@ func TestPersistRepeatsWhileUnavailableAndTellsOfIt(t *testing.T) {
 	})
 }
 
-func TestPersistGivesUpWithTheErrorAfterItsPatience(t *testing.T) {
+func TestRetryReturnsTheErrorAfterThePatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		_, err := retryWhileUnavailable(t.Context(), 30*time.Second, func() error { return unavailable("down") })
@@ -72,7 +72,7 @@ func TestPersistGivesUpWithTheErrorAfterItsPatience(t *testing.T) {
 	})
 }
 
-func TestPersistEndsWithItsContext(t *testing.T) {
+func TestRetryEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -84,14 +84,14 @@ func TestPersistEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestPersistDoesNotRepeatARefusal(t *testing.T) {
+func TestRetryDoesNotRepeatARefusal(t *testing.T) {
 	repeated, err := retryWhileUnavailable(t.Context(), time.Minute, func() error { return badRequest("no") })
 	if CodeOf(err) != CodeBadRequest || repeated {
 		t.Error(err, repeated)
 	}
 }
 
-func TestOnlyIdempotentUnaryMethodsAreRepeatedByThemselves(t *testing.T) {
+func TestOnlyIdempotentUnaryMethodsAreRepeated(t *testing.T) {
 	for method, want := range map[string]bool{
 		"TaskService/GetTask": true, "TaskService/WaitTask": true, "TaskService/WatchTasks": false,
 		"TaskService/SubmitTask": false, "TaskService/ResumeTask": false, "BatchService/CancelBatch": true,

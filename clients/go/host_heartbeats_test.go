@@ -11,34 +11,9 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// setInterval tells the host a new interval of its heartbeats, in milliseconds.
-func (s *fakeHostStream) setInterval(ms uint32) error {
-	return s.Send(&taskyardv1.ConnectResponse{Message: &taskyardv1.ConnectResponse_HeartbeatInterval{
-		HeartbeatInterval: &taskyardv1.HeartbeatInterval{HeartbeatIntervalMs: ms},
-	}})
-}
-
-// heartbeat waits for the next heartbeat, and accepts the reports that come before it.
-func (s *fakeHostStream) heartbeat() (*taskyardv1.Heartbeat, error) {
-	for {
-		message, err := s.Recv()
-		if err != nil {
-			return nil, err
-		}
-		if heartbeat := message.GetHeartbeat(); heartbeat != nil {
-			return heartbeat, nil
-		}
-		if reports := message.GetReports().GetReports(); len(reports) > 0 {
-			if err := s.answer(reports, ""); err != nil {
-				return nil, err
-			}
-		}
-	}
-}
-
 func TestNewHeartbeatIntervalTakesEffectAtOnce(t *testing.T) {
 	sequences := make(chan uint32, 10)
-	f := &fake{connect: func(_ int, host *fakeHostStream) error {
+	f := &fakeServer{connectHost: func(_ int, host *fakeHostStream) error {
 		if _, err := host.welcome(); err != nil {
 			return err
 		}
@@ -65,7 +40,7 @@ func TestNewHeartbeatIntervalTakesEffectAtOnce(t *testing.T) {
 	}}
 	countHandlers(t, f)
 	for want := uint32(1); want <= 5; want++ {
-		if got := from(t, sequences); got != want {
+		if got := receive(t, sequences); got != want {
 			t.Errorf("heartbeat %d, want %d", got, want)
 		}
 	}
@@ -73,7 +48,7 @@ func TestNewHeartbeatIntervalTakesEffectAtOnce(t *testing.T) {
 
 func TestNextStreamHasTheHeartbeatIntervalOfItsWelcome(t *testing.T) {
 	came := make(chan bool, 1)
-	f := &fake{connect: func(number int, host *fakeHostStream) error {
+	f := &fakeServer{connectHost: func(number int, host *fakeHostStream) error {
 		if number == 2 {
 			host.intervalMs = 10
 		}
@@ -98,12 +73,12 @@ func TestNextStreamHasTheHeartbeatIntervalOfItsWelcome(t *testing.T) {
 		return host.acceptAll(func(*taskyardv1.Report) {})
 	}}
 	countHandlers(t, f)
-	from(t, came)
+	receive(t, came)
 }
 
 func TestHeartbeatCarriesTheTokensThatAHandlerStatedWithoutProgress(t *testing.T) {
 	stated, listed := make(chan bool), make(chan *taskyardv1.HeldLease, 1)
-	f := &fake{connect: func(_ int, host *fakeHostStream) error {
+	f := &fakeServer{connectHost: func(_ int, host *fakeHostStream) error {
 		if _, err := host.welcome(); err != nil {
 			return err
 		}
@@ -128,7 +103,7 @@ func TestHeartbeatCarriesTheTokensThatAHandlerStatedWithoutProgress(t *testing.T
 		<-end
 		return nil, nil
 	})
-	lease := from(t, listed)
+	lease := receive(t, listed)
 	close(end)
 	if lease.GetTaskId() != "a" || lease.TokensUsed == nil || lease.GetTokensUsed() != 7 {
 		t.Errorf("the heartbeat lists %v", lease)

@@ -20,7 +20,7 @@ func targetTask() *taskyardv1.Task {
 }
 
 // countHandlers runs a host against a fake server and returns how many handlers have begun.
-func countHandlers(t *testing.T, f *fake) (begun *atomic.Int32) {
+func countHandlers(t *testing.T, f *fakeServer) (begun *atomic.Int32) {
 	t.Helper()
 	begun = new(atomic.Int32)
 	runHost(t, f, func(context.Context, *RunningTask) (any, error) {
@@ -51,7 +51,7 @@ func loseStartReport(t *testing.T, host *fakeHostStream) error {
 func TestTargetTaskWhoseStartReportWasLostBeginsWhenTheNextStreamAcceptsTheReport(t *testing.T) {
 	reported := make(chan *taskyardv1.Report, 10)
 	ready := make(chan *atomic.Int32, 1)
-	f := &fake{connect: func(number int, host *fakeHostStream) error {
+	f := &fakeServer{connectHost: func(number int, host *fakeHostStream) error {
 		if number == 1 {
 			return loseStartReport(t, host)
 		}
@@ -79,7 +79,7 @@ func TestTargetTaskWhoseStartReportWasLostBeginsWhenTheNextStreamAcceptsTheRepor
 	}}
 	begun := countHandlers(t, f)
 	ready <- begun
-	if report := from(t, reported); report.GetCompleted() == nil {
+	if report := receive(t, reported); report.GetCompleted() == nil {
 		t.Errorf("the outcome is %v", report)
 	}
 	if begun.Load() != 1 {
@@ -89,7 +89,7 @@ func TestTargetTaskWhoseStartReportWasLostBeginsWhenTheNextStreamAcceptsTheRepor
 
 func TestTargetTaskWhoseStartReportWasLostNeverRunsWhenItsLeaseIsLostToo(t *testing.T) {
 	reported := make(chan *taskyardv1.Report, 10)
-	f := &fake{connect: func(number int, host *fakeHostStream) error {
+	f := &fakeServer{connectHost: func(number int, host *fakeHostStream) error {
 		if number == 1 {
 			return loseStartReport(t, host)
 		}
@@ -99,7 +99,7 @@ func TestTargetTaskWhoseStartReportWasLostNeverRunsWhenItsLeaseIsLostToo(t *test
 		return host.acceptAll(func(report *taskyardv1.Report) { reported <- report })
 	}}
 	begun := countHandlers(t, f)
-	if report := from(t, reported); report.GetReleased() == nil {
+	if report := receive(t, reported); report.GetReleased() == nil {
 		t.Errorf("the report is %v", report)
 	}
 	if begun.Load() != 0 {
@@ -111,7 +111,7 @@ func TestTargetTaskWhoseStartReportIsRefusedNeverRuns(t *testing.T) {
 	for _, code := range []Code{CodeLeaseLost, CodeNotFound, CodeInternal} {
 		t.Run(string(code), func(t *testing.T) {
 			reported := make(chan *taskyardv1.Report, 10)
-			f := &fake{connect: func(_ int, host *fakeHostStream) error {
+			f := &fakeServer{connectHost: func(_ int, host *fakeHostStream) error {
 				if _, err := host.welcome(); err != nil {
 					return err
 				}
@@ -128,7 +128,7 @@ func TestTargetTaskWhoseStartReportIsRefusedNeverRuns(t *testing.T) {
 				return host.acceptAll(func(report *taskyardv1.Report) { reported <- report })
 			}}
 			begun := countHandlers(t, f)
-			if report := from(t, reported); report.GetReleased() == nil {
+			if report := receive(t, reported); report.GetReleased() == nil {
 				t.Errorf("the report is %v", report)
 			}
 			if begun.Load() != 0 {
@@ -140,7 +140,7 @@ func TestTargetTaskWhoseStartReportIsRefusedNeverRuns(t *testing.T) {
 
 func TestTaskWithoutATargetBeginsBeforeItsStartReportIsAnswered(t *testing.T) {
 	begins := make(chan bool, 1)
-	f := &fake{connect: func(_ int, host *fakeHostStream) error {
+	f := &fakeServer{connectHost: func(_ int, host *fakeHostStream) error {
 		if _, err := host.welcome(); err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func TestTaskWithoutATargetBeginsBeforeItsStartReportIsAnswered(t *testing.T) {
 		return host.acceptAll(func(*taskyardv1.Report) {})
 	}}
 	countHandlers(t, f)
-	if !from(t, begins) {
+	if !receive(t, begins) {
 		t.Error("the task did not run")
 	}
 }
