@@ -1,3 +1,5 @@
+// Batches: submission, state, cancellation.
+
 package taskyard
 
 import (
@@ -9,7 +11,8 @@ import (
 
 func TestRepeatedBatchHasTheIDOfTheBatchWithItsTasks(t *testing.T) {
 	client := serve(t, &fakeServer{failures: 1})
-	if batch := must(client.SubmitBatch(testContext(t), NewBatch{Tasks: []NewTask{{Action: "echo"}}}))(t); batch.ID != "bat_first" {
+	batch := must(client.SubmitBatch(testContext(t), NewBatch{Tasks: []NewTask{{Action: "echo"}}}))(t)
+	if batch.ID != "bat_first" {
 		t.Error(batch.ID)
 	}
 }

@@ -1,3 +1,5 @@
+// Calls about single tasks.
+
 package taskyard
 
 import (
@@ -8,6 +10,8 @@ import (
 	"testing"
 	"time"
 )
+
+// With a fake server
 
 func TestConflictAfterALostAnswerCountsAsSuccess(t *testing.T) {
 	client := serve(t, &fakeServer{failures: 1})
@@ -53,12 +57,13 @@ func TestTextThatIsNotUTF8IsABadRequest(t *testing.T) {
 	}
 }
 
-// By a real server
+// With the real server
 
 func TestTaskHasAllFieldsOfItsSubmission(t *testing.T) {
 	client, ctx := connect(t, address), testContext(t)
 	given := NewTask{
-		Action: "echo", TabID: "tab", Ref: "e5", Priority: -2, Deadline: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond),
+		Action: "echo", TabID: "tab", Ref: "e5", Priority: -2,
+		Deadline: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond),
 		Params: struct {
 			Text string `json:"text"`
 			List []int  `json:"list"`
@@ -89,7 +94,7 @@ func TestTaskHasAllFieldsOfItsSubmission(t *testing.T) {
 	}
 	again := must(client.Submit(ctx, given))(t)
 	if again.TaskID != submitted.TaskID {
-		t.Error("the same key made a second task")
+		t.Error("the same key created a second task")
 	}
 	given.Action = "other"
 	if _, err := client.Submit(ctx, given); CodeOf(err) != CodeAlreadyExists {
@@ -124,7 +129,7 @@ func TestListReadsAllPages(t *testing.T) {
 	if !slices.Equal(ids, batch.TaskIDs()[:4]) {
 		t.Error(ids)
 	}
-	for _, err := range client.List(ctx, ListOptions{States: []State{"nonsense"}}) {
+	for _, err := range client.List(ctx, ListOptions{States: []State{"unknown"}}) {
 		if CodeOf(err) != CodeBadRequest {
 			t.Error(err)
 		}
@@ -140,19 +145,20 @@ func TestErrorsOfTheServerHaveTheirCodes(t *testing.T) {
 	if bad := errorFrom(err); bad.Code != CodeBadRequest || !strings.Contains(bad.Reason, "action") || bad.Retryable {
 		t.Errorf("%+v", bad)
 	}
-	if _, err := client.Submit(ctx, NewTask{Action: "echo", Params: map[string]string{"x": strings.Repeat("x", 100_000)}}); CodeOf(err) != CodeTooLarge {
+	large := map[string]string{"x": strings.Repeat("x", 100_000)}
+	if _, err := client.Submit(ctx, NewTask{Action: "echo", Params: large}); CodeOf(err) != CodeTooLarge {
 		t.Error(err)
 	}
 	task := must(client.Submit(ctx, NewTask{Action: "echo"}))(t)
 	if state := must(client.Cancel(ctx, task.TaskID))(t); state != StateCancelled {
 		t.Error(state)
 	}
-	for name, move := range map[string]func(context.Context, string) (State, error){
+	for name, command := range map[string]func(context.Context, string) (State, error){
 		"cancel": client.Cancel, "pause": client.Pause,
 		"resume":  func(ctx context.Context, id string) (State, error) { return client.Resume(ctx, id) },
 		"resolve": func(ctx context.Context, id string) (State, error) { return client.Resolve(ctx, id, nil) },
 	} {
-		if _, err := move(ctx, task.TaskID); CodeOf(err) != CodeConflict {
+		if _, err := command(ctx, task.TaskID); CodeOf(err) != CodeConflict {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

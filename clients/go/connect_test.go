@@ -1,3 +1,5 @@
+// What every call over a connection has in common: encryption, metadata, repeats, outages.
+
 package taskyard
 
 import (
@@ -14,8 +16,6 @@ import (
 
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
-
-// By a server that says what it is told to
 
 func TestSubmitIsRepeatedWithOneKeyWhileTheServerIsUnavailable(t *testing.T) {
 	f := &fakeServer{failures: 2}
@@ -49,8 +49,8 @@ func TestTLSEncryptsTheConnectionAndChecksTheCertificate(t *testing.T) {
 	client := serve(t, f, WithTLS(&tls.Config{RootCAs: roots}), WithToken("secret"))
 	must(client.Submit(testContext(t), NewTask{Action: "echo"}))(t)
 
-	stranger := serve(t, f, WithTLS(nil), WithPatience(time.Millisecond))
-	if _, err := stranger.Submit(testContext(t), NewTask{Action: "echo"}); CodeOf(err) != CodeUnavailable ||
+	untrusting := serve(t, f, WithTLS(nil), WithPatience(time.Millisecond))
+	if _, err := untrusting.Submit(testContext(t), NewTask{Action: "echo"}); CodeOf(err) != CodeUnavailable ||
 		!strings.Contains(err.Error(), "certificate") {
 		t.Error(err)
 	}

@@ -1,3 +1,5 @@
+// Errors: where their code, their details and their retry delay come from.
+
 package taskyard
 
 import (
@@ -108,7 +110,8 @@ func TestErrorOfAnItemHasItsDetailsAsJSONValuesAndItsRetryDelay(t *testing.T) {
 	found := errorFrom(itemError(&taskyardv1.Error{
 		Code: proto.String("queue_full"), Error: proto.String("full"), Details: details, RetryAfterMs: proto.Uint32(1500),
 	}))
-	if found.Code != CodeQueueFull || !found.Retryable || found.RetryAfter != 1500*time.Millisecond || found.Details["queued"] != 7.0 {
+	if found.Code != CodeQueueFull || !found.Retryable || found.RetryAfter != 1500*time.Millisecond ||
+		found.Details["queued"] != 7.0 {
 		t.Errorf("%+v", found)
 	}
 }

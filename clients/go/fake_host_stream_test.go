@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -28,6 +29,17 @@ func runHost(t *testing.T, f *fakeServer, handler Handler) {
 			t.Error(err)
 		}
 	})
+}
+
+// countHandlers is runHost with handlers that return at once. It returns how many have begun.
+func countHandlers(t *testing.T, f *fakeServer) (begun *atomic.Int32) {
+	t.Helper()
+	begun = new(atomic.Int32)
+	runHost(t, f, func(context.Context, *RunningTask) (any, error) {
+		begun.Add(1)
+		return nil, nil
+	})
+	return begun
 }
 
 // fakeHostStream is the server's end of the stream of a host.

@@ -1,3 +1,5 @@
+// Heartbeats of a host: their interval, and what they report.
+
 package taskyard
 
 import (
@@ -47,7 +49,7 @@ func TestNewHeartbeatIntervalTakesEffectAtOnce(t *testing.T) {
 }
 
 func TestNextStreamHasTheHeartbeatIntervalOfItsWelcome(t *testing.T) {
-	came := make(chan bool, 1)
+	arrived := make(chan bool, 1)
 	f := &fakeServer{connectHost: func(number int, host *fakeHostStream) error {
 		if number == 2 {
 			host.intervalMs = 10
@@ -60,7 +62,7 @@ func TestNextStreamHasTheHeartbeatIntervalOfItsWelcome(t *testing.T) {
 				return err
 			}
 		}
-		// On the second stream one more than a late reaction to the message above could cause.
+		// On the second stream the first heartbeat could still be a reaction to the new interval on the first stream.
 		for range number {
 			if _, err := host.heartbeat(); err != nil {
 				return err
@@ -69,11 +71,11 @@ func TestNextStreamHasTheHeartbeatIntervalOfItsWelcome(t *testing.T) {
 		if number == 1 {
 			return status.Error(codes.Unavailable, "the stream breaks")
 		}
-		came <- true
+		arrived <- true
 		return host.acceptAll(func(*taskyardv1.Report) {})
 	}}
 	countHandlers(t, f)
-	receive(t, came)
+	receive(t, arrived)
 }
 
 func TestHeartbeatCarriesTheTokensThatAHandlerStatedWithoutProgress(t *testing.T) {

@@ -1,7 +1,9 @@
+// Tasks with a target: they begin when their start report was answered, also after a break of the stream
+// (docs/rules.md, Acknowledged starts).
+
 package taskyard
 
 import (
-	"context"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -13,24 +15,11 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// A task that has a target begins once its start report was answered, whatever becomes of the stream.
-
 func targetTask() *taskyardv1.Task {
 	return &taskyardv1.Task{Action: proto.String("work"), Target: proto.String("page")}
 }
 
-// countHandlers runs a host against a fake server and returns how many handlers have begun.
-func countHandlers(t *testing.T, f *fakeServer) (begun *atomic.Int32) {
-	t.Helper()
-	begun = new(atomic.Int32)
-	runHost(t, f, func(context.Context, *RunningTask) (any, error) {
-		begun.Add(1)
-		return nil, nil
-	})
-	return begun
-}
-
-// loseStartReport hands out a task and breaks the stream as soon as its start report has come.
+// loseStartReport hands out a task and breaks the stream once its start report has arrived.
 func loseStartReport(t *testing.T, host *fakeHostStream) error {
 	if _, err := host.welcome(); err != nil {
 		return err
@@ -151,7 +140,7 @@ func TestTaskWithoutATargetBeginsBeforeItsStartReportIsAnswered(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// The outcome comes though the start report has no answer.
+		// The outcome arrives while the start report has no answer.
 		outcome, err := host.reports()
 		if err != nil {
 			return err

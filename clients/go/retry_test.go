@@ -1,3 +1,5 @@
+// When calls are repeated, and for how long.
+
 package taskyard
 
 import (
@@ -17,7 +19,7 @@ func TestOutageDoublesItsDelaysUpToALimit(t *testing.T) {
 		}
 	}
 	if o.reset(); o.tries != 0 || !o.since.IsZero() {
-		t.Error("what works again begins anew")
+		t.Error("an attempt that works does not reset the outage")
 	}
 }
 
@@ -36,7 +38,7 @@ func TestOutageAllowsALastAttemptWhenThePatienceEnds(t *testing.T) {
 		t.Error(delay, more)
 	}
 	if _, more := o.nextDelay(start.Add(10 * time.Second)); more {
-		t.Error("patience is over")
+		t.Error("there is a delay after the patience")
 	}
 }
 

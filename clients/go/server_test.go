@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withServer runs a function while a server runs: that of TASKYARD_BINARY, or of the virtual environment of the repository.
+// withServer runs a function while a server runs: that of TASKYARD_BINARY, or of the virtual environment of the
+// repository.
 func withServer(run func() int) (code int, err error) {
 	folder, err := os.MkdirTemp("", "taskyard-go-")
 	if err != nil {

@@ -69,7 +69,8 @@ type sessionScript struct {
 
 func newScript(t *testing.T, slots int) *sessionScript {
 	s := &sessionScript{
-		t: t, session: newSession(slots, slog.New(slog.DiscardHandler)), start: time.Now(), tokens: map[leaseKey]*uint32{},
+		t: t, session: newSession(slots, slog.New(slog.DiscardHandler)), start: time.Now(),
+		tokens: map[leaseKey]*uint32{},
 	}
 	s.step("welcome")
 	return s
@@ -261,7 +262,8 @@ func heldNames(held []*taskyardv1.HeldLease) []string {
 func showBegin(assignments []*taskyardv1.Assignment) string {
 	var names []string
 	for _, assignment := range assignments {
-		names = append(names, nameOf(leaseKey{assignment.GetLease().GetTaskId(), assignment.GetLease().GetFencingToken()}))
+		lease := assignment.GetLease()
+		names = append(names, nameOf(leaseKey{lease.GetTaskId(), lease.GetFencingToken()}))
 	}
 	return withVerb("begin", names)
 }

@@ -34,7 +34,8 @@ func TestConcurrentSubmitsShareMessagesAndEachGetsItsOwnAnswer(t *testing.T) {
 	for i := range count {
 		action := fmt.Sprintf("a-%d", i)
 		ended[action] = submitAsync(ctx, client, NewTask{Action: action})
-		// Submitted one by one, the first make messages of one task until no more may be unanswered. The others are queued.
+		// Submitted one by one, the first make messages of one task until no more may be unanswered. The others are
+		// queued.
 		waitForStream(t, client, min(i+1, maxUnansweredMessages), max(0, i+1-maxUnansweredMessages))
 	}
 	close(gate)

@@ -98,7 +98,8 @@ func TestRefusedTaskHasTheRetryDelayOfTheServerOnAStreamAndInABatch(t *testing.T
 	} {
 		t.Run(name, func(t *testing.T) {
 			refusal := &taskyardv1.Error{
-				Code: proto.String("queue_full"), Error: proto.String("full"), Retryable: proto.Bool(true), RetryAfterMs: each.ms,
+				Code: proto.String("queue_full"), Error: proto.String("full"), Retryable: proto.Bool(true),
+				RetryAfterMs: each.ms,
 			}
 			f := &fakeServer{refusal: refusal, submitTasks: func(_ int, stream submitTasksStream) error {
 				if _, err := stream.Recv(); err != nil {

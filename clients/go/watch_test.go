@@ -32,7 +32,8 @@ func sendEvents(stream watchStream, cursor string, events ...*taskyardv1.TaskEve
 }
 
 func sendEnd(stream watchStream, reason taskyardv1.WatchEnd_Reason) error {
-	return stream.Send(&taskyardv1.WatchTasksResponse{End: &taskyardv1.WatchEnd{Reason: &reason, Message: proto.String("end")}})
+	end := &taskyardv1.WatchEnd{Reason: &reason, Message: proto.String("end")}
+	return stream.Send(&taskyardv1.WatchTasksResponse{End: end})
 }
 
 // collect returns the events of a watch as text: kind, task, state and cursor.
@@ -52,7 +53,7 @@ func TestWatchResumesAfterTheLastCursorWhateverBreaksTheStream(t *testing.T) {
 		"unavailable":       func(watchStream) error { return status.Error(codes.Unavailable, "down") },
 		"internal":          func(watchStream) error { return status.Error(codes.Internal, "RST_STREAM") },
 		"shutdown":          func(s watchStream) error { return sendEnd(s, taskyardv1.WatchEnd_shutdown) },
-		"told internal":     func(s watchStream) error { return sendEnd(s, taskyardv1.WatchEnd_internal) },
+		"internal end":      func(s watchStream) error { return sendEnd(s, taskyardv1.WatchEnd_internal) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fakeServer{watchTasks: func(number int, stream watchStream) error {
@@ -89,7 +90,8 @@ func TestWatchYieldsNoCurrentTaskTwiceWhenItsStreamBreaks(t *testing.T) {
 		return sendEnd(stream, taskyardv1.WatchEnd_tasks_ended)
 	}}
 	lines, err := collect(serve(t, f).Watch(testContext(t), WatchOptions{IncludeCurrent: true}))
-	if want := []string{"current a queued ", "current b queued ", "current b running "}; err != nil || !slices.Equal(lines, want) {
+	want := []string{"current a queued ", "current b queued ", "current b running "}
+	if err != nil || !slices.Equal(lines, want) {
 		t.Error(lines, err)
 	}
 	if second := f.watches[1]; !second.GetIncludeCurrent() || second.Cursor != nil {
@@ -151,8 +153,9 @@ func TestWatchReplacesASilentStream(t *testing.T) {
 	}}
 	client := serve(t, f)
 	w := &watch{
-		client: client, filter: &taskyardv1.WatchTasksRequest{}, outage: newOutage(waitLimit), silenceTimeout: 20 * time.Millisecond,
-		current: map[string]uint64{}, yield: func(*Event, error) bool { return true },
+		client: client, filter: &taskyardv1.WatchTasksRequest{}, outage: newOutage(waitLimit),
+		silenceTimeout: 20 * time.Millisecond,
+		current:        map[string]uint64{}, yield: func(*Event, error) bool { return true },
 	}
 	if err := w.run(testContext(t)); err != nil || len(f.watches) != 2 {
 		t.Error(err, len(f.watches))
