@@ -1,3 +1,5 @@
+// Loads of unary calls: callers that call one after the other.
+
 package main
 
 import (
@@ -5,19 +7,19 @@ import (
 	"time"
 )
 
-// call makes one call and answers how many operations the server took and refused.
-type call func(ctx context.Context) (taken, refused int, err error)
+// call makes one call. It returns how many operations the server accepted and refused.
+type call func(ctx context.Context) (accepted, refused int, err error)
 
-// callers has -inflight callers call one after another, the i-th by each(i), over the window. With -rate each of them
-// keeps to its share.
-func callers(w *work, o *Options, each func(caller int) call) (*Result, error) {
+// runCallers runs -inflight callers, of which each calls without a pause, and measures them. newCall returns the call
+// of one caller. With -rate each caller has an equal share of the rate.
+func runCallers(w *work, o *Options, newCall func(caller int) call) (*Result, error) {
 	meter := &Meter{serverPID: o.ServerPID}
 	for number := range o.Inflight {
-		one, pace := each(number), newPace(o.Rate/float64(o.Inflight), float64(number)/float64(o.Inflight))
+		call, pace := newCall(number), newPace(o.Rate/float64(o.Inflight), float64(number)/float64(o.Inflight))
 		w.start(func(ctx context.Context) error {
 			for pace.wait(ctx) == nil {
 				begin := time.Now()
-				taken, refused, err := one(ctx)
+				accepted, refused, err := call(ctx)
 				if ctx.Err() != nil {
 					break
 				}
@@ -25,7 +27,7 @@ func callers(w *work, o *Options, each func(caller int) call) (*Result, error) {
 					meter.Failed(1, err.Error())
 					continue
 				}
-				meter.Done(taken, time.Since(begin))
+				meter.Done(accepted, time.Since(begin))
 				meter.Failed(refused, "refused by admission")
 			}
 			return nil

@@ -1,3 +1,5 @@
+// Loads of whole lives of tasks: submitted over streams, handed out, completed.
+
 package main
 
 import (
@@ -8,8 +10,8 @@ import (
 	"time"
 )
 
-// runFlow submits over streams what hosts take and complete, beside watchers of one agent each. Its operations are
-// tasks completed. No more than -backlog tasks are in the server at once.
+// runFlow submits tasks over streams, and hosts complete them. Each of -watchers watchers watches one agent. The
+// operations are completed tasks. At most -backlog tasks are in the server at the same time.
 func runFlow(ctx context.Context, o *Options) (*Result, error) {
 	return during(ctx, func(w *work) (*Result, error) {
 		meter, room := &Meter{serverPID: o.ServerPID}, newRoom(o.Backlog)
@@ -23,22 +25,22 @@ func runFlow(ctx context.Context, o *Options) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range submissions {
-			inTime := one.before
-			one.before = func(ctx context.Context, tasks int) error {
-				if err := inTime(ctx, tasks); err != nil {
+		for _, submission := range submissions {
+			waitForPace := submission.before
+			submission.before = func(ctx context.Context, tasks int) error {
+				if err := waitForPace(ctx, tasks); err != nil {
 					return err
 				}
 				return room.take(ctx, tasks)
 			}
-			w.start(func(ctx context.Context) error { return one.run(ctx, 0) })
+			w.start(func(ctx context.Context) error { return submission.run(ctx, 0) })
 		}
 		return meter.Window(w.ctx, o)
 	})
 }
 
-// runHostFlow fills the queue with -tasks tasks and then has the hosts empty it, each by -slots tasks at a time. Its
-// operations are tasks completed. The window ends early when nine tenths of the queue are done.
+// runHostFlow fills the queue with -tasks tasks, and then lets the hosts complete them, each with -slots slots. The
+// operations are completed tasks. The window ends early when nine tenths of the tasks are completed.
 func runHostFlow(ctx context.Context, o *Options) (*Result, error) {
 	return during(ctx, func(w *work) (*Result, error) {
 		meter := &Meter{serverPID: o.ServerPID}
@@ -48,23 +50,23 @@ func runHostFlow(ctx context.Context, o *Options) (*Result, error) {
 		if err := fill(w, meter, o); err != nil {
 			return nil, err
 		}
-		var done atomic.Int64
-		short := make(chan struct{})
+		var completed atomic.Int64
+		nearlyEmpty := make(chan struct{})
 		var once sync.Once
 		err := startHosts(w, meter, o, func(tasks int) {
-			if done.Add(int64(tasks)) >= int64(o.Tasks)*9/10 {
-				once.Do(func() { close(short) })
+			if completed.Add(int64(tasks)) >= int64(o.Tasks)*9/10 {
+				once.Do(func() { close(nearlyEmpty) })
 			}
 		})
 		if err != nil {
 			return nil, err
 		}
-		return meter.WindowUntil(w.ctx, o, short)
+		return meter.WindowUntil(w.ctx, o, nearlyEmpty)
 	})
 }
 
-// startHosts connects the hosts, each over a connection of its own, and has them work with credit for their slots. What
-// they complete goes to the meter and, as every report that was answered, to ended.
+// startHosts connects -hosts hosts, each over a connection of its own, and gives credit for their slots. The meter
+// counts the completed tasks. ended is called with the number of reports in each answer.
 func startHosts(w *work, meter *Meter, o *Options, ended func(tasks int)) error {
 	connections, err := w.dial(o.Address, o.Hosts)
 	if err != nil {
@@ -72,37 +74,37 @@ func startHosts(w *work, meter *Meter, o *Options, ended func(tasks int)) error 
 	}
 	hosts := make([]*host, 0, o.Hosts)
 	for number, connection := range connections {
-		one, err := connect(w.ctx, connection, fmt.Sprintf("host-%s-%d", o.Action, number), o)
+		host, err := connectHost(w.ctx, connection, fmt.Sprintf("host-%s-%d", o.Action, number), o)
 		if err != nil {
 			return err
 		}
-		one.done = func(completed, refused int, why string, took time.Duration) {
+		host.answered = func(completed, refused int, reason string, took time.Duration) {
 			meter.Done(completed, took)
-			meter.Failed(refused, why)
+			meter.Failed(refused, reason)
 			ended(completed + refused)
 		}
-		hosts = append(hosts, one)
-		w.start(one.run)
+		hosts = append(hosts, host)
+		w.start(host.run)
 	}
-	for _, one := range hosts {
-		if err := one.credit(o.Slots); err != nil {
+	for _, host := range hosts {
+		if err := host.giveCredit(o.Slots); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fill submits -tasks tasks over streams, 50 a message.
+// fill submits -tasks tasks over streams, with 50 in a message.
 func fill(w *work, meter *Meter, o *Options) error {
-	filling := *o
-	filling.Batch, filling.Inflight, filling.Rate = 50, 4, 0
-	submissions, err := openSubmissions(w, meter, &filling)
+	options := *o
+	options.Batch, options.Inflight, options.Rate = 50, 4, 0
+	submissions, err := openSubmissions(w, meter, &options)
 	if err != nil {
 		return err
 	}
 	failures := make(chan error, len(submissions))
-	for _, one := range submissions {
-		go func() { failures <- one.run(w.ctx, o.Tasks/filling.Batch/len(submissions)) }()
+	for _, submission := range submissions {
+		go func() { failures <- submission.run(w.ctx, o.Tasks/options.Batch/len(submissions)) }()
 	}
 	for range submissions {
 		if err := <-failures; err != nil {

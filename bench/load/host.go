@@ -1,3 +1,5 @@
+// A runtime host of the load: it completes its tasks at once.
+
 package main
 
 import (
@@ -10,22 +12,23 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// host is a runtime host whose work takes no time: it reports each message of tasks as completed at once.
+// host is a runtime host whose tasks take no time: it reports the tasks of each message as completed at once.
 type host struct {
 	stream grpc.BidiStreamingClient[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse]
-	// reported holds when the reports were sent that have no answer yet.
-	reported chan time.Time
-	// assigned is told when each message of tasks arrived.
+	// sentAt has the times at which the unanswered messages of reports were sent.
+	sentAt chan time.Time
+	// assigned is called when a message of tasks has arrived.
 	assigned func(at time.Time)
-	// done is told of each answer: tasks completed, reports refused and why, and how long the answer took.
-	done func(completed, refused int, why string, took time.Duration)
+	// answered is called for each answer to reports: how many tasks are completed, how many reports were refused, the
+	// reason of a refusal, and how long the answer took.
+	answered func(completed, refused int, reason string, took time.Duration)
 }
 
-// unansweredReports is more than a host ever has: each message of tasks uses credit that the answer does not give back.
-const unansweredReports = 100_000
+// maxUnansweredReports is more messages than a host ever has without an answer: each uses credit.
+const maxUnansweredReports = 100_000
 
-// connect opens the stream of a host, which takes tasks of one action only, and is welcomed. It has no credit yet.
-func connect(ctx context.Context, connection *grpc.ClientConn, id string, o *Options) (*host, error) {
+// connectHost opens the stream of a host, which takes tasks of one action. The server gets no credit yet.
+func connectHost(ctx context.Context, connection *grpc.ClientConn, id string, o *Options) (*host, error) {
 	stream, err := taskyardv1.NewRuntimeHostServiceClient(connection).Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -44,18 +47,18 @@ func connect(ctx context.Context, connection *grpc.ClientConn, id string, o *Opt
 		return nil, fmt.Errorf("%s was not welcomed", id)
 	}
 	return &host{
-		stream: stream, reported: make(chan time.Time, unansweredReports), assigned: func(time.Time) {},
+		stream: stream, sentAt: make(chan time.Time, maxUnansweredReports), assigned: func(time.Time) {},
 	}, nil
 }
 
-// credit allows the server to hand out some tasks more.
-func (h *host) credit(count int) error {
+// giveCredit allows the server to hand out more tasks.
+func (h *host) giveCredit(count int) error {
 	credit := &taskyardv1.Credit{Count: uint32(count)}
 	return h.stream.Send(&taskyardv1.ConnectRequest{Message: &taskyardv1.ConnectRequest_Credit{Credit: credit}})
 }
 
-// run works until the stream ends. As the SDK does, it sends the reports of a message of tasks in one message, and then
-// credit for the slots that they free.
+// run completes tasks until the stream ends. Like the SDK it sends one message with the reports on a message of tasks,
+// and then credit for the slots that are free again.
 func (h *host) run(ctx context.Context) error {
 	for {
 		answer, err := h.stream.Recv()
@@ -70,7 +73,7 @@ func (h *host) run(ctx context.Context) error {
 			h.assigned(time.Now())
 			err = h.complete(answer.GetAssignments().GetAssignments())
 		case answer.GetReportResults() != nil:
-			h.answered(answer.GetReportResults().GetResults())
+			h.countResults(answer.GetReportResults().GetResults())
 		case answer.GetHeartbeatAck() != nil:
 		default:
 			err = fmt.Errorf("not expected here: %v", answer)
@@ -90,20 +93,20 @@ func (h *host) complete(assignments []*taskyardv1.Assignment) error {
 			Event:        &taskyardv1.Report_Completed{Completed: &taskyardv1.TaskCompleted{}},
 		}
 	}
-	h.reported <- time.Now()
+	h.sentAt <- time.Now()
 	message := &taskyardv1.ConnectRequest_Reports{Reports: &taskyardv1.Reports{Reports: reports}}
 	if err := h.stream.Send(&taskyardv1.ConnectRequest{Message: message}); err != nil {
 		return err
 	}
-	return h.credit(len(assignments))
+	return h.giveCredit(len(assignments))
 }
 
-func (h *host) answered(results []*taskyardv1.ReportResult) {
-	refused, why := 0, ""
+func (h *host) countResults(results []*taskyardv1.ReportResult) {
+	refused, reason := 0, ""
 	for _, result := range results {
-		if failure := result.GetError(); failure != nil {
-			refused, why = refused+1, failure.GetError()
+		if refusal := result.GetError(); refusal != nil {
+			refused, reason = refused+1, refusal.GetError()
 		}
 	}
-	h.done(len(results)-refused, refused, why, time.Since(<-h.reported))
+	h.answered(len(results)-refused, refused, reason, time.Since(<-h.sentAt))
 }

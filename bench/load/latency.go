@@ -1,3 +1,5 @@
+// The load that measures the time from a submission to the hand-out.
+
 package main
 
 import (
@@ -8,34 +10,35 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// answerTime is how long a task may take to its host. It is not a time to measure, but the end of a load that hangs.
-const answerTime = 20 * time.Second
+// handOutTimeout is how long the hand-out of a task may take. It ends a load that hangs.
+const handOutTimeout = 20 * time.Second
 
-// runLatency submits tasks by SubmitTask at -rate, one at a time, to a host in this process. Its operations are tasks,
-// and its latencies go from just before the call until the host has the task, be the call answered before or after.
+// runLatency submits tasks by SubmitTask at -rate, one at a time, to a host in this process. The operations are tasks.
+// The latencies are from just before the call until the host has the task, whether or not the call was answered by
+// then.
 func runLatency(ctx context.Context, o *Options) (*Result, error) {
-	// What an earlier run left behind must not be taken for a task of this one.
-	own := *o
-	own.Action = fmt.Sprintf("%s-%d", o.Action, time.Now().UnixNano())
-	o = &own
+	// An action of its own, since an earlier run may have left tasks behind.
+	options := *o
+	options.Action = fmt.Sprintf("%s-%d", o.Action, time.Now().UnixNano())
+	o = &options
 	return during(ctx, func(w *work) (*Result, error) {
 		connections, err := w.dial(o.Address, 2)
 		if err != nil {
 			return nil, err
 		}
-		one, err := connect(w.ctx, connections[0], "host-"+o.Action, o)
+		host, err := connectHost(w.ctx, connections[0], "host-"+o.Action, o)
 		if err != nil {
 			return nil, err
 		}
 		meter := &Meter{serverPID: o.ServerPID}
 		arrived, ended := make(chan time.Time, 1), make(chan struct{}, 1)
-		one.assigned = func(at time.Time) { arrived <- at }
-		one.done = func(_, refused int, why string, _ time.Duration) {
-			meter.Failed(refused, why)
+		host.assigned = func(at time.Time) { arrived <- at }
+		host.answered = func(_, refused int, reason string, _ time.Duration) {
+			meter.Failed(refused, reason)
 			ended <- struct{}{}
 		}
-		w.start(one.run)
-		if err := one.credit(o.Slots); err != nil {
+		w.start(host.run)
+		if err := host.giveCredit(o.Slots); err != nil {
 			return nil, err
 		}
 		w.start(func(ctx context.Context) error {
@@ -53,12 +56,12 @@ func runLatency(ctx context.Context, o *Options) (*Result, error) {
 	})
 }
 
-// submitToHost answers how long a task took to its host, once the host has ended it.
+// submitToHost returns how long it took until the host had a task. It returns when the task has ended.
 func submitToHost(
 	ctx context.Context, stub taskyardv1.TaskServiceClient, task *taskyardv1.SubmitTaskRequest,
 	arrived <-chan time.Time, ended <-chan struct{},
 ) (time.Duration, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("the task was not at its host in %s", answerTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, handOutTimeout, fmt.Errorf("the task was not at its host in %s", handOutTimeout))
 	defer cancel()
 	begin := time.Now()
 	if _, err := stub.SubmitTask(ctx, task); err != nil {

@@ -1,9 +1,9 @@
-// Command load puts a load on a Taskyard server, or on a bare server of the same messages, and says what it bore.
+// Command load puts a load on a Taskyard server, or on a bare server with the same messages, and measures it.
 //
 //	load MODE -address HOST:PORT -secs S ...
 //
-// It prints one line of JSON, see Result. Every task that it sends is built anew, of one of many agents and with a
-// payload of its own. One thread runs its code unless GOMAXPROCS says otherwise.
+// It prints one line of JSON, see Result. Every task is built anew, for one of many agents and with params of its own.
+// The program uses one thread unless GOMAXPROCS is set.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"syscall"
 )
 
-// modes are the loads by name.
+// modes has the loads by name.
 var modes = map[string]func(context.Context, *Options) (*Result, error){
 	"submit":       runSubmit,
 	"rest":         runRest,
@@ -37,7 +37,7 @@ func main() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
-	// The load shall cost the machine little; its memory is small.
+	// Collect garbage less often: the program needs little memory, and the CPU is for the server.
 	debug.SetGCPercent(400)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -1,3 +1,5 @@
+// The measured window: operations, latencies and CPU time.
+
 package main
 
 import (
@@ -12,47 +14,47 @@ import (
 	"time"
 )
 
-// Result is what a load reports.
+// Result is what a load prints, as JSON.
 type Result struct {
-	Operations    int     `json:"operations"`      // What the server did in the window: tasks, or what the mode counts.
-	Secs          float64 `json:"secs"`            // The length of the window as measured.
+	Operations    int     `json:"operations"`      // What the server did in the window: tasks, or whatever the mode counts.
+	Secs          float64 `json:"secs"`            // The measured length of the window.
 	CPUSecs       float64 `json:"cpu_secs"`        // CPU time of this process in the window.
-	ServerCPUSecs float64 `json:"server_cpu_secs"` // CPU time of the process of -server-pid in the window; else 0.
-	P50Ms         float64 `json:"p50_ms"`          // Of the calls or messages that were answered in the window.
+	ServerCPUSecs float64 `json:"server_cpu_secs"` // CPU time of the process -server-pid in the window, 0 without it.
+	P50Ms         float64 `json:"p50_ms"`          // Of the calls or messages answered in the window.
 	P99Ms         float64 `json:"p99_ms"`
 	P999Ms        float64 `json:"p999_ms"`
-	Messages      int     `json:"messages"` // How many answers or messages carried the operations.
-	Errors        int     `json:"errors"`   // Calls and tasks that were refused in the window.
+	Messages      int     `json:"messages"` // Answers or messages that had the operations.
+	Errors        int     `json:"errors"`   // Refused calls and tasks in the window.
 	LastError     string  `json:"last_error,omitempty"`
 }
 
-// Meter counts what happens in the window and times it. It may be used by many goroutines at once.
+// Meter counts and times what happens in the window. It may be used by many goroutines at once.
 type Meter struct {
 	serverPID int
 
 	mu       sync.Mutex
 	open     bool
 	result   Result
-	took     []time.Duration
+	latency  []time.Duration
 	begin    time.Time
-	cpu      time.Duration
-	server   time.Duration
-	failures error // What went wrong when reading the CPU time of the server.
+	cpu      time.Duration // Of this process when the window began.
+	server   time.Duration // Of the server when the window began.
+	cpuError error         // Why the CPU time of the server could not be read.
 }
 
-// Done counts an answer that carried some operations, and how long it took.
+// Done counts an answer with a number of operations, and how long it took.
 func (m *Meter) Done(operations int, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.open {
 		m.result.Operations += operations
 		m.result.Messages++
-		m.took = append(m.took, took)
+		m.latency = append(m.latency, took)
 	}
 }
 
-// Failed counts refusals, if there are any, and keeps one of them.
-func (m *Meter) Failed(count int, why string) {
+// Failed counts refusals and keeps the reason of the last one. Nothing happens if the count is 0.
+func (m *Meter) Failed(count int, reason string) {
 	if count == 0 {
 		return
 	}
@@ -61,8 +63,8 @@ func (m *Meter) Failed(count int, why string) {
 	if m.open {
 		m.result.Errors += count
 	}
-	// Also what fails before the window: a load that gets nothing done shall be able to say why.
-	m.result.LastError = why
+	// Also before the window: the result then tells why nothing was done.
+	m.result.LastError = reason
 }
 
 // Open begins the window.
@@ -70,10 +72,10 @@ func (m *Meter) Open() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.open, m.begin, m.cpu = true, time.Now(), ownCPU()
-	m.server, m.failures = cpuOf(m.serverPID)
+	m.server, m.cpuError = cpuOf(m.serverPID)
 }
 
-// Close ends the window and answers what was in it.
+// Close ends the window and returns its result.
 func (m *Meter) Close() (*Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,22 +83,22 @@ func (m *Meter) Close() (*Result, error) {
 	result := m.result
 	result.Secs, result.CPUSecs = time.Since(m.begin).Seconds(), (ownCPU() - m.cpu).Seconds()
 	server, err := cpuOf(m.serverPID)
-	if err != nil || m.failures != nil {
+	if err != nil || m.cpuError != nil {
 		return nil, fmt.Errorf("the CPU time of the server: %w", err)
 	}
 	result.ServerCPUSecs = (server - m.server).Seconds()
-	slices.Sort(m.took)
-	result.P50Ms, result.P99Ms, result.P999Ms = quantile(m.took, 0.5), quantile(m.took, 0.99), quantile(m.took, 0.999)
+	slices.Sort(m.latency)
+	result.P50Ms, result.P99Ms, result.P999Ms = quantile(m.latency, 0.5), quantile(m.latency, 0.99), quantile(m.latency, 0.999)
 	return &result, nil
 }
 
-// Window warms up, measures, and answers what was measured; what is measured goes on in other goroutines.
+// Window waits for the warm-up, measures, and returns the result. The load runs in other goroutines.
 func (m *Meter) Window(ctx context.Context, o *Options) (*Result, error) {
 	return m.WindowUntil(ctx, o, nil)
 }
 
-// WindowUntil is Window, and ends it early when a channel is closed.
-func (m *Meter) WindowUntil(ctx context.Context, o *Options, over <-chan struct{}) (*Result, error) {
+// WindowUntil is Window, but ends early when the channel end is closed.
+func (m *Meter) WindowUntil(ctx context.Context, o *Options, end <-chan struct{}) (*Result, error) {
 	if err := sleep(ctx, o.WarmUp); err != nil {
 		return nil, err
 	}
@@ -104,13 +106,13 @@ func (m *Meter) WindowUntil(ctx context.Context, o *Options, over <-chan struct{
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-over:
+	case <-end:
 	case <-time.After(o.Measured):
 	}
 	return m.Close()
 }
 
-// quantile answers the smallest value that a share of all do not exceed, in milliseconds; 0 if there are none.
+// quantile returns the smallest value that a share of all values do not exceed, in milliseconds; 0 without values.
 func quantile(sorted []time.Duration, share float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -136,7 +138,7 @@ func ownCPU() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// cpuOf answers the CPU time that a process has used, in steps of 10 ms; 0 without a process.
+// cpuOf returns the CPU time of a process, in steps of 10 ms; 0 for the pid 0.
 func cpuOf(pid int) (time.Duration, error) {
 	if pid == 0 {
 		return 0, nil
@@ -145,7 +147,8 @@ func cpuOf(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name of the program, in brackets, may hold anything; utime and stime are the 12th and 13th field after it.
+	// The name of the program, in brackets, may contain any character. utime and stime are the 12th and 13th field
+	// after it.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))

@@ -29,7 +29,7 @@ func TestOnlyWhatHappensInTheWindowCounts(t *testing.T) {
 	}
 }
 
-func TestAServerThatHasEndedFailsTheMeasurement(t *testing.T) {
+func TestMeasurementFailsWhenTheServerHasEnded(t *testing.T) {
 	meter := &Meter{serverPID: 1 << 30}
 	meter.Open()
 	if _, err := meter.Close(); !errors.Is(err, os.ErrNotExist) {
@@ -37,7 +37,7 @@ func TestAServerThatHasEndedFailsTheMeasurement(t *testing.T) {
 	}
 }
 
-func TestAQuantileIsTheValueThatSoManyDoNotExceed(t *testing.T) {
+func TestQuantileIsTheValueThatAShareDoesNotExceed(t *testing.T) {
 	var took []time.Duration
 	for n := range 1000 {
 		took = append(took, time.Duration(n+1)*time.Millisecond)
@@ -48,11 +48,11 @@ func TestAQuantileIsTheValueThatSoManyDoNotExceed(t *testing.T) {
 		}
 	}
 	if quantile(nil, 0.5) != 0 {
-		t.Error("none have a quantile")
+		t.Error("a quantile of no values is not 0")
 	}
 }
 
-func TestRoomIsTakenOnlyOnceItIsFreed(t *testing.T) {
+func TestRoomIsTakenWhenItIsFree(t *testing.T) {
 	room := newRoom(10)
 	if err := room.take(t.Context(), 10); err != nil {
 		t.Fatal(err)

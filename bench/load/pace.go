@@ -1,3 +1,5 @@
+// What limits a load: a rate, and a number of tasks in the server.
+
 package main
 
 import (
@@ -6,46 +8,46 @@ import (
 	"time"
 )
 
-// pace spreads operations evenly. One that could not keep up goes on from now, so that no burst follows.
+// pace spreads operations evenly. After a delay it continues from now on, so that no burst follows.
 type pace struct {
-	every time.Duration
-	next  time.Time
+	interval time.Duration
+	next     time.Time
 }
 
-// newPace answers a pace of that many operations a second; of any number if it is 0. The phase, 0 to 1, keeps those of
-// several from being due at once.
+// newPace returns a pace of a number of operations a second, 0 for no limit. The phase, 0 to 1, is the part of an
+// interval before the first operation, so that several paces are not due at the same time.
 func newPace(rate, phase float64) *pace {
 	if rate <= 0 {
 		return &pace{}
 	}
-	every := float64(time.Second) / rate
-	return &pace{every: time.Duration(every), next: time.Now().Add(time.Duration(phase * every))}
+	interval := float64(time.Second) / rate
+	return &pace{interval: time.Duration(interval), next: time.Now().Add(time.Duration(phase * interval))}
 }
 
-// wait waits until the next operation is due, or answers why it never will be.
+// wait waits until the next operation is due. The error tells that the context has ended.
 func (p *pace) wait(ctx context.Context) error {
-	if p.every == 0 {
+	if p.interval == 0 {
 		return ctx.Err()
 	}
-	p.next = p.next.Add(p.every)
+	p.next = p.next.Add(p.interval)
 	if now := time.Now(); p.next.Before(now) {
 		p.next = now
 	}
 	return sleep(ctx, time.Until(p.next))
 }
 
-// room bounds how many tasks are in the server. It may be used by many goroutines at once.
+// room limits how many tasks are in the server. It may be used by many goroutines at once.
 type room struct {
 	mu    sync.Mutex
 	left  int
-	freed chan struct{} // Closed when there is more, and replaced; nil while nobody waits.
+	freed chan struct{} // Closed and replaced when tasks leave; nil while nobody waits.
 }
 
 func newRoom(size int) *room {
 	return &room{left: size}
 }
 
-// take waits until there is room for some tasks, and uses it.
+// take waits until there is room for a number of tasks, and takes it.
 func (r *room) take(ctx context.Context, tasks int) error {
 	for {
 		r.mu.Lock()
@@ -67,7 +69,7 @@ func (r *room) take(ctx context.Context, tasks int) error {
 	}
 }
 
-// free gives room back.
+// free returns the room of a number of tasks.
 func (r *room) free(tasks int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

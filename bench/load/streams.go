@@ -1,3 +1,5 @@
+// The load of submission streams.
+
 package main
 
 import (
@@ -10,28 +12,29 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// submission is one stream of SubmitTasks with some messages unanswered.
+// submission is one stream of SubmitTasks. It sends messages without waiting for each answer.
 type submission struct {
 	stream grpc.BidiStreamingClient[taskyardv1.SubmitTasksRequest, taskyardv1.SubmitTasksResponse]
 	tasks  *Tasks
 	batch  int
-	// The most messages that may be unanswered.
+	// window is the most messages without an answer.
 	window int
-	// before is asked before each message for leave to send that many tasks.
+	// before is called before each message, with the number of its tasks. It waits until the message may be sent.
 	before func(ctx context.Context, tasks int) error
-	// answered is told of each answer: tasks taken, tasks refused and why, and how long it took.
-	answered func(taken, refused int, why string, took time.Duration)
+	// answered is called for each answer: how many tasks were accepted and refused, the reason of a refusal, and how
+	// long the answer took.
+	answered func(accepted, refused int, reason string, took time.Duration)
 }
 
-// run submits until the context ends, or as many messages as told if that is not 0, and reads all answers.
+// run submits until the context ends, or a number of messages if that is not 0. It returns when all are answered.
 func (s *submission) run(ctx context.Context, messages int) error {
-	sent, room := make(chan time.Time, s.window), make(chan struct{}, s.window)
+	sentAt, room := make(chan time.Time, s.window), make(chan struct{}, s.window)
 	sending, stop := context.WithCancel(ctx)
 	defer stop()
-	var failed error
+	var sendError error
 	var sender sync.WaitGroup
 	sender.Go(func() {
-		defer close(sent)
+		defer close(sentAt)
 		for number := 0; messages == 0 || number < messages; number++ {
 			select {
 			case room <- struct{}{}:
@@ -42,45 +45,45 @@ func (s *submission) run(ctx context.Context, messages int) error {
 				return
 			}
 			request := s.tasks.Many(s.batch)
-			sent <- time.Now()
-			if failed = s.stream.Send(request); failed != nil {
+			sentAt <- time.Now()
+			if sendError = s.stream.Send(request); sendError != nil {
 				return
 			}
 		}
 		_ = s.stream.CloseSend()
 	})
-	err := s.read(sent, room)
+	err := s.read(sentAt, room)
 	stop()
 	sender.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}
 	if err == nil {
-		err = failed
+		err = sendError
 	}
 	return err
 }
 
-func (s *submission) read(sent <-chan time.Time, room <-chan struct{}) error {
-	for begin := range sent {
+func (s *submission) read(sentAt <-chan time.Time, room <-chan struct{}) error {
+	for begin := range sentAt {
 		answer, err := s.stream.Recv()
 		if err != nil {
 			return err
 		}
-		refused, why := 0, ""
+		refused, reason := 0, ""
 		for _, outcome := range answer.GetOutcomes() {
-			if failure := outcome.GetError(); failure != nil {
-				refused, why = refused+1, failure.GetError()
+			if refusal := outcome.GetError(); refusal != nil {
+				refused, reason = refused+1, refusal.GetError()
 			}
 		}
-		s.answered(len(answer.GetOutcomes())-refused, refused, why, time.Since(begin))
+		s.answered(len(answer.GetOutcomes())-refused, refused, reason, time.Since(begin))
 		<-room
 	}
 	return nil
 }
 
-// openSubmissions opens -submitters streams over -connections, each of which keeps to its share of -rate. Refusals go
-// to the meter; the streams do not run yet.
+// openSubmissions opens -submitters streams over -connections connections. Each has an equal share of -rate. The meter
+// counts refusals. The streams do not run yet.
 func openSubmissions(w *work, meter *Meter, o *Options) ([]*submission, error) {
 	connections, err := w.dial(o.Address, o.Connections)
 	if err != nil {
@@ -98,15 +101,15 @@ func openSubmissions(w *work, meter *Meter, o *Options) ([]*submission, error) {
 		submissions = append(submissions, &submission{
 			stream: stream, tasks: tasks, batch: o.Batch, window: o.Inflight,
 			before: func(ctx context.Context, _ int) error { return pace.wait(ctx) },
-			answered: func(_, refused int, why string, _ time.Duration) {
-				meter.Failed(refused, why)
+			answered: func(_, refused int, reason string, _ time.Duration) {
+				meter.Failed(refused, reason)
 			},
 		})
 	}
 	return submissions, nil
 }
 
-// runStream submits tasks by SubmitTasks; its operations are tasks taken.
+// runStream submits tasks by SubmitTasks. The operations are accepted tasks.
 func runStream(ctx context.Context, o *Options) (*Result, error) {
 	return during(ctx, func(w *work) (*Result, error) {
 		meter := &Meter{serverPID: o.ServerPID}
@@ -114,12 +117,12 @@ func runStream(ctx context.Context, o *Options) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, one := range submissions {
-			one.answered = func(taken, refused int, why string, took time.Duration) {
-				meter.Done(taken, took)
-				meter.Failed(refused, why)
+		for _, submission := range submissions {
+			submission.answered = func(accepted, refused int, reason string, took time.Duration) {
+				meter.Done(accepted, took)
+				meter.Failed(refused, reason)
 			}
-			w.start(func(ctx context.Context) error { return one.run(ctx, 0) })
+			w.start(func(ctx context.Context) error { return submission.run(ctx, 0) })
 		}
 		return meter.Window(w.ctx, o)
 	})

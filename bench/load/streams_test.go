@@ -14,13 +14,14 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// holding answers a message of SubmitTasks only when it has so many, or all, and refuses the first task of each.
-type holding struct {
+// delayingServer answers a message of SubmitTasks when it has a window of messages, or all. It refuses the first task
+// of each.
+type delayingServer struct {
 	taskyardv1.UnimplementedTaskServiceServer
 	window int
 }
 
-func (h *holding) SubmitTasks(
+func (d *delayingServer) SubmitTasks(
 	stream grpc.BidiStreamingServer[taskyardv1.SubmitTasksRequest, taskyardv1.SubmitTasksResponse],
 ) error {
 	var held []*taskyardv1.SubmitTasksRequest
@@ -29,7 +30,7 @@ func (h *holding) SubmitTasks(
 		if err == nil {
 			held = append(held, request)
 		}
-		for len(held) >= h.window || err != nil && len(held) > 0 {
+		for len(held) >= d.window || err != nil && len(held) > 0 {
 			outcomes := make([]*taskyardv1.SubmitOutcome, len(held[0].GetTasks()))
 			for i := range outcomes {
 				outcomes[i] = &taskyardv1.SubmitOutcome{}
@@ -46,52 +47,52 @@ func (h *holding) SubmitTasks(
 	}
 }
 
-func TestAStreamHasAsManyMessagesUnansweredAsItMayAndNoMore(t *testing.T) {
+func TestStreamHasNoMoreUnansweredMessagesThanItsWindow(t *testing.T) {
 	const window, messages = 3, 2000
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	taskyardv1.RegisterTaskServiceServer(server, &holding{window: window})
+	taskyardv1.RegisterTaskServiceServer(server, &delayingServer{window: window})
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
 
 	o := &Options{Address: listener.Addr().String(), Connections: 1, Submitters: 1, Inflight: window, Batch: 5, Agents: 9}
-	taken, refused := 0, 0
+	accepted, refused := 0, 0
 	var unanswered atomic.Int64
 	_, err = during(t.Context(), func(w *work) (*Result, error) {
 		submissions, err := openSubmissions(w, &Meter{}, o)
 		if err != nil {
 			return nil, err
 		}
-		one := submissions[0]
-		one.before = func(context.Context, int) error {
+		submission := submissions[0]
+		submission.before = func(context.Context, int) error {
 			if now := unanswered.Add(1); now > window {
 				t.Errorf("%d messages unanswered", now)
 			}
 			return nil
 		}
-		one.answered = func(accepted, failed int, _ string, _ time.Duration) {
+		submission.answered = func(taken, failed int, _ string, _ time.Duration) {
 			unanswered.Add(-1)
-			taken, refused = taken+accepted, refused+failed
+			accepted, refused = accepted+taken, refused+failed
 		}
-		return nil, one.run(w.ctx, messages)
+		return nil, submission.run(w.ctx, messages)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if taken != messages*4 || refused != messages {
-		t.Errorf("%d taken and %d refused", taken, refused)
+	if accepted != messages*4 || refused != messages {
+		t.Errorf("%d accepted and %d refused", accepted, refused)
 	}
 }
 
-func TestAStreamThatBreaksEndsTheLoadAndSaysWhy(t *testing.T) {
+func TestLoadEndsWithTheErrorOfABrokenStream(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer() // It has none of the services.
+	server := grpc.NewServer() // Without services.
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
 	o := &Options{

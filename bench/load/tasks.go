@@ -1,3 +1,5 @@
+// The tasks of a load.
+
 package main
 
 import (
@@ -9,7 +11,7 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// Tasks builds tasks of about 300 bytes, no two alike. It may be used by many goroutines at once.
+// Tasks builds tasks of about 300 bytes, each different. It may be used by many goroutines at once.
 type Tasks struct {
 	agents int
 	action string
@@ -20,7 +22,7 @@ func newTasks(o *Options) *Tasks {
 	return &Tasks{agents: o.Agents, action: o.Action}
 }
 
-// One answers a task of the next agent.
+// One returns a task of the next agent.
 func (t *Tasks) One() *taskyardv1.SubmitTaskRequest {
 	number := int(t.next.Add(1))
 	return &taskyardv1.SubmitTaskRequest{
@@ -31,7 +33,7 @@ func (t *Tasks) One() *taskyardv1.SubmitTaskRequest {
 	}
 }
 
-// Many answers some tasks, each of the next agent.
+// Many returns a number of tasks, each of the next agent.
 func (t *Tasks) Many(count int) *taskyardv1.SubmitTasksRequest {
 	tasks := make([]*taskyardv1.SubmitTaskRequest, count)
 	for i := range tasks {
@@ -40,7 +42,7 @@ func (t *Tasks) Many(count int) *taskyardv1.SubmitTasksRequest {
 	return &taskyardv1.SubmitTasksRequest{Tasks: tasks}
 }
 
-// Batch answers a batch of the next agent.
+// Batch returns a batch of the next agent.
 func (t *Tasks) Batch(count int) *taskyardv1.SubmitBatchRequest {
 	first := int(t.next.Add(int64(count)))
 	tasks := make([]*taskyardv1.BatchTask, count)
@@ -58,7 +60,7 @@ func labels(number int) map[string]string {
 	return map[string]string{"run": fmt.Sprintf("run-%d", number/100)}
 }
 
-// params are those of a click in a browser.
+// params returns the params of a click in a browser.
 func params(number int) *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{
 		"url":      structpb.NewStringValue(fmt.Sprintf("https://shop.example.com/catalogue/chairs/%d?from=search", number)),

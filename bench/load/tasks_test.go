@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func TestTasksAreAboutThreeHundredBytesAndNoTwoAlike(t *testing.T) {
+func TestTasksHaveAboutThreeHundredBytesAndAreAllDifferent(t *testing.T) {
 	tasks := newTasks(&Options{Agents: 1000, Action: "click"})
 	seen := map[string]bool{}
 	for range 3000 {
@@ -17,7 +17,7 @@ func TestTasksAreAboutThreeHundredBytesAndNoTwoAlike(t *testing.T) {
 		seen[task.GetParams().GetFields()["url"].GetStringValue()] = true
 	}
 	if len(seen) != 3000 {
-		t.Errorf("%d of 3,000 tasks are alike", 3000-len(seen))
+		t.Errorf("%d of 3,000 tasks are repeated", 3000-len(seen))
 	}
 }
 
@@ -37,7 +37,7 @@ func TestTasksAreOfAllAgentsInTurn(t *testing.T) {
 	}
 }
 
-func TestABatchIsOfOneAgentAndTheNextOneOfTheNext(t *testing.T) {
+func TestEachBatchIsOfTheNextAgent(t *testing.T) {
 	tasks := newTasks(&Options{Agents: 3, Action: "click"})
 	agents := map[string]bool{}
 	for range 3 {

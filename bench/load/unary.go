@@ -1,3 +1,5 @@
+// Loads of unary calls: SubmitTask, SubmitBatch, and POST /tasks.
+
 package main
 
 import (
@@ -13,7 +15,7 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// runSubmit submits tasks by SubmitTask.
+// runSubmit submits tasks by SubmitTask. The operations are calls.
 func runSubmit(ctx context.Context, o *Options) (*Result, error) {
 	return overConnections(ctx, o, func(connection *grpc.ClientConn, tasks *Tasks) call {
 		stub := taskyardv1.NewTaskServiceClient(connection)
@@ -24,7 +26,7 @@ func runSubmit(ctx context.Context, o *Options) (*Result, error) {
 	})
 }
 
-// runBatch submits batches by SubmitBatch; its operations are tasks.
+// runBatch submits batches by SubmitBatch. The operations are accepted tasks.
 func runBatch(ctx context.Context, o *Options) (*Result, error) {
 	return overConnections(ctx, o, func(connection *grpc.ClientConn, tasks *Tasks) call {
 		stub := taskyardv1.NewBatchServiceClient(connection)
@@ -41,9 +43,9 @@ func runBatch(ctx context.Context, o *Options) (*Result, error) {
 	})
 }
 
-// overConnections lets callers share -connections connections; submit makes what one of them calls.
+// overConnections runs callers that share -connections connections. newCall returns the call of one caller.
 func overConnections(
-	ctx context.Context, o *Options, submit func(connection *grpc.ClientConn, tasks *Tasks) call,
+	ctx context.Context, o *Options, newCall func(connection *grpc.ClientConn, tasks *Tasks) call,
 ) (*Result, error) {
 	return during(ctx, func(w *work) (*Result, error) {
 		connections, err := w.dial(o.Address, o.Connections)
@@ -51,8 +53,8 @@ func overConnections(
 			return nil, err
 		}
 		tasks := newTasks(o)
-		return callers(w, o, func(caller int) call {
-			return submit(connections[caller%len(connections)], tasks)
+		return runCallers(w, o, func(caller int) call {
+			return newCall(connections[caller%len(connections)], tasks)
 		})
 	})
 }
@@ -65,14 +67,14 @@ type restTask struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// runRest submits tasks as JSON, each caller over one kept connection of HTTP/1.1; -connections does not matter.
+// runRest submits tasks as JSON. Each caller has a connection of HTTP/1.1 that is kept open; -connections is not used.
 func runRest(ctx context.Context, o *Options) (*Result, error) {
 	transport := &http.Transport{MaxIdleConns: o.Inflight, MaxIdleConnsPerHost: o.Inflight, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	tasks := newTasks(o)
 	return during(ctx, func(w *work) (*Result, error) {
-		return callers(w, o, func(int) call {
+		return runCallers(w, o, func(int) call {
 			return func(ctx context.Context) (int, int, error) {
 				return 1, 0, post(ctx, client, "http://"+o.Address+"/tasks", tasks.One())
 			}

@@ -1,3 +1,5 @@
+// Watchers of tasks.
+
 package main
 
 import (
@@ -8,13 +10,13 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// watchStreams is how many watches share a connection.
-const watchStreams = 50
+// watchesPerConnection is how many watches share a connection.
+const watchesPerConnection = 50
 
-// startWatchers opens -watchers watches and reads them until the work ends. Each watches one agent if filtered, else
-// everything. All of them are there when it returns. seen is told of each message how many events it carried.
+// startWatchers opens -watchers watches and reads them until the work ends. Each watches one agent if filtered is true,
+// else all tasks. All watches are open when it returns. seen is called for each message, with the number of its events.
 func startWatchers(w *work, o *Options, filtered bool, seen func(events int)) error {
-	connections, err := w.dial(o.Address, (o.Watchers+watchStreams-1)/watchStreams)
+	connections, err := w.dial(o.Address, (o.Watchers+watchesPerConnection-1)/watchesPerConnection)
 	if err != nil {
 		return err
 	}
@@ -25,22 +27,22 @@ func startWatchers(w *work, o *Options, filtered bool, seen func(events int)) er
 			request.AgentId = &agent
 		}
 		stub := taskyardv1.NewTaskServiceClient(connections[number%len(connections)])
-		watch, err := stub.WatchTasks(w.ctx, request)
+		stream, err := stub.WatchTasks(w.ctx, request)
 		if err != nil {
 			return err
 		}
-		// The first message, a bookmark, tells that the watch is there.
-		if _, err := watch.Recv(); err != nil {
+		// The first message, a bookmark, shows that the watch is open.
+		if _, err := stream.Recv(); err != nil {
 			return err
 		}
-		w.start(func(ctx context.Context) error { return read(ctx, watch, seen) })
+		w.start(func(ctx context.Context) error { return readEvents(ctx, stream, seen) })
 	}
 	return nil
 }
 
-func read(ctx context.Context, watch grpc.ServerStreamingClient[taskyardv1.WatchTasksResponse], seen func(int)) error {
+func readEvents(ctx context.Context, stream grpc.ServerStreamingClient[taskyardv1.WatchTasksResponse], seen func(int)) error {
 	for {
-		message, err := watch.Recv()
+		message, err := stream.Recv()
 		if ctx.Err() != nil {
 			return nil
 		}

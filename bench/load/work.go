@@ -1,3 +1,5 @@
+// The goroutines and connections of a load.
+
 package main
 
 import (
@@ -9,7 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// work is what runs beside the window, and the connections that it runs over. The first error of any part ends all.
+// work has the goroutines that make the load, and their connections. The first error of any of them ends all.
 type work struct {
 	ctx         context.Context
 	cancel      context.CancelCauseFunc
@@ -17,10 +19,10 @@ type work struct {
 	connections []*grpc.ClientConn
 }
 
-// errOver is the cause when the work has come to its end.
+// errOver is the cause of an orderly end.
 var errOver = errors.New("the work is over")
 
-// during has a measurement begin its parts, and stops all of them when it has its result.
+// during runs a measurement, which starts the parts of the work, and stops them when it has its result.
 func during(ctx context.Context, measure func(w *work) (*Result, error)) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	w := &work{ctx: ctx, cancel: cancel}
@@ -36,7 +38,7 @@ func during(ctx context.Context, measure func(w *work) (*Result, error)) (*Resul
 	return result, err
 }
 
-// start runs a part in a goroutine of its own. Its error ends the work, unless that is over.
+// start runs a part in a goroutine of its own. Its error ends the work.
 func (w *work) start(part func(ctx context.Context) error) {
 	w.running.Go(func() {
 		if err := part(w.ctx); err != nil {
@@ -45,7 +47,7 @@ func (w *work) start(part func(ctx context.Context) error) {
 	})
 }
 
-// dial opens connections to the server; each is a TCP connection of its own.
+// dial opens connections to the server, each with a TCP connection of its own.
 func (w *work) dial(address string, count int) ([]*grpc.ClientConn, error) {
 	opened := make([]*grpc.ClientConn, 0, count)
 	for range count {

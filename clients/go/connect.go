@@ -1,4 +1,4 @@
-// The connection to a server: its options, and what holds for every call over it.
+// The connection to a server: its options, and what every call over it has in common.
 
 package taskyard
 
@@ -26,7 +26,7 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// Option is a choice of Connect.
+// Option is an option of [Connect].
 type Option func(*settings)
 
 type settings struct {
@@ -40,40 +40,40 @@ type settings struct {
 	dial        []grpc.DialOption
 }
 
-// WithNamespace has all calls act in a namespace. Default "default".
+// WithNamespace sets the namespace of all calls. Default: "default".
 func WithNamespace(namespace string) Option { return func(s *settings) { s.namespace = namespace } }
 
-// WithToken has all calls carry a bearer token. Without WithTLS it travels in the clear.
+// WithToken sends a bearer token with all calls. Without [WithTLS] it is sent unencrypted. Default: none.
 func WithToken(token string) Option { return func(s *settings) { s.token = token } }
 
-// WithAgent names the agent that submits the tasks that name no other.
+// WithAgent names the agent of tasks that name no agent themselves. Default: none.
 func WithAgent(agent string) Option { return func(s *settings) { s.agent = agent } }
 
-// WithTLS has the connection encrypted; nil stands for the system's roots and the server's own name. Default: in the
-// clear.
+// WithTLS encrypts the connection. A nil config stands for the root certificates of the system and the name of the
+// server in the address. Default: no encryption.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) { s.credentials = credentials.NewTLS(config) }
 }
 
-// WithTimeout sets how long one attempt of a call may take, whatever its context allows. Default 30 s. What a wait asks
-// the server to wait is added.
+// WithTimeout sets how long one attempt of a call may take, even if its context allows more. The time that a call asks
+// the server to wait is added. Default: 30 s.
 func WithTimeout(timeout time.Duration) Option { return func(s *settings) { s.timeout = timeout } }
 
-// WithPatience sets how long an outage of the server may last before calls that may be repeated, and watches, give up
-// with CodeUnavailable. Default 30 s.
+// WithPatience sets how long the server may be unavailable before watches, and calls that can be repeated, end with
+// [CodeUnavailable]. Default: 30 s.
 func WithPatience(patience time.Duration) Option { return func(s *settings) { s.patience = patience } }
 
-// WithLogger sets where hosts and watches log. Default slog.Default().
+// WithLogger sets the logger of hosts and watches. Default: [slog.Default].
 func WithLogger(log *slog.Logger) Option { return func(s *settings) { s.log = log } }
 
-// WithDialOptions adds options of gRPC's own, after those of this package.
+// WithDialOptions adds options of gRPC, which take precedence over those of this package. Default: none.
 func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// Connect answers a client of the server at an address: HOST:PORT, or a target of gRPC's such as unix:///PATH. It connects
-// with the first call, and again by itself whenever the connection is lost. Close it when done. The error is an *Error
-// with CodeBadRequest, for an address or an option that can never work.
+// Connect returns a client of the server at an address: HOST:PORT, or a gRPC target such as unix:///PATH. It connects
+// with the first call, and again whenever the connection is lost. Close it when it is no longer used. The error is an
+// *[Error] with [CodeBadRequest], for an address or an option that can never work.
 func Connect(address string, options ...Option) (*Client, error) {
 	s := &settings{
 		namespace:   "default",
@@ -90,16 +90,16 @@ func Connect(address string, options ...Option) (*Client, error) {
 	}
 	conn, err := grpc.NewClient(address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(s.credentials),
-		// The server permits a ping every 10 s; proxies drop connections that are quiet for a minute or more.
+		// The server permits a ping every 10 s. Proxies drop connections that are silent for a minute or more.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: 30 * time.Second, Timeout: 20 * time.Second, PermitWithoutStream: true,
 		}),
-		// gRPC's own would let two minutes pass between attempts to connect.
+		// By default gRPC waits up to two minutes between attempts to connect.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxDelay},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		// A page of tasks holds about 3 MB; a single task may be larger where the server is configured so.
+		// A page of tasks has about 3 MB. A single task may be larger if the server is configured so.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(8 << 20)),
 		grpc.WithUnaryInterceptor(s.unary),
 		grpc.WithStreamInterceptor(s.stream),
@@ -110,7 +110,7 @@ func Connect(address string, options ...Option) (*Client, error) {
 	return newClient(conn, s), nil
 }
 
-// check finds the mistakes that would look like an outage, or like a fault of the server.
+// check finds mistakes that would otherwise look like an outage or a fault of the server.
 func (s *settings) check(address string) error {
 	_, port, err := net.SplitHostPort(address)
 	switch isTarget := strings.Contains(address, "/") && !strings.HasPrefix(address, "http"); {
@@ -128,7 +128,8 @@ func isHeader(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// unary makes a call in its namespace, in its time, and again where the proto says that nobody could notice.
+// unary adds the namespace and the token to a call, limits the time of each attempt, and repeats calls that are
+// idempotent.
 func (s *settings) unary(
 	ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,
@@ -139,14 +140,14 @@ func (s *settings) unary(
 		defer cancel()
 		err := ErrorFrom(invoke(ctx, method, request, answer, conn, options...))
 		if message, ok := request.(proto.Message); ok && CodeOf(err) == CodeInternal {
-			return cmp.Or(malformed(message), err)
+			return cmp.Or(encodingError(message), err)
 		}
 		return err
 	}
-	if !mayRepeat[method] {
+	if !isIdempotent[method] {
 		return attempt()
 	}
-	_, err := persist(ctx, s.patience, attempt)
+	_, err := retryWhileUnavailable(ctx, s.patience, attempt)
 	return err
 }
 
@@ -165,23 +166,23 @@ func (s *settings) outgoing(ctx context.Context) context.Context {
 	return ctx
 }
 
-// waitOf answers how long the server is asked to hold back its answer.
+// waitOf returns how long a request asks the server to wait before it answers.
 func waitOf(request any) time.Duration {
 	switch request := request.(type) {
 	case *taskyardv1.WaitTaskRequest:
 		if request.TimeoutMs == nil {
 			return 30 * time.Second
 		}
-		return milliseconds(request.GetTimeoutMs())
+		return fromMillis(request.GetTimeoutMs())
 	case interface{ GetWaitMs() uint32 }:
-		return milliseconds(request.GetWaitMs())
+		return fromMillis(request.GetWaitMs())
 	}
 	return 0
 }
 
-// mayRepeat holds the unary methods that are idempotent by their proto. A broken stream is for its reader to resume, who
-// knows how far it came.
-var mayRepeat = func() map[string]bool {
+// isIdempotent has the unary methods that their proto marks as idempotent. A broken stream is resumed by its reader,
+// which knows its position.
+var isIdempotent = func() map[string]bool {
 	found := map[string]bool{}
 	protoregistry.GlobalFiles.RangeFilesByPackage("taskyard.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {

@@ -1,4 +1,4 @@
-// What a call can end with: one type, with the code words of the API (DESIGN, Errors).
+// The errors of calls: one type, with the codes of the API (docs/rules.md, Errors).
 
 package taskyard
 
@@ -19,10 +19,10 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// Code is the word that names a kind of error; a later server may know more of them.
+// Code names a kind of error. A later server may have more codes.
 type Code string
 
-// The server's words. The last four also come from this side of the wire.
+// The codes. The last four may also come from the client itself.
 const (
 	CodeBadRequest       Code = "bad_request"
 	CodeBatchTooLarge    Code = "batch_too_large"
@@ -38,45 +38,45 @@ const (
 	CodeUnimplemented    Code = "unimplemented"
 	CodeInternal         Code = "internal"
 	CodeUnavailable      Code = "unavailable"
-	// CodeDeadlineExceeded says that the answer did not come in time; the server may have done what was asked.
+	// CodeDeadlineExceeded means that there was no answer in time. The server may have carried out the call.
 	CodeDeadlineExceeded Code = "deadline_exceeded"
-	// CodeCancelled says that the call was given up; the server may have done what was asked.
+	// CodeCancelled means that the caller gave up. The server may have carried out the call.
 	CodeCancelled Code = "cancelled"
 )
 
 const errorDomain = "taskyard"
 
-// Error is what every call of this package ends with, or one task of a batch, that was refused or did not reach the
-// server. Find it with errors.As, or ask CodeOf. A call whose context ended is also context.Canceled or
-// context.DeadlineExceeded to errors.Is.
+// Error is the error of a call, or of one task of several, that was refused or did not reach the server. Find it with
+// [errors.As], or use [CodeOf]. If the context ended the call, the error also is [context.Canceled] or
+// [context.DeadlineExceeded] for [errors.Is].
 type Error struct {
 	// Code is the kind of error.
 	Code Code
-	// Reason is the text for people.
+	// Reason is a text for people.
 	Reason string
-	// Retryable tells whether the same request may work later.
+	// Retryable is true if the same request may succeed later.
 	Retryable bool
-	// RetryAfter is when, if the server said so.
+	// RetryAfter is how long to wait before that, 0 if the server named no time.
 	RetryAfter time.Duration
-	// Details are figures for the code, such as those of a full queue: strings for a whole call, JSON values for one
-	// task among several. Never nil.
+	// Details are figures for the code, such as those of a full queue. They are strings for the error of a call, and
+	// JSON values for one task of a batch. Never nil.
 	Details map[string]any
-	// Status is the gRPC status of the call; codes.Unknown for one task among several.
+	// Status is the gRPC status of the call, codes.Unknown for one task of a batch.
 	Status codes.Code
 
 	cause error
 }
 
-// Error answers the code and the reason.
+// Error returns the code and the reason.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Reason }
 
-// Unwrap answers the context's error if it was the context that ended the call.
+// Unwrap returns the error of the context if the context ended the call, else nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// GRPCStatus lets status.FromError and status.Code see the status.
+// GRPCStatus makes the status visible to status.FromError and status.Code.
 func (e *Error) GRPCStatus() *status.Status { return status.New(e.Status, e.Reason) }
 
-// CodeOf answers the code of an error of this package, "" for nil, and CodeInternal for any other error.
+// CodeOf returns the code of an error of this package, "" for nil, and [CodeInternal] for any other error.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""
@@ -87,10 +87,11 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// codeOfStatus is what a status means that comes without an ErrorInfo of ours: from gRPC itself, or a proxy.
+// codeOfStatus has the codes of statuses without an ErrorInfo of the server: they come from gRPC itself or from a
+// proxy.
 var codeOfStatus = map[codes.Code]Code{
 	codes.InvalidArgument: CodeBadRequest,
-	// It is gRPC itself that speaks, of a message over its limit.
+	// A message is over the size limit of gRPC itself.
 	codes.ResourceExhausted:  CodeTooLarge,
 	codes.Unauthenticated:    CodeUnauthenticated,
 	codes.PermissionDenied:   CodePermissionDenied,
@@ -105,8 +106,8 @@ var codeOfStatus = map[codes.Code]Code{
 	codes.Canceled:           CodeCancelled,
 }
 
-// ErrorFrom answers what a failed call means: an *Error, or nil for nil. The methods of Client and unary calls over
-// Client.Conn answer such errors already; it is for streams over Client.Conn.
+// ErrorFrom converts the error of a stream over [Client.Conn] into an *[Error]. It returns nil for nil. The methods of
+// [Client] and unary calls over [Client.Conn] return such errors already.
 func ErrorFrom(err error) error {
 	if err == nil {
 		return nil
@@ -121,22 +122,24 @@ func errorFrom(err error) *Error {
 	if errors.Is(err, io.EOF) {
 		return unavailable("the server ended the stream")
 	}
-	what, ok := status.FromError(err)
+	grpcStatus, ok := status.FromError(err)
 	if !ok {
-		what = status.FromContextError(err)
+		grpcStatus = status.FromContextError(err)
 	}
-	found := &Error{Code: CodeInternal, Reason: what.Message(), Details: map[string]any{}, Status: what.Code()}
-	if code, ok := codeOfStatus[what.Code()]; ok {
+	found := &Error{
+		Code: CodeInternal, Reason: grpcStatus.Message(), Details: map[string]any{}, Status: grpcStatus.Code(),
+	}
+	if code, ok := codeOfStatus[grpcStatus.Code()]; ok {
 		found.Code = code
 	}
 	found.Retryable = isRetryable(found.Code)
-	switch what.Code() {
+	switch grpcStatus.Code() {
 	case codes.DeadlineExceeded:
 		found.cause = context.DeadlineExceeded
 	case codes.Canceled:
 		found.cause = context.Canceled
 	}
-	for _, detail := range what.Details() {
+	for _, detail := range grpcStatus.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
 			if detail.GetDomain() == errorDomain {
@@ -154,7 +157,7 @@ func errorFrom(err error) *Error {
 	return found
 }
 
-// itemError answers why one task among several was refused, nil if it was not.
+// itemError returns why one task of several was refused, nil if it was not (docs/rules.md, Refused items).
 func itemError(message *taskyardv1.Error) error {
 	if message == nil {
 		return nil
@@ -166,12 +169,13 @@ func itemError(message *taskyardv1.Error) error {
 	}
 	return &Error{
 		Code: code, Reason: message.GetError(), Retryable: message.GetRetryable() || isRetryable(code),
-		Details: maps.Clone(details), Status: codes.Unknown,
+		RetryAfter: fromMillis(message.GetRetryAfterMs()), Details: maps.Clone(details), Status: codes.Unknown,
 	}
 }
 
-// refusalOf answers why a task of a stream was refused, nil if it was not: as the call of its own would have answered.
-func refusalOf(message *taskyardv1.Error) error {
+// streamItemError returns why a task on a submission stream was refused, nil if it was not. The error is equal to that
+// of a unary call.
+func streamItemError(message *taskyardv1.Error) error {
 	if message == nil {
 		return nil
 	}
@@ -181,9 +185,6 @@ func refusalOf(message *taskyardv1.Error) error {
 		if _, isText := value.(string); !isText {
 			found.Details[key] = fmt.Sprint(value)
 		}
-	}
-	if found.Retryable {
-		found.RetryAfter = time.Second
 	}
 	return found
 }
@@ -211,8 +212,8 @@ func badRequest(reason string) *Error {
 	return &Error{Code: CodeBadRequest, Reason: reason, Details: map[string]any{}, Status: codes.InvalidArgument}
 }
 
-// malformed answers why a message cannot be sent at all, such as text that is not UTF-8; nil if it can.
-func malformed(message proto.Message) error {
+// encodingError returns why a message cannot be encoded, such as a text that is not UTF-8; nil if it can.
+func encodingError(message proto.Message) error {
 	if _, err := proto.Marshal(message); err != nil {
 		return badRequest(err.Error())
 	}

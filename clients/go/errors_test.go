@@ -1,3 +1,5 @@
+// Errors: where their code, their details and their retry delay come from.
+
 package taskyard
 
 import (
@@ -19,7 +21,7 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-func refusal(t *testing.T, code codes.Code, message string, details ...protoadapt.MessageV1) error {
+func statusWith(t *testing.T, code codes.Code, message string, details ...protoadapt.MessageV1) error {
 	t.Helper()
 	found, err := status.New(code, message).WithDetails(details...)
 	if err != nil {
@@ -28,12 +30,18 @@ func refusal(t *testing.T, code codes.Code, message string, details ...protoadap
 	return found.Err()
 }
 
-func info(domain, reason string) *errdetails.ErrorInfo {
+func errorInfo(domain, reason string) *errdetails.ErrorInfo {
 	return &errdetails.ErrorInfo{Domain: domain, Reason: reason, Metadata: map[string]string{"queued": "7"}}
 }
 
+func TestErrorOfAnEndedStreamIsUnavailable(t *testing.T) {
+	if err := ErrorFrom(io.EOF); CodeOf(err) != CodeUnavailable {
+		t.Error(err)
+	}
+}
+
 func TestErrorTakesItsCodeFromTheErrorInfo(t *testing.T) {
-	err := errorFrom(refusal(t, codes.ResourceExhausted, "rejected: agent queue full", info("taskyard", "QUEUE_FULL"),
+	err := errorFrom(statusWith(t, codes.ResourceExhausted, "rejected: agent queue full", errorInfo("taskyard", "QUEUE_FULL"),
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(2 * time.Second)}))
 	if err.Code != CodeQueueFull || !err.Retryable || err.RetryAfter != 2*time.Second ||
 		err.Reason != "rejected: agent queue full" || err.Details["queued"] != "7" || err.Status != codes.ResourceExhausted {
@@ -41,27 +49,27 @@ func TestErrorTakesItsCodeFromTheErrorInfo(t *testing.T) {
 	}
 }
 
-func TestErrorWithoutAnErrorInfoOfOursTakesItsCodeFromTheStatus(t *testing.T) {
+func TestErrorWithoutAnErrorInfoOfTheServerTakesItsCodeFromTheStatus(t *testing.T) {
 	for code, want := range map[codes.Code]Code{
 		codes.InvalidArgument: CodeBadRequest, codes.ResourceExhausted: CodeTooLarge, codes.NotFound: CodeNotFound,
 		codes.Unavailable: CodeUnavailable, codes.Unimplemented: CodeUnimplemented, codes.DataLoss: CodeInternal,
 		codes.OutOfRange: CodeCursorExpired, codes.Aborted: CodeLeaseLost, codes.Unknown: CodeInternal,
 	} {
-		err := errorFrom(refusal(t, code, "no", info("proxy.example", "WHATEVER")))
+		err := errorFrom(statusWith(t, code, "no", errorInfo("proxy.example", "WHATEVER")))
 		if err.Code != want || err.Retryable != (want == CodeUnavailable) || len(err.Details) != 0 {
 			t.Errorf("%v: %+v", code, err)
 		}
 	}
 }
 
-func TestErrorWithAWordOfALaterServerKeepsIt(t *testing.T) {
-	if code := CodeOf(errorFrom(refusal(t, codes.Aborted, "no", info("taskyard", "BRAND_NEW")))); code != "brand_new" {
+func TestErrorKeepsACodeThatTheClientDoesNotKnow(t *testing.T) {
+	if code := CodeOf(errorFrom(statusWith(t, codes.Aborted, "no", errorInfo("taskyard", "BRAND_NEW")))); code != "brand_new" {
 		t.Error(code)
 	}
 }
 
 func TestErrorIsFoundByErrorsAsAndByTheStatusPackage(t *testing.T) {
-	err := fmt.Errorf("wrapped: %w", ErrorFrom(refusal(t, codes.NotFound, "no such task")))
+	err := fmt.Errorf("wrapped: %w", ErrorFrom(statusWith(t, codes.NotFound, "no such task")))
 	var found *Error
 	if !errors.As(err, &found) || found.Reason != "no such task" {
 		t.Errorf("%v", err)
@@ -71,8 +79,8 @@ func TestErrorIsFoundByErrorsAsAndByTheStatusPackage(t *testing.T) {
 	}
 }
 
-func TestErrorOfAnEndedContextIsTheContextsError(t *testing.T) {
-	for _, err := range []error{refusal(t, codes.DeadlineExceeded, "late"), context.DeadlineExceeded} {
+func TestErrorOfAnEndedContextIsTheErrorOfTheContext(t *testing.T) {
+	for _, err := range []error{statusWith(t, codes.DeadlineExceeded, "late"), context.DeadlineExceeded} {
 		if err := ErrorFrom(err); !errors.Is(err, context.DeadlineExceeded) || CodeOf(err) != CodeDeadlineExceeded {
 			t.Errorf("%v", err)
 		}
@@ -82,7 +90,7 @@ func TestErrorOfAnEndedContextIsTheContextsError(t *testing.T) {
 	}
 }
 
-func TestErrorOfNothingIsNil(t *testing.T) {
+func TestErrorOfNilIsNil(t *testing.T) {
 	if err := ErrorFrom(nil); err != nil {
 		t.Error(err)
 	}
@@ -94,15 +102,16 @@ func TestErrorOfNothingIsNil(t *testing.T) {
 	}
 }
 
-func TestErrorOfAnItemHasItsDetailsAsJSONValues(t *testing.T) {
+func TestErrorOfAnItemHasItsDetailsAsJSONValuesAndItsRetryDelay(t *testing.T) {
 	details, err := structpb.NewStruct(map[string]any{"queued": 7})
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := errorFrom(itemError(&taskyardv1.Error{
-		Code: proto.String("queue_full"), Error: proto.String("full"), Details: details,
+		Code: proto.String("queue_full"), Error: proto.String("full"), Details: details, RetryAfterMs: proto.Uint32(1500),
 	}))
-	if found.Code != CodeQueueFull || !found.Retryable || found.Details["queued"] != 7.0 {
+	if found.Code != CodeQueueFull || !found.Retryable || found.RetryAfter != 1500*time.Millisecond ||
+		found.Details["queued"] != 7.0 {
 		t.Errorf("%+v", found)
 	}
 }

@@ -16,7 +16,7 @@ func ExampleConnect() {
 		taskyard.WithAgent("ann"),
 		taskyard.WithNamespace("team-blue"),
 		taskyard.WithToken("secret"),
-		taskyard.WithTLS(nil), // The system's roots; without it the connection is in the clear.
+		taskyard.WithTLS(nil), // The root certificates of the system. Default: no encryption.
 	)
 	if err != nil {
 		log.Fatal(err)
@@ -51,6 +51,16 @@ func ExampleClient_Wait() {
 		_, err = client.Cancel(context.Background(), submitted.TaskID)
 	}
 	fmt.Println(task, err)
+}
+
+func ExampleClient_Resume() {
+	ctx, client := connected()
+	taskID := "tsk_019a6b0c"
+	state, err := client.Resume(ctx, taskID, taskyard.WithTokenLimit(20_000))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(state)
 }
 
 func ExampleClient_Watch() {

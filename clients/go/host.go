@@ -13,46 +13,50 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// Handler runs a task. Its result is what encoding/json makes a value of, nil for none. An error fails the task, a
-// *TaskFailure by its own words; a panic fails it too.
+// Handler runs a task. The result is anything that encoding/json can encode, nil for none. An error fails the task: a
+// *[TaskFailure] with its own reason and code, any other error with its text. A panic fails the task too.
 //
-// The context ends when the work is no longer wanted: the task was cancelled, paused or is past its deadline, its lease
-// is lost, be it that the server cannot be reached for longer than leases live, or the host leaves. context.Cause is a
-// *StopError then. Return the context's error soon.
+// The context ends when the work is no longer wanted: the task was cancelled, paused or has passed its deadline; its
+// lease has ended, also because the server could not be reached for longer than the lease; or the host leaves.
+// [context.Cause] then is a *[StopError]. A handler should return the error of its context soon.
+//
+// The handler of a task with a target begins once the server has accepted the start of the task, so that two tasks of a
+// target never run at the same time. The handler of another task begins as soon as its start is reported.
 type Handler func(ctx context.Context, task *RunningTask) (any, error)
 
-// HostOptions tells what a host is and how it works. What is zero takes the default.
+// HostOptions are the options of [NewHost]. A zero field has its default.
 type HostOptions struct {
-	// Slots is how many tasks it runs at once. Default 10.
+	// Slots is how many tasks the host runs at the same time. Default: 10.
 	Slots int
-	// Capabilities are what it can do; a task's requirements must be among them.
+	// Capabilities are what the host can do. It gets tasks whose requirements are among them. Default: none.
 	Capabilities []string
-	// Project limits it to the tasks of one project.
+	// Project limits the host to the tasks of one project. Default: all projects.
 	Project string
-	// Labels are the operator's own marks.
+	// Labels are shown with the host. Default: none.
 	Labels map[string]string
-	// DisplayName is its name for people. Default: its id.
+	// DisplayName is the name for people. Default: the id.
 	DisplayName string
-	// Lease is the length of its leases, 1 s to 1 h in whole seconds. Default: the server's.
+	// Lease is the length of the host's leases, 1 s to 1 h, rounded up to seconds. Default: that of the server, 60 s
+	// unless configured.
 	Lease time.Duration
-	// DrainGrace is how long what runs may take when the host is told to stop. Default 30 s.
+	// DrainGrace is how long running tasks may go on once the host drains. Default: 30 s.
 	DrainGrace time.Duration
-	// Machine answers the figures of its machine, with each heartbeat. Default: only how many tasks run.
+	// Machine returns the figures of the machine. It is called for each heartbeat. Default: only the number of running
+	// tasks.
 	Machine func() *taskyardv1.Machine
 }
 
-// Host is a runtime host: it takes tasks from the server, up to Slots at once, and runs their handlers, each in a
-// goroutine of its own.
+// Host is a runtime host: it takes tasks from the server and runs their handlers, each in a goroutine of its own.
 type Host struct {
 	client   *Client
 	id       string
 	options  HostOptions
 	handlers map[string]Handler
-	any      Handler
+	fallback Handler
 	running  atomic.Bool
 }
 
-// NewHost answers a host that works over a client's connection, in its namespace. The id must be this host's alone.
+// NewHost returns a host that uses the connection and the namespace of a client. No other host may have the same id.
 func NewHost(client *Client, id string, options HostOptions) *Host {
 	if options.Slots <= 0 {
 		options.Slots = 10
@@ -63,7 +67,7 @@ func NewHost(client *Client, id string, options HostOptions) *Host {
 	return &Host{client: client, id: id, options: options, handlers: map[string]Handler{}}
 }
 
-// Handle has a handler run an action. It panics if another one does already; call it before Run.
+// Handle registers the handler of an action. It panics if the action has one already. Call it before [Host.Run].
 func (h *Host) Handle(action string, handler Handler) {
 	if h.handlers[action] != nil {
 		panic("taskyard: action " + action + " has a handler already")
@@ -71,18 +75,21 @@ func (h *Host) Handle(action string, handler Handler) {
 	h.handlers[action] = handler
 }
 
-// HandleAny has a handler run all actions without one of their own. With it the host takes every action.
-func (h *Host) HandleAny(handler Handler) { h.any = handler }
+// HandleAny registers the handler of all actions without a handler of their own. The host then takes tasks of every
+// action. Call it before [Host.Run].
+func (h *Host) HandleAny(handler Handler) { h.fallback = handler }
 
-// Run connects, works, and reconnects whenever the connection is lost. When the context ends, the host drains: it takes
-// nothing new, finishes what runs within DrainGrace, interrupts and gives back the rest, leaves, and Run answers nil; so
-// it does when the server drains the host. Give it a context of signal.NotifyContext.
+// Run connects, runs tasks, and reconnects whenever the connection is lost. When the context ends, the host drains: it
+// takes nothing new, lets running tasks go on for DrainGrace, interrupts and gives back the rest, leaves, and Run
+// returns nil. It does the same when the server drains the host. A context of [os/signal.NotifyContext] lets the host
+// drain on a signal.
 //
-// The error is an *Error when the server refuses the host for good: CodeBadRequest, CodeUnauthenticated,
-// CodePermissionDenied, CodeUnimplemented, or CodeConflict where another stream of this very host has taken its place;
-// or when the client is closed.
+// The error is an *[Error] if the server refuses the host for good, with [CodeBadRequest], [CodeUnauthenticated],
+// [CodePermissionDenied] or [CodeUnimplemented]; with [CodeConflict] if another stream of this host has taken its
+// place; and with [CodeCancelled] if the client is closed. It is another error if the host has no handlers, or runs
+// already.
 func (h *Host) Run(ctx context.Context) error {
-	if len(h.handlers) == 0 && h.any == nil {
+	if len(h.handlers) == 0 && h.fallback == nil {
 		return errors.New("taskyard: the host has no handlers")
 	}
 	if !h.running.CompareAndSwap(false, true) {
@@ -92,17 +99,17 @@ func (h *Host) Run(ctx context.Context) error {
 	return newHostRun(h).run(ctx)
 }
 
-// handler answers who runs an action, nil if nobody does.
+// handler returns the handler of an action, nil if there is none.
 func (h *Host) handler(action string) Handler {
 	if handler := h.handlers[action]; handler != nil {
 		return handler
 	}
-	return h.any
+	return h.fallback
 }
 
-// actions answers the only actions that can be run; none if any can.
+// actions returns the actions that the host takes, nil if it takes all.
 func (h *Host) actions() []string {
-	if h.any != nil {
+	if h.fallback != nil {
 		return nil
 	}
 	return slices.Sorted(maps.Keys(h.handlers))

@@ -1,3 +1,5 @@
+// The snippets of the README.
+
 package taskyard
 
 import (
@@ -7,7 +9,7 @@ import (
 	"testing"
 )
 
-// Every snippet of the README stands in a file that is compiled, but for its indentation.
+// Every snippet of the README is part of a file that is compiled, apart from the indentation.
 func TestSnippetsOfTheReadmeAreCompiled(t *testing.T) {
 	var compiled strings.Builder
 	for _, file := range []string{"example/agent/main.go", "example/host/main.go", "example_test.go"} {
@@ -20,7 +22,7 @@ func TestSnippetsOfTheReadmeAreCompiled(t *testing.T) {
 	}
 	for _, snippet := range snippets {
 		if !strings.Contains(compiled.String(), flattened(snippet[1])) {
-			t.Errorf("nowhere compiled:\n%s", snippet[1])
+			t.Errorf("not compiled:\n%s", snippet[1])
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Leases by name, and the reports on them.
+// The names of leases, and the reports about them.
 
 package taskyard
 
@@ -16,19 +16,29 @@ func (k leaseKey) held() *taskyardv1.HeldLease {
 	return &taskyardv1.HeldLease{TaskId: k.taskID, FencingToken: k.token}
 }
 
-func (k leaseKey) released() *taskyardv1.Report {
+// start returns the report that the work begins.
+func (k leaseKey) start() *taskyardv1.Report {
+	return &taskyardv1.Report{
+		TaskId: k.taskID, FencingToken: k.token,
+		Event: &taskyardv1.Report_Started{Started: &taskyardv1.TaskStarted{}},
+	}
+}
+
+// release returns the report that nothing runs for the lease.
+func (k leaseKey) release() *taskyardv1.Report {
 	return &taskyardv1.Report{
 		TaskId: k.taskID, FencingToken: k.token,
 		Event: &taskyardv1.Report_Released{Released: &taskyardv1.TaskReleased{}},
 	}
 }
 
-// The reports of a lease, of which it has one each at a time, in the order in which they are said.
+// The kinds of reports, in the order in which those of one lease are sent. A lease has at most one unsent report of
+// each kind.
 const (
-	startedReport = iota
+	startReport = iota
 	progressReport
 	finalReport
-	kindsOfReports
+	reportKinds
 )
 
 func keyOf(report *taskyardv1.Report) leaseKey {
@@ -38,14 +48,14 @@ func keyOf(report *taskyardv1.Report) leaseKey {
 func kindOf(report *taskyardv1.Report) int {
 	switch report.GetEvent().(type) {
 	case *taskyardv1.Report_Started:
-		return startedReport
+		return startReport
 	case *taskyardv1.Report_Progress:
 		return progressReport
 	}
 	return finalReport
 }
 
-func heldOf(keys []leaseKey) []*taskyardv1.HeldLease {
+func heldLeases(keys []leaseKey) []*taskyardv1.HeldLease {
 	held := make([]*taskyardv1.HeldLease, len(keys))
 	for i, key := range keys {
 		held[i] = key.held()
@@ -53,11 +63,14 @@ func heldOf(keys []leaseKey) []*taskyardv1.HeldLease {
 	return held
 }
 
-// failedFor stands in the place of an outcome that the server does not take; another attempt would give the same.
-func failedFor(report *taskyardv1.Report, reason, code string) *taskyardv1.Report {
-	final := false
+// finalFailure returns a failure in place of an outcome that the server does not accept. It is final, since another
+// attempt would have the same outcome.
+func finalFailure(report *taskyardv1.Report, reason, code string) *taskyardv1.Report {
+	retryable := false
 	return &taskyardv1.Report{
 		TaskId: report.GetTaskId(), FencingToken: report.GetFencingToken(),
-		Event: &taskyardv1.Report_Failed{Failed: &taskyardv1.TaskFailed{Error: reason, Retryable: &final, Code: &code}},
+		Event: &taskyardv1.Report_Failed{
+			Failed: &taskyardv1.TaskFailed{Error: reason, Retryable: &retryable, Code: &code},
+		},
 	}
 }

@@ -1,4 +1,4 @@
-// When to try again, and for how long: what all calls share.
+// When to try again while the server is unavailable, and for how long: shared by calls, submissions and watches.
 
 package taskyard
 
@@ -13,24 +13,25 @@ const (
 	maxDelay   = 3 * time.Second
 )
 
-// outage tells when to try again, and for how long: the delays double up to a most, and chance shortens each by up to a
-// half, so that clients that lost the same server do not come back all at once. Time and chance are passed in.
+// outage tells how long to wait before each attempt while the server is unavailable. The delays double up to a limit,
+// and each is shortened at random by up to a half, so that clients that lost the same server do not return all at once.
+// The time and the randomness are passed in.
 type outage struct {
 	patience time.Duration
-	chance   func() float64
+	random   func() float64
 	since    time.Time
 	tries    int
 }
 
 func newOutage(patience time.Duration) *outage {
-	return &outage{patience: patience, chance: rand.Float64}
+	return &outage{patience: patience, random: rand.Float64}
 }
 
-// over says that something worked.
-func (o *outage) over() { o.since, o.tries = time.Time{}, 0 }
+// reset begins anew after an attempt that worked.
+func (o *outage) reset() { o.since, o.tries = time.Time{}, 0 }
 
-// next answers how long to wait before the next try; false once patience is at its end.
-func (o *outage) next(now time.Time) (time.Duration, bool) {
+// nextDelay returns how long to wait before the next attempt. It returns false once the patience is over.
+func (o *outage) nextDelay(now time.Time) (time.Duration, bool) {
 	if o.since.IsZero() {
 		o.since = now
 	}
@@ -38,16 +39,17 @@ func (o *outage) next(now time.Time) (time.Duration, bool) {
 	if left <= 0 {
 		return 0, false
 	}
-	// Room for several tries, however short the patience.
-	most := min(maxDelay, o.patience/4)
-	delay := min(firstDelay<<min(o.tries, 10), most)
+	// There is time for several attempts, however short the patience.
+	limit := min(maxDelay, o.patience/4)
+	delay := min(firstDelay<<min(o.tries, 10), limit)
 	o.tries++
-	return min(time.Duration(float64(delay)*(0.5+o.chance()/2)), left), true
+	return min(time.Duration(float64(delay)*(0.5+o.random()/2)), left), true
 }
 
-// bear waits before the next try. It answers the error once patience is at its end, or the context has ended.
-func (o *outage) bear(ctx context.Context, err error) error {
-	delay, more := o.next(time.Now())
+// wait waits before the next attempt. It returns the error of the last attempt once the patience is over or the context
+// has ended.
+func (o *outage) wait(ctx context.Context, err error) error {
+	delay, more := o.nextDelay(time.Now())
 	if !more {
 		return err
 	}
@@ -57,21 +59,23 @@ func (o *outage) bear(ctx context.Context, err error) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		given := *errorFrom(err)
-		given.cause = ctx.Err()
-		return &given
+		last := *errorFrom(err)
+		last.cause = ctx.Err()
+		return &last
 	}
 }
 
-// persist makes an attempt again while the server is unavailable. It answers whether there was more than one.
-func persist(ctx context.Context, patience time.Duration, attempt func() error) (repeated bool, err error) {
+// retryWhileUnavailable repeats an attempt while the server is unavailable. It returns whether there was more than one.
+func retryWhileUnavailable(
+	ctx context.Context, patience time.Duration, attempt func() error,
+) (repeated bool, err error) {
 	outage := newOutage(patience)
 	for {
 		err = attempt()
 		if CodeOf(err) != CodeUnavailable {
 			return repeated, err
 		}
-		if err = outage.bear(ctx, err); err != nil {
+		if err = outage.wait(ctx, err); err != nil {
 			return repeated, err
 		}
 		repeated = true

@@ -1,3 +1,5 @@
+// When calls are repeated, and for how long.
+
 package taskyard
 
 import (
@@ -8,49 +10,49 @@ import (
 	"time"
 )
 
-func TestOutageDoublesItsDelaysUpToAMost(t *testing.T) {
-	o := &outage{patience: time.Minute, chance: func() float64 { return 1 }}
+func TestOutageDoublesItsDelaysUpToALimit(t *testing.T) {
+	o := &outage{patience: time.Minute, random: func() float64 { return 1 }}
 	now := time.Now()
 	for _, want := range []time.Duration{100, 200, 400, 800, 1600, 3000, 3000} {
-		if delay, more := o.next(now); delay != want*time.Millisecond || !more {
+		if delay, more := o.nextDelay(now); delay != want*time.Millisecond || !more {
 			t.Errorf("%v, want %v ms", delay, want)
 		}
 	}
-	if o.over(); o.tries != 0 || !o.since.IsZero() {
-		t.Error("what works again begins anew")
+	if o.reset(); o.tries != 0 || !o.since.IsZero() {
+		t.Error("an attempt that works does not reset the outage")
 	}
 }
 
-func TestOutageShortensADelayByChanceByUpToAHalf(t *testing.T) {
-	o := &outage{patience: time.Minute, chance: func() float64 { return 0 }}
-	if delay, _ := o.next(time.Now()); delay != 50*time.Millisecond {
+func TestOutageShortensDelaysAtRandomByUpToAHalf(t *testing.T) {
+	o := &outage{patience: time.Minute, random: func() float64 { return 0 }}
+	if delay, _ := o.nextDelay(time.Now()); delay != 50*time.Millisecond {
 		t.Error(delay)
 	}
 }
 
-func TestOutageEndsWithPatienceAndTriesOnceMoreJustThen(t *testing.T) {
-	o := &outage{patience: 10 * time.Second, chance: func() float64 { return 1 }}
+func TestOutageAllowsALastAttemptWhenThePatienceEnds(t *testing.T) {
+	o := &outage{patience: 10 * time.Second, random: func() float64 { return 1 }}
 	start := time.Now()
-	o.next(start)
-	if delay, more := o.next(start.Add(9990 * time.Millisecond)); delay != 10*time.Millisecond || !more {
+	o.nextDelay(start)
+	if delay, more := o.nextDelay(start.Add(9990 * time.Millisecond)); delay != 10*time.Millisecond || !more {
 		t.Error(delay, more)
 	}
-	if _, more := o.next(start.Add(10 * time.Second)); more {
-		t.Error("patience is over")
+	if _, more := o.nextDelay(start.Add(10 * time.Second)); more {
+		t.Error("there is a delay after the patience")
 	}
 }
 
-func TestOutageLeavesRoomForSeveralTriesHoweverShortThePatience(t *testing.T) {
-	o := &outage{patience: 40 * time.Millisecond, chance: func() float64 { return 1 }}
-	if delay, _ := o.next(time.Now()); delay != 10*time.Millisecond {
+func TestOutageAllowsSeveralAttemptsHoweverShortThePatience(t *testing.T) {
+	o := &outage{patience: 40 * time.Millisecond, random: func() float64 { return 1 }}
+	if delay, _ := o.nextDelay(time.Now()); delay != 10*time.Millisecond {
 		t.Error(delay)
 	}
 }
 
-func TestPersistRepeatsWhileUnavailableAndTellsOfIt(t *testing.T) {
+func TestRetryRepeatsWhileUnavailableAndReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries, start := 0, time.Now()
-		repeated, err := persist(t.Context(), 30*time.Second, func() error {
+		repeated, err := retryWhileUnavailable(t.Context(), 30*time.Second, func() error {
 			if tries++; time.Since(start) < 20*time.Second {
 				return unavailable("down")
 			}
@@ -62,42 +64,42 @@ func TestPersistRepeatsWhileUnavailableAndTellsOfIt(t *testing.T) {
 	})
 }
 
-func TestPersistGivesUpWithTheErrorAfterItsPatience(t *testing.T) {
+func TestRetryReturnsTheErrorAfterThePatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		_, err := persist(t.Context(), 30*time.Second, func() error { return unavailable("down") })
+		_, err := retryWhileUnavailable(t.Context(), 30*time.Second, func() error { return unavailable("down") })
 		if CodeOf(err) != CodeUnavailable || time.Since(start) != 30*time.Second {
 			t.Error(err, time.Since(start))
 		}
 	})
 }
 
-func TestPersistEndsWithItsContext(t *testing.T) {
+func TestRetryEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		_, err := persist(ctx, 30*time.Second, func() error { return unavailable("down") })
+		_, err := retryWhileUnavailable(ctx, 30*time.Second, func() error { return unavailable("down") })
 		if CodeOf(err) != CodeUnavailable || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
 			t.Error(err, time.Since(start))
 		}
 	})
 }
 
-func TestPersistDoesNotRepeatARefusal(t *testing.T) {
-	repeated, err := persist(t.Context(), time.Minute, func() error { return badRequest("no") })
+func TestRetryDoesNotRepeatARefusal(t *testing.T) {
+	repeated, err := retryWhileUnavailable(t.Context(), time.Minute, func() error { return badRequest("no") })
 	if CodeOf(err) != CodeBadRequest || repeated {
 		t.Error(err, repeated)
 	}
 }
 
-func TestOnlyIdempotentUnaryMethodsAreRepeatedByThemselves(t *testing.T) {
+func TestOnlyIdempotentUnaryMethodsAreRepeated(t *testing.T) {
 	for method, want := range map[string]bool{
 		"TaskService/GetTask": true, "TaskService/WaitTask": true, "TaskService/WatchTasks": false,
 		"TaskService/SubmitTask": false, "TaskService/ResumeTask": false, "BatchService/CancelBatch": true,
 		"RuntimeHostService/RegisterHost": true, "RuntimeHostService/Connect": false, "ScheduleService/ListSchedules": true,
 	} {
-		if mayRepeat["/taskyard.v1."+method] != want {
+		if isIdempotent["/taskyard.v1."+method] != want {
 			t.Errorf("%s: %v", method, !want)
 		}
 	}

@@ -1,4 +1,4 @@
-// A task as the handler that runs it sees it, and how a handler fails one by its own words.
+// A task as its handler sees it, and the errors between a handler and its host.
 
 package taskyard
 
@@ -13,42 +13,44 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// maxErrorBytes is the most of an error that the server keeps.
+// maxErrorBytes is how much of an error's text the server keeps.
 const maxErrorBytes = 10_000
 
-// TaskFailure is an error with which a handler fails its task by its own words; any other error fails it with its text.
+// TaskFailure is an error of a handler that sets the reason and the code of its task's failure. With any other error
+// the reason is the text of the error, and there is no code.
 type TaskFailure struct {
-	// Reason is the text for people.
+	// Reason is the text for people. At most 10,000 bytes are sent.
 	Reason string
-	// Code is a word for the kind of failure, which a retry policy may name as final.
+	// Code names the kind of failure. A retry policy may list it among the codes that are not retried. Default: none.
 	Code string
-	// Final says that no other attempt can help, whatever the retry policy allows.
+	// Final prevents another attempt, whatever the retry policy allows. Default: false, the retry policy decides.
 	Final bool
 }
 
-// Error answers the reason.
+// Error returns the reason.
 func (f *TaskFailure) Error() string { return f.Reason }
 
-// StopError is why the host cancelled a handler's context: see context.Cause.
+// StopError tells why the host cancelled the context of a handler: it is the [context.Cause].
 type StopError struct {
-	// Reason is the server's word, such as cancelled, paused or deadline_exceeded; lease_lost where the lease has ended
-	// while the host was away, and draining where the host leaves.
+	// Reason is that of the server, such as cancelled, paused or deadline_exceeded. It is lease_lost if the lease
+	// ended, and draining if the host leaves.
 	Reason string
-	// Message is the same for people.
+	// Message is a text for people.
 	Message string
 }
 
-// Error answers the message.
+// Error returns the message.
 func (e *StopError) Error() string { return e.Message }
 
-// RunningTask is what a handler is given: the task as it was handed out, and a way to report on it. Its methods may be
-// called by several goroutines at once.
+// RunningTask is a task for its handler, with methods to report on it. The methods may be called by many goroutines at
+// once.
 type RunningTask struct {
+	// Task is the task as it was handed out.
 	Task
-	// FencingToken grows with each hand-out of the task: give it along with side effects, so that a later run is told
-	// from an earlier one.
+	// FencingToken grows with each hand-out of the task. Send it along with side effects, so that those of a later
+	// execution can be told from those of an earlier one.
 	FencingToken uint32
-	// Attempt is the number of this execution within the task's run, from 1.
+	// Attempt is the number of this execution within the run of the task, from 1.
 	Attempt int
 
 	report func(*taskyardv1.Report)
@@ -69,13 +71,13 @@ func newRunningTask(assignment *taskyardv1.Assignment, report func(*taskyardv1.R
 	return task
 }
 
-// Progress tells how far the work is: a fraction of 0 to 1, and one line of text. It waits for nobody: the report goes
-// out soon, unless a later one takes its place first.
+// Progress reports how far the work is, as a fraction of 0 to 1, and a line of text; "" is none. It does not wait: the
+// report is sent soon, unless a later one replaces it.
 func (t *RunningTask) Progress(fraction float64, message string) {
 	t.ReportProgress(&taskyardv1.Progress{Fraction: &fraction, Message: optional(message)})
 }
 
-// ReportProgress is Progress with all that a report may hold.
+// ReportProgress is [RunningTask.Progress] with all fields of a report. The fraction is limited to 0 to 1.
 func (t *RunningTask) ReportProgress(progress *taskyardv1.Progress) {
 	progress = proto.CloneOf(progress)
 	if progress.Fraction != nil {
@@ -89,19 +91,20 @@ func (t *RunningTask) ReportProgress(progress *taskyardv1.Progress) {
 	t.report(report)
 }
 
-// SetTokensUsed tells how many tokens of a language model this attempt has used so far. Every later report carries it;
-// once one of them is over the task's budget, the task fails and is stopped.
+// SetTokensUsed sets how many tokens of a language model this attempt has used so far. It sends nothing by itself: the
+// next heartbeat and every later report have the count. Once the task is over its budget (TokenLimit) it fails, and its
+// handler is stopped.
 func (t *RunningTask) SetTokensUsed(count uint32) { t.tokens.Store(&count) }
 
-// Environ answers the environment for a process that does the work: that of this process, with TASKYARD_TASK_ID,
-// TASKYARD_ATTEMPT and TASKYARD_FENCING_TOKEN, and for a task with a trace context TRACEPARENT and TASKYARD_TRACE_ID
-// (scheduler-daemon, Structured Logging).
+// Environ returns the environment for a process that does the work: that of this process, with TASKYARD_TASK_ID,
+// TASKYARD_ATTEMPT and TASKYARD_FENCING_TOKEN. For a task with a trace context it also has TRACEPARENT and
+// TASKYARD_TRACE_ID (docs/rules.md, Task log).
 func (t *RunningTask) Environ() []string {
 	var found []string
 	for _, each := range os.Environ() {
 		switch name, _, _ := strings.Cut(each, "="); name {
 		case "TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID":
-			// That of the host's own process is not the task's.
+			// These are of the trace of the host, not of the task.
 		default:
 			found = append(found, each)
 		}
@@ -116,8 +119,8 @@ func (t *RunningTask) Environ() []string {
 
 func (t *RunningTask) key() leaseKey { return leaseKey{t.ID, t.FencingToken} }
 
-// completed answers the report of a result. One that is not JSON is a final failure: the work is done, and another
-// attempt would do it twice, to the same end.
+// completed returns the report of a result. A result that cannot be encoded is a final failure: another attempt would
+// do the work again and fail in the same way.
 func (t *RunningTask) completed(result any) *taskyardv1.Report {
 	value, err := valueOf(result)
 	if err != nil {
@@ -145,7 +148,7 @@ func (t *RunningTask) newReport() *taskyardv1.Report {
 	return &taskyardv1.Report{TaskId: t.ID, FencingToken: t.FencingToken, TokensUsed: t.tokens.Load()}
 }
 
-// validText cuts a text to what the server keeps, without what no message may hold.
+// validText returns a text as UTF-8, cut to the length that the server keeps.
 func validText(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxErrorBytes)], "\uFFFD")
 }

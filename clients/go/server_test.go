@@ -1,3 +1,5 @@
+// The real server that the tests use.
+
 package taskyard
 
 import (
@@ -6,28 +8,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// patient is how long a test waits for what must come.
-const patient = 15 * time.Second
+// address is where the server of these tests listens.
+var address string
 
 var quiet = slog.New(slog.DiscardHandler)
-
-// address is where the server of these tests serves.
-var address string
 
 func TestMain(m *testing.M) {
 	code, err := withServer(m.Run)
@@ -38,14 +31,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withServer has a server run meanwhile: that of the repository's virtual environment, or TASKYARD_BINARY.
+// withServer runs a function while a server runs: that of TASKYARD_BINARY, or of the virtual environment of the
+// repository.
 func withServer(run func() int) (code int, err error) {
 	folder, err := os.MkdirTemp("", "taskyard-go-")
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	// A free port may be taken before the server has it.
+	// Another process may take the free port before the server does.
 	server, err := startServer(folder, freeAddress())
 	for tries := 1; err != nil && tries < 3; tries++ {
 		server, err = startServer(folder, freeAddress())
@@ -58,7 +52,7 @@ func withServer(run func() int) (code int, err error) {
 	return run(), nil
 }
 
-// process is a server that runs.
+// process is a running server.
 type process struct {
 	address string
 	command *exec.Cmd
@@ -95,7 +89,7 @@ func startServer(folder, address string) (*process, error) {
 		}
 	}
 	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf("these tests need the server; `make setup` in the top folder brings it: %w", err)
+		return nil, fmt.Errorf("these tests need the server; `make setup` in the top folder installs it: %w", err)
 	}
 	ended, end := context.WithCancel(context.Background())
 	started := &process{address, command, ended}
@@ -110,8 +104,8 @@ func startServer(folder, address string) (*process, error) {
 	defer func() { _ = client.Close() }()
 	if _, err := client.Stats(ended); err != nil {
 		started.kill()
-		said, _ := os.ReadFile(log.Name())
-		return nil, fmt.Errorf("the server does not start: %w\n%s", err, said)
+		output, _ := os.ReadFile(log.Name())
+		return nil, fmt.Errorf("the server does not start: %w\n%s", err, output)
 	}
 	return started, nil
 }
@@ -130,10 +124,10 @@ func freeAddress() string {
 	return listener.Addr().String()
 }
 
-// connect answers a client that is closed with the test. Without WithNamespace it has a namespace of its own.
+// connect returns a client that is closed when the test ends. Without WithNamespace it has a namespace of its own.
 func connect(t *testing.T, address string, options ...Option) *Client {
 	t.Helper()
-	lookForLeaks(t)
+	checkForLeaks(t)
 	client, err := Connect(address, append([]Option{
 		WithNamespace(rand.Text()), WithAgent("ann"), WithLogger(quiet),
 	}, options...)...)
@@ -142,171 +136,4 @@ func connect(t *testing.T, address string, options ...Option) *Client {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	return client
-}
-
-var lookedAt sync.Map
-
-// lookForLeaks has a test fail that leaves goroutines behind once all else of it is cleaned up.
-func lookForLeaks(t *testing.T) {
-	t.Helper()
-	if _, known := lookedAt.LoadOrStore(t.Name(), true); known {
-		return
-	}
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() {
-		lookedAt.Delete(t.Name())
-		settle(t, before)
-	})
-}
-
-// settle waits until no more goroutines run than before.
-func settle(t *testing.T, before int) {
-	t.Helper()
-	for end := time.Now().Add(patient); runtime.NumGoroutine() > before; runtime.Gosched() {
-		if time.Now().After(end) {
-			stacks := make([]byte, 1<<20)
-			t.Errorf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
-			return
-		}
-	}
-}
-
-// limited answers a context that ends a test that hangs.
-func limited(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patient)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// must answers the value of a call that must not fail.
-func must[T any](value T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
-// from answers the next thing of a channel.
-func from[T any](t *testing.T, channel <-chan T) T {
-	t.Helper()
-	select {
-	case value, ok := <-channel:
-		if !ok {
-			t.Fatal("the channel is closed")
-		}
-		return value
-	case <-time.After(patient):
-		t.Fatal("nothing came")
-	}
-	panic("unreachable")
-}
-
-// proxy is a TCP proxy whose connections can be cut, and which can refuse new ones.
-type proxy struct {
-	address string
-	// refused gets a word for each connection that was refused, if there is room.
-	refused chan struct{}
-
-	target   string
-	listener net.Listener
-	mu       sync.Mutex
-	blocked  bool
-	open     map[net.Conn]bool
-	pumps    sync.WaitGroup
-}
-
-func startProxy(t *testing.T, target string) *proxy {
-	t.Helper()
-	lookForLeaks(t)
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	p := &proxy{
-		address: listener.Addr().String(), refused: make(chan struct{}, 1), target: target, listener: listener,
-		open: map[net.Conn]bool{},
-	}
-	p.pumps.Go(p.accept)
-	t.Cleanup(func() {
-		_ = listener.Close()
-		p.cut()
-		p.pumps.Wait()
-	})
-	return p
-}
-
-func (p *proxy) accept() {
-	for {
-		near, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		blocked := p.blocked
-		p.mu.Unlock()
-		if blocked {
-			_ = near.Close()
-			select {
-			case p.refused <- struct{}{}:
-			default:
-			}
-			continue
-		}
-		far, err := net.Dial("tcp", p.target)
-		if err != nil {
-			_ = near.Close()
-			continue
-		}
-		p.mu.Lock()
-		p.open[near], p.open[far] = true, true
-		p.mu.Unlock()
-		p.pumps.Go(func() { p.pump(near, far) })
-		p.pumps.Go(func() { p.pump(far, near) })
-	}
-}
-
-func (p *proxy) pump(from, to net.Conn) {
-	_, _ = io.Copy(to, from)
-	_ = from.Close()
-	_ = to.Close()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.open, from)
-	delete(p.open, to)
-}
-
-// cut breaks all connections.
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for conn := range p.open {
-		_ = conn.Close()
-	}
-}
-
-// block breaks all connections and refuses new ones until unblock.
-func (p *proxy) block() {
-	p.mu.Lock()
-	p.blocked = true
-	p.mu.Unlock()
-	p.cut()
-}
-
-func (p *proxy) unblock() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.blocked = false
-}
-
-// hostNamed answers a host as the server knows it, nil if it does not.
-func hostNamed(ctx context.Context, t *testing.T, client *Client, id string) *taskyardv1.RuntimeHost {
-	t.Helper()
-	hosts := taskyardv1.NewRuntimeHostServiceClient(client.Conn())
-	for _, host := range must(hosts.ListHosts(ctx, &taskyardv1.ListHostsRequest{}))(t).GetHosts() {
-		if host.GetId() == id {
-			return host
-		}
-	}
-	return nil
 }

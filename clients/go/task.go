@@ -1,4 +1,4 @@
-// Tasks as plain Go: what is submitted, and what the server shows.
+// Tasks as plain Go: what is submitted, and what the server shows (docs/rules.md, Task fields).
 
 package taskyard
 
@@ -9,133 +9,185 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// State tells where a task stands.
+// State is the state of a task.
 type State string
 
-// The states; the last four are terminal.
+// The states of a task. The last four are terminal.
 const (
-	StatePending   State = "pending"
-	StateQueued    State = "queued"
-	StateAssigned  State = "assigned"
-	StateRunning   State = "running"
-	StatePaused    State = "paused"
-	StateDone      State = "done"
-	StateFailed    State = "failed"
-	StateCancelled State = "cancelled"
-	StateRejected  State = "rejected"
+	StatePending   State = "pending"   // Held, not due yet, or waiting for a retry.
+	StateQueued    State = "queued"    // Waits for a host.
+	StateAssigned  State = "assigned"  // Handed out to a host, not started.
+	StateRunning   State = "running"   // A host runs it.
+	StatePaused    State = "paused"    // Interrupted; can be resumed.
+	StateDone      State = "done"      // Ended with or without a result.
+	StateFailed    State = "failed"    // Ended with an error; can be resumed.
+	StateCancelled State = "cancelled" // Ended by a cancel, or by the end of the server.
+	StateRejected  State = "rejected"  // Refused at admission: a queue was full.
 )
 
-// Ended tells whether the state is terminal.
+// Ended reports whether the state is terminal.
 func (s State) Ended() bool {
 	return s == StateDone || s == StateFailed || s == StateCancelled || s == StateRejected
 }
 
-// stateOf answers the lower-case word, which stands first in the proto.
-func stateOf(state taskyardv1.Task_State) State { return State(word(state)) }
+func stateOf(state taskyardv1.Task_State) State { return State(enumName(state)) }
 
 func statesOf(states []State) *string {
-	words := make([]string, len(states))
+	names := make([]string, len(states))
 	for i, state := range states {
-		words[i] = string(state)
+		names[i] = string(state)
 	}
-	return optional(strings.Join(words, ","))
+	return optional(strings.Join(names, ","))
 }
 
-// Task is a task as the server showed it. What the server left out is zero; the comments of the proto tell what each
-// field means.
+// Task is a task as the server showed it. A field that the server left out is zero. [NewTask] describes the fields that
+// are set by the submitter.
 type Task struct {
-	ID             string
-	Agent          string
-	Action         string
-	TabID          string
-	Ref            string
-	Params         map[string]any
-	Priority       int32
-	State          State
-	Deadline       time.Time
-	CreatedAt      time.Time
-	StartedAt      time.Time
-	CompletedAt    time.Time
-	Latency        time.Duration
-	Result         any
-	Error          string
-	Position       int
-	CallbackURL    string
-	BatchID        string
-	Project        string
-	Requires       []string
-	Labels         map[string]string
-	Target         string
-	Hold           bool
-	NotBefore      time.Time
-	TokenLimit     uint32
-	TokensUsed     uint32
-	RetryPolicy    *RetryPolicy
-	Attempts       []Attempt
-	Run            int // 1 in the first run.
+	ID       string
+	Agent    string
+	Action   string
+	TabID    string
+	Ref      string
+	Params   map[string]any
+	Priority int32
+	State    State
+	// Deadline is when the task fails unless it has ended. It is zero while the task is paused, and while a default
+	// deadline does not count yet.
+	Deadline time.Time
+	// CreatedAt is when the server accepted the task.
+	CreatedAt time.Time
+	// StartedAt is when the task was first executed, in any attempt or run.
+	StartedAt time.Time
+	// CompletedAt is when the task ended.
+	CompletedAt time.Time
+	// Latency is the time from StartedAt to CompletedAt.
+	Latency time.Duration
+	// Result is nil, bool, float64, string, []any or map[string]any.
+	Result any
+	// Error tells why the task failed, was rejected or was interrupted.
+	Error string
+	// Position is the number of queued tasks of the namespace just after the task was accepted.
+	Position    int
+	CallbackURL string
+	// BatchID is the batch that the task was submitted with.
+	BatchID  string
+	Project  string
+	Requires []string
+	Labels   map[string]string
+	Target   string
+	// Hold is true while the task waits for a resume.
+	Hold bool
+	// NotBefore is when a pending task is due, for the first time or for its next attempt.
+	NotBefore time.Time
+	// TokenLimit is the most tokens that the task may use over all its attempts and runs; 0 is no limit.
+	TokenLimit uint32
+	// TokensUsed is how many tokens the task has used so far, over all its attempts and runs.
+	TokensUsed  uint32
+	RetryPolicy *RetryPolicy
+	// Attempts are the executions of the present run, oldest first. A single one is left out if there is no retry
+	// policy.
+	Attempts []Attempt
+	// Run is the number of the present run: 1, and one more for each resume.
+	Run            int
 	IdempotencyKey string
-	HostID         string
-	Progress       *Progress // nil until the host reported some.
-	Traceparent    string
+	// HostID is the host that holds the task, or held it last.
+	HostID string
+	// Progress is nil until a host has reported some.
+	Progress    *Progress
+	Traceparent string
 }
 
-// DecodeParams puts the params into what v points to, as encoding/json does.
+// DecodeParams stores the params in what v points to, as encoding/json does. The error is that of encoding/json.
 func (t *Task) DecodeParams(v any) error { return decode(t.Params, v) }
 
-// DecodeResult puts the result into what v points to, as encoding/json does.
+// DecodeResult stores the result in what v points to, as encoding/json does. The error is that of encoding/json.
 func (t *Task) DecodeResult(v any) error { return decode(t.Result, v) }
 
-// RetryPolicy tells how a failed attempt is repeated. What is zero takes the server's default.
+// RetryPolicy tells whether and when a failed attempt is repeated. A zero field has the default of the server.
 type RetryPolicy struct {
-	MaxAttempts       uint32
-	FirstDelay        time.Duration
-	Multiplier        float64
-	MaxDelay          time.Duration
+	// MaxAttempts is the most attempts, the first included. Default: 1.
+	MaxAttempts uint32
+	// FirstDelay is the time before the second attempt, rounded up to milliseconds. Default: 1 s.
+	FirstDelay time.Duration
+	// Multiplier is the factor from one delay to the next, at least 1. Default: 2.
+	Multiplier float64
+	// MaxDelay is the longest delay, rounded up to milliseconds. Default: 60 s.
+	MaxDelay time.Duration
+	// NonRetryableCodes are the codes of failures that are final. Default: none.
 	NonRetryableCodes []string
 }
 
 // Attempt is one execution of a task within a run.
 type Attempt struct {
-	Number    int
-	HostID    string
+	// Number is the position of the attempt in the run, from 1.
+	Number int
+	// HostID is the host that ran it.
+	HostID string
+	// StartedAt is when the attempt started. It is zero if the host was lost before it reported the start.
 	StartedAt time.Time
-	EndedAt   time.Time
-	Error     string
-	Code      string
+	// EndedAt is zero while the attempt runs.
+	EndedAt time.Time
+	// Error tells why the attempt failed; "" if it runs or did not fail.
+	Error string
+	// Code is the code of the failure, "" if it has none.
+	Code string
 }
 
-// Progress is a host's last word on how far a task is. Fraction is 0 to 1.
+// Progress is the last report of a host on how far a task is.
 type Progress struct {
-	Fraction   float64
-	Message    string
-	Details    map[string]any
+	// Fraction is 0 to 1.
+	Fraction float64
+	// Message is a line of text, "" for none.
+	Message string
+	// Details is whatever the handler reported, nil for nothing.
+	Details map[string]any
+	// ReportedAt is when the server got the report.
 	ReportedAt time.Time
 }
 
-// NewTask is a task to submit. Action is required; what is zero takes the server's default.
+// NewTask is a task to submit. Action is required. A zero field has its default, which is none unless its comment names
+// one.
 type NewTask struct {
+	// Action is what to do. Hosts have a handler for each action.
 	Action string
-	// Agent is by default that of WithAgent. A task of a batch has the agent of the batch.
+	// Agent is who submits the task. Default: the agent of [WithAgent]. A task of a batch has the agent of the batch.
 	Agent string
+	// TabID is the browser tab of a tab action.
 	TabID string
-	Ref   string
-	// Params is anything that encoding/json makes an object of.
-	Params   any
+	// Ref is the element of a tab action.
+	Ref string
+	// Params is anything that encoding/json encodes as an object.
+	Params any
+	// Priority orders the tasks of one agent: the lower number is claimed first. Default: 0.
 	Priority int32
+	// Deadline is when the task fails unless it has ended. Default: 60 s, unless the server is configured otherwise,
+	// after the task is due, released and no longer waits for its target.
 	Deadline time.Time
-	// CallbackURL is not for a task of a batch, which has that of the batch.
+	// CallbackURL gets a POST when the task ends, by http or https. A task of a batch has the callback URL of the
+	// batch.
 	CallbackURL string
-	Project     string
-	Requires    []string
-	Labels      map[string]string
-	Target      string
-	Hold        bool
-	NotBefore   time.Time
-	TokenLimit  uint32
+	// Project is what the task belongs to. A host with a project takes only the tasks of that project.
+	Project string
+	// Requires are the capabilities that a host must have, all of them.
+	Requires []string
+	// Labels are shown with the task. The server does not interpret them.
+	Labels map[string]string
+	// Target names a queue of tasks that run one at a time, oldest first.
+	Target string
+	// Hold keeps the task pending until it is resumed.
+	Hold bool
+	// NotBefore keeps the task pending until then. Default: it is due at once.
+	NotBefore time.Time
+	// TokenLimit is the most tokens of a language model that the task may use over all its attempts and runs. Default:
+	// no limit.
+	TokenLimit uint32
+	// RetryPolicy tells whether and when a failed attempt is repeated. Default: one attempt.
 	RetryPolicy *RetryPolicy
-	// IdempotencyKey is by default a new one, so that the client may repeat the call.
+	// IdempotencyKey makes the submission safe to repeat: with the same key of the same agent it returns the first
+	// task, as long as that is retained. Default: a new key.
 	IdempotencyKey string
-	Traceparent    string
+	// Traceparent is the W3C trace context of the submitter.
+	Traceparent string
 }
 
 func (t NewTask) message(agent string) (*taskyardv1.SubmitTaskRequest, error) {
@@ -151,9 +203,9 @@ func (t NewTask) message(agent string) (*taskyardv1.SubmitTaskRequest, error) {
 	}
 	return &taskyardv1.SubmitTaskRequest{
 		AgentId: agent, Action: t.Action, TabId: optional(t.TabID), Ref: optional(t.Ref), Params: params,
-		Priority: optional(t.Priority), Deadline: stampOf(t.Deadline), CallbackUrl: optional(t.CallbackURL),
+		Priority: optional(t.Priority), Deadline: timestampOf(t.Deadline), CallbackUrl: optional(t.CallbackURL),
 		Project: optional(t.Project), Requires: t.Requires, Labels: t.Labels, Target: optional(t.Target),
-		Hold: optional(t.Hold), NotBefore: stampOf(t.NotBefore), TokenLimit: optional(t.TokenLimit),
+		Hold: optional(t.Hold), NotBefore: timestampOf(t.NotBefore), TokenLimit: optional(t.TokenLimit),
 		RetryPolicy: t.RetryPolicy.message(), IdempotencyKey: optional(t.IdempotencyKey),
 		Traceparent: optional(t.Traceparent),
 	}, nil
@@ -181,9 +233,9 @@ func (p *RetryPolicy) message() *taskyardv1.RetryPolicy {
 	}
 	return &taskyardv1.RetryPolicy{
 		MaxAttempts:       optional(p.MaxAttempts),
-		FirstDelayMs:      optional(millis(p.FirstDelay)),
+		FirstDelayMs:      optional(toMillis(p.FirstDelay)),
 		Multiplier:        optional(p.Multiplier),
-		MaxDelayMs:        optional(millis(p.MaxDelay)),
+		MaxDelayMs:        optional(toMillis(p.MaxDelay)),
 		NonRetryableCodes: p.NonRetryableCodes,
 	}
 }
@@ -193,7 +245,7 @@ func taskOf(m *taskyardv1.Task) *Task {
 		ID: m.GetTaskId(), Agent: m.GetAgentId(), Action: m.GetAction(), TabID: m.GetTabId(), Ref: m.GetRef(),
 		Params: m.GetParams().AsMap(), Priority: m.GetPriority(), State: stateOf(m.GetState()),
 		Deadline: timeOf(m.GetDeadline()), CreatedAt: timeOf(m.GetCreatedAt()), StartedAt: timeOf(m.GetStartedAt()),
-		CompletedAt: timeOf(m.GetCompletedAt()), Latency: milliseconds(m.GetLatencyMs()), Result: plain(m.GetResult()),
+		CompletedAt: timeOf(m.GetCompletedAt()), Latency: fromMillis(m.GetLatencyMs()), Result: anyOf(m.GetResult()),
 		Error: m.GetError(), Position: int(m.GetPosition()), CallbackURL: m.GetCallbackUrl(), BatchID: m.GetBatchId(),
 		Project: m.GetProject(), Requires: m.GetRequires(), Labels: m.GetLabels(), Target: m.GetTarget(),
 		Hold: m.GetHold(), NotBefore: timeOf(m.GetNotBefore()), TokenLimit: m.GetTokenLimit(),
@@ -202,8 +254,8 @@ func taskOf(m *taskyardv1.Task) *Task {
 	}
 	if p := m.GetRetryPolicy(); p != nil {
 		task.RetryPolicy = &RetryPolicy{
-			MaxAttempts: p.GetMaxAttempts(), FirstDelay: milliseconds(p.GetFirstDelayMs()),
-			Multiplier: p.GetMultiplier(), MaxDelay: milliseconds(p.GetMaxDelayMs()),
+			MaxAttempts: p.GetMaxAttempts(), FirstDelay: fromMillis(p.GetFirstDelayMs()),
+			Multiplier: p.GetMultiplier(), MaxDelay: fromMillis(p.GetMaxDelayMs()),
 			NonRetryableCodes: p.GetNonRetryableCodes(),
 		}
 	}

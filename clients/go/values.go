@@ -1,4 +1,4 @@
-// Between Go values and those of messages: JSON, times, optional fields.
+// Conversions between Go values and those of messages: JSON values, times, durations, optional fields, enum names.
 
 package taskyard
 
@@ -14,10 +14,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// maxDepth is how many levels of lists and objects the server takes. Much deeper, and it could not read the message.
+// maxDepth is how many levels of lists and objects the server accepts. It cannot read a message with many more.
 const maxDepth = 30
 
-// valueOf answers what encoding/json makes of v as a message; nil stands for no value.
+// valueOf returns what encoding/json makes of v as a message; nil stands for no value.
 func valueOf(v any) (*structpb.Value, error) {
 	if v == nil {
 		return nil, nil
@@ -74,7 +74,7 @@ func isNested(value *structpb.Value) bool {
 	return value.GetStructValue() != nil || value.GetListValue() != nil
 }
 
-// decode puts a JSON value into what v points to, as encoding/json does.
+// decode stores a JSON value in what v points to, as encoding/json does.
 func decode(value any, v any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -83,37 +83,40 @@ func decode(value any, v any) error {
 	return json.Unmarshal(text, v)
 }
 
-// plain answers a value as nil, bool, float64, string, []any or map[string]any.
-func plain(value *structpb.Value) any {
+// anyOf returns a value as nil, bool, float64, string, []any or map[string]any.
+func anyOf(value *structpb.Value) any {
 	if value == nil {
 		return nil
 	}
 	return value.AsInterface()
 }
 
-// timeOf answers the zero time where there is none.
-func timeOf(stamp *timestamppb.Timestamp) time.Time {
-	if stamp == nil {
+// timeOf returns the zero time for nil.
+func timeOf(timestamp *timestamppb.Timestamp) time.Time {
+	if timestamp == nil {
 		return time.Time{}
 	}
-	return stamp.AsTime()
+	return timestamp.AsTime()
 }
 
-func stampOf(t time.Time) *timestamppb.Timestamp {
+// timestampOf returns nil for the zero time.
+func timestampOf(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
 	}
 	return timestamppb.New(t)
 }
 
-// millis rounds up: what is not zero stays so, and a wait does not end before its time.
-func millis(d time.Duration) uint32 {
+// toMillis rounds up: a positive duration does not become 0, and a wait does not end before its time.
+func toMillis(d time.Duration) uint32 {
 	return uint32(min(max(0, (d+time.Millisecond-1)/time.Millisecond), math.MaxUint32))
 }
 
-func milliseconds(count uint32) time.Duration { return time.Duration(count) * time.Millisecond }
+func fromMillis(count uint32) time.Duration { return time.Duration(count) * time.Millisecond }
 
-// optional answers nil for the zero value, which here always means that nothing was given.
+func fromSecs(count uint32) time.Duration { return time.Duration(count) * time.Second }
+
+// optional returns nil for the zero value, which always means here that nothing was given.
 func optional[T comparable](value T) *T {
 	var zero T
 	if value == zero {
@@ -122,13 +125,12 @@ func optional[T comparable](value T) *T {
 	return &value
 }
 
-// word answers the name of an enum value as JSON spells it: of several names the first.
-func word(value protoreflect.Enum) string {
+// enumName returns the name of an enum value as JSON shows it: the first of several names. It returns "" for a number
+// without a name.
+func enumName(value protoreflect.Enum) string {
 	found := value.Descriptor().Values().ByNumber(value.Number())
 	if found == nil {
 		return ""
 	}
 	return string(found.Name())
 }
-
-func seconds(count uint32) time.Duration { return time.Duration(count) * time.Second }

@@ -1,4 +1,4 @@
-// Watching tasks across broken connections (DESIGN, Watching).
+// Watches of tasks that go on across broken connections (docs/rules.md, Watching).
 
 package taskyard
 
@@ -15,60 +15,76 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// quietTime is after how long a stream that says nothing is dead: a bookmark comes every 15 s.
-const quietTime = 45 * time.Second
+// silenceTimeout is how long a stream may be silent before it counts as dead: the server sends a bookmark every 15 s.
+const silenceTimeout = 45 * time.Second
 
 // EventKind tells what happened to a task.
 type EventKind string
 
-// The kinds of events. EventCurrent is how a task stood when the watch began, or began anew.
+// The kinds of events.
 const (
-	EventCurrent    EventKind = "current"
-	EventSubmitted  EventKind = "submitted"
-	EventChanged    EventKind = "changed"
+	// EventCurrent is the state of a task when the watch began, or began again.
+	EventCurrent EventKind = "current"
+	// EventSubmitted means that the task was submitted, and accepted or rejected.
+	EventSubmitted EventKind = "submitted"
+	// EventChanged means that the task changed its state, or its next attempt began.
+	EventChanged EventKind = "changed"
+	// EventProgressed means that the host reported progress or tokens.
 	EventProgressed EventKind = "progressed"
-	EventEvicted    EventKind = "evicted"
+	// EventEvicted means that the task is no longer retained.
+	EventEvicted EventKind = "evicted"
 )
 
-// Event is one thing that happened, and the task just after it, without its params.
+// Event is one thing that happened to a task.
 type Event struct {
+	// Kind tells what happened.
 	Kind EventKind
-	At   time.Time
+	// At is when it happened.
+	At time.Time
+	// Task is the task just after the event, without its params.
 	Task *Task
-	// Previous is the state before, for EventChanged only.
+	// Previous is the state before the event, for [EventChanged] only.
 	Previous State
-	// Cursor has another watch go on after this event; events that the server sent together with it may come again.
-	// Empty where there is no such place yet: begin anew with the current tasks.
+	// Cursor lets another watch begin after this event, see WatchOptions.Cursor. Events that the server sent in the
+	// same message may be repeated. It is "" while the current tasks are sent: begin with those again.
 	Cursor string
 }
 
-// WatchOptions selects what to watch; what is zero selects all.
+// WatchOptions selects the tasks of [Client.Watch]. A zero filter does not filter.
 type WatchOptions struct {
+	// TaskIDs selects these tasks, at most 10,000.
 	TaskIDs []string
+	// BatchID selects the tasks of one batch.
 	BatchID string
-	Agent   string
-	Target  string
-	States  []State
-	// IncludeCurrent has the tasks told first as they stand.
+	// Agent selects the tasks of one agent.
+	Agent string
+	// Target selects the tasks of one target.
+	Target string
+	// States selects the events that leave a task in one of these states.
+	States []State
+	// IncludeCurrent begins with the present state of the tasks, as events of the kind [EventCurrent]. Default: false.
 	IncludeCurrent bool
-	// UntilEnded ends the watch once all tasks of TaskIDs or BatchID have ended.
+	// UntilEnded ends the watch once all tasks of TaskIDs or BatchID, one of which is required, have ended or are no
+	// longer retained. Default: false.
 	UntilEnded bool
-	// Cursor has the watch go on after an earlier event. Default: from now.
+	// Cursor begins after an event of an earlier watch with the same filters. Not together with IncludeCurrent.
+	// Default: the watch begins now.
 	Cursor string
 }
 
-// Watch goes through what happens to the tasks that match all given filters: without end unless UntilEnded was asked
-// for. Leave the loop, or end the context, to close it.
+// Watch iterates over the events of the tasks that match all filters. It does not end by itself without UntilEnded.
+// Leave the loop, or end the context, to close it.
 //
-// Broken connections are resumed without gap or repeat; where the server's log no longer reaches back so far, all tasks
-// are told anew, by events of the kind EventCurrent. An error is the last thing it yields: what the server refuses, the
-// context's end, or CodeUnavailable after an outage longer than the client's patience.
+// A watch is resumed across broken connections without gap or repeat. If the server's log no longer has the next
+// events, the watch begins again with the present state of all tasks, as events of the kind [EventCurrent]. An error is
+// the last item: a refusal of the server, the end of the context, or [CodeUnavailable] after an outage longer than the
+// patience of the client, see [WithPatience].
 func (c *Client) Watch(ctx context.Context, options WatchOptions) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		w := &watch{
-			client: c, outage: newOutage(c.patience), cursor: options.Cursor, telling: options.IncludeCurrent,
-			told: map[string]uint64{}, yield: yield, quiet: quietTime,
-			asked: &taskyardv1.WatchTasksRequest{
+			client: c, outage: newOutage(c.patience), cursor: options.Cursor, sendsCurrent: options.IncludeCurrent,
+			current: map[string]uint64{}, yield: yield, silenceTimeout: silenceTimeout,
+			filter: &taskyardv1.WatchTasksRequest{
 				TaskIds: options.TaskIDs, BatchId: optional(options.BatchID), AgentId: optional(options.Agent),
 				Target: optional(options.Target), State: statesOf(options.States),
 				IncludeCurrent: optional(options.IncludeCurrent), UntilEnded: optional(options.UntilEnded),
@@ -81,30 +97,31 @@ func (c *Client) Watch(ctx context.Context, options WatchOptions) iter.Seq2[*Eve
 	}
 }
 
-// watch is one watch, over as many streams as it takes.
+// watch is one watch, over all of its streams.
 type watch struct {
-	client  *Client
-	asked   *taskyardv1.WatchTasksRequest
-	outage  *outage
-	quiet   time.Duration
-	yield   func(*Event, error) bool
-	cursor  string
-	telling bool
-	// told are the current tasks that were told, by what they looked like. While they are being told there is no place
-	// to resume from: after a break all come again.
-	told map[string]uint64
+	client         *Client
+	filter         *taskyardv1.WatchTasksRequest
+	outage         *outage
+	silenceTimeout time.Duration
+	yield          func(*Event, error) bool
+	cursor         string
+	// sendsCurrent is true while the server sends the current tasks. There is no cursor to resume from in between:
+	// after a break the server sends all of them again.
+	sendsCurrent bool
+	// current has a hash of each current task that was yielded.
+	current map[string]uint64
 }
 
-// errOver says that nobody asks for more, or that all watched tasks have ended.
-var errOver = errors.New("the watch is over")
+// errWatchEnded means that the loop was left, or that all watched tasks have ended.
+var errWatchEnded = errors.New("the watch is over")
 
 func (w *watch) run(ctx context.Context) error {
-	if err := malformed(w.asked); err != nil {
+	if err := encodingError(w.filter); err != nil {
 		return err
 	}
 	for {
-		err := w.follow(ctx)
-		if errors.Is(err, errOver) {
+		err := w.readStream(ctx)
+		if errors.Is(err, errWatchEnded) {
 			return nil
 		}
 		if err := ctx.Err(); err != nil {
@@ -116,21 +133,21 @@ func (w *watch) run(ctx context.Context) error {
 		switch CodeOf(err) {
 		case CodeCursorExpired:
 			w.client.log.Info("taskyard: the watch begins anew", "error", err)
-			w.cursor, w.telling = "", true
+			w.cursor, w.sendsCurrent = "", true
 		case CodeUnavailable, CodeInternal, CodeCancelled, CodeDeadlineExceeded:
-			// A server that goes away shows as any of these.
+			// The end of a server may show as any of these.
 			w.client.log.Info("taskyard: the watch goes on over a new stream", "error", err)
 		default:
 			return err
 		}
-		if err := w.outage.bear(ctx, err); err != nil {
+		if err := w.outage.wait(ctx, err); err != nil {
 			return err
 		}
 	}
 }
 
-// follow yields what one stream tells, until it ends.
-func (w *watch) follow(ctx context.Context) error {
+// readStream yields the events of one stream until it ends.
+func (w *watch) readStream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := w.client.tasks.WatchTasks(ctx, w.request())
@@ -138,22 +155,22 @@ func (w *watch) follow(ctx context.Context) error {
 		return errorFrom(err)
 	}
 	for {
-		silence := time.AfterFunc(w.quiet, cancel)
+		silence := time.AfterFunc(w.silenceTimeout, cancel)
 		message, err := stream.Recv()
 		if !silence.Stop() && err != nil {
-			return unavailable("nothing was heard of the server for " + w.quiet.String())
+			return unavailable("nothing was heard of the server for " + w.silenceTimeout.String())
 		}
 		if err != nil {
 			return errorFrom(err)
 		}
-		if !w.tell(message) {
-			return errOver
+		if !w.received(message) {
+			return errWatchEnded
 		}
 		switch end := message.GetEnd(); {
 		case end == nil:
-			w.outage.over()
+			w.outage.reset()
 		case end.GetReason() == taskyardv1.WatchEnd_tasks_ended:
-			return errOver
+			return errWatchEnded
 		case end.GetReason() == taskyardv1.WatchEnd_cursor_expired:
 			return &Error{Code: CodeCursorExpired, Reason: end.GetMessage(), Details: map[string]any{}}
 		default:
@@ -163,43 +180,44 @@ func (w *watch) follow(ctx context.Context) error {
 }
 
 func (w *watch) request() *taskyardv1.WatchTasksRequest {
-	request := proto.CloneOf(w.asked)
+	request := proto.CloneOf(w.filter)
 	request.Cursor, request.IncludeCurrent = nil, nil
-	if w.telling {
-		request.IncludeCurrent = &w.telling
+	if w.sendsCurrent {
+		request.IncludeCurrent = &w.sendsCurrent
 	} else {
 		request.Cursor = optional(w.cursor)
 	}
 	return request
 }
 
-// tell yields the events of a message that were not told yet, and moves the cursor. False once nobody asks for more.
-func (w *watch) tell(message *taskyardv1.WatchTasksResponse) bool {
+// received yields the events of a message that were not yielded before, and moves the cursor. It returns false if the
+// loop was left.
+func (w *watch) received(message *taskyardv1.WatchTasksResponse) bool {
 	for i, event := range message.GetEvents() {
 		cursor := ""
 		if event.GetKind() == taskyardv1.TaskEvent_current {
-			if w.isTold(event.GetTask()) {
+			if w.wasYielded(event.GetTask()) {
 				continue
 			}
 		} else {
-			w.allTold()
+			w.endOfCurrent()
 			if cursor = w.cursor; i == len(message.GetEvents())-1 {
 				cursor = message.GetCursor()
 			}
 		}
-		told := &Event{
-			Kind: EventKind(word(event.GetKind())), At: timeOf(event.GetOccurredAt()), Task: taskOf(event.GetTask()),
+		yielded := &Event{
+			Kind: EventKind(enumName(event.GetKind())), At: timeOf(event.GetOccurredAt()), Task: taskOf(event.GetTask()),
 			Cursor: cursor,
 		}
 		if event.PreviousState != nil {
-			told.Previous = stateOf(event.GetPreviousState())
+			yielded.Previous = stateOf(event.GetPreviousState())
 		}
-		if !w.yield(told, nil) {
+		if !w.yield(yielded, nil) {
 			return false
 		}
 	}
 	if message.GetBookmark() {
-		w.allTold()
+		w.endOfCurrent()
 	}
 	if message.GetCursor() != "" {
 		w.cursor = message.GetCursor()
@@ -207,21 +225,21 @@ func (w *watch) tell(message *taskyardv1.WatchTasksResponse) bool {
 	return true
 }
 
-// isTold answers whether a current task was told already as it stands, before the stream broke.
-func (w *watch) isTold(task *taskyardv1.Task) bool {
-	look := fnv.New64a()
-	text, err := proto.MarshalOptions{Deterministic: true}.Marshal(task)
+// wasYielded reports whether a current task was yielded in the same state before the stream broke.
+func (w *watch) wasYielded(task *taskyardv1.Task) bool {
+	hash := fnv.New64a()
+	encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(task)
 	if err != nil {
 		return false
 	}
-	_, _ = look.Write(text)
-	before, known := w.told[task.GetTaskId()]
-	w.told[task.GetTaskId()] = look.Sum64()
-	return known && before == look.Sum64()
+	_, _ = hash.Write(encoded)
+	before, known := w.current[task.GetTaskId()]
+	w.current[task.GetTaskId()] = hash.Sum64()
+	return known && before == hash.Sum64()
 }
 
-// allTold says that the current tasks are through: from here on the cursor is a place to resume from.
-func (w *watch) allTold() {
-	w.telling = false
-	clear(w.told)
+// endOfCurrent handles that all current tasks were sent: from now on the cursor is a position to resume from.
+func (w *watch) endOfCurrent() {
+	w.sendsCurrent = false
+	clear(w.current)
 }

@@ -1,17 +1,17 @@
+// Watches across broken streams, cut connections and lost cursors.
+
 package taskyard
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"runtime"
 	"slices"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -19,13 +19,11 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-type watchStream = grpc.ServerStreamingServer[taskyardv1.WatchTasksResponse]
-
-func told(kind taskyardv1.TaskEvent_Kind, id string, state taskyardv1.Task_State) *taskyardv1.TaskEvent {
+func taskEvent(kind taskyardv1.TaskEvent_Kind, id string, state taskyardv1.Task_State) *taskyardv1.TaskEvent {
 	return &taskyardv1.TaskEvent{Kind: &kind, Task: &taskyardv1.Task{TaskId: &id, State: &state}}
 }
 
-func tell(stream watchStream, cursor string, events ...*taskyardv1.TaskEvent) {
+func sendEvents(stream watchStream, cursor string, events ...*taskyardv1.TaskEvent) {
 	message := &taskyardv1.WatchTasksResponse{Events: events, Cursor: optional(cursor)}
 	if len(events) == 0 {
 		message.Bookmark = proto.Bool(true)
@@ -33,139 +31,142 @@ func tell(stream watchStream, cursor string, events ...*taskyardv1.TaskEvent) {
 	_ = stream.Send(message)
 }
 
-func tellEnd(stream watchStream, reason taskyardv1.WatchEnd_Reason) error {
-	return stream.Send(&taskyardv1.WatchTasksResponse{End: &taskyardv1.WatchEnd{Reason: &reason, Message: proto.String("end")}})
+func sendEnd(stream watchStream, reason taskyardv1.WatchEnd_Reason) error {
+	end := &taskyardv1.WatchEnd{Reason: &reason, Message: proto.String("end")}
+	return stream.Send(&taskyardv1.WatchTasksResponse{End: end})
 }
 
-// collected answers the events of a watch as words, until it ends.
-func collected(events iter.Seq2[*Event, error]) (words []string, err error) {
+// collect returns the events of a watch as text: kind, task, state and cursor.
+func collect(events iter.Seq2[*Event, error]) (lines []string, err error) {
 	for event, err := range events {
 		if err != nil {
-			return words, err
+			return lines, err
 		}
-		words = append(words, fmt.Sprintf("%s %s %s %s", event.Kind, event.Task.ID, event.Task.State, event.Cursor))
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", event.Kind, event.Task.ID, event.Task.State, event.Cursor))
 	}
-	return words, nil
+	return lines, nil
 }
 
-func TestWatchGoesOnAfterTheLastCursorWhateverBreaksTheStream(t *testing.T) {
+func TestWatchResumesAfterTheLastCursorWhateverBreaksTheStream(t *testing.T) {
 	for name, end := range map[string]func(watchStream) error{
 		"end of the stream": func(watchStream) error { return nil },
 		"unavailable":       func(watchStream) error { return status.Error(codes.Unavailable, "down") },
 		"internal":          func(watchStream) error { return status.Error(codes.Internal, "RST_STREAM") },
-		"shutdown":          func(s watchStream) error { return tellEnd(s, taskyardv1.WatchEnd_shutdown) },
-		"told internal":     func(s watchStream) error { return tellEnd(s, taskyardv1.WatchEnd_internal) },
+		"shutdown":          func(s watchStream) error { return sendEnd(s, taskyardv1.WatchEnd_shutdown) },
+		"internal end":      func(s watchStream) error { return sendEnd(s, taskyardv1.WatchEnd_internal) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &fake{watch: func(number int, stream watchStream) error {
+			f := &fakeServer{watchTasks: func(number int, stream watchStream) error {
 				if number == 1 {
-					tell(stream, "c1")
-					tell(stream, "c2", told(taskyardv1.TaskEvent_submitted, "a", taskyardv1.Task_queued),
-						told(taskyardv1.TaskEvent_changed, "a", taskyardv1.Task_running))
+					sendEvents(stream, "c1")
+					sendEvents(stream, "c2", taskEvent(taskyardv1.TaskEvent_submitted, "a", taskyardv1.Task_queued),
+						taskEvent(taskyardv1.TaskEvent_changed, "a", taskyardv1.Task_running))
 					return end(stream)
 				}
-				tell(stream, "c3", told(taskyardv1.TaskEvent_changed, "a", taskyardv1.Task_done))
-				return tellEnd(stream, taskyardv1.WatchEnd_tasks_ended)
+				sendEvents(stream, "c3", taskEvent(taskyardv1.TaskEvent_changed, "a", taskyardv1.Task_done))
+				return sendEnd(stream, taskyardv1.WatchEnd_tasks_ended)
 			}}
-			words, err := collected(serve(t, f).Watch(limited(t), WatchOptions{TaskIDs: []string{"a"}, UntilEnded: true}))
+			lines, err := collect(serve(t, f).Watch(testContext(t), WatchOptions{TaskIDs: []string{"a"}, UntilEnded: true}))
 			want := []string{"submitted a queued c1", "changed a running c2", "changed a done c3"}
-			if err != nil || !slices.Equal(words, want) {
-				t.Error(words, err)
+			if err != nil || !slices.Equal(lines, want) {
+				t.Error(lines, err)
 			}
-			if second := f.watched[1]; second.GetCursor() != "c2" || !second.GetUntilEnded() || second.GetTaskIds()[0] != "a" {
+			if second := f.watches[1]; second.GetCursor() != "c2" || !second.GetUntilEnded() || second.GetTaskIds()[0] != "a" {
 				t.Error(second)
 			}
 		})
 	}
 }
 
-func TestWatchThatBreaksAmidTheCurrentTasksTellsNoneOfThemTwice(t *testing.T) {
-	f := &fake{watch: func(number int, stream watchStream) error {
-		tell(stream, "", told(taskyardv1.TaskEvent_current, "a", taskyardv1.Task_queued))
+func TestWatchYieldsNoCurrentTaskTwiceWhenItsStreamBreaks(t *testing.T) {
+	f := &fakeServer{watchTasks: func(number int, stream watchStream) error {
+		sendEvents(stream, "", taskEvent(taskyardv1.TaskEvent_current, "a", taskyardv1.Task_queued))
 		if number == 1 {
-			tell(stream, "", told(taskyardv1.TaskEvent_current, "b", taskyardv1.Task_queued))
+			sendEvents(stream, "", taskEvent(taskyardv1.TaskEvent_current, "b", taskyardv1.Task_queued))
 			return status.Error(codes.Unavailable, "down")
 		}
-		tell(stream, "", told(taskyardv1.TaskEvent_current, "b", taskyardv1.Task_running))
-		tell(stream, "c1")
-		return tellEnd(stream, taskyardv1.WatchEnd_tasks_ended)
+		sendEvents(stream, "", taskEvent(taskyardv1.TaskEvent_current, "b", taskyardv1.Task_running))
+		sendEvents(stream, "c1")
+		return sendEnd(stream, taskyardv1.WatchEnd_tasks_ended)
 	}}
-	words, err := collected(serve(t, f).Watch(limited(t), WatchOptions{IncludeCurrent: true}))
-	if want := []string{"current a queued ", "current b queued ", "current b running "}; err != nil || !slices.Equal(words, want) {
-		t.Error(words, err)
+	lines, err := collect(serve(t, f).Watch(testContext(t), WatchOptions{IncludeCurrent: true}))
+	want := []string{"current a queued ", "current b queued ", "current b running "}
+	if err != nil || !slices.Equal(lines, want) {
+		t.Error(lines, err)
 	}
-	if second := f.watched[1]; !second.GetIncludeCurrent() || second.Cursor != nil {
+	if second := f.watches[1]; !second.GetIncludeCurrent() || second.Cursor != nil {
 		t.Error(second)
 	}
 }
 
-func TestWatchBeginsAnewWhereItsCursorHasExpired(t *testing.T) {
-	f := &fake{watch: func(number int, stream watchStream) error {
+func TestWatchBeginsAgainWhenItsCursorHasExpired(t *testing.T) {
+	f := &fakeServer{watchTasks: func(number int, stream watchStream) error {
 		switch number {
 		case 1:
 			return status.Error(codes.OutOfRange, "it has left the log")
 		case 2:
-			tell(stream, "", told(taskyardv1.TaskEvent_current, "a", taskyardv1.Task_running))
-			tell(stream, "c1")
-			return tellEnd(stream, taskyardv1.WatchEnd_cursor_expired)
+			sendEvents(stream, "", taskEvent(taskyardv1.TaskEvent_current, "a", taskyardv1.Task_running))
+			sendEvents(stream, "c1")
+			return sendEnd(stream, taskyardv1.WatchEnd_cursor_expired)
 		}
-		tell(stream, "", told(taskyardv1.TaskEvent_current, "a", taskyardv1.Task_done))
-		tell(stream, "c2")
-		return tellEnd(stream, taskyardv1.WatchEnd_tasks_ended)
+		sendEvents(stream, "", taskEvent(taskyardv1.TaskEvent_current, "a", taskyardv1.Task_done))
+		sendEvents(stream, "c2")
+		return sendEnd(stream, taskyardv1.WatchEnd_tasks_ended)
 	}}
-	words, err := collected(serve(t, f).Watch(limited(t), WatchOptions{Cursor: "old"}))
-	if want := []string{"current a running ", "current a done "}; err != nil || !slices.Equal(words, want) {
-		t.Error(words, err)
+	lines, err := collect(serve(t, f).Watch(testContext(t), WatchOptions{Cursor: "old"}))
+	if want := []string{"current a running ", "current a done "}; err != nil || !slices.Equal(lines, want) {
+		t.Error(lines, err)
 	}
-	if f.watched[0].GetCursor() != "old" || !f.watched[1].GetIncludeCurrent() || !f.watched[2].GetIncludeCurrent() {
-		t.Error(f.watched)
+	if f.watches[0].GetCursor() != "old" || !f.watches[1].GetIncludeCurrent() || !f.watches[2].GetIncludeCurrent() {
+		t.Error(f.watches)
 	}
 }
 
-func TestWatchThatTheServerRefusesEndsWithTheError(t *testing.T) {
-	f := &fake{watch: func(int, watchStream) error { return status.Error(codes.InvalidArgument, "no such state") }}
-	if _, err := collected(serve(t, f).Watch(limited(t), WatchOptions{})); CodeOf(err) != CodeBadRequest {
+func TestWatchEndsWithTheErrorWhenTheServerRefusesIt(t *testing.T) {
+	f := &fakeServer{watchTasks: func(int, watchStream) error { return status.Error(codes.InvalidArgument, "no such state") }}
+	if _, err := collect(serve(t, f).Watch(testContext(t), WatchOptions{})); CodeOf(err) != CodeBadRequest {
 		t.Error(err)
 	}
 }
 
-func TestWatchThatCannotBeAskedForIsABadRequest(t *testing.T) {
-	client := serve(t, &fake{})
-	if words, err := collected(client.Watch(limited(t), WatchOptions{Agent: "\xff"})); CodeOf(err) != CodeBadRequest {
-		t.Errorf("%v, %v", words, err)
+func TestWatchWithAFilterThatCannotBeEncodedIsABadRequest(t *testing.T) {
+	client := serve(t, &fakeServer{})
+	if lines, err := collect(client.Watch(testContext(t), WatchOptions{Agent: "\xff"})); CodeOf(err) != CodeBadRequest {
+		t.Errorf("%v, %v", lines, err)
 	}
 }
 
-func TestWatchGivesUpAfterItsPatience(t *testing.T) {
+func TestWatchEndsAsUnavailableAfterItsPatience(t *testing.T) {
 	client := connect(t, freeAddress(), WithPatience(50*time.Millisecond))
-	if _, err := collected(client.Watch(limited(t), WatchOptions{})); CodeOf(err) != CodeUnavailable {
+	if _, err := collect(client.Watch(testContext(t), WatchOptions{})); CodeOf(err) != CodeUnavailable {
 		t.Error(err)
 	}
 }
 
-func TestWatchTakesASilentStreamForDead(t *testing.T) {
-	f := &fake{watch: func(number int, stream watchStream) error {
+func TestWatchReplacesASilentStream(t *testing.T) {
+	f := &fakeServer{watchTasks: func(number int, stream watchStream) error {
 		if number == 1 {
 			<-stream.Context().Done()
 			return nil
 		}
-		return tellEnd(stream, taskyardv1.WatchEnd_tasks_ended)
+		return sendEnd(stream, taskyardv1.WatchEnd_tasks_ended)
 	}}
 	client := serve(t, f)
 	w := &watch{
-		client: client, asked: &taskyardv1.WatchTasksRequest{}, outage: newOutage(patient), quiet: 20 * time.Millisecond,
-		told: map[string]uint64{}, yield: func(*Event, error) bool { return true },
+		client: client, filter: &taskyardv1.WatchTasksRequest{}, outage: newOutage(waitLimit),
+		silenceTimeout: 20 * time.Millisecond,
+		current:        map[string]uint64{}, yield: func(*Event, error) bool { return true },
 	}
-	if err := w.run(limited(t)); err != nil || len(f.watched) != 2 {
-		t.Error(err, len(f.watched))
+	if err := w.run(testContext(t)); err != nil || len(f.watches) != 2 {
+		t.Error(err, len(f.watches))
 	}
 }
 
 func TestWatchEndsWithItsContext(t *testing.T) {
 	client := connect(t, address)
-	ctx, cancel := context.WithCancel(limited(t))
+	ctx, cancel := context.WithCancel(testContext(t))
 	task := must(client.Submit(ctx, NewTask{Action: "echo"}))(t)
-	_, err := collected(func(yield func(*Event, error) bool) {
+	_, err := collect(func(yield func(*Event, error) bool) {
 		for event, err := range client.Watch(ctx, WatchOptions{TaskIDs: []string{task.TaskID}, IncludeCurrent: true}) {
 			cancel()
 			if !yield(event, err) {
@@ -178,8 +179,8 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestWatchWhoseLoopIsLeftRunsOnNowhere(t *testing.T) {
-	client, ctx := connect(t, address), limited(t)
+func TestWatchLeavesNoGoroutinesWhenItsLoopIsLeft(t *testing.T) {
+	client, ctx := connect(t, address), testContext(t)
 	must(client.Submit(ctx, NewTask{Action: "echo"}))(t)
 	before := runtime.NumGoroutine()
 	for range 10 {
@@ -190,12 +191,12 @@ func TestWatchWhoseLoopIsLeftRunsOnNowhere(t *testing.T) {
 			break
 		}
 	}
-	settle(t, before)
+	expectGoroutines(t, before)
 }
 
-func TestWatchOfARealServerIsResumedAcrossACutWithoutGapOrRepeat(t *testing.T) {
+func TestWatchResumesAcrossCutConnectionsWithoutGapOrRepeat(t *testing.T) {
 	proxy := startProxy(t, address)
-	ctx := limited(t)
+	ctx := testContext(t)
 	client, watcher := connect(t, address, WithNamespace("watch-cut")), connect(t, proxy.address, WithNamespace("watch-cut"))
 	batch := must(client.SubmitBatch(ctx, NewBatch{Tasks: slices.Repeat([]NewTask{{Action: "echo", Hold: true}}, 3)}))(t)
 	ids := batch.TaskIDs()
@@ -225,11 +226,5 @@ func TestWatchOfARealServerIsResumedAcrossACutWithoutGapOrRepeat(t *testing.T) {
 		"changed 1 cancelled", "changed 2 cancelled",
 	}; !slices.Equal(seen, want) {
 		t.Error(seen)
-	}
-}
-
-func TestErrorOfAnEndedStreamIsUnavailable(t *testing.T) {
-	if err := ErrorFrom(io.EOF); CodeOf(err) != CodeUnavailable {
-		t.Error(err)
 	}
 }

@@ -1,3 +1,5 @@
+// The operations of an agent, and those of a worker without a host.
+
 package main
 
 import (
@@ -89,11 +91,17 @@ func wait(ctx context.Context, p *program, _ string, with arguments) (outcome, e
 	return found, nil
 }
 
-func moving(move func(*taskyard.Client, context.Context, string) (taskyard.State, error)) operation {
+// command returns the operation of a call that changes the state of a task.
+func command(call func(*taskyard.Client, context.Context, string) (taskyard.State, error)) operation {
 	return func(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
-		state, err := move(p.client, ctx, with.Task)
+		state, err := call(p.client, ctx, with.Task)
 		return outcome{"state": state}, err
 	}
+}
+
+func resume(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
+	state, err := p.client.Resume(ctx, with.Task)
+	return outcome{"state": state}, err
 }
 
 func resolve(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
@@ -144,7 +152,7 @@ func sleep(_ context.Context, _ *program, _ string, with arguments) (outcome, er
 	return outcome{}, nil
 }
 
-// A plain worker, by the raw stubs
+// A worker without a host, with the generated stubs
 
 func register(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
 	answer, err := taskyardv1.NewRuntimeHostServiceClient(p.client.Conn()).RegisterHost(
@@ -171,7 +179,7 @@ func complete(ctx context.Context, p *program, _ string, with arguments) (outcom
 	if err != nil {
 		return nil, err
 	}
-	return outcome{"state": word(answer.GetState())}, nil
+	return outcome{"state": stateName(answer.GetState())}, nil
 }
 
 func deregister(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
@@ -186,8 +194,8 @@ func drain(ctx context.Context, p *program, _ string, with arguments) (outcome, 
 	return outcome{"draining": answer.GetHost().GetDraining()}, err
 }
 
-// word answers a state's name in lower case, which stands first in the proto.
-func word(state taskyardv1.Task_State) string {
+// stateName returns the name of a state in lower case, which is the first in the proto.
+func stateName(state taskyardv1.Task_State) string {
 	return string(state.Descriptor().Values().ByNumber(state.Number()).Name())
 }
 
@@ -213,7 +221,7 @@ func taskOutcome(task *taskyard.Task) outcome {
 	return found
 }
 
-// absent answers nil for the zero value.
+// absent returns nil for the zero value.
 func absent[T comparable](value T) any {
 	var zero T
 	if value == zero {

@@ -1,3 +1,5 @@
+// The operations of a host, and its handlers.
+
 package main
 
 import (
@@ -9,12 +11,12 @@ import (
 	taskyard "github.com/taskyard/taskyard/clients/go"
 )
 
-// backgroundHost is a host that runs while the scenario goes on, and counts what its handlers do.
+// backgroundHost is a host that runs during the scenario and counts what its handlers do.
 type backgroundHost struct {
 	drain context.CancelFunc
 
 	mu      sync.Mutex
-	changed chan struct{} // Closed, and replaced, with each change.
+	changed chan struct{} // Closed and replaced by each change.
 	begun   int
 	ended   int
 	stopped int
@@ -60,7 +62,7 @@ func hostStop(_ context.Context, p *program, _ string, with arguments) (outcome,
 	return h.wait(with)
 }
 
-// wait answers the counts once they are as asked for, or when the time is over.
+// wait returns the counts once they are as high as requested, or when the time is over.
 func (h *backgroundHost) wait(with arguments) (outcome, error) {
 	timeout := time.After(milliseconds(with.Ms))
 	for over := false; ; {
@@ -91,7 +93,7 @@ func (h *backgroundHost) change(change func()) {
 	h.changed = make(chan struct{})
 }
 
-// counted has a handler's beginning and end counted.
+// counted counts the beginnings and ends of a handler.
 func (h *backgroundHost) counted(handler taskyard.Handler) taskyard.Handler {
 	return func(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 		h.change(func() { h.begun++ })
@@ -107,7 +109,7 @@ func (h *backgroundHost) counted(handler taskyard.Handler) taskyard.Handler {
 	}
 }
 
-// The actions
+// Handlers
 
 type actionParams struct {
 	Ms        int     `json:"ms"`
@@ -159,7 +161,7 @@ func progress(_ context.Context, task *taskyard.RunningTask) (any, error) {
 	return nil, nil
 }
 
-// serveWork runs the host of the shared queue until the context ends.
+// serveWork runs a host of the shared queue until the context ends.
 func serveWork(ctx context.Context, client *taskyard.Client, id string, slots int) error {
 	host := taskyard.NewHost(client, id, taskyard.HostOptions{Slots: slots})
 	host.Handle("work", func(ctx context.Context, task *taskyard.RunningTask) (any, error) {

@@ -1,4 +1,4 @@
-// Command conformance performs the scenario of clients/conformance by the Go client, and prints what came of each step.
+// Command conformance runs the scenario of clients/conformance with the Go client, and prints the outcome of each step.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	taskyard "github.com/taskyard/taskyard/clients/go"
 )
 
-// arguments are those of all operations.
+// arguments has the arguments of all operations.
 type arguments struct {
 	Agent          string            `json:"agent"`
 	Action         string            `json:"action"`
@@ -60,10 +60,10 @@ type retry struct {
 	NonRetryableCodes []string `json:"non_retryable_codes"`
 }
 
-// outcome is what a step came to.
+// outcome is the outcome of a step.
 type outcome map[string]any
 
-// operation is one kind of step; id is that of the step.
+// operation is one kind of step. The id is that of the step.
 type operation func(ctx context.Context, p *program, id string, with arguments) (outcome, error)
 
 // program is one run of the scenario.
@@ -75,10 +75,9 @@ type program struct {
 
 var operations = map[string]operation{
 	"submit": submit, "submit_batch": submitBatch, "get": get, "list": list, "wait": wait,
-	"cancel":  moving((*taskyard.Client).Cancel),
-	"pause":   moving((*taskyard.Client).Pause),
-	"resume":  moving((*taskyard.Client).Resume),
-	"resolve": resolve, "get_batch": getBatch, "cancel_batch": cancelBatch, "stats": stats,
+	"cancel": command((*taskyard.Client).Cancel),
+	"pause":  command((*taskyard.Client).Pause),
+	"resume": resume, "resolve": resolve, "get_batch": getBatch, "cancel_batch": cancelBatch, "stats": stats,
 	"watch": watch, "watch_more": watchMore, "cut": cut, "sleep": sleep,
 	"register": register, "claim": claim, "complete": complete, "deregister": deregister, "drain": drain,
 	"host_start": hostStart, "host_wait": hostWait, "host_stop": hostStop,
@@ -86,7 +85,7 @@ var operations = map[string]operation{
 
 func main() {
 	server := flag.String("server", "", "HOST:PORT")
-	namespace := flag.String("namespace", "default", "the namespace to act in")
+	namespace := flag.String("namespace", "default", "the namespace of all calls")
 	scenario := flag.String("scenario", "", "the file of the steps")
 	given := flag.String("run", "{}", "values of this run, as JSON")
 	serve := flag.Bool("serve", false, "run a host with the action work instead, until SIGTERM")
@@ -110,7 +109,7 @@ func main() {
 	}
 }
 
-// perform does the steps of a file in their order. An error is only that the file cannot be read.
+// perform runs the steps of a file in their order. The error tells that the file cannot be read.
 func perform(client *taskyard.Client, file, given string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -144,11 +143,12 @@ func perform(client *taskyard.Client, file, given string) error {
 	return nil
 }
 
-// step does one step. Its error is what nobody foresaw; the outcome has the client's errors, and is plain JSON.
+// step runs one step and returns its outcome as plain JSON. Errors of the client are part of the outcome; other errors
+// are returned.
 func (p *program) step(id, do string, with any, outcomes map[string]any) (plain any, err error) {
 	defer func() {
-		if what := recover(); what != nil {
-			err = fmt.Errorf("panic: %v", what)
+		if value := recover(); value != nil {
+			err = fmt.Errorf("panic: %v", value)
 		}
 	}()
 	operation := operations[do]
@@ -177,7 +177,7 @@ func (p *program) step(id, do string, with any, outcomes map[string]any) (plain 
 	return plain, recode(found, &plain)
 }
 
-// resolveReferences answers the value with what its references stand for.
+// resolveReferences replaces the references in a value by the outcomes that they name.
 func resolveReferences(value any, outcomes map[string]any) (any, error) {
 	var err error
 	switch value := value.(type) {
@@ -228,7 +228,7 @@ func lookUp(path string, outcomes map[string]any) (any, error) {
 	return found, nil
 }
 
-// recode puts a value into another one as JSON does.
+// recode converts a value to another type by way of JSON.
 func recode(from, to any) error {
 	text, err := json.Marshal(from)
 	if err != nil {

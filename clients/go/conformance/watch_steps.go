@@ -1,3 +1,5 @@
+// The operations of a watch.
+
 package main
 
 import (
@@ -8,7 +10,7 @@ import (
 	taskyard "github.com/taskyard/taskyard/clients/go"
 )
 
-// openWatch is a watch that reads in a goroutine of its own, so that a step can wait for it no longer than it may.
+// openWatch is a watch that is read by a goroutine of its own, so that a step can limit how long it waits.
 type openWatch struct {
 	events chan *taskyard.Event
 	err    error // Valid once events is closed.
@@ -23,7 +25,7 @@ func watch(_ context.Context, p *program, id string, with arguments) (outcome, e
 	if with.Task != "" {
 		options.TaskIDs = []string{with.Task}
 	}
-	// It may outlive its step.
+	// The watch may outlive its step.
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &openWatch{events: make(chan *taskyard.Event), close: cancel}
 	go func() {
@@ -52,7 +54,7 @@ func watchMore(_ context.Context, p *program, _ string, with arguments) (outcome
 	return w.read(p, with.Watch, with)
 }
 
-// read takes so many events, or all for a count of 0, as long as there is time.
+// read waits for as many events as requested, or for all if the count is 0, until the time is over.
 func (w *openWatch) read(p *program, id string, with arguments) (outcome, error) {
 	found := outcome{"cursor": nil, "ended": false}
 	events := []string{}

@@ -31,7 +31,7 @@ func main() {
 	fmt.Println(task.Result)
 }
 
-// address is where the server serves gRPC.
+// address returns where the server listens for gRPC.
 func address() string {
 	if given := os.Getenv("TASKYARD_ADDRESS"); given != "" {
 		return given

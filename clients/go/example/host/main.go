@@ -1,4 +1,4 @@
-// Command host runs the action greet for a Taskyard server, until SIGTERM drains it.
+// Command host runs tasks of the action greet for a Taskyard server, until SIGTERM drains it.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	// Once the host drains, another signal ends the process at once.
+	// While the host drains, another signal ends the process at once.
 	context.AfterFunc(ctx, stop)
 
 	client, err := taskyard.Connect(address())
@@ -48,7 +48,7 @@ func greet(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 	return map[string]any{"text": fmt.Sprintf("Hello, %s!", params.Name), "host": hostID()}, nil
 }
 
-// address is where the server serves gRPC.
+// address returns where the server listens for gRPC.
 func address() string {
 	if given := os.Getenv("TASKYARD_ADDRESS"); given != "" {
 		return given
@@ -56,7 +56,7 @@ func address() string {
 	return "127.0.0.1:50051"
 }
 
-// hostID must be this host's alone.
+// hostID returns the id of this host. No other host may have the same.
 func hostID() string {
 	if given := os.Getenv("TASKYARD_HOST_ID"); given != "" {
 		return given

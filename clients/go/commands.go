@@ -1,0 +1,88 @@
+// Commands that change the state of one task (docs/rules.md, Commands).
+
+package taskyard
+
+import (
+	"context"
+
+	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
+)
+
+// Cancel cancels a task at once and returns its new state. A handler that runs it is stopped. Codes: [CodeNotFound],
+// and [CodeConflict] if the task has ended.
+func (c *Client) Cancel(ctx context.Context, taskID string) (State, error) {
+	return c.command(ctx, taskID, StateCancelled, func() (taskyardv1.Task_State, error) {
+		answer, err := c.tasks.CancelTask(ctx, &taskyardv1.CancelTaskRequest{TaskId: taskID})
+		return answer.GetStatus(), err
+	})
+}
+
+// Pause interrupts a task that is assigned or running, and returns its new state: paused, or failed if the task is over
+// its token budget. Codes: [CodeNotFound], and [CodeConflict] if the task is neither assigned nor running.
+func (c *Client) Pause(ctx context.Context, taskID string) (State, error) {
+	return c.command(ctx, taskID, StatePaused, func() (taskyardv1.Task_State, error) {
+		answer, err := c.tasks.PauseTask(ctx, &taskyardv1.PauseTaskRequest{TaskId: taskID})
+		return answer.GetStatus(), err
+	})
+}
+
+// ResumeOption is an option of [Client.Resume].
+type ResumeOption func(*taskyardv1.ResumeTaskRequest)
+
+// WithTokenLimit sets the most tokens that the resumed task may use from now on, over all its attempts and runs.
+// Default: the limit that the task has. A task that failed over its budget needs a limit above its TokensUsed.
+func WithTokenLimit(limit uint32) ResumeOption {
+	return func(request *taskyardv1.ResumeTaskRequest) { request.TokenLimit = &limit }
+}
+
+// Resume queues a paused or failed task again, or releases a held one. It returns the new state: queued or pending. It
+// is the one call that is not repeated while the server is unavailable: a repeat could resume a new failure.
+//
+// Codes: [CodeNotFound], and [CodeConflict] if the task is neither paused, failed nor held, or is over its token
+// budget.
+func (c *Client) Resume(ctx context.Context, taskID string, options ...ResumeOption) (State, error) {
+	request := &taskyardv1.ResumeTaskRequest{TaskId: taskID}
+	for _, option := range options {
+		option(request)
+	}
+	answer, err := c.tasks.ResumeTask(ctx, request)
+	if err != nil {
+		return "", err
+	}
+	return stateOf(answer.GetStatus()), nil
+}
+
+// Resolve ends a paused or failed task as done and returns its new state. The result is anything that encoding/json can
+// encode; nil is none. Codes: [CodeNotFound], [CodeConflict] if the task is neither paused nor failed, and
+// [CodeTooLarge] for the result.
+func (c *Client) Resolve(ctx context.Context, taskID string, result any) (State, error) {
+	value, err := valueOf(result)
+	if err != nil {
+		return "", badRequest("result: " + err.Error())
+	}
+	return c.command(ctx, taskID, StateDone, func() (taskyardv1.Task_State, error) {
+		answer, err := c.tasks.ResolveTask(ctx, &taskyardv1.ResolveTaskRequest{TaskId: taskID, Result: value})
+		return answer.GetStatus(), err
+	})
+}
+
+// command makes a call that brings a task into the state target, and then is a conflict when it is repeated.
+func (c *Client) command(
+	ctx context.Context, taskID string, target State, call func() (taskyardv1.Task_State, error),
+) (State, error) {
+	var state taskyardv1.Task_State
+	repeated, err := retryWhileUnavailable(ctx, c.patience, func() (err error) {
+		state, err = call()
+		return err
+	})
+	if repeated && CodeOf(err) == CodeConflict {
+		// An earlier attempt may have worked, and its answer was lost.
+		if task, getErr := c.Get(ctx, taskID); getErr == nil && task.State == target {
+			return target, nil
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return stateOf(state), nil
+}

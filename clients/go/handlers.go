@@ -1,0 +1,99 @@
+// The handlers that run on a host, and what their ends mean for their tasks.
+
+package taskyard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
+)
+
+// runningHandler is a handler that runs.
+type runningHandler struct {
+	task   *RunningTask
+	cancel context.CancelCauseFunc
+}
+
+// begin runs the handlers of these tasks. The lock is held.
+func (r *hostRun) begin(assignments []*taskyardv1.Assignment) {
+	for _, assignment := range assignments {
+		task := newRunningTask(assignment, r.reportProgress)
+		ctx, cancel := context.WithCancelCause(r.handlersContext)
+		r.handlers[task.key()] = &runningHandler{task, cancel}
+		r.runningHandlers.Go(func() {
+			defer cancel(nil)
+			// This stays the outcome if the handler ends its goroutine instead of returning.
+			outcome := task.failed(&TaskFailure{Reason: "the handler ended its goroutine"})
+			defer func() {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				delete(r.handlers, task.key())
+				r.session.handlerReturned(task.key(), outcome)
+				r.wake()
+			}()
+			outcome = r.handle(ctx, task)
+		})
+	}
+}
+
+// stop cancels the handlers of these leases. The lock is held.
+func (r *hostRun) stop(keys []leaseKey, cause *StopError) {
+	for _, key := range keys {
+		if handler := r.handlers[key]; handler != nil {
+			handler.cancel(cause)
+		}
+	}
+}
+
+// tokensUsed returns how many tokens the handler of a lease stated last, nil if it stated none. The lock is held.
+func (r *hostRun) tokensUsed(key leaseKey) *uint32 {
+	if handler := r.handlers[key]; handler != nil {
+		return handler.task.tokens.Load()
+	}
+	return nil
+}
+
+func (r *hostRun) reportProgress(report *taskyardv1.Report) {
+	if err := encodingError(report); err != nil {
+		// Written to the stream, it would break it for all tasks, and the next streams too.
+		r.log.Warn("taskyard: progress cannot be reported", "task", report.GetTaskId(), "error", err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.session.progressReported(report)
+	r.wake()
+}
+
+// handle runs a handler and returns the report of its outcome, nil if it was stopped before it had one. A panic fails
+// its task only, also one of the result's or the error's own methods.
+func (r *hostRun) handle(ctx context.Context, task *RunningTask) (outcome *taskyardv1.Report) {
+	defer func() {
+		if value := recover(); value != nil {
+			r.log.Error("taskyard: handler panicked", "task", task.ID, "panic", value, "stack", string(debug.Stack()))
+			outcome = task.failed(&TaskFailure{Reason: fmt.Sprintf("panic: %v", value)})
+		}
+	}()
+	handler := r.host.handler(task.Action)
+	if handler == nil {
+		reason := fmt.Sprintf("this host has no action %q", task.Action)
+		return task.failed(&TaskFailure{Reason: reason, Code: "unknown_action"})
+	}
+	result, err := handler(ctx, task)
+	if err == nil {
+		return task.completed(result)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	failure, ok := errors.AsType[*TaskFailure](err)
+	if !ok {
+		failure = &TaskFailure{Reason: err.Error()}
+	}
+	outcome = task.failed(failure)
+	r.log.Info("taskyard: task failed", "task", task.ID, "action", task.Action, "error", outcome.GetFailed().GetError())
+	return outcome
+}
