@@ -12,13 +12,13 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from taskyard import Client, Conflict, EventKind, TaskState
 
 from .fleet import Fleet
+from .single_runs import assert_one_at_a_time
 
 SEED = int(os.environ.get("SEED", "1"))
 HOSTS, SLOTS = 6, 4
@@ -81,24 +81,5 @@ async def test_two_tasks_of_a_target_never_run_at_once_and_all_are_done(fleet: F
         stats = await client.stats()
     assert sum(map(len, killed.values())) > 0
     assert stats.metrics.tasks_completed == TASKS
-    runs = ran_alone(fleet.diaries(), target_of, killed)
+    runs = assert_one_at_a_time(fleet.diaries(), target_of, killed)
     print(f"seed {SEED}: {TASKS} tasks of {TARGETS} targets in {runs} runs, {sum(map(len, killed.values()))} kills")
-
-
-def ran_alone(diaries: list[dict[str, Any]], target_of: dict[str, str], killed: dict[str, list[float]]) -> int:
-    """Raise unless each run of a target began after the one before it had ended, be it with its host; how many runs."""
-    running: dict[str, dict[str, Any]] = {}
-    runs = 0
-    for entry in diaries:
-        target = target_of[entry["task"]]
-        before = running.get(target)
-        if entry["what"] != "start":
-            if before is not None and (before["task"], before["token"]) == (entry["task"], entry["token"]):
-                del running[target]
-            continue
-        runs += 1
-        if before is not None:
-            died = any(before["at"] <= at <= entry["at"] for at in killed[before["host"]])
-            assert died, f"{entry} began while {before} was at work"
-        running[target] = entry
-    return runs

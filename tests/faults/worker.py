@@ -1,6 +1,7 @@
 """A host for the fault tests: it writes each start and each end of its work to a file of its own.
 
-Run as `python worker.py ADDRESS HOST_ID SLOTS LEASE_SECS DIARY`. A task's `params.secs` is how long it takes.
+Run as `python worker.py ADDRESS HOST_ID SLOTS LEASE_SECS DIARY`. A task's `params.secs` is how long it takes, and
+`params.stop_secs` how long its handler takes to stop once it is cancelled, 0 by default.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ def main(address: str, host_id: str, slots: int, lease_secs: int, diary: Path) -
         try:
             await asyncio.sleep(task.params["secs"])
         except asyncio.CancelledError:
+            await asyncio.sleep(task.params.get("stop_secs", 0))
             note("stopped", task)
             raise
         note("end", task)
