@@ -1,4 +1,4 @@
-"""A TCP proxy between a host and the server. It can cut connections, refuse new ones and swallow what the host writes."""
+"""A TCP proxy between a host and the server: it cuts connections, refuses new ones, and swallows what hosts write."""
 
 import asyncio
 import contextlib
