@@ -1,4 +1,4 @@
-"""One run of a host: it connects, works, reconnects and leaves (DESIGN, The host stream).
+"""One run of a host: it connects, works, reconnects and leaves (docs/rules.md, Host stream).
 
 `session.Session` decides what is held, sent and run; this module has the connection and the clock. A stream has a
 reader and a writer that never wait for each other. All times are those of the event loop, in seconds.

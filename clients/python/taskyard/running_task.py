@@ -140,7 +140,7 @@ class RunningTask:
 
         It is that of this process, with `TASKYARD_TASK_ID`, `TASKYARD_ATTEMPT` and `TASKYARD_FENCING_TOKEN`; for a task
         with a trace context also `TRACEPARENT`, which tracing tools look for, and its trace id as `TASKYARD_TRACE_ID`
-        (scheduler-daemon, Structured Logging).
+        (docs/rules.md, Traces).
 
         Returns:
             The environment variables by name.

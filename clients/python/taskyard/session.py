@@ -1,4 +1,4 @@
-"""The rules of the host stream: which leases a host holds, what runs and what it sends (DESIGN, The host stream).
+"""The rules of the host stream: which leases a host holds, what runs and what it sends (docs/rules.md, Host stream).
 
 There is no clock, no asyncio and no connection here: times are passed in, in seconds of a monotonic clock, messages
 come in and messages go out. `host_run` carries them, and starts and stops the handlers as this module says.
@@ -6,8 +6,8 @@ come in and messages go out. `host_run` carries them, and starts and stops the h
 The life of a lease: it is assigned; its handler is started; the handler returns; the final report is answered. The
 handler of a task without a target is started once the `started` report is written. That of a task with a target is
 started once the report is answered without an error, so that two tasks of a target never run at once, even if the
-report is lost with its stream (DESIGN, Targets). A lease occupies a slot until its handler has returned, also if the
-lease is lost meanwhile.
+report is lost with its stream (docs/rules.md, Acknowledged starts). A lease occupies a slot until its handler has
+returned, also if the lease is lost meanwhile.
 """
 
 import logging

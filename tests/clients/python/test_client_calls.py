@@ -196,7 +196,7 @@ async def test_wait_raises_when_the_time_is_up(client, time):
 
 
 async def test_wait_goes_on_after_a_piece_of_the_wait_is_over(server, client, monkeypatch):
-    monkeypatch.setattr("taskyard.client.WAIT_PIECE_SECS", 0.01)
+    monkeypatch.setattr("taskyard.task_calls.WAIT_PIECE_SECS", 0.01)
     submitted = await client.submit("click")
     waiting = asyncio.create_task(client.wait(submitted.task_id, timeout=60))
     await asyncio.sleep(0.1)

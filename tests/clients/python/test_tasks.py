@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from taskyard import Attempt, NewTask, Progress, RetryPolicy, Task, TaskState
 from taskyard.channel import SERVICE_CONFIG
-from taskyard.tasks import TaskFields
+from taskyard.new_tasks import TaskFields
 from taskyard.v1 import batch_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.values import plain_object, plain_value, struct_from, timestamp_from, value_from

@@ -64,9 +64,8 @@ def environment_of_a_child(task):
 async def test_a_process_that_a_handler_spawns_knows_its_task_and_its_trace(final_report, monkeypatch):
     monkeypatch.setenv("OF_THE_HOST", "yes")
     attempts = [Attempt(number=1, ended_at=Timestamp(seconds=1))]
-    seen = result_of(await final_report(environment_of_a_child, traceparent=TRACE, token=7, attempts=attempts))[
-        "environment"
-    ]
+    report = await final_report(environment_of_a_child, traceparent=TRACE, token=7, attempts=attempts)
+    seen = result_of(report)["environment"]
     assert seen["PATH"] == os.environ["PATH"]
     assert seen["OF_THE_HOST"] == "yes"
     own = {
@@ -87,7 +86,7 @@ async def test_without_a_trace_of_its_own_a_task_does_not_pass_on_that_of_the_ho
     seen = result_of(await final_report(environment_of_a_child))["environment"]
     assert not {"TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"} & seen.keys()
     assert seen["TASKYARD_TASK_ID"] == "t"
-    assert os.environ["TRACEPARENT"] == TRACE, "only the child's environment is another"
+    assert os.environ["TRACEPARENT"] == TRACE, "the environment of this process changed"
 
 
 @pytest.mark.parametrize(
@@ -128,8 +127,8 @@ async def test_progress_goes_out_while_the_handler_works(server, make_host, work
     assert (await stream.report()).tokens_used == 12
 
 
-@pytest.mark.parametrize(("given", "told"), [(-1, 0), (7, 1), (float("nan"), 0)])
-async def test_a_fraction_outside_0_to_1_counts_as_the_nearer(server, make_host, work, given, told):
+@pytest.mark.parametrize(("given", "reported"), [(-1, 0), (7, 1), (float("nan"), 0)])
+async def test_a_fraction_outside_0_to_1_counts_as_the_nearer(server, make_host, work, given, reported):
     host = make_host()
 
     @host.action("click")
@@ -140,4 +139,4 @@ async def test_a_fraction_outside_0_to_1_counts_as_the_nearer(server, make_host,
     stream = await server.welcomed()
     stream.assign("t")
     await stream.report()
-    assert (await stream.report()).progress.fraction == told
+    assert (await stream.report()).progress.fraction == reported

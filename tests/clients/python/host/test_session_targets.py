@@ -1,4 +1,4 @@
-"""The handler of a task with a target is started only once its `started` report was accepted (DESIGN, Targets).
+"""The handler of a task with a target is started only once its start was accepted (docs/rules.md, Acknowledged starts).
 
 Otherwise it might run beside the next task of the target: the server frees the target of a task whose start it never
 saw, if the report was lost with its stream.
