@@ -84,6 +84,13 @@ def test_details_of_one_item_are_json_values():
     assert error.task_id == "tsk_1"
 
 
-def test_all_words_are_told_apart():
+def test_an_item_that_can_be_tried_again_says_when():
+    error = error_from_message(pb.Error(code="queue_full", error="full", retryable=True, retry_after_ms=1_500))
+    assert (error.retryable, error.retry_after_secs) == (True, 1.5)
+    assert error_from_message(pb.Error(code="queue_full", error="full", retryable=True)).retry_after_secs is None
+    assert error_from_message(pb.Error(code="bad_request", error="no")).retry_after_secs is None
+
+
+def test_all_codes_have_classes_of_their_own():
     assert len(KINDS) == len(set(KINDS.values()))
     assert all(KINDS[code].code == code for code in KINDS)

@@ -24,16 +24,16 @@ from taskyard import (
 from tests.ports import free_port
 
 
-async def elsewhere(call, *args, **kwargs):
+async def in_thread(call, *args, **kwargs):
     """Run blocking code in a thread, so that the server of the test can answer it."""
     return await asyncio.to_thread(call, *args, **kwargs)
 
 
 @pytest.fixture
 async def sync_client(server):
-    client = await elsewhere(SyncClient, server.address, agent="ann")
+    client = await in_thread(SyncClient, server.address, agent="ann")
     yield client
-    await elsewhere(client.close)
+    await in_thread(client.close)
 
 
 @pytest.mark.parametrize(("blocking", "kind"), [(SyncClient, Client), (SyncSchedules, Schedules)])
@@ -62,7 +62,7 @@ async def test_calls_return_when_they_are_done(sync_client):
         assert sync_client.cancel(submitted.task_id) is TaskState.CANCELLED
         assert sync_client.wait(submitted.task_id).state is TaskState.CANCELLED
 
-    await elsewhere(work)
+    await in_thread(work)
 
 
 async def test_calls_about_schedules_return_when_they_are_done(sync_client):
@@ -82,7 +82,7 @@ async def test_calls_about_schedules_return_when_they_are_done(sync_client):
         with pytest.raises(NotFound):
             schedules.get(made.id)
 
-    await elsewhere(work)
+    await in_thread(work)
 
 
 async def test_errors_are_those_of_the_client(sync_client):
@@ -93,7 +93,7 @@ async def test_errors_are_those_of_the_client(sync_client):
         with pytest.raises(TimeoutError):
             sync_client.wait(task_id, timeout=0)
 
-    await elsewhere(work)
+    await in_thread(work)
 
 
 async def test_submits_of_several_threads_are_each_made_once(server, sync_client):
@@ -106,7 +106,7 @@ async def test_submits_of_several_threads_are_each_made_once(server, sync_client
     assert len({task_id for each in made for task_id in each}) == 400
     assert await server.made() == 400
     # Each thread's own tasks stand in its order.
-    actions = await elsewhere(lambda: [task.action for task in sync_client.list()])
+    actions = await in_thread(lambda: [task.action for task in sync_client.list()])
     for name in range(8):
         assert [each for each in actions if each.startswith(f"{name}-")] == [f"{name}-{n}" for n in range(50)]
     assert server.service.streams == 1
@@ -121,32 +121,32 @@ async def test_a_list_that_is_left_early_ends(sync_client):
         tasks.close()
         return first.action
 
-    assert await elsewhere(work) == "click"
+    assert await in_thread(work) == "click"
 
 
 @pytest.mark.parametrize("call", ["list(page_size=1)", "watch(include_current=True)"])
 async def test_what_was_left_early_does_not_keep_a_process_that_ends(server, sync_client, call):
     for _ in range(2):
-        await elsewhere(sync_client.submit, "click")
+        await in_thread(sync_client.submit, "click")
     program = f"import taskyard; pieces = taskyard.SyncClient({server.address!r}).{call}; next(pieces); print('read')"
-    ended = await elsewhere(subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
+    ended = await in_thread(subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "read\n", "")
 
 
 async def test_closing_waits_for_what_other_threads_submit(server):
-    client = await elsewhere(SyncClient, server.address, agent="ann")
-    submitting = asyncio.create_task(elsewhere(client.submit, "click"))
+    client = await in_thread(SyncClient, server.address, agent="ann")
+    submitting = asyncio.create_task(in_thread(client.submit, "click"))
     await server.service.arrived.wait()
-    await elsewhere(client.close)
+    await in_thread(client.close)
     assert (await submitting).position == 1
 
 
 async def test_a_call_under_way_when_the_client_closes_says_so(server):
-    client = await elsewhere(SyncClient, server.address, agent="ann")
-    task_id = (await elsewhere(client.submit, "click")).task_id
-    waiting = asyncio.create_task(elsewhere(client.wait, task_id))
-    await elsewhere(client.get, task_id)
-    await elsewhere(client.close)
+    client = await in_thread(SyncClient, server.address, agent="ann")
+    task_id = (await in_thread(client.submit, "click")).task_id
+    waiting = asyncio.create_task(in_thread(client.wait, task_id))
+    await in_thread(client.get, task_id)
+    await in_thread(client.close)
     with pytest.raises(ClientClosed):
         await waiting
 
@@ -160,7 +160,7 @@ async def test_a_closed_client_says_so_and_leaves_no_thread(server):
             with pytest.raises(ClientClosed):
                 call()
 
-    await elsewhere(work)
+    await in_thread(work)
     assert not [thread for thread in threading.enumerate() if thread.name == "taskyard-client"]
 
 
