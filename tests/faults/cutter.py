@@ -7,8 +7,7 @@ import contextlib
 class Cutter:
     """Listens on a port of its own and forwards to `port`.
 
-    Connections that are cut end with a reset on both sides. `swallowing` is set once the proxy keeps to itself what the
-    host writes.
+    Cut connections end with a reset on both sides. `swallowing` is set once the proxy withholds what hosts write.
     """
 
     def __init__(self, port: int) -> None:
@@ -20,17 +19,17 @@ class Cutter:
         self.swallowing = asyncio.Event()
 
     async def open(self) -> str:
-        """Listen; the address to connect to."""
+        """Listen. Returns the address to connect to."""
         self._server = await asyncio.start_server(self._forward, "127.0.0.1", 0)
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def close(self) -> None:
-        """Cut everything, and listen no more."""
+        """Cut all connections and stop listening."""
         self._server.close()
         self.cut()
 
     def cut(self, *, refuse: bool = False) -> int:
-        """Cut what is connected; how many connections that were. With `refuse`, new ones are cut until `restore`."""
+        """Cut all connections. With `refuse`, new ones are cut too until `restore`. Returns how many were cut."""
         self._refuses = refuse
         pairs, self._pairs = self._pairs, set()
         for pair in pairs:
@@ -39,12 +38,12 @@ class Cutter:
         return len(pairs)
 
     def swallow_from(self, text: str) -> None:
-        """Swallow all that hosts write, from the first piece on that contains this text, until `restore`."""
+        """Swallow what hosts write from the first chunk that contains this text, until `restore`."""
         self._marker = text.encode()
         self.swallowing.clear()
 
     def restore(self) -> None:
-        """Forward new connections again, with all that is written on them."""
+        """Forward new connections again, and everything that is written on them."""
         self._marker = None
         self._refuses = False
         self.swallowing.clear()

@@ -1,4 +1,4 @@
-"""Whether the diaries of the hosts show that tasks of one target never ran at once."""
+"""Checks in the diaries of the hosts that tasks of one target never ran at once."""
 
 from __future__ import annotations
 

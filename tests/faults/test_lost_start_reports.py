@@ -1,6 +1,7 @@
-"""Start reports that are lost with their stream: no host begins a task of a target before the server knows of it.
+"""Start reports that are lost with their stream (docs/rules.md, Acknowledged starts).
 
-The server frees the target of a task whose start it never saw, so a host that had begun it would run beside the next.
+The server frees the target of a task whose start it never saw. A host that had started it would run beside the next
+task of the target.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from .fleet import Fleet
 from .single_runs import assert_one_at_a_time
 
 LEASE_SECS = 600
-"""Far longer than the test: only lost streams end leases."""
+"""Much longer than the test, so that leases end only because of lost streams."""
 STOP_SECS = 20
-"""How long a cancelled handler goes on: long enough that the next host begins meanwhile."""
+"""How long a cancelled handler takes to stop: the next host starts meanwhile."""
 
 
 @pytest.fixture
@@ -33,9 +34,9 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 async def lose_start_report(fleet: Fleet, client: Client, *, refuse: bool) -> str:
-    """Have the only host handed a task of the target `t`, and cut it off once it has written its start report.
+    """Have a task of the target `t` assigned to the only host, and cut the host off once it has reported the start.
 
-    The server sees nothing of the report. With `refuse` the host cannot come back. Returns the task's id.
+    The server does not see the report. With `refuse` the host cannot reconnect. Returns the id of the task.
     """
     await fleet.start_workers(1, slots=1, lease_secs=LEASE_SECS)
     (worker,) = fleet.workers
@@ -61,7 +62,7 @@ async def test_a_host_whose_start_report_was_lost_never_runs_the_task_while_anot
         for task_id in (first, second):
             ended = await client.wait(task_id, timeout=30)
             assert (ended.state, ended.host_id) == (TaskState.DONE, "host-01")
-        # The first host comes back, and works again.
+        # The first host reconnects and works again.
         fleet.workers[0].cutter.restore()
         await fleet.workers[1].kill()
         third = (await client.submit("work", params={"secs": 0}, target="t")).task_id
@@ -71,7 +72,7 @@ async def test_a_host_whose_start_report_was_lost_never_runs_the_task_while_anot
 
 
 @pytest.mark.timeout(60)
-async def test_a_host_that_is_back_in_time_reports_the_start_again_and_runs_the_task_once(fleet: Fleet) -> None:
+async def test_a_host_that_reconnects_in_time_reports_the_start_again_and_runs_the_task_once(fleet: Fleet) -> None:
     async with Client(fleet.address, agent="ann") as client:
         task_id = await lose_start_report(fleet, client, refuse=False)
         fleet.workers[0].cutter.restore()

@@ -1,4 +1,4 @@
-"""Resuming tasks: which requests the client sends, and what it makes of the answers. The server is scripted."""
+"""Resuming tasks: the requests that the client sends, and its results. The server is scripted."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from taskyard_server.interceptors.calls import CallInterceptor
 
 
 class ScriptedTasks(task_pb2_grpc.TaskServiceServicer, target_pb2_grpc.TargetServiceServicer):
-    """Resumes every task, or refuses all with one error; `requests` are those that came."""
+    """Resumes every task, or refuses all with one error. `requests` are those that it got."""
 
     def __init__(self) -> None:
         self.requests: list[pb.ResumeTaskRequest | target_pb2.ResumeTargetTaskRequest] = []
@@ -23,15 +23,15 @@ class ScriptedTasks(task_pb2_grpc.TaskServiceServicer, target_pb2_grpc.TargetSer
 
     async def ResumeTask(self, request, context):  # noqa: N802
         del context
-        self._note(request)
+        self._record(request)
         return pb.ResumeTaskResponse(task_id=request.task_id, status=pb.Task.queued)
 
     async def ResumeTargetTask(self, request, context):  # noqa: N802
         del context
-        self._note(request)
+        self._record(request)
         return target_pb2.ResumeTargetTaskResponse(task_id=request.task_id, status=pb.Task.pending)
 
-    def _note(self, request):
+    def _record(self, request):
         self.requests.append(request)
         if self.refusal is not None:
             raise self.refusal
@@ -80,7 +80,7 @@ async def test_the_blocking_client_resumes_with_a_new_token_limit_too(tasks):
     assert [request.token_limit for request in tasks.requests] == [5, 6]
 
 
-async def test_a_limit_that_is_no_count_is_refused_before_it_is_sent(tasks, client):
+async def test_a_malformed_limit_is_refused_before_it_is_sent(tasks, client):
     for call in (client.resume("t", token_limit=-1), client.resume_target_task("page", "t", token_limit=2**32)):
         with pytest.raises(ValueError, match="out of range"):
             await call

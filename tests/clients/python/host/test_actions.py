@@ -6,7 +6,7 @@ from taskyard.host import Host
 from tests.clients.python.host.scripted_server import result_of
 
 
-async def test_an_action_takes_its_functions_name_and_is_announced(server, make_host, work):
+async def test_an_action_has_the_name_of_its_function_and_is_announced(server, make_host, work):
     host = make_host()
 
     @host.action()
@@ -52,7 +52,7 @@ async def test_a_task_whose_action_has_no_handler_fails(server, make_host, work)
     assert not failure.HasField("retryable")
 
 
-def test_mistakes_are_told_at_once():
+def test_malformed_arguments_are_refused_at_once():
     host = Host("127.0.0.1:1", "h")
     host.action("click")(lambda _: None)
     with pytest.raises(ValueError, match="has a handler already"):

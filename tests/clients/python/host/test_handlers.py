@@ -20,7 +20,7 @@ def _capture_info(caplog):
 
 
 @pytest.mark.parametrize("answer", [{"a": [1, None, "x"]}, "text", 4.5, False, [], {}, 0], ids=repr)
-async def test_what_a_handler_answers_is_the_result_of(final_report, answer):
+async def test_the_return_value_of_a_handler_is_the_result(final_report, answer):
     async def click(_):
         return answer
 
@@ -28,14 +28,14 @@ async def test_what_a_handler_answers_is_the_result_of(final_report, answer):
     assert result_of(report) == answer
 
 
-async def test_a_handler_that_answers_nothing_completes_without_a_result_of(final_report):
+async def test_a_handler_that_returns_none_completes_without_a_result(final_report):
     async def click(_):
         pass
 
     assert not (await final_report(click)).completed.HasField("result")
 
 
-async def test_an_exception_fails_the_task_by_its_name_and_text_and_logs_the_traceback(final_report, caplog):
+async def test_an_exception_fails_the_task_with_its_name_and_text_and_logs_the_traceback(final_report, caplog):
     async def click(_):
         raise KeyError("no such thing")
 
@@ -46,7 +46,7 @@ async def test_an_exception_fails_the_task_by_its_name_and_text_and_logs_the_tra
     assert "Traceback" in caplog.text
 
 
-async def test_action_failed_fails_the_task_in_just_its_words(final_report, caplog):
+async def test_action_failed_fails_the_task_with_exactly_its_text(final_report, caplog):
     async def click(_):
         raise ActionFailed("no element e1", code="no_element", retryable=False)
 
@@ -56,7 +56,7 @@ async def test_action_failed_fails_the_task_in_just_its_words(final_report, capl
 
 
 class Outcome(BaseException):
-    """As test frameworks have them."""
+    """An exception like those of test frameworks."""
 
 
 ODD = {
@@ -72,7 +72,7 @@ ODD = {
 
 @pytest.mark.parametrize(("error", "text"), ODD.values(), ids=ODD)
 @pytest.mark.parametrize("plain", [False, True])
-async def test_any_exception_fails_just_its_task(final_report, error, text, plain):
+async def test_any_exception_fails_only_its_task(final_report, error, text, plain):
     def click(_):
         raise error
 
@@ -93,7 +93,7 @@ async def test_stop_iteration_fails_its_task_too(final_report):
     assert (await final_report(async_click)).failed.error == "RuntimeError: coroutine raised StopIteration"
 
 
-async def test_an_exceptions_text_is_cut(final_report):
+async def test_the_text_of_an_exception_is_truncated(final_report):
     async def click(_):
         raise ValueError("x" * 1_000_000)
 
@@ -105,7 +105,7 @@ def deep(levels):
 
 
 class Unreadable(Mapping):
-    """Looks like an object."""
+    """Looks like a JSON object."""
 
     def __init__(self, read):
         self._read = read
@@ -145,7 +145,7 @@ NO_JSON = {
 
 
 @pytest.mark.parametrize("answer", NO_JSON.values(), ids=NO_JSON)
-async def test_an_answer_that_is_not_json_fails_the_task_and_not_the_host(final_report, answer):
+async def test_a_return_value_that_is_not_json_fails_the_task_and_not_the_host(final_report, answer):
     async def click(_):
         return answer
 
@@ -154,7 +154,7 @@ async def test_an_answer_that_is_not_json_fails_the_task_and_not_the_host(final_
     assert (failure.code, failure.retryable) == ("bad_result", False)
 
 
-async def test_an_answer_as_deep_as_allowed_is_a_result_of(final_report):
+async def test_a_return_value_of_the_greatest_depth_is_accepted(final_report):
     async def click(_):
         return deep(30)
 

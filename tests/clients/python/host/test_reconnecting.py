@@ -83,7 +83,7 @@ async def test_a_host_reconnects_quickly(server, make_host, work):
     assert time.monotonic() - began < 0.5
 
 
-async def test_what_ends_during_the_break_is_reported_after_it_if_the_lease_was_kept(server, make_host, work):
+async def test_an_outcome_during_the_break_is_reported_after_it_if_the_lease_was_kept(server, make_host, work):
     host, gates = make_host(), Gates("a", "b")
     host.action("click")(gates)
     work(host)
@@ -147,7 +147,7 @@ async def test_work_is_stopped_when_the_grace_period_ends_before_the_server_is_b
     await later.stop()
 
 
-async def test_a_host_keeps_its_leases_over_a_restart_that_is_quick_enough(server, make_host, work):
+async def test_a_host_keeps_its_leases_over_a_quick_restart_of_the_server(server, make_host, work):
     host, gates = make_host(), Gates("a")
     host.action("click")(gates)
     work(host)
@@ -240,7 +240,7 @@ async def test_a_cancelled_host_cancels_its_handlers(server, make_host, work):
     assert gates.cancelled == ["a"]
 
 
-async def test_a_host_runs_once_at_a_time_but_again_later_as_a_new_instance(server, make_host, work):
+async def test_a_host_runs_once_at_a_time_and_again_later_as_a_new_instance(server, make_host, work):
     host = make_host()
     host.action("click")(lambda _: None)
     running = work(host)

@@ -19,7 +19,7 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 # The task
 
 
-async def test_a_handler_sees_the_task_as_it_was_handed_out(final_report):
+async def test_a_handler_sees_the_task_as_it_was_assigned(final_report):
     seen = {}
 
     async def click(task):
@@ -54,14 +54,14 @@ PRINTS_ITS_ENVIRONMENT = (sys.executable, "-c", "import json, os; print(json.dum
 
 
 def environment_of_a_child(task):
-    """What a process sees that a handler spawned for its task."""
+    """The environment of a process that a handler spawns for its task."""
     done = subprocess.run(
         PRINTS_ITS_ENVIRONMENT, env=task.environment(), capture_output=True, check=True, timeout=60, cwd="/"
     )
     return {"environment": json.loads(done.stdout)}
 
 
-async def test_a_process_that_a_handler_spawns_knows_its_task_and_its_trace(final_report, monkeypatch):
+async def test_a_process_that_a_handler_spawns_gets_its_task_and_trace(final_report, monkeypatch):
     monkeypatch.setenv("OF_THE_HOST", "yes")
     attempts = [Attempt(number=1, ended_at=Timestamp(seconds=1))]
     report = await final_report(environment_of_a_child, traceparent=TRACE, token=7, attempts=attempts)
@@ -78,7 +78,7 @@ async def test_a_process_that_a_handler_spawns_knows_its_task_and_its_trace(fina
     assert {name: seen.get(name) for name in own} == own
 
 
-async def test_without_a_trace_of_its_own_a_task_does_not_pass_on_that_of_the_host(final_report, monkeypatch):
+async def test_the_trace_of_the_host_is_not_passed_on(final_report, monkeypatch):
     monkeypatch.setenv("TRACEPARENT", TRACE)
     monkeypatch.setenv("TRACESTATE", "a=b")
     monkeypatch.setenv("TASKYARD_TRACE_ID", "of the host")
@@ -107,7 +107,7 @@ async def test_a_handler_knows_which_attempt_it_is(final_report, attempts, numbe
 # Progress
 
 
-async def test_progress_goes_out_while_the_handler_works(server, make_host, work):
+async def test_progress_is_sent_while_the_handler_runs(server, make_host, work):
     host, go_on = make_host(), asyncio.Event()
 
     @host.action("click")
@@ -128,7 +128,7 @@ async def test_progress_goes_out_while_the_handler_works(server, make_host, work
 
 
 @pytest.mark.parametrize(("given", "reported"), [(-1, 0), (7, 1), (float("nan"), 0)])
-async def test_a_fraction_outside_0_to_1_counts_as_the_nearer(server, make_host, work, given, reported):
+async def test_a_fraction_outside_0_to_1_counts_as_the_nearer_bound(server, make_host, work, given, reported):
     host = make_host()
 
     @host.action("click")
