@@ -1,4 +1,4 @@
-"""A runtime host: run `.venv/bin/python examples/host.py` beside `make up`. On Ctrl-C it finishes its tasks and leaves."""
+"""A runtime host: run `.venv/bin/python examples/host.py` beside `make up`. Ctrl-C lets it finish its tasks."""
 
 import asyncio
 

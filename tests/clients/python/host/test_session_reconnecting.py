@@ -122,6 +122,17 @@ def test_a_lease_that_ended_during_a_break_is_not_listed_and_is_released_after_i
     assert driver.write() == ["a released", "credit 10"]
 
 
+def test_unanswered_progress_of_a_lost_lease_is_not_sent_again(driver):
+    driver.write()
+    driver.start(A)
+    driver.session.report_progress(report(A, progress=Progress(fraction=0.1)))
+    driver.write()
+    assert driver.session.expire_leases(60.0) == [A]
+    driver.session.handle_disconnect(61.0)
+    driver.welcome()
+    assert driver.write() == ["credit 9"]
+
+
 def test_an_unanswered_release_is_sent_again(driver):
     driver.write()
     driver.start(A)
