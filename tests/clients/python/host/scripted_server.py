@@ -145,7 +145,7 @@ class HostStream:
             return await self._heartbeats.get()
 
     async def heartbeats_within(self, secs: float) -> int:
-        """Wait, and count the heartbeats that no test has read."""
+        """Wait, then count all heartbeats that the test has not read."""
         await asyncio.sleep(secs)
         return self._heartbeats.qsize()
 
