@@ -1,4 +1,4 @@
-"""An agent in Python: submits a task and waits for its result. `examples/host.py` runs it."""
+"""An agent in Python: submits a task and waits for its result. `examples/host.py` runs the task."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A runtime host: `.venv/bin/python examples/host.py`, beside `make up`. Ctrl-C lets it finish what it has begun."""
+"""A runtime host: run `.venv/bin/python examples/host.py` beside `make up`. Ctrl-C lets it finish its tasks."""
 
 import asyncio
 

@@ -1,8 +1,8 @@
-"""A small HTTP server that plays the instance which owns the tabs: it answers `POST /tabs/{tabId}/action`.
+"""A small HTTP server in the role of the instance that owns the tabs: it answers `POST /tabs/{tabId}/action`.
 
     python examples/tab_executor.py [PORT]
 
-It succeeds at once, except for two kinds: `wait` takes `ms` milliseconds, `fail` answers 422.
+Actions succeed at once, except for two kinds: `wait` takes `ms` milliseconds, `fail` is answered with 422.
 """
 
 import json
@@ -18,7 +18,7 @@ ACTION = re.compile(r"/tabs/([^/]+)/action")
 
 
 class TabActions(BaseHTTPRequestHandler):
-    """Answers each action with what it was asked to do."""
+    """Answers each action with the action itself."""
 
     protocol_version = "HTTP/1.1"
 

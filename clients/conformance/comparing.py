@@ -1,30 +1,33 @@
-"""Whether an outcome is as expected: every expected key must be equal (README, Steps)."""
+"""Compares an outcome with its expectation: every expected key must be equal (README.md, Steps)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def mismatch(said: dict[str, Any], expect: dict[str, Any], outcomes: dict[str, Any]) -> str | None:
-    """What is wrong with a line of a program, for people, or None. References go to earlier `outcomes`."""
-    if "crashed" in said:
-        return f"crashed: {said['crashed']}"
-    outcome = said.get("outcome")
+def mismatch(line: dict[str, Any], expect: dict[str, Any], outcomes: dict[str, Any]) -> str | None:
+    """Describe how a line of a program differs from its expectation, in a text for people. Returns None if it does not.
+
+    References are to `outcomes`, those of the earlier steps.
+    """
+    if "crashed" in line:
+        return f"crashed: {line['crashed']}"
+    outcome = line.get("outcome")
     if not isinstance(outcome, dict):
-        return f"no outcome: {said}"
-    for key, wanted in expect.items():
+        return f"no outcome: {line}"
+    for key, expected in expect.items():
         try:
-            wanted = resolved(wanted, outcomes)
+            expected = resolved(expected, outcomes)
         except (KeyError, IndexError, TypeError):
-            return f"{key}: {wanted} has no outcome"
-        found = outcome.get(key)
-        if key not in outcome or not _fits(found, wanted):
-            return f"{key}: expected {wanted!r}, found {found!r} in {outcome}"
+            return f"{key}: {expected} has no outcome"
+        actual = outcome.get(key)
+        if key not in outcome or not _matches(actual, expected):
+            return f"{key}: expected {expected!r}, found {actual!r} in {outcome}"
     return None
 
 
 def resolved(value: Any, outcomes: dict[str, Any]) -> Any:
-    """The value with its references to outcomes replaced."""
+    """Replace the references of a value with the outcomes that they name."""
     if isinstance(value, str) and value.startswith("$"):
         found: Any = outcomes
         for part in value[1:].split("."):
@@ -37,11 +40,11 @@ def resolved(value: Any, outcomes: dict[str, Any]) -> Any:
     return value
 
 
-def _fits(found: Any, wanted: Any) -> bool:
-    match wanted:
+def _matches(actual: Any, expected: Any) -> bool:
+    match expected:
         case {"has": part}:
-            return isinstance(found, str) and part in found
+            return isinstance(actual, str) and part in actual
         case bool():
             # In Python True equals 1, in JSON it does not.
-            return found is wanted
-    return not isinstance(found, bool) and bool(found == wanted)
+            return actual is expected
+    return not isinstance(actual, bool) and bool(actual == expected)

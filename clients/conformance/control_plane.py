@@ -1,4 +1,4 @@
-"""A control plane of the runner's own, on free ports and without a gateway."""
+"""Starts a control plane on free ports, without a gateway."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STOP_SECS = 15
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on now."""
+    """Find a port of the loopback interface on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -29,18 +29,19 @@ def free_port() -> int:
 
 @contextlib.asynccontextmanager
 async def running_server(folder: Path, scheduler: Mapping[str, Any], port: int | None = None) -> AsyncIterator[str]:
-    """Where it serves gRPC, `HOST:PORT`, once it does. `scheduler` is that section of its configuration.
+    """Run a control plane. Yields its gRPC address, `HOST:PORT`, once it serves.
 
-    Its configuration and its log are kept in `folder`. Raises RuntimeError if it does not start.
+    `scheduler` is that section of its configuration. Configuration and log are written to `folder`. Raises RuntimeError
+    if it does not start.
     """
     config, log = folder / "taskyard.json", folder / "taskyard.log"
     config.write_text(json.dumps({"scheduler": scheduler}), encoding="utf-8")
     address, metrics = f"127.0.0.1:{port or free_port()}", f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--config", str(config)]
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
     with log.open("ab") as output:
         server = await asyncio.create_subprocess_exec(
-            *command, "--grpc", address, "--metrics", metrics, env=clean, stdout=output, stderr=output
+            *command, "--grpc", address, "--metrics", metrics, env=environment, stdout=output, stderr=output
         )
     try:
         async with grpc.aio.insecure_channel(address) as channel:
@@ -50,12 +51,12 @@ async def running_server(folder: Path, scheduler: Mapping[str, Any], port: int |
                 raise RuntimeError(f"the server does not start:\n{log.read_text(encoding='utf-8')}") from None
         yield address
     finally:
-        # The first signal drains it, the second one ends it at once, whatever still runs.
-        for patience in (DRAIN_SECS, STOP_SECS):
+        # The first signal drains it; the second one ends it at once, whatever still runs.
+        for secs in (DRAIN_SECS, STOP_SECS):
             with contextlib.suppress(ProcessLookupError):
                 server.terminate()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(server.wait(), patience)
+                await asyncio.wait_for(server.wait(), secs)
         if server.returncode is None:
             server.kill()
             await server.wait()

@@ -1,4 +1,4 @@
-"""The conformance programs: how each is started once its Makefile has built it. Paths are relative to `clients`."""
+"""The conformance programs, and how each is started once it is built. Paths are relative to `clients`."""
 
 import shutil
 import sys
@@ -11,23 +11,24 @@ CLIENTS: Final = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """A language's program. `has_host` tells whether it has a host loop.
+    """The program of a language.
 
-    `built` is the file that its Makefile makes, `words` is how it is started, `{}` standing for that file.
+    `built` is the file that its Makefile builds. `arguments` is its command line, in which `{}` stands for that file.
+    `has_host` says whether it has a host loop.
     """
 
     name: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     built: str
     has_host: bool = True
 
     @property
     def command(self) -> list[str]:
-        """How it is started, without the scenario's own arguments."""
-        return [word.format(CLIENTS / self.built) for word in self.words]
+        """The command line, without the arguments of the scenario."""
+        return [argument.format(CLIENTS / self.built) for argument in self.arguments]
 
     def missing(self) -> str | None:
-        """What it lacks, for people, or None."""
+        """Say what is missing to run it, in a text for people. Returns None if nothing is."""
         if not (CLIENTS / self.built).exists():
             return f"clients/{self.built} is not built: make -C clients/{self.name} setup conformance"
         if shutil.which(self.command[0]) is None:

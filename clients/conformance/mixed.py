@@ -1,4 +1,4 @@
-"""Hosts of several languages work one queue together, while some are killed and started again.
+"""Hosts of several languages work on one queue, while some are killed and started again.
 
 Every task must end once, as done, and each language must have done some.
 """
@@ -57,7 +57,7 @@ class Hosts:
         )
 
     async def kill(self, language: Language, number: int) -> bool:
-        """End a host without warning; false if it had ended by itself."""
+        """Kill a host. Returns False if it had exited by itself."""
         process = self.processes[f"{language.name}-{number}"]
         if process.returncode is not None:
             return False
@@ -66,45 +66,45 @@ class Hosts:
         return True
 
     async def drain(self) -> list[str]:
-        """Have all leave as SIGTERM asks them; those that did not, or not well."""
+        """Have all hosts leave by SIGTERM. Returns a text for each that did not, or exited with an error."""
         for process in self.processes.values():
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
-        bad = []
+        failures = []
         for host, process in self.processes.items():
             try:
                 code = await asyncio.wait_for(process.wait(), 20)
                 if code != 0:
-                    bad.append(f"{host} exited with {code}")
+                    failures.append(f"{host} exited with {code}")
             except TimeoutError:
                 process.kill()
                 await process.wait()
-                bad.append(f"{host} did not leave within 20 s of SIGTERM")
-        return bad
+                failures.append(f"{host} did not leave within 20 s of SIGTERM")
+        return failures
 
 
 @dataclass(slots=True)
-class Seen:
-    """What a watch told of the tasks. `has_all` is set once `expected` tasks have ended."""
+class Observed:
+    """What a watch has shown of the tasks. `has_all` is set once `expected` tasks have ended."""
 
     expected: int
     has_all: asyncio.Event = field(default_factory=asyncio.Event)
     ends: Counter[str] = field(default_factory=Counter)
-    hand_outs: Counter[str] = field(default_factory=Counter)
+    assignments: Counter[str] = field(default_factory=Counter)
 
     async def follow(self, client: Client) -> None:
-        """Count, until cancelled."""
+        """Count the events, until cancelled."""
         async for event in client.watch(include_current=True):
             if event.kind in (EventKind.CURRENT, EventKind.CHANGED) and event.task.state.ended:
                 self.ends[event.task.id] += 1
                 if len(self.ends) >= self.expected:
                     self.has_all.set()
             if event.kind is EventKind.CHANGED and event.task.state == "assigned":
-                self.hand_outs[event.task.id] += 1
+                self.assignments[event.task.id] += 1
 
 
 async def work_one_queue(languages: list[Language], folder: Path) -> int:
-    """Run it and print what came of it; 0 if all was well."""
+    """Run it and print the result. Returns 0 if everything passed."""
     for language in languages:
         if (missing := language.missing()) is not None:
             print(f"{language.name}: {missing}")
@@ -125,8 +125,8 @@ async def work_one_queue(languages: list[Language], folder: Path) -> int:
 
 async def _work(languages: list[Language], hosts: Hosts) -> int:
     async with Client(hosts.address, namespace=NAMESPACE) as client:
-        seen = Seen(BATCHES * BATCH_TASKS)
-        watching = asyncio.create_task(seen.follow(client))
+        observed = Observed(BATCHES * BATCH_TASKS)
+        watching = asyncio.create_task(observed.follow(client))
         for language in languages:
             for number in range(HOSTS_PER_LANGUAGE):
                 await hosts.start(language, number)
@@ -135,18 +135,18 @@ async def _work(languages: list[Language], hosts: Hosts) -> int:
             tasks = [NewTask("work", params={"ms": TASK_MS}) for _ in range(BATCH_TASKS)]
             submitted = await client.submit_batch(tasks, agent=AGENTS[batch % len(AGENTS)])
             task_ids += submitted.task_ids
-        # Each must have work in its hands, or its death would prove nothing.
+        # Each killed host must have been running tasks, or the kill would prove nothing.
         kills = await _kill_and_restart(languages, hosts, client)
         ended = [await client.wait(task_id) for task_id in task_ids]
-        await _told(seen)
+        await _watch_ends(observed)
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-        bad = await hosts.drain()
-    return _judge(languages, ended, seen, kills, bad)
+        failures = await hosts.drain()
+    return _check(languages, ended, observed, kills, failures)
 
 
 async def _kill_and_restart(languages: list[Language], hosts: Hosts, client: Client) -> dict[str, int]:
-    """Kill a host of each language in turn, and start it again; how many were killed with tasks in their hands."""
+    """Kill a host of each language in turn, and start it again. Returns how many were killed while they ran tasks."""
     kills = dict.fromkeys((language.name for language in languages), 0)
     await asyncio.sleep(FIRST_KILL_SECS)
     for _ in range(KILLS_PER_LANGUAGE):
@@ -159,33 +159,35 @@ async def _kill_and_restart(languages: list[Language], hosts: Hosts, client: Cli
     return kills
 
 
-async def _told(seen: Seen) -> None:
-    """Until the watch has told of every end; one that never does is found by the judge."""
+async def _watch_ends(observed: Observed) -> None:
+    """Wait until the watch has shown every end. `_check` reports the ends that it never shows."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(seen.has_all.wait(), 5)
+        await asyncio.wait_for(observed.has_all.wait(), 5)
     # A second end of a task would come soon after the first.
     await asyncio.sleep(1)
 
 
-def _judge(languages: list[Language], ended: list[Task], seen: Seen, kills: dict[str, int], bad: list[str]) -> int:
+def _check(
+    languages: list[Language], ended: list[Task], observed: Observed, kills: dict[str, int], failures: list[str]
+) -> int:
     def language_of(result: Any) -> str:
         return str(result.get("language")) if isinstance(result, dict) else "nobody"
 
     done = Counter(language_of(task.result) for task in ended if task.state == "done")
-    again = sum(count > 1 for count in seen.hand_outs.values())
-    print(f"{len(ended)} tasks, {sum(done.values())} done, {again} of them handed out more than once")
+    repeated = sum(count > 1 for count in observed.assignments.values())
+    print(f"{len(ended)} tasks, {sum(done.values())} done, {repeated} of them assigned more than once")
     for language in languages:
-        print(f"  {language.name.ljust(12)} {done[language.name]:5} tasks, {kills[language.name]} kills amid work")
-    faults = list(bad)
-    faults += [f"{task.id} is {task.state}: {task.error}" for task in ended if task.state != "done"]
-    faults += [f"{task_id} ended {count} times" for task_id, count in seen.ends.items() if count != 1]
-    faults += [f"the watch told of no end of {task.id}" for task in ended if task.id not in seen.ends]
+        print(f"  {language.name.ljust(12)} {done[language.name]:5} tasks, {kills[language.name]} kills while at work")
+    failures = list(failures)
+    failures += [f"{task.id} is {task.state}: {task.error}" for task in ended if task.state != "done"]
+    failures += [f"{task_id} ended {count} times" for task_id, count in observed.ends.items() if count != 1]
+    failures += [f"the watch did not show the end of {task.id}" for task in ended if task.id not in observed.ends]
     for language in languages:
         if not done[language.name]:
-            faults.append(f"{language.name} did no task")
+            failures.append(f"{language.name} did no task")
         if not kills[language.name]:
-            faults.append(f"no host of {language.name} was killed amid its work")
-    for fault in faults[:20]:
-        print(f"FAIL {fault}")
-    print("every task ended once" if not faults else f"{len(faults)} faults")
-    return 1 if faults else 0
+            failures.append(f"no host of {language.name} was killed while it ran tasks")
+    for failure in failures[:20]:
+        print(f"FAIL {failure}")
+    print("every task ended once" if not failures else f"{len(failures)} failures")
+    return 1 if failures else 0

@@ -1,4 +1,4 @@
-"""A TCP proxy before a server, whose connections are all cut by an HTTP GET, and stay away for as long as that says."""
+"""A TCP proxy in front of a server. An HTTP GET cuts all connections, and may refuse new ones for a while."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from urllib.parse import parse_qs, urlsplit
 
 CHUNK_BYTES = 64 * 1024
 ABORT = struct.pack("ii", 1, 0)
-"""Linger for no time: closing sends a reset, as a peer that is gone would."""
+"""Linger for no time: closing sends a reset, as a crashed peer would."""
 
 
 @dataclass(slots=True)
 class Proxy:
-    """One that runs: `address` is `HOST:PORT`, a GET of `cut_url` breaks what goes through it.
+    """A running proxy. `address` is its `HOST:PORT`; a GET of `cut_url` cuts all connections.
 
-    With `?ms=3000` it also refuses what comes within so many milliseconds.
+    With `?ms=3000` the GET also refuses new connections for that many milliseconds.
     """
 
     upstream: str
     address: str = ""
     cut_url: str = ""
-    _closed_until: float = 0.0
+    _refuses_until: float = 0.0
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
 
-    def cut(self, away_secs: float = 0.0) -> None:
-        """Break all connections. New ones work after so many seconds."""
-        self._closed_until = time.monotonic() + away_secs
+    def cut(self, outage_secs: float = 0.0) -> None:
+        """Cut all connections, and refuse new ones for a while."""
+        self._refuses_until = time.monotonic() + outage_secs
         for writer in tuple(self._open):
             connection: socket.socket | None = writer.get_extra_info("socket")
             if connection is not None:
@@ -39,8 +39,8 @@ class Proxy:
             writer.transport.abort()
 
     async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one connection until either side ends it."""
-        if time.monotonic() < self._closed_until:
+        """Forward one connection until either side ends it."""
+        if time.monotonic() < self._refuses_until:
             writer.transport.abort()
             return
         host, port = self.upstream.rsplit(":", 1)
@@ -59,7 +59,7 @@ class Proxy:
                 end.transport.abort()
 
     async def answer_cut(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One HTTP request, whatever its path."""
+        """Answer one HTTP request, whatever its path."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             target = (await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode("ascii")
             milliseconds = parse_qs(urlsplit(target).query).get("ms", ["0"])[0]
@@ -70,7 +70,7 @@ class Proxy:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    # A connection that is cut fails in more ways than one.
+    # A cut connection fails in several ways.
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK_BYTES):
             writer.write(data)
@@ -81,15 +81,15 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @contextlib.asynccontextmanager
 async def proxy_to(upstream: str) -> AsyncIterator[Proxy]:
-    """A proxy to a server at `HOST:PORT`, on ports that are free."""
+    """Run a proxy to a server at `HOST:PORT`, on free ports."""
     proxy = Proxy(upstream)
-    carrying = await asyncio.start_server(proxy.forward, "127.0.0.1", 0)
+    forwarding = await asyncio.start_server(proxy.forward, "127.0.0.1", 0)
     cutting = await asyncio.start_server(proxy.answer_cut, "127.0.0.1", 0)
-    proxy.address = f"127.0.0.1:{carrying.sockets[0].getsockname()[1]}"
+    proxy.address = f"127.0.0.1:{forwarding.sockets[0].getsockname()[1]}"
     proxy.cut_url = f"http://127.0.0.1:{cutting.sockets[0].getsockname()[1]}/"
     try:
         yield proxy
     finally:
-        carrying.close()
+        forwarding.close()
         cutting.close()
         proxy.cut()

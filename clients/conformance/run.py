@@ -1,7 +1,7 @@
 """Runs the conformance scenario in every language against one server, and prints one table (README.md).
 
-Exits with 0 only if every cell is ok, or n/a where a language has no host loop. `--mixed` has hosts of several
-languages work one queue together instead.
+Exits with 0 only if every cell is ok, or n/a for a language without a host loop. With `--mixed`, hosts of several
+languages work on one queue instead.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 SCENARIO: Final = Path(__file__).with_name("scenario.json")
 PROGRAM_SECS: Final = 90
-MAX_FAULT_CHARS: Final = 400
+MAX_FAILURE_CHARS: Final = 400
 MAX_PER_AGENT: Final = 30
-"""Small, so that the scenario fills an agent's queue with one batch."""
+"""Small, so that one batch of the scenario fills the queue of an agent."""
 GRACE_SECS: Final = 2
 OUTAGE_MS: Final = 3_000
-"""Longer than the grace, so that a host must stop what it runs before it is back."""
+"""Longer than the grace period, so that a host must stop what it runs before it reconnects."""
 
 
 @dataclass(slots=True)
 class Column:
-    """What one language's program said: the cells by step, and what was wrong, for people."""
+    """The results of one language: a cell for each step, and the failures as texts for people."""
 
     language: Language
     cells: dict[str, str] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
     secs: float = 0.0
 
     @property
     def is_green(self) -> bool:
-        """Whether nothing was wrong."""
-        return not self.faults
+        """Whether there were no failures."""
+        return not self.failures
 
 
 async def run_scenario(languages: list[Language], steps: list[dict[str, Any]], folder: Path) -> list[Column]:
-    """Run the programs, all at the same time, each in a namespace of its own."""
+    """Run the programs at the same time, each in a namespace of its own."""
     scheduler = {"maxPerAgent": MAX_PER_AGENT, "reconnectGraceSecs": GRACE_SECS}
     port = free_port()
     async with running_server(folder, scheduler, port) as address:
         old_cursors = {language.name: await _cursor(address, _namespace(language)) for language in languages}
-    # A server that was started again has another log, so the old cursors have expired.
+    # A restarted server has a new event log, so the old cursors have expired.
     async with running_server(folder, scheduler, port) as address, contextlib.AsyncExitStack() as proxies:
         runs = [
             _run_program(
@@ -73,67 +73,67 @@ async def run_scenario(languages: list[Language], steps: list[dict[str, Any]], f
 async def _run_program(language: Language, steps: list[dict[str, Any]], proxy: Proxy, old_cursor: str) -> Column:
     column = Column(language)
     if (missing := language.missing()) is not None:
-        column.faults.append(missing)
+        column.failures.append(missing)
         return column
     values = {"cut": proxy.cut_url, "outage": f"{proxy.cut_url}?ms={OUTAGE_MS}", "old_cursor": old_cursor}
-    given = json.dumps(values)
+    run_values = json.dumps(values)
     began = time.monotonic()
     program = await asyncio.create_subprocess_exec(
         *language.command,
         *("--server", proxy.address, "--namespace", _namespace(language)),
-        *("--scenario", str(SCENARIO), "--run", given),
+        *("--scenario", str(SCENARIO), "--run", run_values),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")},
     )
-    reading = asyncio.gather(_all_of(program.stdout), _all_of(program.stderr))
+    reading = asyncio.gather(_read_all(program.stdout), _read_all(program.stderr))
     try:
         await asyncio.wait_for(program.wait(), PROGRAM_SECS)
     except TimeoutError:
-        # What it has said until then is compared all the same.
+        # The steps that it has printed are compared all the same.
         program.kill()
-        column.faults.append(f"not through after {PROGRAM_SECS} s")
+        column.failures.append(f"not through after {PROGRAM_SECS} s")
     output, errors = await reading
     await program.wait()
     column.secs = time.monotonic() - began
     if program.returncode:
         tail = errors.decode(errors="replace").strip().splitlines()[-5:]
-        column.faults.append(f"exited with {program.returncode}: " + " | ".join(tail))
+        column.failures.append(f"exited with {program.returncode}: " + " | ".join(tail))
     _fill(column, steps, output.decode(errors="replace").splitlines(), values)
     return column
 
 
-async def _all_of(stream: asyncio.StreamReader | None) -> bytes:
+async def _read_all(stream: asyncio.StreamReader | None) -> bytes:
     return b"" if stream is None else await stream.read()
 
 
 def _fill(column: Column, steps: list[dict[str, Any]], lines: list[str], given: dict[str, Any]) -> None:
-    """Compare what the program said with what each step expects."""
-    said: dict[str, dict[str, Any]] = {}
+    """Compare the output of a program with the expectations of each step."""
+    printed: dict[str, dict[str, Any]] = {}
     for line in lines:
         try:
             message = json.loads(line)
-            said[message["step"]] = message
+            printed[message["step"]] = message
         except (ValueError, TypeError, KeyError):
-            column.faults.append(f"printed what is no outcome: {line[:200]}")
-    if list(said) != [step["id"] for step in steps][: len(said)]:
-        column.faults.append("the steps are not in their order")
+            column.failures.append(f"printed a line that is no outcome: {line[:200]}")
+    if list(printed) != [step["id"] for step in steps][: len(printed)]:
+        column.failures.append("the steps are not in order")
     outcomes: dict[str, Any] = {"run": given}
     for step in steps:
         name = step["id"]
-        message = said.get(name, {})
+        message = printed.get(name, {})
         outcomes[name] = message.get("outcome", {})
         if "skipped" in message and step.get("needs") == "host" and not column.language.has_host:
             column.cells[name] = "n/a"
             continue
-        fault = mismatch(message, step["expect"], outcomes) if message else "no word of it"
-        column.cells[name] = "ok" if fault is None else "FAIL"
-        if fault is not None:
-            column.faults.append(f"{name}: {fault}")
+        failure = mismatch(message, step["expect"], outcomes) if message else "it was not printed"
+        column.cells[name] = "ok" if failure is None else "FAIL"
+        if failure is not None:
+            column.failures.append(f"{name}: {failure}")
 
 
 async def _cursor(address: str, namespace: str) -> str:
-    """A cursor of the server's log as it is now."""
+    """A cursor of the server's event log at this moment."""
     async with grpc.aio.insecure_channel(address) as channel:
         watch = TaskServiceStub(channel).WatchTasks(
             WatchTasksRequest(), metadata=(("taskyard-namespace", namespace),), timeout=30
@@ -143,7 +143,7 @@ async def _cursor(address: str, namespace: str) -> str:
                 watch.cancel()
                 cursor: str = message.cursor
                 return cursor
-    raise RuntimeError("a watch that does not begin with a bookmark")
+    raise RuntimeError("the watch does not begin with a bookmark")
 
 
 def _namespace(language: Language) -> str:
@@ -156,23 +156,23 @@ def _print_table(columns: list[Column], steps: list[dict[str, Any]]) -> None:
     print("step".ljust(width) + "".join(name.ljust(12) for name in names))
     for step in steps:
         print(step["id"].ljust(width) + "".join(column.cells.get(step["id"], "-").ljust(12) for column in columns))
-    for word in ("ok", "n/a", "FAIL"):
-        counts = [sum(cell == word for cell in column.cells.values()) for column in columns]
-        print(f"= {word}".ljust(width) + "".join(str(count).ljust(12) for count in counts))
+    for result in ("ok", "n/a", "FAIL"):
+        counts = [sum(cell == result for cell in column.cells.values()) for column in columns]
+        print(f"= {result}".ljust(width) + "".join(str(count).ljust(12) for count in counts))
     print("= seconds".ljust(width) + "".join(f"{column.secs:.1f}".ljust(12) for column in columns))
 
 
 def _check_scenario(steps: list[dict[str, Any]]) -> None:
     names = [step["id"] for step in steps]
     if len(names) != len(set(names)) or "run" in names:
-        sys.exit("scenario.json: the ids of the steps must be unlike each other, and none is `run`")
+        sys.exit("scenario.json: the ids of the steps must be unique, and none may be `run`")
 
 
 def main() -> None:
-    """Read the command line, run, and tell by the exit code whether all was well."""
+    """Read the command line and run. The exit code says whether everything passed."""
     parser = argparse.ArgumentParser(description=__doc__)
     names = [language.name for language in LANGUAGES]
-    parser.add_argument("--only", action="append", choices=names, help="just this language; may be repeated")
+    parser.add_argument("--only", action="append", choices=names, help="only this language; may be repeated")
     parser.add_argument("--mixed", action="store_true", help="the shared queue instead of the scenario")
     arguments = parser.parse_args()
     languages = [language for language in LANGUAGES if arguments.only is None or language.name in arguments.only]
@@ -185,9 +185,9 @@ def main() -> None:
         columns = asyncio.run(run_scenario(languages, steps, Path(folder)))
     _print_table(columns, steps)
     for column in columns:
-        for fault in column.faults:
-            first, *_ = fault.splitlines()
-            print(f"{column.language.name}: {first[:MAX_FAULT_CHARS]}", file=sys.stderr)
+        for failure in column.failures:
+            first, *_ = failure.splitlines()
+            print(f"{column.language.name}: {first[:MAX_FAILURE_CHARS]}", file=sys.stderr)
     sys.exit(0 if all(column.is_green for column in columns) else 1)
 
 

@@ -1,6 +1,6 @@
-"""The conformance program of the Python SDK: performs a scenario and prints what came of each step.
+"""The conformance program of the Python SDK: performs a scenario and prints the outcome of each step.
 
-The operations and the form of the output stand in clients/conformance/README.md; its runner compares.
+clients/conformance/README.md documents the operations and the output. The runner there compares.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ Arguments = dict[str, Any]
 
 
 class OpenWatch:
-    """A watch that is read in the background, so that a step that waits in vain does not end it."""
+    """A watch that is read in the background, so that a step that times out does not end it."""
 
     def __init__(self, step: str, events: AsyncGenerator[TaskEvent, None]) -> None:
         self._step = step
         self._events = events
-        self._read: asyncio.Queue[TaskEvent | Exception | None] = asyncio.Queue()
-        self._reader = asyncio.create_task(self._pump())
+        self._items: asyncio.Queue[TaskEvent | Exception | None] = asyncio.Queue()
+        self._reader = asyncio.create_task(self._read())
 
     async def take(self, count: int, ms: float, keep: bool) -> Outcome:
-        """Up to `count` events, all until the end for 0, as the outcome of a step."""
+        """Read up to `count` events as the outcome of a step; 0 reads until the end."""
         taken: list[TaskEvent] = []
         ended = False
         try:
             async with asyncio.timeout(ms / 1000):
                 while not ended and (count == 0 or len(taken) < count):
-                    item = await self._read.get()
+                    item = await self._items.get()
                     if isinstance(item, Exception):
                         raise item
                     if item is None:
@@ -74,24 +74,24 @@ class OpenWatch:
         return outcome
 
     async def close(self) -> None:
-        """End the watch."""
+        """Close the watch."""
         self._reader.cancel()
         await asyncio.gather(self._reader, return_exceptions=True)
         await self._events.aclose()
 
-    async def _pump(self) -> None:
+    async def _read(self) -> None:
         try:
             async for event in self._events:
-                self._read.put_nowait(event)
+                self._items.put_nowait(event)
         except TaskyardError as error:
-            self._read.put_nowait(error)
+            self._items.put_nowait(error)
         else:
-            self._read.put_nowait(None)
+            self._items.put_nowait(None)
 
 
 @dataclass(slots=True)
 class RunningHost:
-    """A host in the background, and what its handlers have counted."""
+    """A host in the background, and the counts of its handlers."""
 
     host: Host
     begun: int = 0
@@ -107,14 +107,14 @@ class RunningHost:
         self.run = asyncio.create_task(self.host.run())
         self.run.add_done_callback(lambda _: asyncio.ensure_future(self._count()))
 
-    async def wait(self, ms: float, left: bool, **least: int) -> Outcome:
-        """Waits for these counts, and answers those there are when they are reached or the time is over."""
+    async def wait(self, ms: float, left: bool, **minimums: int) -> Outcome:
+        """Wait until the counts reach these minimums, or the time is over. Returns the counts then."""
         async with self.changed:
             try:
                 async with asyncio.timeout(ms / 1000):
                     await self.changed.wait_for(
                         lambda: (
-                            all(getattr(self, name) >= count for name, count in least.items())
+                            all(getattr(self, name) >= count for name, count in minimums.items())
                             and (self.has_left or not left)
                         )
                     )
@@ -124,7 +124,7 @@ class RunningHost:
 
     @property
     def has_left(self) -> bool:
-        """Whether its run has ended. Raises what it ended with."""
+        """Whether its run has ended. Raises the error that it ended with."""
         if self.run is None or not self.run.done():
             return False
         self.run.result()
@@ -176,7 +176,7 @@ async def _progress(task: RunningTask) -> Any:
 
 
 class Program:
-    """Performs steps. Each public method is an operation of the scenario, and answers the step's outcome."""
+    """Performs steps. Each public method is an operation of the scenario, and returns the outcome of the step."""
 
     def __init__(self, server: str, namespace: str, channel: grpc.aio.Channel, client: Client) -> None:
         self._server = server
@@ -190,7 +190,7 @@ class Program:
         self.step = ""
 
     async def close(self) -> None:
-        """End what the steps left open."""
+        """End the watches and hosts that the steps have left open."""
         for watch in self._watches.values():
             await watch.close()
         for host in self._hosts.values():
@@ -215,7 +215,7 @@ class Program:
             "batch": batch.id,
             "tasks": batch.task_ids,
             "accepted": len(batch.task_ids),
-            "refused": [each.error.code for each in batch.outcomes if each.error is not None],
+            "refused": [outcome.error.code for outcome in batch.outcomes if outcome.error is not None],
         }
 
     async def get(self, task: str) -> Outcome:
@@ -244,8 +244,8 @@ class Program:
         return {"state": await self._client.resolve(task, result)}
 
     async def get_batch(self, batch: str) -> Outcome:
-        found = await self._client.get_batch(batch)
-        return {"ended": found.ended, "count": len(found.tasks), "states": found.states}
+        details = await self._client.get_batch(batch)
+        return {"ended": details.ended, "count": len(details.tasks), "states": details.states}
 
     async def cancel_batch(self, batch: str) -> Outcome:
         return {"cancelled": await self._client.cancel_batch(batch)}
@@ -261,9 +261,9 @@ class Program:
         keep: bool = False,
         task: str | None = None,
         batch: str | None = None,
-        **asked: Any,
+        **filters: Any,
     ) -> Outcome:
-        events = self._client.watch(task_ids=() if task is None else (task,), batch_id=batch, **asked)
+        events = self._client.watch(task_ids=() if task is None else (task,), batch_id=batch, **filters)
         self._watches[self.step] = OpenWatch(self.step, events)
         return await self._watches[self.step].take(count, ms, keep)
 
@@ -278,7 +278,7 @@ class Program:
         await asyncio.sleep(ms / 1000)
         return {}
 
-    # Plain workers
+    # Workers without a host loop
 
     async def register(self, host: str) -> Outcome:
         request = runtime_host_pb2.RegisterHostRequest(host_id=host)
@@ -309,7 +309,7 @@ class Program:
     # Hosts
 
     async def host_start(self, host: str, slots: int, lease_secs: int | None = None) -> Outcome:
-        made = Host(
+        new_host = Host(
             self._server,
             host,
             slots=slots,
@@ -317,12 +317,12 @@ class Program:
             namespace=self._namespace,
             install_signal_handlers=False,
         )
-        self._hosts[host] = RunningHost(made)
+        self._hosts[host] = RunningHost(new_host)
         await self._hosts[host].start()
         return {}
 
-    async def host_wait(self, host: str, ms: float, left: bool = False, **least: int) -> Outcome:
-        return await self._hosts[host].wait(ms, left, **least)
+    async def host_wait(self, host: str, ms: float, left: bool = False, **minimums: int) -> Outcome:
+        return await self._hosts[host].wait(ms, left, **minimums)
 
     async def host_stop(self, host: str, ms: float) -> Outcome:
         self._hosts[host].host.drain()
@@ -352,7 +352,7 @@ def _task_outcome(task: Task) -> Outcome:
 
 
 def _resolved(value: Any, outcomes: dict[str, Any]) -> Any:
-    """An argument with its references to earlier outcomes replaced."""
+    """Replace the references of an argument with the earlier outcomes that they name."""
     if isinstance(value, str) and value.startswith("$"):
         found: Any = outcomes
         for part in value[1:].split("."):
@@ -366,7 +366,7 @@ def _resolved(value: Any, outcomes: dict[str, Any]) -> Any:
 
 
 async def perform(arguments: argparse.Namespace, steps: list[Arguments]) -> None:
-    """Perform the steps in their order, and print a line for each."""
+    """Perform the steps in order, and print a line for each."""
     outcomes: dict[str, Any] = {"run": json.loads(arguments.run)}
     async with (
         open_channel(arguments.server) as channel,
@@ -375,26 +375,26 @@ async def perform(arguments: argparse.Namespace, steps: list[Arguments]) -> None
         program = Program(arguments.server, arguments.namespace, channel, client)
         for step in steps:
             program.step = step["id"]
-            said: dict[str, Any] = {"step": step["id"]}
+            line: dict[str, Any] = {"step": step["id"]}
             try:
-                with_ = _resolved(step["with"], outcomes)
-                said["outcome"] = await getattr(program, step["do"])(**with_)
+                step_arguments = _resolved(step["with"], outcomes)
+                line["outcome"] = await getattr(program, step["do"])(**step_arguments)
             except TaskyardError as error:
-                said["outcome"] = {
+                line["outcome"] = {
                     "error": error.code,
                     "retryable": error.retryable,
                     "message": error.reason,
                     "details": sorted(error.details),
                 }
             except Exception as error:
-                said["crashed"] = f"{type(error).__name__}: {error}"
-            outcomes[step["id"]] = said.get("outcome", {})
-            print(json.dumps(said), flush=True)
+                line["crashed"] = f"{type(error).__name__}: {error}"
+            outcomes[step["id"]] = line.get("outcome", {})
+            print(json.dumps(line), flush=True)
         await program.close()
 
 
 async def serve(arguments: argparse.Namespace) -> None:
-    """Run a host with the one action `work` until it is told to drain."""
+    """Run a host with the one action `work` until a signal drains it."""
     host = Host(arguments.server, arguments.host_id, namespace=arguments.namespace, slots=arguments.slots)
 
     @host.action("work")
@@ -406,7 +406,7 @@ async def serve(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Read the command line and do what it says."""
+    """Read the command line, and perform a scenario or run a host."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", required=True)
     parser.add_argument("--namespace", required=True)

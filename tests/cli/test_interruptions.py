@@ -1,6 +1,7 @@
 """`taskyard pause | resume | resolve | targets` against a running control plane."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
@@ -41,6 +42,53 @@ def test_a_task_is_paused_and_resumed(taskyard, place):
     assert (done.code, done.out, done.err) == (0, f"{task_id} is paused\n", "")
     assert taskyard("resume", task_id).out == f"{task_id} is queued\n"
     assert taskyard("get", task_id, "--json").json["run"] == 2
+
+
+class ResumedTasks(task_pb2_grpc.TaskServiceServicer):
+    """A server that keeps the requests for resuming a task."""
+
+    def __init__(self):
+        self.requests = []
+
+    def ResumeTask(self, request, context):  # noqa: N802
+        del context
+        self.requests.append(request)
+        return task_pb2.ResumeTaskResponse(task_id=request.task_id, status=task_pb2.Task.queued)
+
+
+@pytest.fixture
+def resumed():
+    """Where such a server listens, and the requests that it gets."""
+    service = ResumedTasks()
+    server = grpc.server(ThreadPoolExecutor(1))
+    task_pb2_grpc.add_TaskServiceServicer_to_server(service, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}", service.requests
+    server.stop(None).wait()
+
+
+def test_a_task_is_resumed_with_a_new_token_limit(anywhere, resumed):
+    address, requests = resumed
+    done = anywhere("resume", "tsk_1", "--token-limit", "500", "--server", address)
+    assert (done.code, done.out) == (0, "tsk_1 is queued\n")
+    assert requests == [task_pb2.ResumeTaskRequest(task_id="tsk_1", token_limit=500)]
+
+
+def test_a_task_keeps_its_token_limit_unless_a_new_one_is_given(anywhere, resumed):
+    address, requests = resumed
+    anywhere("resume", "tsk_1", "--server", address)
+    anywhere("resume", "tsk_1", "--token-limit", "0", "--server", address)
+    assert [request.HasField("token_limit") for request in requests] == [False, True]
+
+
+@pytest.mark.parametrize("limit", ["-1", "4294967296", "many"])
+def test_a_token_limit_that_is_no_count_is_refused(anywhere, resumed, limit):
+    address, requests = resumed
+    done = anywhere("resume", "tsk_1", "--token-limit", limit, "--server", address)
+    assert done.code == 1
+    assert "--token-limit" in done.err
+    assert requests == []
 
 
 def test_a_held_task_is_released(taskyard, place):

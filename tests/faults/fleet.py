@@ -1,4 +1,4 @@
-"""A control plane and a fleet of hosts, each a process of its own, and what they wrote down."""
+"""A control plane and a fleet of hosts, each a process of its own, and the diaries of the hosts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CONFIG = {
 
 @dataclass
 class Worker:
-    """One host process, which is started again under the same name after it was killed."""
+    """One host process. After a kill it is started again under the same name."""
 
     name: str
     slots: int
@@ -48,9 +48,9 @@ class Worker:
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        how = (self.address, self.name, str(self.slots), str(self.lease_secs), str(self.diary))
+        arguments = (self.address, self.name, str(self.slots), str(self.lease_secs), str(self.diary))
         self.process = await asyncio.create_subprocess_exec(
-            sys.executable, str(WORKER), *how, stderr=asyncio.subprocess.DEVNULL
+            sys.executable, str(WORKER), *arguments, stderr=asyncio.subprocess.DEVNULL
         )
 
     def send(self, number: signal.Signals) -> None:
@@ -58,7 +58,7 @@ class Worker:
         self.process.send_signal(number)
 
     async def kill(self) -> None:
-        """End it without a word."""
+        """End it without warning."""
         assert self.process is not None
         self.process.kill()
         await self.process.wait()
@@ -87,7 +87,7 @@ class Fleet:
         await listening(self.port, self.server)
 
     async def start_workers(self, count: int, slots: int, lease_secs: int = LEASE_SECS) -> None:
-        """Start so many more hosts, and wait until their slots are free."""
+        """Start more hosts, and wait until their slots are free."""
         for number in range(len(self.workers), len(self.workers) + count):
             cutter = Cutter(self.port)
             name = f"host-{number:02}"
@@ -102,7 +102,7 @@ class Fleet:
                 await asyncio.sleep(0.1)
 
     async def stop(self) -> None:
-        """End every process, also those that stand still."""
+        """End every process, suspended ones too."""
         for worker in self.workers:
             if worker.process is not None and worker.process.returncode is None:
                 await worker.kill()
@@ -112,7 +112,7 @@ class Fleet:
             await self.server.wait()
 
     def diaries(self) -> list[dict[str, Any]]:
-        """What all hosts wrote down, in order of time. A line that a kill cut short is not there."""
+        """The entries of all hosts, in order of time."""
         entries = []
         for worker in self.workers:
             if worker.diary.exists():
@@ -122,5 +122,5 @@ class Fleet:
 
 
 async def until(moment: float) -> None:
-    """Wait until a moment of the wall clock."""
+    """Wait until a time of the wall clock."""
     await asyncio.sleep(max(0.0, moment - time.time()))

@@ -1,4 +1,4 @@
-"""Serial queues under faults: whatever happens to the hosts, two tasks of a target never run at once, and all get done.
+"""Serial queues under faults: two tasks of a target never run at once, whatever happens to the hosts, and all get done.
 
 Hosts are killed and cut off. An operator resumes what failed, which is what a target with a failed task waits for.
 """
@@ -12,13 +12,13 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from taskyard import Client, Conflict, EventKind, TaskState
 
 from .fleet import Fleet
+from .single_runs import assert_one_at_a_time
 
 pytestmark = pytest.mark.long
 
@@ -37,8 +37,8 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
         await fleet.stop()
 
 
-async def harass(fleet: Fleet, chance: random.Random, killed: dict[str, list[float]]) -> None:
-    """Kill a host or cut it off, again and again, until cancelled; when whom is noted in `killed`."""
+async def inject_faults(fleet: Fleet, chance: random.Random, killed: dict[str, list[float]]) -> None:
+    """Kill or cut off one host after the other, until cancelled. `killed` gets the times of the kills by host."""
     while True:
         await asyncio.sleep(chance.uniform(0.2, 0.7))
         worker = chance.choice(fleet.workers)
@@ -50,14 +50,14 @@ async def harass(fleet: Fleet, chance: random.Random, killed: dict[str, list[flo
             await worker.start()
 
 
-async def resume_what_failed(client: Client) -> None:
-    """The operator, until cancelled."""
+async def resume_failed_tasks(client: Client) -> None:
+    """Resume every task that fails, as an operator would, until cancelled."""
     async for event in client.watch(states=[TaskState.FAILED], include_current=True):
         if event.kind is not EventKind.EVICTED:
             try:
                 await client.resume(event.task.id)
             except Conflict:
-                # It was told of a failure that is over.
+                # The task has been resumed since.
                 continue
 
 
@@ -72,35 +72,16 @@ async def test_two_tasks_of_a_target_never_run_at_once_and_all_are_done(fleet: F
             target = f"target-{number % TARGETS}"
             submitted = await client.submit("work", params={"secs": chance.uniform(0.05, 0.4)}, target=target)
             target_of[submitted.task_id] = target
-        harassing = asyncio.create_task(harass(fleet, chance, killed))
-        operating = asyncio.create_task(resume_what_failed(client))
+        injecting = asyncio.create_task(inject_faults(fleet, chance, killed))
+        operating = asyncio.create_task(resume_failed_tasks(client))
         async with asyncio.timeout(120):
             for task_id in target_of:
                 while (await client.wait(task_id)).state is not TaskState.DONE:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
-        for helper in (harassing, operating):
-            helper.cancel()
+        for background in (injecting, operating):
+            background.cancel()
         stats = await client.stats()
     assert sum(map(len, killed.values())) > 0
     assert stats.metrics.tasks_completed == TASKS
-    runs = ran_alone(fleet.diaries(), target_of, killed)
+    runs = assert_one_at_a_time(fleet.diaries(), target_of, killed)
     print(f"seed {SEED}: {TASKS} tasks of {TARGETS} targets in {runs} runs, {sum(map(len, killed.values()))} kills")
-
-
-def ran_alone(diaries: list[dict[str, Any]], target_of: dict[str, str], killed: dict[str, list[float]]) -> int:
-    """Raise unless each run of a target began after the one before it had ended, be it with its host; how many runs."""
-    running: dict[str, dict[str, Any]] = {}
-    runs = 0
-    for entry in diaries:
-        target = target_of[entry["task"]]
-        before = running.get(target)
-        if entry["what"] != "start":
-            if before is not None and (before["task"], before["token"]) == (entry["task"], entry["token"]):
-                del running[target]
-            continue
-        runs += 1
-        if before is not None:
-            died = any(before["at"] <= at <= entry["at"] for at in killed[before["host"]])
-            assert died, f"{entry} began while {before} was at work"
-        running[target] = entry
-    return runs

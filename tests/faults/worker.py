@@ -1,6 +1,7 @@
-"""A host for the fault tests: it writes each start and each end of its work to a file of its own.
+"""A host for the fault tests. It records each start and each end of its work in a diary, a file of its own.
 
-Run as `python worker.py ADDRESS HOST_ID SLOTS LEASE_SECS DIARY`. A task's `params.secs` is how long it takes.
+Run as `python worker.py ADDRESS HOST_ID SLOTS LEASE_SECS DIARY`. A task's `params.secs` is how long it takes, and
+`params.stop_secs` how long its handler takes to stop once it is cancelled, 0 by default.
 """
 
 import asyncio
@@ -16,25 +17,26 @@ from taskyard import Host, RunningTask
 
 
 def main(address: str, host_id: str, slots: int, lease_secs: int, diary: Path) -> None:
-    """Work until told to stop."""
+    """Run the host until it drains."""
     logging.basicConfig(level=logging.WARNING)
     host = Host(address, host_id, slots=slots, lease_secs=lease_secs, drain_grace_secs=5, machine_figures=False)
-    # One write a line, at once with the kernel: what was written is there after a kill -9.
-    page = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    # Each line is one unbuffered write, so that it survives a kill -9.
+    diary_file = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    def note(what: str, task: RunningTask) -> None:
-        entry = {"what": what, "task": task.id, "token": task.fencing_token, "host": host_id, "at": time.time()}
-        os.write(page, json.dumps(entry).encode() + b"\n")
+    def record(event: str, task: RunningTask) -> None:
+        entry = {"what": event, "task": task.id, "token": task.fencing_token, "host": host_id, "at": time.time()}
+        os.write(diary_file, json.dumps(entry).encode() + b"\n")
 
     @host.action("work")
     async def work(task: RunningTask) -> Any:
-        note("start", task)
+        record("start", task)
         try:
             await asyncio.sleep(task.params["secs"])
         except asyncio.CancelledError:
-            note("stopped", task)
+            await asyncio.sleep(task.params.get("stop_secs", 0))
+            record("stopped", task)
             raise
-        note("end", task)
+        record("end", task)
         return {"host": host_id, "token": task.fencing_token}
 
     asyncio.run(host.run())

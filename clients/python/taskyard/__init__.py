@@ -1,12 +1,12 @@
 """Taskyard for Python: the SDK, over the gRPC stubs in `taskyard.v1`.
 
-`Client` submits tasks and follows them, with asyncio, and keeps the schedules that submit some by themselves;
-`SyncClient` does the same for code without. `Host` takes tasks and runs them. All errors are `TaskyardError`s, one
-class for each code word of the API.
+`Client` submits tasks and follows them, with asyncio, and manages the schedules that submit tasks by themselves;
+`SyncClient` does the same for code without asyncio. `Host` takes tasks and runs them. All errors are `TaskyardError`s,
+one class for each error code of the API.
 """
 
 from .batches import Batch, BatchOutcome, SubmittedBatch
-from .client import Client, TaskFailed
+from .client import Client
 from .errors import (
     AlreadyExists,
     BadRequest,
@@ -28,13 +28,14 @@ from .errors import (
     Unimplemented,
 )
 from .host import Host
+from .new_tasks import NewTask, Submitted
 from .running_task import ActionFailed, RunningTask
 from .schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
 from .scheduling import Schedules
 from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
 from .sync import SyncClient, SyncSchedules
 from .targets import Target, TargetStatus
-from .tasks import Attempt, NewTask, Progress, RetryPolicy, Submitted, Task, TaskState
+from .tasks import Attempt, Progress, RetryPolicy, Task, TaskFailed, TaskState
 from .watching import EventKind, TaskEvent
 
 __all__ = [

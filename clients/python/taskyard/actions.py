@@ -1,7 +1,7 @@
 """The actions of a host: which handler runs which task, and what a handler's end means for its task.
 
-A handler is an async function or a plain one. It answers the task's result, a JSON value. `ActionFailed` fails the task
-with its text, any other exception with its name and text, and with its traceback in the log only.
+A handler is an async function or a plain function. It returns the task's result, a JSON value. `ActionFailed` fails the
+task with its text, any other exception with its name and text; its traceback is logged only.
 """
 
 import asyncio
@@ -16,8 +16,9 @@ from typing import Any, Final, TypeAlias
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import Report, TaskCompleted, TaskFailed
 
+from .outbox import LeaseKey
 from .running_task import ActionFailed, RunningTask
-from .session import Key, Session
+from .session import Session
 from .tasks import Task
 from .values import value_from
 
@@ -28,24 +29,39 @@ Handler: TypeAlias = Callable[[RunningTask], Any]
 MAX_ERROR_CHARS: Final = 10_000
 """The server keeps no more."""
 MAX_DEPTH: Final = 30
-"""Levels of lists and objects that the server takes. Much deeper, and it could not read the message at all."""
+"""Levels of lists and objects that the server accepts. It could not parse a much deeper message at all."""
 
 
 class Actions:
-    """The handlers by the actions that they run, and one for all other actions, if there is one."""
+    """The handlers by action, and one for all other actions, if there is one."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
         self._any: Handler | None = None
 
     def add(self, name: str, handler: Handler) -> None:
-        """Have a handler run an action. Raises ValueError if another one does already."""
+        """Register the handler of an action.
+
+        Args:
+            name: The action.
+            handler: The function that runs its tasks.
+
+        Raises:
+            ValueError: The action has a handler already.
+        """
         if name in self._handlers:
             raise ValueError(f"action {name!r} has a handler already")
         self._handlers[name] = handler
 
     def add_any(self, handler: Handler) -> None:
-        """Have a handler run all actions that no other one runs. Raises ValueError if there is one already."""
+        """Register the handler of all actions without one of their own.
+
+        Args:
+            handler: The function that runs their tasks.
+
+        Raises:
+            ValueError: There is such a handler already.
+        """
         if self._any is not None:
             raise ValueError("there is a handler for any action already")
         self._any = handler
@@ -55,45 +71,64 @@ class Actions:
 
     @property
     def names(self) -> list[str]:
-        """The only actions that can be run; none if any can."""
+        """The only actions that can be run; empty if any can."""
         return [] if self._any is not None else list(self._handlers)
 
     def handler(self, action: str) -> Handler | None:
-        """Who runs an action, None if nobody does."""
+        """Look up the handler of an action.
+
+        Args:
+            action: The action.
+
+        Returns:
+            The handler, or None if there is none.
+        """
         return self._handlers.get(action, self._any)
 
 
 class Handlers:
-    """The handlers that run now, as asyncio tasks; plain functions in a pool of as many threads as there are slots.
+    """The handlers that run now, as asyncio tasks. Plain functions run in a pool of one thread for each slot.
 
-    What becomes of them goes to the session, and then `changed` is called.
+    Args:
+        actions: The handlers by action.
+        slots: How many tasks run at once.
+        session: Where progress and outcomes are reported.
+        on_report: Called after each report to the session.
     """
 
-    def __init__(self, actions: Actions, slots: int, session: Session, changed: Callable[[], None]) -> None:
+    def __init__(self, actions: Actions, slots: int, session: Session, on_report: Callable[[], None]) -> None:
         self._actions = actions
         self._session = session
-        self._changed = changed
+        self._on_report = on_report
         self._pool = ThreadPoolExecutor(slots, thread_name_prefix="taskyard-action")
-        self._running: dict[Key, tuple[RunningTask, asyncio.Task[Report | None]]] = {}
+        self._running: dict[LeaseKey, tuple[RunningTask, asyncio.Task[Report | None]]] = {}
 
-    def begin(self, assignments: Iterable[Assignment]) -> None:
-        """Run these tasks."""
+    def start(self, assignments: Iterable[Assignment]) -> None:
+        """Start the handlers of tasks.
+
+        Args:
+            assignments: The tasks and their leases.
+        """
         for assignment in assignments:
             key = (assignment.lease.task_id, assignment.lease.fencing_token)
             try:
                 task = RunningTask(Task.from_message(assignment.task), key[1], self._report_progress)
             except Exception as error:
-                # Whatever is in a task, it must not end the host, nor the next one that it is handed to.
+                # An unreadable task must end neither this host nor the next one that it is assigned to.
                 log.exception("task %s cannot be read", key[0])
-                failure = TaskFailed(error=f"the host cannot read the task: {_described(error)}", code="unreadable")
-                self._session.ended(key, Report(task_id=key[0], fencing_token=key[1], failed=failure))
+                failure = TaskFailed(error=f"the host cannot read the task: {_describe(error)}", code="unreadable")
+                self._session.handler_ended(key, Report(task_id=key[0], fencing_token=key[1], failed=failure))
                 continue
-            work = asyncio.create_task(self._work(task), name=f"taskyard {task.action} {task.id}")
+            work = asyncio.create_task(self._run(task), name=f"taskyard {task.action} {task.id}")
             self._running[key] = (task, work)
-            work.add_done_callback(functools.partial(self._ended, key))
+            work.add_done_callback(functools.partial(self._report_outcome, key))
 
-    def stop(self, keys: Iterable[Key]) -> None:
-        """Cancel the handlers of these leases. One in a thread cannot be stopped, it is only told."""
+    def stop(self, keys: Iterable[LeaseKey]) -> None:
+        """Cancel handlers. A plain function cannot be cancelled; its `RunningTask.cancelled` becomes True.
+
+        Args:
+            keys: The leases of the handlers. Those that do not run are ignored.
+        """
         for key in keys:
             if key in self._running:
                 task, work = self._running[key]
@@ -106,6 +141,15 @@ class Handlers:
         """Cancel all handlers that were not cancelled before."""
         self.stop([key for key, (task, _) in self._running.items() if not task.cancelled])
 
+    def tokens_used(self) -> dict[LeaseKey, int]:
+        """Collect the tokens that handlers have stated.
+
+        Returns:
+            The tokens used so far, by lease, of the handlers that have stated them.
+        """
+        stated = ((key, task.tokens_used) for key, (task, _) in self._running.items())
+        return {key: tokens for key, tokens in stated if tokens is not None}
+
     async def abandon(self) -> None:
         """Cancel all handlers and let them end, but wait for no thread."""
         works = [work for _, work in self._running.values()]
@@ -117,19 +161,19 @@ class Handlers:
             await asyncio.wait(works, timeout=1.0)
 
     def _report_progress(self, report: Report) -> None:
-        self._session.progressed(report)
-        self._changed()
+        self._session.report_progress(report)
+        self._on_report()
 
-    def _ended(self, key: Key, work: asyncio.Task[Report | None]) -> None:
+    def _report_outcome(self, key: LeaseKey, work: asyncio.Task[Report | None]) -> None:
         del self._running[key]
         error = None if work.cancelled() else work.exception()
         if error is not None:
             log.error("task %s: its outcome could not be told, it is given back", key[0], exc_info=error)
-        self._session.ended(key, None if work.cancelled() or error else work.result())
-        self._changed()
+        self._session.handler_ended(key, None if work.cancelled() or error else work.result())
+        self._on_report()
 
-    async def _work(self, task: RunningTask) -> Report | None:
-        """Run the handler; answers the report on its outcome, None if it was stopped before it had one."""
+    async def _run(self, task: RunningTask) -> Report | None:
+        """Run the handler. Returns the report of its outcome, None if it was stopped before it had one."""
         handler = self._actions.handler(task.action)
         if handler is None:
             return _failed(task, f"this host has no action {task.action!r}", code="unknown_action")
@@ -138,7 +182,7 @@ class Handlers:
                 result = await handler(task)
             else:
                 loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-                result = await loop.run_in_executor(self._pool, context.run, _called, handler, task)
+                result = await loop.run_in_executor(self._pool, context.run, _call, handler, task)
         except asyncio.CancelledError:
             if task.cancelled:
                 return None
@@ -148,20 +192,20 @@ class Handlers:
             return _failed(task, str(failure), code=failure.code, retryable=failure.retryable)
         except KeyboardInterrupt:
             raise
-        # A handler that ends the process by mistake, as argparse does, ends its task only. Nor is a task given back
-        # for an exception of a strange kind, such as those of test frameworks: it would come again, without end.
+        # A handler that exits the process by mistake, as argparse does, ends its task only. A task is not given back
+        # for exceptions of other kinds either, such as those of test frameworks: it would be assigned again, endlessly.
         except BaseException as error:
             log.warning("task %s (%s) failed", task.id, task.action, exc_info=error)
-            return _failed(task, _described(error))
+            return _failed(task, _describe(error))
         return _completed(task, result)
 
 
-def _called(handler: Handler, task: RunningTask) -> Any:
-    """What a plain function answers."""
+def _call(handler: Handler, task: RunningTask) -> Any:
+    """Run a plain function."""
     try:
         return handler(task)
     except StopIteration as error:
-        # No future takes this one: whoever awaits it would wait for ever. A coroutine turns it into the same.
+        # A future cannot carry StopIteration: its awaiter would wait forever. A coroutine turns it into the same error.
         raise RuntimeError("the handler raised StopIteration") from error
 
 
@@ -172,21 +216,21 @@ def _completed(task: RunningTask, result: Any) -> Report:
         if _is_deeper(result, MAX_DEPTH):
             raise ValueError(f"it nests deeper than {MAX_DEPTH} levels")
         return task.report(completed=TaskCompleted(result=value_from(result)))
-    # Not only TypeError and ValueError: what looks like an object may raise anything when it is read.
+    # Not only TypeError and ValueError: an object that looks like a mapping may raise anything when it is read.
     except Exception as error:
-        text = str(error) if isinstance(error, (TypeError, ValueError)) else _described(error)
+        text = str(error) if isinstance(error, (TypeError, ValueError)) else _describe(error)
         log.warning("task %s (%s): its result is not JSON: %s", task.id, task.action, text)
-        # The work is done; another attempt would do it twice, to the same end.
+        # The work is done; another attempt would do it twice, with the same outcome.
         return _failed(task, f"result is not JSON: {text}", code="bad_result", retryable=False)
 
 
 def _failed(task: RunningTask, error: str, code: str | None = None, retryable: bool = True) -> Report:
-    # An exception's text may hold what is no text for others, such as half of a surrogate pair.
+    # An exception's text may not be valid Unicode, such as half of a surrogate pair.
     text = error[:MAX_ERROR_CHARS].encode(errors="replace").decode() or "failed without a word"
     return task.report(failed=TaskFailed(error=text, code=code, retryable=None if retryable else False))
 
 
-def _described(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception:
@@ -198,9 +242,9 @@ def _is_async(handler: Handler) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
 
-def _is_deeper(plain: Any, levels: int) -> bool:
-    if isinstance(plain, dict):
-        return levels == 0 or any(_is_deeper(item, levels - 1) for item in plain.values())
-    if isinstance(plain, (list, tuple)):
-        return levels == 0 or any(_is_deeper(item, levels - 1) for item in plain)
+def _is_deeper(value: Any, levels: int) -> bool:
+    if isinstance(value, dict):
+        return levels == 0 or any(_is_deeper(item, levels - 1) for item in value.values())
+    if isinstance(value, (list, tuple)):
+        return levels == 0 or any(_is_deeper(item, levels - 1) for item in value)
     return False

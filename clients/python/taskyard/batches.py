@@ -1,4 +1,4 @@
-"""Batches: several tasks of one agent in one call, and what became of them (scheduler-reference, Batch Submission)."""
+"""Batches: several tasks of one agent in one call, and what became of them (docs/rules.md, Batches)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from .values import datetime_from
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """How one task of a batch fared. `error` is None if it was accepted.
+    """The outcome of one task of a batch.
 
-    A task that was refused because the queue is full is kept as `rejected`, and has an id; others that were refused
-    have none.
+    Attributes:
+        state: The state of the task.
+        task_id: The task's id. A task that was refused because the queue is full is kept as `rejected` and has one;
+            others that were refused have none.
+        position: The number of queued tasks of the namespace when it was accepted.
+        error: Why it was refused, None if it was accepted.
     """
 
     state: TaskState
@@ -27,7 +31,14 @@ class BatchOutcome:
 
     @classmethod
     def from_message(cls, message: pb.BatchOutcome) -> BatchOutcome:
-        """The outcome as the server tells it."""
+        """Convert a message.
+
+        Args:
+            message: The outcome as the server sends it.
+
+        Returns:
+            The outcome.
+        """
         task_id = message.task_id or None
         return cls(
             state=STATE_OF_NUMBER[message.state],
@@ -39,20 +50,36 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedBatch:
-    """A batch just after its submission: one outcome for each task, in their order."""
+    """A batch just after its submission.
+
+    Attributes:
+        id: The batch's id.
+        outcomes: The outcome of each task, in their order.
+    """
 
     id: str
     outcomes: tuple[BatchOutcome, ...]
 
     @property
     def task_ids(self) -> tuple[str, ...]:
-        """The tasks that were accepted, in their order."""
-        return tuple(each.task_id for each in self.outcomes if each.task_id is not None and each.error is None)
+        """The ids of the accepted tasks, in their order."""
+        return tuple(
+            outcome.task_id for outcome in self.outcomes if outcome.task_id is not None and outcome.error is None
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as it stood when the server answered. `states` counts its retained tasks; `tasks` are those tasks."""
+    """A batch as it was when the server answered.
+
+    Attributes:
+        id: The batch's id.
+        agent_id: The agent that submitted it.
+        created_at: When it was submitted.
+        states: How many of its retained tasks are in each state.
+        ended: Whether all of its tasks have ended.
+        tasks: Its retained tasks.
+    """
 
     id: str
     agent_id: str
@@ -63,12 +90,20 @@ class Batch:
 
     @classmethod
     def from_message(cls, message: pb.GetBatchResponse, tasks: tuple[Task, ...]) -> Batch:
-        """The batch as the server tells it, with the tasks of all pages."""
+        """Convert a message.
+
+        Args:
+            message: A page of the batch as the server sends it.
+            tasks: The tasks of all pages.
+
+        Returns:
+            The batch.
+        """
         return cls(
             id=message.batch_id,
             agent_id=message.agent_id,
             created_at=datetime_from(message.created_at),
-            states={TaskState(word): count for word, count in message.states.items()},
+            states={TaskState(state): count for state, count in message.states.items()},
             ended=message.ended,
             tasks=tasks,
         )

@@ -1,19 +1,28 @@
-"""How a client makes its calls: in its namespace, in its time, and again where a repeat is safe."""
+"""The unary calls of a client: in its namespace, with its timeout, repeated where that is safe."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from .channel import answer_of, check_process
 from .errors import ClientClosed
-from .retrying import persistent
+from .retrying import call_persistently
 
 T = TypeVar("T")
 
 
 class Calls:
-    """The calls of one client. Its channel repeats by itself those that change nothing, see `channel`."""
+    """The calls of one client. Its channel itself repeats those that change nothing, see `channel`.
+
+    Attributes:
+        closed: Whether the client is closed.
+
+    Args:
+        metadata: What is sent with every call.
+        timeout_secs: How long an answer may take, in seconds.
+        patience_secs: How long `repeated` tries while the server is unavailable, in seconds.
+    """
 
     def __init__(self, metadata: tuple[tuple[str, str], ...], timeout_secs: float, patience_secs: float) -> None:
         self._metadata = metadata
@@ -22,25 +31,86 @@ class Calls:
         self.closed = False
 
     async def once(self, method: Callable[..., Awaitable[T]], request: Any, timeout_secs: float | None = None) -> T:
-        """The call's answer. Raises a `TaskyardError`, `ClientClosed` once the client is closed."""
+        """Call once.
+
+        Args:
+            method: The method of a stub.
+            request: Its request.
+            timeout_secs: How long the answer may take, in seconds. Default that of the client.
+
+        Returns:
+            The answer.
+
+        Raises:
+            TaskyardError: The call failed; `ClientClosed` once the client is closed.
+        """
         self.check_open()
         return await answer_of(method(request, metadata=self._metadata, timeout=timeout_secs or self._timeout))
 
     async def repeated(
         self, method: Callable[..., Awaitable[T]], request: Any, timeout_secs: float | None = None
     ) -> tuple[T, bool]:
-        """The answer of a call that is repeated while the server is unavailable, and whether it took more than one try.
+        """Call, and repeat the call while the server is unavailable.
 
-        Raises what `once` does, `Unavailable` only after the client's patience.
+        Args:
+            method: The method of a stub.
+            request: Its request.
+            timeout_secs: How long each answer may take, in seconds. Default that of the client.
+
+        Returns:
+            The answer, and whether it took more than one try.
+
+        Raises:
+            TaskyardError: The call failed; `Unavailable` only after the client's patience.
         """
         return await self.attempted(lambda: self.once(method, request, timeout_secs))
 
     async def attempted(self, attempt: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """The same for an attempt that does more than one call."""
-        return await persistent(attempt, self._patience)
+        """Repeat an attempt of one or more calls while the server is unavailable.
+
+        Args:
+            attempt: Makes the calls.
+
+        Returns:
+            What the attempt returns, and whether it took more than one try.
+
+        Raises:
+            TaskyardError: The attempt failed; `Unavailable` only after the client's patience.
+        """
+        return await call_persistently(attempt, self._patience)
+
+    async def listed(
+        self, method: Callable[..., Awaitable[Any]], request: Any, field: str, convert: Callable[[Any], T]
+    ) -> AsyncGenerator[T, None]:
+        """Call for one page after the other.
+
+        Args:
+            method: The method of a stub, which answers with a `next_page_token`.
+            request: Its request for the first page. It is changed.
+            field: The field of a page that holds its items.
+            convert: Converts an item.
+
+        Yields:
+            The converted items of all pages.
+
+        Raises:
+            TaskyardError: A call failed.
+        """
+        while True:
+            page = await self.once(method, request)
+            for item in getattr(page, field):
+                yield convert(item)
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
 
     def check_open(self) -> None:
-        """Raises `ClientClosed` once the client is closed, RuntimeError in a process that was forked meanwhile."""
+        """Check that calls can be made.
+
+        Raises:
+            ClientClosed: The client is closed.
+            RuntimeError: This process was forked from the one that made the client.
+        """
         check_process()
         if self.closed:
             raise ClientClosed("the client is closed")

@@ -1,7 +1,7 @@
-"""The connection to a Taskyard server, made so that it outlives idle proxies and short outages.
+"""The connection to a Taskyard server, configured to survive idle proxies and short outages.
 
-A call whose repeat nobody could notice is repeated by gRPC itself while the server is unavailable. Which calls these
-are, the protos say (`idempotency_level`). All others are left to their caller, who knows what a repeat would do.
+gRPC itself repeats a call while the server is unavailable if the proto marks it as idempotent (`idempotency_level`).
+All other calls are left to their callers, which know the effect of a repeat.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from .errors import ClientClosed, Unavailable, error_from_rpc
 
 T = TypeVar("T")
 
-WITH_A_SCHEME: Final = re.compile(r"(unix|unix-abstract|dns|ipv4|ipv6|vsock|xds):.+")
-"""Addresses that gRPC knows beside `HOST:PORT`."""
+WITH_SCHEME: Final = re.compile(r"(unix|unix-abstract|dns|ipv4|ipv6|vsock|xds):.+")
+"""Addresses that gRPC accepts beside `HOST:PORT`."""
 NAMESPACE_KEY: Final = "taskyard-namespace"
 AUTHORIZATION_KEY: Final = "authorization"
 MAX_RECEIVE_BYTES: Final = 8 * 1024 * 1024
-"""A page of tasks holds about 3 MB; a single task may be larger where the server is configured so."""
+"""A page of tasks has about 3 MB. A single task may have more, depending on the server's configuration."""
 
 FILES: Final = (
     admin_pb2,
@@ -55,24 +55,32 @@ RETRY_POLICY: Final = {
     "backoffMultiplier": 3,
     "retryableStatusCodes": ["UNAVAILABLE"],
 }
-"""Attempts over about seven seconds, as long as a restart takes. gRPC allows five at most, and adds the jitter."""
+"""Attempts over about seven seconds, which is how long a restart takes. gRPC allows five at most, and adds jitter."""
 
 
 def open_channel(address: str, credentials: grpc.ChannelCredentials | None = None) -> grpc.aio.Channel:
-    """A channel to the server at `address` (`HOST:PORT`), in the clear unless credentials are given.
+    """Open a channel. It connects with its first call, and reconnects whenever the connection is lost.
 
-    It connects with its first call, and again by itself whenever the connection is lost. Close it when done. Raises
-    ValueError for what is no address, RuntimeError in a process that was forked from one that had a channel.
+    Args:
+        address: Where the server listens: `HOST:PORT`, or a target of gRPC such as `dns:///HOST:PORT` or `unix:PATH`.
+        credentials: Credentials that encrypt the connection. Default no encryption.
+
+    Returns:
+        The channel, which the caller closes.
+
+    Raises:
+        ValueError: The address is malformed.
+        RuntimeError: This process was forked from one that had a channel.
     """
     check_process()
     check_address(address)
     options = [
-        # The server permits a ping every 10 s; proxies drop connections that are quiet for a minute or more.
+        # The server permits a ping every 10 s; proxies drop connections that are idle for a minute or more.
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
-        # gRPC's own would let two minutes pass between attempts to connect.
+        # By default gRPC waits up to two minutes between attempts to connect.
         ("grpc.initial_reconnect_backoff_ms", 200),
         ("grpc.min_reconnect_backoff_ms", 5_000),
         ("grpc.max_reconnect_backoff_ms", 3_000),
@@ -86,19 +94,30 @@ def open_channel(address: str, credentials: grpc.ChannelCredentials | None = Non
 
 
 def check_address(address: str) -> None:
-    """Raises ValueError for what gRPC would look for in vain."""
+    """Check an address before gRPC tries it without end.
+
+    Args:
+        address: The address of a server.
+
+    Raises:
+        ValueError: The address is malformed.
+    """
     host, _, port = address.rpartition(":")
     is_host_and_port = bool(host) and "/" not in host and port.isdecimal() and 0 < int(port) < 65536
-    if not is_host_and_port and not WITH_A_SCHEME.fullmatch(address):
+    if not is_host_and_port and not WITH_SCHEME.fullmatch(address):
         raise ValueError(f"address: must be HOST:PORT, is {address!r}")
 
 
 def check_process() -> None:
-    """Raises RuntimeError in a process that was forked from one that called this before."""
+    """Check that gRPC works in this process.
+
+    Raises:
+        RuntimeError: This process was forked from one that called this before.
+    """
     global _process
     _process = _process or os.getpid()
     if _process != os.getpid():
-        # gRPC's threads are missing here, while its state says that they are there: calls hang, or end the process.
+        # The threads of gRPC do not exist here, while its state says that they do: calls hang or crash the process.
         raise RuntimeError(
             "this process was forked from one that has used a Taskyard client or host, and gRPC does not work after "
             "that: make the first one after the fork, or start processes by 'spawn'"
@@ -106,10 +125,17 @@ def check_process() -> None:
 
 
 def call_metadata(namespace: str, token: str | None = None) -> tuple[tuple[str, str], ...]:
-    """What goes with every call and stream: the namespace to act in, and the bearer token, if there is one.
+    """Build what is sent with every call and stream.
 
-    The token goes over any connection, in the clear too: whether that is safe, its owner knows. Raises ValueError for
-    what no header can hold, such as the end of the line of a file.
+    Args:
+        namespace: The namespace to act in.
+        token: A bearer token. It is sent over any connection, also without encryption. Default none.
+
+    Returns:
+        The metadata of gRPC.
+
+    Raises:
+        ValueError: A header cannot hold the text, for example because of a line break.
     """
     for name, text in (("namespace", namespace), ("token", token or "")):
         if not (text.isascii() and text.isprintable()):
@@ -119,9 +145,18 @@ def call_metadata(namespace: str, token: str | None = None) -> tuple[tuple[str, 
 
 
 async def answer_of(call: Awaitable[T], quiet_secs: float | None = None) -> T:
-    """What a call answers. Raises a `TaskyardError`; `Unavailable` when nothing comes for `quiet_secs`, if given.
+    """Wait for the answer of a call.
 
-    Raises `ClientClosed` when the channel was closed meanwhile.
+    Args:
+        call: The call.
+        quiet_secs: How long the answer may take, in seconds. Default as long as the call allows.
+
+    Returns:
+        The answer.
+
+    Raises:
+        TaskyardError: The call failed. `Unavailable` if the answer takes too long, `ClientClosed` if the channel was
+            closed meanwhile.
     """
     try:
         async with asyncio.timeout(quiet_secs):
@@ -134,7 +169,7 @@ async def answer_of(call: Awaitable[T], quiet_secs: float | None = None) -> T:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        # grpc cancels the calls of a channel that is closed, and with them whoever awaits one.
+        # When a channel is closed, grpc cancels its calls and the tasks that await them.
         raise ClientClosed("the client was closed") from None
 
 
@@ -151,11 +186,11 @@ def _service_config() -> str:
 
 def _may_be_repeated(method: MethodDescriptor) -> bool:
     options = method.GetOptions()
-    # A broken stream is for its reader to resume, who knows how far it came.
+    # A broken stream is resumed by its reader, which knows how far it came.
     is_unary = not (method.client_streaming or method.server_streaming)
     return is_unary and options.idempotency_level in (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT)
 
 
 SERVICE_CONFIG: Final = _service_config()
 _process: int | None = None
-"""Where gRPC's threads are."""
+"""The process in which gRPC runs its threads."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
@@ -11,27 +9,24 @@ from uuid import uuid4
 
 import grpc
 
-from taskyard.v1 import (
-    batch_pb2,
-    batch_pb2_grpc,
-    stats_pb2,
-    stats_pb2_grpc,
-    target_pb2,
-    target_pb2_grpc,
-    task_pb2_grpc,
-)
+from taskyard.v1 import batch_pb2, stats_pb2, target_pb2
 from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.batch_pb2_grpc import BatchServiceStub
+from taskyard.v1.stats_pb2_grpc import StatsServiceStub
+from taskyard.v1.target_pb2_grpc import TargetServiceStub
+from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
-from .batches import Batch, BatchOutcome, SubmittedBatch
+from .batches import Batch, SubmittedBatch
 from .calls import Calls
 from .channel import call_metadata, open_channel
-from .errors import Conflict
+from .new_tasks import NewTask, Submitted, TaskFields, new_task
 from .scheduling import Schedules
 from .stats import Stats
 from .submitting import Submitter
 from .targets import Target, TargetStatus
-from .tasks import STATE_OF_NUMBER, NewTask, Submitted, Task, TaskFields, TaskState, new_task
-from .values import Span, seconds, value_from, words
+from .task_calls import get_whole_batch, move, submit_batch_once, wait_until_ended
+from .tasks import STATE_OF_NUMBER, Task, TaskFailed, TaskState
+from .values import Span, seconds, state_filter, value_from
 from .watching import TaskEvent, Watch
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
@@ -39,36 +34,30 @@ DEFAULT_NAMESPACE: Final = "default"
 TIMEOUT_SECS: Final = 30.0
 PATIENCE_SECS: Final = 30.0
 
-WAIT_PIECE_SECS: Final = 20.0
-"""How long one WaitTask waits: proxies end calls that are quiet for a minute."""
-WAIT_GRACE_SECS: Final = 2.0
-"""How much later than the caller's time the server's last answer may come."""
-
-
-class TaskFailed(Exception):
-    """A task did not end as done; `task` tells how it ended."""
-
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self.task = task
-
-    def __str__(self) -> str:
-        return f"{self.task.id} is {self.task.state}: {self.task.error or 'no reason given'}"
-
 
 class Client:
-    """Calls a Taskyard server. Make it where an event loop runs, and close it, best by `async with`.
+    """Calls a Taskyard server. Create it in a running event loop and close it, best by `async with`.
 
-    `address` is `HOST:PORT`; `agent` submits the tasks that name no other. `credentials` encrypt the connection, and
-    `token` goes with every call as a bearer token, also where nothing is encrypted. A call that has no answer after
-    `timeout` raises `DeadlineExceeded`. Where a repeat is safe, a call is repeated while the server is unavailable, for
-    up to `patience`; then it raises `Unavailable`. `schedules` are the tasks that submit themselves, with calls of
-    their own.
+    Calls that are safe to repeat are repeated while the server is unavailable. Every method raises a `TaskyardError` if
+    the server refuses the call: beside the errors that it lists, `BadRequest`, `Unauthenticated`, `PermissionDenied`,
+    `Unavailable` (after `patience`), `DeadlineExceeded` (after `timeout`), `Internal`, and `ClientClosed` once the
+    client is closed.
 
-    Raises ValueError for an address, a namespace or a token that can never work, and RuntimeError in a process that was
-    forked from one with a client. Every method raises a `TaskyardError` for what the server refuses: beside those that
-    it names `BadRequest`, `Unauthenticated`, `PermissionDenied`, `Unavailable`, `DeadlineExceeded` and `Internal`, and
-    `ClientClosed` once the client is closed.
+    Attributes:
+        schedules: The calls about schedules, which submit tasks by themselves.
+
+    Args:
+        address: Where the server listens: `HOST:PORT`, or a target of gRPC. Default `127.0.0.1:50051`.
+        agent: The agent that submits the tasks that name no other. Default none.
+        namespace: The namespace to act in. Default `default`.
+        credentials: Credentials that encrypt the connection. Default no encryption.
+        token: A bearer token, sent with every call, also without encryption. Default none.
+        timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
+        patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.
+
+    Raises:
+        ValueError: The address, the namespace or the token is malformed.
+        RuntimeError: This process was forked from one that has used a client.
     """
 
     def __init__(
@@ -88,10 +77,10 @@ class Client:
         self._patience = seconds(patience)
         self._calls = Calls(self._metadata, self._timeout, self._patience)
         self._channel = open_channel(address, credentials)
-        self._tasks = task_pb2_grpc.TaskServiceStub(self._channel)
-        self._batches = batch_pb2_grpc.BatchServiceStub(self._channel)
-        self._figures = stats_pb2_grpc.StatsServiceStub(self._channel)
-        self._targets = target_pb2_grpc.TargetServiceStub(self._channel)
+        self._tasks = TaskServiceStub(self._channel)
+        self._batches = BatchServiceStub(self._channel)
+        self._figures = StatsServiceStub(self._channel)
+        self._targets = TargetServiceStub(self._channel)
         self._submitter = Submitter(self._tasks, self._metadata, self._timeout, self._patience)
         self._watches: set[Any] = set()
         self.schedules: Final = Schedules(self._calls, self._channel, agent)
@@ -105,15 +94,15 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Wait until every submitted task has its answer, then end the connection, with all other calls and watches.
+        """Wait until every submitted task has its answer, then close the connection and end all other calls.
 
-        Cancelled, it gives up the submits too; they raise `ClientClosed`, as all others do.
+        Cancelled, it also gives up the submitted tasks. Calls that it ends raise `ClientClosed`.
         """
         self._calls.closed = True
         try:
             await self._submitter.close()
         finally:
-            # A channel that is closed ends calls by itself, but leaves those who read a stream waiting.
+            # Closing the channel ends its calls, but the readers of its streams would wait forever.
             for call in tuple(self._watches):
                 call.cancel()
             await self._channel.close()
@@ -121,15 +110,26 @@ class Client:
     # Submitting
 
     async def submit(self, task: str | NewTask, **fields: Unpack[TaskFields]) -> Submitted:
-        """Submit one task: an action and its fields, or a `NewTask`, whose fields the given ones replace.
+        """Submit one task.
 
-        Tasks that are submitted at the same time travel together, so a thousand at once cost little more than a batch.
-        A task without an `idempotency_key` is given one, and is made once, however often the connection breaks. It is
-        taken back when the caller gives up before it was sent.
+        Tasks that are submitted at the same time travel together: a thousand of them cost little more than a batch. A
+        task without an idempotency key gets one, and is made once, however often the connection breaks. Cancelling the
+        call takes the task back unless it was sent.
 
-        Raises `QueueFull` (with the id of the task, which is kept as rejected), `TooLarge` for the params,
-        `AlreadyExists` for a key of another task, and `Unavailable` when the server owed its answer for longer than
-        `patience`: the task may then exist all the same. Raises TypeError or ValueError for what JSON cannot hold.
+        Args:
+            task: The action, or a task whose fields are the defaults.
+            **fields: Fields of the task, see `NewTask`.
+
+        Returns:
+            The acceptance.
+
+        Raises:
+            QueueFull: The queue is full. The task is kept as rejected, under the error's `task_id`.
+            TooLarge: The params are too large.
+            AlreadyExists: The idempotency key belongs to a different task.
+            Unavailable: The server owed its answer for longer than `patience`. It may have accepted the task.
+            TypeError: A field has a type that the API cannot express.
+            ValueError: A field has a value that the API cannot express.
         """
         self._calls.check_open()
         request = new_task(task, fields).to_message(self._agent, uuid4().hex)
@@ -138,28 +138,43 @@ class Client:
     async def submit_batch(
         self, tasks: Iterable[NewTask], *, agent: str | None = None, callback_url: str | None = None
     ) -> SubmittedBatch:
-        """Submit several tasks of one agent as a batch, each admitted by itself; the answer says how each fared.
+        """Submit several tasks of one agent as a batch. Each is accepted or refused by itself.
 
-        Raises `BatchTooLarge`, `TooLarge` for the params of a task, and `BadRequest` where any task is malformed; then
-        nothing was submitted. Raises ValueError for a task that names an agent or a callback of its own.
+        Args:
+            tasks: The tasks.
+            agent: The agent of all tasks. Default the client's.
+            callback_url: The URL that each task is posted to when it ends. Default none.
+
+        Returns:
+            The outcome of each task.
+
+        Raises:
+            BatchTooLarge: There are too many tasks; none was submitted.
+            TooLarge: The params of a task are too large; none was submitted.
+            BadRequest: A task is malformed; none was submitted.
+            TypeError: A field has a type that the API cannot express.
+            ValueError: A task has an agent or a callback of its own, or a value that the API cannot express.
         """
         request = batch_pb2.SubmitBatchRequest(
             agent_id=agent or self._agent,
             callback_url=callback_url,
             tasks=[task.to_batch_message(uuid4().hex) for task in tasks],
         )
-        answer, repeated = await self._calls.repeated(self._batches.SubmitBatch, request)
-        batch = SubmittedBatch(answer.batch_id, tuple(BatchOutcome.from_message(each) for each in answer.tasks))
-        if repeated and batch.task_ids:
-            # The try before may have worked: its batch then holds the tasks, not the one that was answered.
-            first = await self.get(batch.task_ids[0])
-            batch = dataclasses.replace(batch, id=first.batch_id or batch.id)
-        return batch
+        return await submit_batch_once(self._calls, self._batches, self._tasks, request)
 
     async def run(self, task: str | NewTask, **fields: Unpack[TaskFields]) -> Any:
-        """Submit one task, wait until it has ended, and answer its result.
+        """Submit one task and wait until it has ended.
 
-        Raises `TaskFailed` if it did not end as done, and what `submit` and `wait` raise.
+        Args:
+            task: The action, or a task whose fields are the defaults.
+            **fields: Fields of the task, see `NewTask`.
+
+        Returns:
+            The result of the task, a JSON value.
+
+        Raises:
+            TaskFailed: The task did not end as done.
+            TaskyardError: What `submit` and `wait` raise.
         """
         submitted = await self.submit(task, **fields)
         ended = await self.wait(submitted.task_id)
@@ -167,32 +182,40 @@ class Client:
             raise TaskFailed(ended)
         return ended.result
 
-    # Looking
+    # Reading
 
     async def get(self, task_id: str) -> Task:
-        """One task as it stands. Raises `NotFound`."""
+        """Get one task.
+
+        Args:
+            task_id: The task.
+
+        Returns:
+            The task as it is now.
+
+        Raises:
+            NotFound: There is no such task, or it is no longer retained.
+        """
         return Task.from_message(await self._calls.once(self._tasks.GetTask, pb.GetTaskRequest(task_id=task_id)))
 
     async def wait(self, task_id: str, timeout: Span | None = None) -> Task:  # noqa: ASYNC109
-        """The task once it has ended, however long that takes unless `timeout` is given.
+        """Wait until a task has ended.
 
-        Raises `NotFound`, TimeoutError when the task has not ended in time, and `Unavailable` after an outage longer
-        than `patience`.
+        Args:
+            task_id: The task.
+            timeout: How long to wait, in seconds or as a timedelta. Default as long as it takes.
+
+        Returns:
+            The ended task.
+
+        Raises:
+            NotFound: There is no such task, or it is no longer retained.
+            TimeoutError: The task has not ended in time.
         """
-        loop = asyncio.get_running_loop()
-        until = None if timeout is None else loop.time() + seconds(timeout)
-        async with asyncio.timeout_at(None if until is None else until + WAIT_GRACE_SECS):
-            while True:
-                left = WAIT_PIECE_SECS if until is None else until - loop.time()
-                piece = min(max(left, 0.0), WAIT_PIECE_SECS)
-                request = pb.WaitTaskRequest(task_id=task_id, timeout_ms=round(piece * 1000))
-                answer, _ = await self._calls.repeated(self._tasks.WaitTask, request, self._timeout + piece)
-                if answer.ended:
-                    return Task.from_message(answer.task)
-                if until is not None and loop.time() >= until:
-                    raise TimeoutError(f"{task_id} is {STATE_OF_NUMBER[answer.task.state]}, it has not ended in time")
+        timeout_secs = None if timeout is None else seconds(timeout)
+        return await wait_until_ended(self._calls, self._tasks, task_id, timeout_secs, self._timeout)
 
-    async def list(
+    def list(
         self,
         *,
         agent: str | None = None,
@@ -201,53 +224,66 @@ class Client:
         target: str | None = None,
         page_size: int | None = None,
     ) -> AsyncGenerator[Task, None]:
-        """The retained tasks that match all given filters, in order of submission, page after page.
+        """List the retained tasks that match all given filters, in order of submission, one page after the other.
 
-        Tasks of all agents unless `agent` is given. `page_size` is at most 1,000, the default.
+        Args:
+            agent: Only tasks of this agent. Default all.
+            states: Only tasks in these states. Default all.
+            batch_id: Only tasks of this batch. Default all.
+            target: Only tasks of this target. Default all.
+            page_size: Tasks per page, at most 1,000. Default 1,000.
+
+        Returns:
+            An iterator over the tasks.
+
+        Raises:
+            TypeError: `states` is one state instead of several.
         """
         request = pb.ListTasksRequest(
-            agent_id=agent, state=words(states), batch_id=batch_id, target=target, page_size=page_size
+            agent_id=agent, state=state_filter(states), batch_id=batch_id, target=target, page_size=page_size
         )
-        while True:
-            page = await self._calls.once(self._tasks.ListTasks, request)
-            for message in page.tasks:
-                yield Task.from_message(message)
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
+        return self._calls.listed(self._tasks.ListTasks, request, "tasks", Task.from_message)
 
-    async def targets(
+    def targets(
         self, status: TargetStatus | str | None = None, *, page_size: int | None = None
     ) -> AsyncGenerator[Target, None]:
-        """The targets that have tasks which wait, run or block, by name, page after page.
+        """List the targets that have tasks which wait, run or block, by name, one page after the other.
 
-        Those of all statuses unless one is given. `page_size` is at most 1,000, the default. Raises ValueError for an
-        unknown status.
+        Args:
+            status: Only targets with this status. Default all.
+            page_size: Targets per page, at most 1,000. Default 1,000.
+
+        Returns:
+            An iterator over the targets.
+
+        Raises:
+            ValueError: The status is unknown.
         """
         request = target_pb2.ListTargetsRequest(page_size=page_size)
         if status is not None:
             request.status = target_pb2.Target.Status.Value(TargetStatus(status).value)
-        while True:
-            page = await self._calls.once(self._targets.ListTargets, request)
-            for message in page.targets:
-                yield Target.from_message(message)
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
+        return self._calls.listed(self._targets.ListTargets, request, "targets", Target.from_message)
 
     async def get_batch(self, batch_id: str) -> Batch:
-        """How a batch stands, with all of its retained tasks. Raises `NotFound`."""
-        request = batch_pb2.GetBatchRequest(batch_id=batch_id)
-        tasks: tuple[Task, ...] = ()
-        while True:
-            answer = await self._calls.once(self._batches.GetBatch, request)
-            tasks += tuple(Task.from_message(message) for message in answer.tasks)
-            if not answer.next_page_token:
-                return Batch.from_message(answer, tasks)
-            request.page_token = answer.next_page_token
+        """Get a batch with all of its retained tasks.
+
+        Args:
+            batch_id: The batch.
+
+        Returns:
+            The batch as it is now.
+
+        Raises:
+            NotFound: There is no such batch, or it is no longer retained.
+        """
+        return await get_whole_batch(self._calls, self._batches, batch_id)
 
     async def stats(self) -> Stats:
-        """The figures of the client's namespace."""
+        """Get the figures of the client's namespace.
+
+        Returns:
+            The figures as they are now.
+        """
         return Stats.from_message(await self._calls.once(self._figures.GetStats, stats_pb2.GetStatsRequest()))
 
     def watch(
@@ -262,75 +298,148 @@ class Client:
         until_ended: bool = False,
         cursor: str | None = None,
     ) -> AsyncGenerator[TaskEvent, None]:
-        """What happens to the tasks that match all given filters, from now on, or after `cursor` of an earlier event.
+        """Watch the tasks that match all given filters, from now on.
 
-        With `include_current` the tasks are told first as they stand. With `until_ended` it ends once all tasks of
-        `task_ids` or `batch_id` have ended, else never. Broken connections are resumed without gap or repeat; where the
-        server's log no longer reaches back so far, all tasks are told anew, by events of the kind `current`.
+        A broken connection is resumed without a gap or a repetition. If the server's event log no longer reaches back
+        far enough, all tasks are shown again, by events of the kind `current`.
 
-        Raises `Unavailable` after an outage longer than `patience`; the last event's cursor is where to go on.
+        Args:
+            task_ids: Only these tasks. Default all.
+            batch_id: Only tasks of this batch. Default all.
+            agent: Only tasks of this agent. Default all.
+            target: Only tasks of this target. Default all.
+            states: Only events after which a task is in one of these states. Default all.
+            include_current: Whether the tasks are first shown as they are now. Default False.
+            until_ended: Whether it ends once all tasks of `task_ids` or `batch_id` have ended. Default False: never.
+            cursor: The cursor of an event to begin after. Default now.
+
+        Returns:
+            An iterator over the events. It raises `Unavailable` after an outage longer than `patience`; the cursor of
+            the last event is where to continue.
+
+        Raises:
+            TypeError: `states` is one state instead of several.
+            ClientClosed: The client is closed.
         """
         self._calls.check_open()
-        asked = pb.WatchTasksRequest(
+        request = pb.WatchTasksRequest(
             task_ids=task_ids,
             batch_id=batch_id,
             agent_id=agent,
             target=target,
-            state=words(states),
+            state=state_filter(states),
             include_current=include_current or None,
             until_ended=until_ended or None,
             cursor=cursor,
         )
-        return Watch(self._tasks, self._metadata, asked, self._patience, self._watches).events()
+        return Watch(self._tasks, self._metadata, request, self._patience, self._watches).events()
 
     # Ending and interrupting
 
     async def cancel(self, task_id: str) -> TaskState:
-        """Cancel a task at once. Raises `NotFound`, and `Conflict` if it has ended."""
+        """Cancel a task at once.
+
+        Args:
+            task_id: The task.
+
+        Returns:
+            The new state, `cancelled`.
+
+        Raises:
+            NotFound: There is no such task, or it is no longer retained.
+            Conflict: The task has ended.
+        """
         return await self._move(self._tasks.CancelTask, pb.CancelTaskRequest(task_id=task_id), TaskState.CANCELLED)
 
     async def cancel_batch(self, batch_id: str) -> int:
-        """Cancel every task of a batch that has not ended; how many that were. Raises `NotFound`."""
+        """Cancel every task of a batch that has not ended.
+
+        Args:
+            batch_id: The batch.
+
+        Returns:
+            How many tasks were cancelled.
+
+        Raises:
+            NotFound: There is no such batch, or it is no longer retained.
+        """
         request = batch_pb2.CancelBatchRequest(batch_id=batch_id)
         return (await self._calls.once(self._batches.CancelBatch, request)).cancelled
 
     async def pause(self, task_id: str) -> TaskState:
-        """Interrupt a task that is assigned or running; it becomes paused, or failed if over its token budget.
+        """Interrupt a task that is assigned or running.
 
-        Raises `NotFound`, and `Conflict` if it does not run.
+        Args:
+            task_id: The task.
+
+        Returns:
+            The new state, `paused`; or `failed` if the task is over its token limit.
+
+        Raises:
+            NotFound: There is no such task, or it is no longer retained.
+            Conflict: The task is neither assigned nor running.
         """
         return await self._move(self._tasks.PauseTask, pb.PauseTaskRequest(task_id=task_id), TaskState.PAUSED)
 
-    async def resume(self, task_id: str) -> TaskState:
-        """Queue a paused or failed task again, or release a held one; it becomes queued or pending.
+    async def resume(self, task_id: str, *, token_limit: int | None = None) -> TaskState:
+        """Queue a paused or failed task again, or release a held one.
 
-        It is not repeated by itself: that could resume a new failure. Raises `NotFound`, and `Conflict` if the task is
-        neither paused, failed nor held.
+        The call is not repeated by itself, since a repeat could resume a new failure.
+
+        Args:
+            task_id: The task.
+            token_limit: The most tokens that the task may use from now on, over all its attempts and runs. A task that
+                failed over its limit needs one above its `tokens_used`. Default the limit that it has.
+
+        Returns:
+            The new state, `queued` or `pending`.
+
+        Raises:
+            NotFound: There is no such task, or it is no longer retained.
+            Conflict: The task is neither paused, failed nor held.
+            ValueError: The limit is negative, or does not fit 32 bits.
         """
-        answer = await self._calls.once(self._tasks.ResumeTask, pb.ResumeTaskRequest(task_id=task_id))
-        return STATE_OF_NUMBER[answer.status]
+        request = pb.ResumeTaskRequest(task_id=task_id, token_limit=token_limit)
+        return STATE_OF_NUMBER[(await self._calls.once(self._tasks.ResumeTask, request)).status]
+
+    async def resume_target_task(self, target: str, task_id: str, *, token_limit: int | None = None) -> TaskState:
+        """Resume a task as `resume` does, provided that it belongs to a target.
+
+        Args:
+            target: The target.
+            task_id: The task.
+            token_limit: The most tokens that the task may use from now on. Default the limit that it has.
+
+        Returns:
+            The new state, `queued` or `pending`.
+
+        Raises:
+            NotFound: There is no such task, or it does not belong to the target.
+            Conflict: The task is neither paused, failed nor held.
+            ValueError: The limit is negative, or does not fit 32 bits.
+        """
+        request = target_pb2.ResumeTargetTaskRequest(target=target, task_id=task_id, token_limit=token_limit)
+        return STATE_OF_NUMBER[(await self._calls.once(self._targets.ResumeTargetTask, request)).status]
 
     async def resolve(self, task_id: str, result: Any = None) -> TaskState:
-        """End a paused or failed task as done, with a result unless that is None.
+        """End a paused or failed task as done.
 
-        Raises `NotFound`, `Conflict` if it is neither paused nor failed, and `TooLarge` for the result.
+        Args:
+            task_id: The task.
+            result: Its result, a JSON value. Default None: no result.
+
+        Returns:
+            The new state, `done`.
+
+        Raises:
+            NotFound: There is no such task, or it is no longer retained.
+            Conflict: The task is neither paused nor failed.
+            TooLarge: The result is too large.
+            TypeError: The result is not JSON.
+            ValueError: The result holds a number that does not fit a double.
         """
         request = pb.ResolveTaskRequest(task_id=task_id, result=None if result is None else value_from(result))
         return await self._move(self._tasks.ResolveTask, request, TaskState.DONE)
 
     async def _move(self, method: Callable[..., Awaitable[Any]], request: Any, aim: TaskState) -> TaskState:
-        """A call that leads a task to a state, after which the same call would be a conflict."""
-        tries = 0
-
-        async def attempt() -> TaskState:
-            nonlocal tries
-            tries += 1
-            try:
-                return STATE_OF_NUMBER[(await self._calls.once(method, request)).status]
-            except Conflict:
-                # After a lost answer it may be the call's own doing.
-                if tries > 1 and (await self.get(request.task_id)).state is aim:
-                    return aim
-                raise
-
-        return (await self._calls.attempted(attempt))[0]
+        return await move(self._calls, self._tasks, method, request, aim)

@@ -1,8 +1,8 @@
-"""What a call can end with: one class for each code word of the API (DESIGN, Errors).
+"""The errors of calls: one class for each error code of the API (docs/rules.md, Errors).
 
-`except QueueFull` catches one kind, `except TaskyardError` all of them. Three more words than the server's come from
-the client's side of the wire: `unavailable` when no server answers, `deadline_exceeded` when the answer did not come in
-time, `cancelled` when the call was given up, or the client closed.
+`except QueueFull` catches one kind, `except TaskyardError` all of them. Three codes come from the client's side of the
+wire: `unavailable` when no server answers, `deadline_exceeded` when the answer did not come in time, `cancelled` when
+the call was cancelled or the client closed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,10 +23,19 @@ DETAILS_KEY: Final = "grpc-status-details-bin"
 class TaskyardError(Exception):
     """A call, or one task of it, that was refused or did not reach the server.
 
-    `code` is the code word and `reason` the text for people. `retryable` says whether the same request may work later,
-    `retry_after_secs` when, if the server said so. `details` holds what the code comes with, under the keys of the REST
-    error body: for a full queue `queued`, `maxQueue` and so on. A whole call's details are strings, those of one item
-    among several are JSON values.
+    Attributes:
+        code: The error code of the API, such as `queue_full`.
+        reason: The text for people.
+        retryable: Whether the same request may succeed later.
+        retry_after_secs: How long to wait before another try, in seconds, if the server says so.
+        details: Further values for the code, under the keys of the REST error body: for a full queue `queued`,
+            `maxQueue` and so on. Those of a whole call are strings, those of one item among several are JSON values.
+
+    Args:
+        reason: The text for people.
+        details: Further values for the code. Default none.
+        retryable: Whether the same request may succeed later. Default as the class says.
+        retry_after_secs: How long to wait before another try, in seconds. Default unknown.
     """
 
     code: str = "internal"
@@ -52,25 +61,25 @@ class TaskyardError(Exception):
 
 
 class BadRequest(TaskyardError):
-    """The request itself is wrong; the reason names the field as JSON spells it."""
+    """The request itself is wrong. The reason names the field as JSON spells it."""
 
     code = "bad_request"
 
 
 class BatchTooLarge(TaskyardError):
-    """More tasks in a batch than the server takes."""
+    """A batch has more tasks than the server accepts."""
 
     code = "batch_too_large"
 
 
 class TooLarge(TaskyardError):
-    """`params`, a result or a whole message is larger than the server takes."""
+    """`params`, a result or a whole message is larger than the server accepts."""
 
     code = "too_large"
 
 
 class Unauthenticated(TaskyardError):
-    """The server does not know who calls."""
+    """The server does not know the caller."""
 
     code = "unauthenticated"
 
@@ -82,39 +91,40 @@ class PermissionDenied(TaskyardError):
 
 
 class NotFound(TaskyardError):
-    """No such task, batch or host, or no longer retained."""
+    """There is no such task, batch, host or schedule, or it is no longer retained."""
 
     code = "not_found"
 
 
 class Conflict(TaskyardError):
-    """The thing exists, but its state does not allow the call."""
+    """The object exists, but its state does not allow the call."""
 
     code = "conflict"
 
 
 class LeaseLost(TaskyardError):
-    """A report whose lease has ended; it changed nothing."""
+    """The lease of a report has ended. The report changed nothing."""
 
     code = "lease_lost"
 
 
 class AlreadyExists(TaskyardError):
-    """The name or the idempotency key belongs to something else."""
+    """The name or the idempotency key belongs to another object."""
 
     code = "already_exists"
 
 
 class CursorExpired(TaskyardError):
-    """The place of a watch has left the server's log."""
+    """The server's event log no longer reaches back to the cursor of a watch."""
 
     code = "cursor_expired"
 
 
 class QueueFull(TaskyardError):
-    """Admission refused the task, which is kept as `rejected`, under `task_id` where the server named it.
+    """Admission refused the task, or the namespace has as many schedules as it may have.
 
-    Or the namespace has as many schedules as it may have.
+    Attributes:
+        task_id: The id under which the refused task is kept as `rejected`, if the server names it.
     """
 
     code = "queue_full"
@@ -123,38 +133,38 @@ class QueueFull(TaskyardError):
 
 
 class Unavailable(TaskyardError):
-    """No server answers, or it starts or drains."""
+    """No server answers, or it is starting or draining."""
 
     code = "unavailable"
     retryable = True
 
 
 class Unimplemented(TaskyardError):
-    """The server does not do this, or not yet."""
+    """The server does not implement this."""
 
     code = "unimplemented"
 
 
 class DeadlineExceeded(TaskyardError):
-    """The answer did not come within the call's timeout; the server may have done what was asked."""
+    """The answer did not come within the timeout of the call. The server may have done it all the same."""
 
     code = "deadline_exceeded"
 
 
 class CallCancelled(TaskyardError):
-    """The call was given up on its way; the server may have done what was asked."""
+    """The call was cancelled on its way. The server may have done it all the same."""
 
     code = "cancelled"
 
 
 class ClientClosed(TaskyardError):
-    """The client was closed, before the call or during it; then the server may have done what was asked."""
+    """The client was closed before the call or during it. In the latter case the server may have done it."""
 
     code = "cancelled"
 
 
 class Internal(TaskyardError):
-    """Something went wrong in the server, or in between."""
+    """Something failed in the server, or between client and server."""
 
     code = "internal"
 
@@ -183,7 +193,7 @@ KINDS: Final[dict[str, type[TaskyardError]]] = {
 
 KIND_OF_STATUS: Final[dict[grpc.StatusCode, type[TaskyardError]]] = {
     grpc.StatusCode.INVALID_ARGUMENT: BadRequest,
-    # Without an ErrorInfo it is gRPC itself that speaks, of a message over its limit.
+    # Without an ErrorInfo it comes from gRPC itself, for a message over its limit.
     grpc.StatusCode.RESOURCE_EXHAUSTED: TooLarge,
     grpc.StatusCode.UNAUTHENTICATED: Unauthenticated,
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
@@ -197,12 +207,19 @@ KIND_OF_STATUS: Final[dict[grpc.StatusCode, type[TaskyardError]]] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: DeadlineExceeded,
     grpc.StatusCode.CANCELLED: CallCancelled,
 }
-"""What a status means that comes without an ErrorInfo of ours: from gRPC itself, a proxy or an older server."""
+"""The meaning of a status without an ErrorInfo of Taskyard: from gRPC itself, a proxy or an older server."""
 
 
 def error_from_rpc(error: grpc.RpcError) -> TaskyardError:
-    """What a failed call means, by the ErrorInfo and RetryInfo that the server sends, else by its status."""
-    # grpc's blocking and asyncio calls raise errors of one shape, which the type RpcError does not show.
+    """Convert the error of a failed call, by its ErrorInfo and RetryInfo, else by its status.
+
+    Args:
+        error: The error that gRPC raised.
+
+    Returns:
+        The error to raise.
+    """
+    # grpc's blocking and asyncio calls raise errors with the same methods, which the type RpcError does not declare.
     call: Any = error
     reason = call.details() or call.code().name.lower().replace("_", " ")
     info, retry_after_secs = _rich_details(call.trailing_metadata() or ())
@@ -219,9 +236,22 @@ def error_from_rpc(error: grpc.RpcError) -> TaskyardError:
 
 
 def error_from_message(message: pb.Error, rejected_task_id: str | None = None) -> TaskyardError:
-    """Why one item among several was refused; `rejected_task_id` is the id under which a refused task is kept."""
-    details = plain_object(message.details) if message.HasField("details") else None
-    error = _error(message.code, message.error, details=details, retryable=message.retryable or None)
+    """Convert the error of one item among several, in a batch or on a stream (docs/rules.md, Refused items).
+
+    Args:
+        message: The error as the server sends it.
+        rejected_task_id: The id under which a refused task is kept, if it is. Default none.
+
+    Returns:
+        The error to raise or to show.
+    """
+    error = _error(
+        message.code,
+        message.error,
+        details=plain_object(message.details) if message.HasField("details") else None,
+        retryable=message.retryable or None,
+        retry_after_secs=message.retry_after_ms / 1000 if message.HasField("retry_after_ms") else None,
+    )
     if isinstance(error, QueueFull):
         error.task_id = rejected_task_id or None
     return error
@@ -233,12 +263,12 @@ def _error(
     *,
     details: Mapping[str, Any] | None,
     retryable: bool | None,
-    retry_after_secs: float | None = None,
+    retry_after_secs: float | None,
 ) -> TaskyardError:
     kind = KINDS.get(code, TaskyardError)
     error = kind(reason, details=details, retryable=retryable, retry_after_secs=retry_after_secs)
     if kind is TaskyardError:
-        # A word that a later server knows and this client does not.
+        # A later server may have codes that this client does not know.
         error.code = code
     return error
 
@@ -246,15 +276,15 @@ def _error(
 def _rich_details(
     metadata: Iterable[tuple[str, str | bytes]],
 ) -> tuple[error_details_pb2.ErrorInfo | None, float | None]:
-    """Our ErrorInfo and the seconds of the RetryInfo, each None where it is missing."""
-    info, retry_after_secs = None, None
+    """The ErrorInfo of Taskyard and the seconds of the RetryInfo, each None where it is missing."""
+    error_info, retry_after_secs = None, None
     for packed in _details(metadata):
-        found, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
-        if packed.Unpack(found) and found.domain == DOMAIN:
-            info = found
+        info, retry = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo()
+        if packed.Unpack(info) and info.domain == DOMAIN:
+            error_info = info
         elif packed.Unpack(retry):
             retry_after_secs = retry.retry_delay.ToTimedelta().total_seconds()
-    return info, retry_after_secs
+    return error_info, retry_after_secs
 
 
 def _details(metadata: Iterable[tuple[str, str | bytes]]) -> list[Any]:
@@ -263,6 +293,6 @@ def _details(metadata: Iterable[tuple[str, str | bytes]]) -> list[Any]:
             try:
                 return list(status_pb2.Status.FromString(value).details)
             except DecodeError:
-                # A proxy's own status may be anything.
+                # The status of a proxy may be anything.
                 return []
     return []

@@ -18,24 +18,37 @@ log = logging.getLogger("taskyard")
 H = TypeVar("H", bound=Handler)
 
 SAME_SIGNAL_SECS: Final = 1.0
-"""What comes so soon after the first signal is the same one again: `timeout`, terminals and init processes signal the
-whole group and then the process, too."""
+"""A signal this soon after the first one is the same request: `timeout`, terminals and init processes signal the whole
+process group and then the process itself."""
 
 
 class Host:
     """A runtime host: takes tasks from the server, up to `slots` at once, and runs their handlers.
 
-    A handler takes a `RunningTask` and answers the task's result, a JSON value. An async one runs in the event loop and
-    must not block it, since heartbeats go out from there; a plain function runs in a thread. An async handler is
+    A handler takes a `RunningTask` and returns the task's result, a JSON value. An async handler runs in the event loop
+    and must not block it, since heartbeats are sent from there; a plain function runs in a thread. An async handler is
     cancelled when its work is no longer wanted: the task was cancelled, paused or is past its deadline, or its lease is
-    lost, be it that the server cannot be reached for longer than leases live.
+    lost, for example because the server cannot be reached for longer than leases live.
 
-    `address` is `HOST:PORT`. `host_id` must be this host's alone. `project` limits it to the tasks of one project.
-    `lease_secs`, 1 to 3,600, is the length of its leases, by default the server's. `credentials` encrypt the
-    connection, and `token` goes with every call as a bearer token, also where nothing is encrypted. `drain_grace_secs`
-    is how long what runs may take when the host is told to stop. `machine_figures` has it report the use of processors
-    and memory. With `install_signal_handlers`, SIGTERM and SIGINT drain it while it runs. Raises ValueError for an
-    address, a namespace or a token that can never work.
+    Args:
+        address: Where the server listens: `HOST:PORT`, or a target of gRPC.
+        host_id: The host's id, which no other host may have.
+        slots: How many tasks it runs at once. Default 10.
+        capabilities: What it can do. It is assigned tasks that require a subset of it. Default none.
+        namespace: The namespace to act in. Default `default`.
+        project: Only tasks of this project. Default all.
+        labels: Labels for people and tools. Default none.
+        lease_secs: The length of its leases in seconds, 1 to 3,600. Default the server's.
+        display_name: A name for people. Default none.
+        credentials: Credentials that encrypt the connection. Default no encryption.
+        token: A bearer token, sent with every call, also without encryption. Default none.
+        drain_grace_secs: How long running tasks may take to end once the host drains, in seconds. Default 30.
+        machine_figures: Whether it reports the use of processors and memory. Default True.
+        install_signal_handlers: Whether SIGTERM and SIGINT drain it while it runs. Default True.
+
+    Raises:
+        ValueError: There are no slots, or the address, the namespace or the token is malformed.
+        TypeError: `capabilities` is one name instead of several.
     """
 
     def __init__(
@@ -82,31 +95,53 @@ class Host:
         self._run: HostRun | None = None
 
     def action(self, name: str | None = None) -> Callable[[H], H]:
-        """Decorates the handler of an action, by default the one that has the function's name.
+        """Register the decorated function as the handler of an action.
 
-        Raises ValueError if the action has a handler already, TypeError if it is used without brackets.
+        Args:
+            name: The action. Default the name of the function.
+
+        Returns:
+            The decorator, which returns the function unchanged. It raises ValueError if the action has a handler
+            already.
+
+        Raises:
+            TypeError: It is used without brackets.
         """
         if name is not None and not isinstance(name, str):
             raise TypeError("write @host.action() or @host.action('name')")
 
         def register(handler: H) -> H:
-            named: Any = handler
-            self._actions.add(name or named.__name__, handler)
+            function: Any = handler
+            self._actions.add(name or function.__name__, handler)
             return handler
 
         return register
 
     def any_action(self, handler: H) -> H:
-        """Decorates the handler of all actions without one of their own. With it the host takes every action."""
+        """Register the decorated function as the handler of all actions without one of their own.
+
+        With it the host takes tasks of every action.
+
+        Args:
+            handler: The function.
+
+        Returns:
+            The function unchanged.
+
+        Raises:
+            ValueError: There is such a handler already.
+        """
         self._actions.add_any(handler)
         return handler
 
     async def run(self) -> None:
-        """Connect, work, reconnect whenever the connection is lost, and end when the host has drained.
+        """Connect, work, reconnect whenever the connection is lost, and return when the host has drained.
 
-        Raises `TaskyardError` when the server refuses the host for good: `bad_request`, `unauthenticated`,
-        `permission_denied`, or `conflict` where another stream of this very host has taken its place. Raises ValueError
-        if there are no handlers, RuntimeError if the host runs already.
+        Raises:
+            TaskyardError: The server refuses the host for good: `bad_request`, `unauthenticated`, `permission_denied`,
+                `unimplemented`, or `conflict` if another stream of this very host has replaced its stream.
+            ValueError: The host has no handlers.
+            RuntimeError: The host runs already.
         """
         if not self._actions:
             raise ValueError("the host has no handlers: decorate some with @host.action()")
@@ -120,10 +155,11 @@ class Host:
             self._run = None
 
     def drain(self) -> None:
-        """Take nothing new, finish what runs within the grace period, then have `run` end. Call it in the event loop.
+        """Take no more tasks, finish what runs within the grace period, then let `run` return.
 
-        What still runs at the end of the grace period is cancelled and given back, so that another host takes it. A
-        plain function that does not return then is left behind; Python waits for its thread when the process ends.
+        Call it in the event loop. Handlers that still run after the grace period are cancelled and their tasks given
+        back, so that another host takes them. A plain function that does not return then is left running; Python waits
+        for its thread when the process ends.
         """
         if self._run is not None:
             self._run.drain()
@@ -132,32 +168,32 @@ class Host:
     def _signals(self) -> Iterator[None]:
         """While the host runs, a first signal drains it and a second one ends the process."""
         loop = asyncio.get_running_loop()
-        taken: dict[signal.Signals, Any] = {}
-        first: list[asyncio.TimerHandle] = []
+        previous: dict[signal.Signals, Any] = {}
+        timers: list[asyncio.TimerHandle] = []
 
         def on_signal() -> None:
-            if not first:
+            if not timers:
                 log.info("told to stop; another signal ends the process at once")
-                first.append(loop.call_later(SAME_SIGNAL_SECS, let_go))
+                timers.append(loop.call_later(SAME_SIGNAL_SECS, restore_default))
                 self.drain()
 
-        def let_go() -> None:
-            for number in taken:
+        def restore_default() -> None:
+            for number in previous:
                 loop.remove_signal_handler(number)
                 signal.signal(number, signal.SIG_DFL)
 
-        # Only the main thread may take signals, and not every system has them.
+        # Only the main thread may handle signals, and not every system has them.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             for number in (signal.SIGTERM, signal.SIGINT) if self._install_signal_handlers else ():
-                before = signal.getsignal(number)
+                handler = signal.getsignal(number)
                 loop.add_signal_handler(number, on_signal)
-                taken[number] = before
+                previous[number] = handler
         try:
             yield
         finally:
-            for timer in first:
+            for timer in timers:
                 timer.cancel()
-            let_go()
-            for number, before in taken.items():
-                if before is not None:
-                    signal.signal(number, before)
+            restore_default()
+            for number, handler in previous.items():
+                if handler is not None:
+                    signal.signal(number, handler)

@@ -1,6 +1,6 @@
-"""One start of a host: it connects, works, reconnects and leaves (DESIGN, The host stream).
+"""One run of a host: it connects, works, reconnects and leaves (docs/rules.md, Host stream).
 
-What is held and what is to be said is `session.Session`'s; this file has the connection and the clock. A stream has a
+`session.Session` decides what is held, sent and run; this module has the connection and the clock. A stream has a
 reader and a writer that never wait for each other. All times are those of the event loop, in seconds.
 """
 
@@ -23,8 +23,10 @@ from taskyard.v1.runtime_host_pb2 import (
     DeregisterHostRequest,
     Drain,
     DrainHostRequest,
+    HeartbeatInterval,
     Hello,
     Machine,
+    ReportResults,
     Welcome,
 )
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
@@ -43,25 +45,25 @@ log = logging.getLogger("taskyard")
 Stream: TypeAlias = "grpc.aio.StreamStreamCall[ConnectRequest, ConnectResponse]"
 
 FINAL_ERRORS: Final = frozenset({"bad_request", "conflict", "permission_denied", "unauthenticated", "unimplemented"})
-"""What no other try can mend."""
+"""The errors after which another try has the same result."""
 FIRST_DELAY_SECS: Final = 0.1
 MAX_DELAY_SECS: Final = 5.0
 MAX_DELAY_WITH_LEASES_SECS: Final = 1.0
-"""Leases outlive a break only for seconds."""
+"""Leases outlive a break for seconds only."""
 STEADY_SECS: Final = 5.0
-"""A stream that lived so long was a good one; the next break is the first again."""
+"""A stream that lived this long resets the delays between tries."""
 WELCOME_SECS: Final = 10.0
 CLOSE_SECS: Final = 5.0
 INTERRUPT_SECS: Final = 5.0
-"""How long handlers that were cancelled for leaving may take to end."""
+"""How long handlers may take to end once they are cancelled because the host leaves."""
 DRAIN_SLACK_SECS: Final = 2.0
-"""At the end of a drain of its own the server interrupts what runs, which is better than that the host does."""
-EXPIRY_LOOK_SECS: Final = 0.1
+"""At the end of a drain by the server, the server interrupts what runs. The host does so only if that fails."""
+EXPIRY_CHECK_SECS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class HostOptions:
-    """What a host is and how it works; see `Host`."""
+    """What a host is and how it works. `Host` documents the options."""
 
     address: str
     host_id: str
@@ -78,12 +80,17 @@ class HostOptions:
     machine_figures: bool = True
 
 
-class _Broken(Exception):
-    """The stream is of no use any more, though no error of gRPC says so."""
+class _StreamBroken(Exception):
+    """The stream is of no use any more, although gRPC reports no error."""
 
 
 class HostRun:
-    """A host at work. Make it in the event loop it runs in."""
+    """A host at work. Create it in the event loop in which it runs.
+
+    Args:
+        options: The options of the host.
+        actions: The handlers of the host.
+    """
 
     def __init__(self, options: HostOptions, actions: Actions) -> None:
         self._options = options
@@ -92,31 +99,37 @@ class HostRun:
         self._metadata = call_metadata(options.namespace, options.token)
         self._machine = MachineFigures() if options.machine_figures else None
         self._session = Session(options.slots)
-        self._more = asyncio.Event()
-        """There may be something to write, or a reason to leave."""
-        self._handlers = Handlers(actions, options.slots, self._session, self._more.set)
-        self._beat_due = False
+        self._wake = asyncio.Event()
+        """Set when there may be something to write, or a reason to leave."""
+        self._handlers = Handlers(actions, options.slots, self._session, self._wake.set)
+        self._heartbeat_secs = 0.0
+        self._heartbeat_secs_changed = asyncio.Event()
+        self._heartbeat_due = False
         self._acknowledged_at = 0.0
         self._was_connected = False
         self._stub: RuntimeHostServiceAsyncStub | None = None
-        self._trouble: str | None = None
-        """What was logged last about not being connected."""
-        self._leave_by: dict[str, float] = {}
-        """When what still runs is interrupted, by who said so."""
+        self._logged_error: str | None = None
+        """The code of the connection error that was logged last."""
+        self._interrupt_at: dict[str, float] = {}
+        """When handlers that still run are interrupted, by the initiator of the drain: `host` or `server`."""
         self._leaving: asyncio.Task[None] | None = None
-        self._telling: asyncio.Task[None] | None = None
-        self._staying: asyncio.Task[None] | None = None
+        self._announcing: asyncio.Task[None] | None = None
+        self._connecting: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Work until the host has drained. Raises `TaskyardError` when the server refuses it for good."""
+        """Work until the host has drained.
+
+        Raises:
+            TaskyardError: The server refuses the host for good.
+        """
         expiring = asyncio.create_task(self._expire_leases())
-        self._staying = asyncio.create_task(self._stay_connected())
+        self._connecting = asyncio.create_task(self._stay_connected())
         try:
-            await asyncio.wait({self._staying})
-            if not self._staying.cancelled():
-                self._staying.result()
+            await asyncio.wait({self._connecting})
+            if not self._connecting.cancelled():
+                self._connecting.result()
         finally:
-            tasks = [task for task in (expiring, self._staying, self._leaving, self._telling) if task is not None]
+            tasks = [task for task in (expiring, self._connecting, self._leaving, self._announcing) if task is not None]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -124,12 +137,12 @@ class HostRun:
         log.info("host %s has left", self._options.host_id)
 
     def drain(self) -> None:
-        """Take no more, finish what runs within the grace period, then leave. A repeat changes nothing."""
-        if "host" in self._leave_by:
+        """Take no more tasks, finish what runs within the grace period, then leave. A repeated call has no effect."""
+        if "host" in self._interrupt_at:
             return
         log.info("host %s drains: %d tasks run", self._options.host_id, self._session.active)
         if self._stub is not None and not self._session.draining:
-            self._telling = asyncio.create_task(self._tell_of_drain(self._stub))
+            self._announcing = asyncio.create_task(self._announce_drain(self._stub))
         self._drain_until("host", self._now() + self._options.drain_grace_secs)
 
     # Connection
@@ -146,49 +159,49 @@ class HostRun:
                     log.warning(
                         "host %s was deregistered: it stops what runs and registers anew", self._options.host_id
                     )
-                    self._handlers.stop(self._session.deregistered())
+                    self._handlers.stop(self._session.handle_deregistration())
                 elif error.code in FINAL_ERRORS:
                     raise error from failed
                 else:
-                    self._note(error)
-            except (_Broken, TimeoutError) as broken:
-                self._note(TaskyardError(str(broken) or "no answer"))
+                    self._log_connection_error(error)
+            except (_StreamBroken, TimeoutError) as broken:
+                self._log_connection_error(TaskyardError(str(broken) or "no answer"))
             else:
                 return
             tries = 0 if self._now() - began > STEADY_SECS else tries
-            await self._pause(tries)
+            await self._wait_before_retry(tries)
             tries += 1
 
     async def _connect(self) -> None:
-        """Hold one stream until the host has left by it. Raises `AioRpcError`, `_Broken` or TimeoutError if it breaks.
+        """Work over one stream until the host has left by it. Handlers go on if the stream breaks.
 
-        Handlers go on all the same.
+        Raises `AioRpcError`, `_StreamBroken` or TimeoutError if it does.
         """
         # A channel that failed waits before it connects again; a new one does not.
         async with open_channel(self._options.address, self._options.credentials) as channel:
             stub: RuntimeHostServiceAsyncStub = RuntimeHostServiceStub(channel)
             call: Stream = stub.Connect(metadata=self._metadata)
             try:
-                welcome = await self._greet(call)
+                welcome = await self._handshake(call)
                 self._stub = stub
-                await self._hold(call, welcome)
+                await self._serve(call, welcome)
             finally:
                 self._stub = None
-                self._session.broken(self._now())
+                self._session.handle_disconnect(self._now())
                 call.cancel()
             await self._deregister(stub)
 
-    async def _greet(self, call: Stream) -> Welcome:
+    async def _handshake(self, call: Stream) -> Welcome:
         sent_at = self._now()
         async with asyncio.timeout(WELCOME_SECS):
-            # If it has ended already, reading tells why.
+            # If the stream has ended already, reading raises the reason.
             with contextlib.suppress(asyncio.InvalidStateError):
                 await call.write(ConnectRequest(hello=self._hello()))
             first = await call.read()
         if not isinstance(first, ConnectResponse) or not first.HasField("welcome"):
-            raise _Broken("the server closed the stream")
+            raise _StreamBroken("the server closed the stream")
         welcome = first.welcome
-        self._handlers.stop(self._session.welcomed(welcome, sent_at))
+        self._handlers.stop(self._session.handle_welcome(welcome, sent_at))
         self._acknowledged_at = sent_at
         log.info(
             "host %s %s %s (session %s)",
@@ -199,114 +212,136 @@ class HostRun:
         )
         if welcome.lost:
             log.warning("%d leases were lost while the host was away", len(welcome.lost))
-        self._was_connected, self._trouble = True, None
+        self._was_connected, self._logged_error = True, None
         return welcome
 
-    async def _hold(self, call: Stream, welcome: Welcome) -> None:
-        self._beat_due = False
-        interval, lease_secs = welcome.heartbeat_interval_ms / 1000, float(welcome.lease_secs)
-        reader = asyncio.create_task(self._read(call))
-        writer = asyncio.create_task(self._write(call))
-        heart = asyncio.create_task(self._beat(interval, lease_secs))
+    async def _serve(self, call: Stream, welcome: Welcome) -> None:
+        self._heartbeat_due = False
+        self._heartbeat_secs = welcome.heartbeat_interval_ms / 1000
+        self._heartbeat_secs_changed.clear()
+        reader = asyncio.create_task(self._read_messages(call))
+        writer = asyncio.create_task(self._write_messages(call))
+        heart = asyncio.create_task(self._schedule_heartbeats(float(welcome.lease_secs)))
         parts = (reader, writer, heart)
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             if writer.done() and not writer.exception():
-                # It has half-closed, or met the end of the stream; the reader learns how it ended.
+                # It has half-closed, or met the end of the stream; the reader learns how the stream ended.
                 await asyncio.wait({reader}, timeout=CLOSE_SECS)
             for part in parts:
                 if part.done():
                     part.result()
             if not (writer.done() and writer.result()):
-                raise _Broken("the server closed the stream")
+                raise _StreamBroken("the server closed the stream")
         finally:
             for part in parts:
                 part.cancel()
             await asyncio.gather(*parts, return_exceptions=True)
 
-    async def _read(self, call: Stream) -> None:
-        session = self._session
+    async def _read_messages(self, call: Stream) -> None:
         while isinstance(message := await call.read(), ConnectResponse):
             match message.WhichOneof("message"):
                 case "assignments":
                     for assignment in message.assignments.assignments:
-                        session.assigned(assignment)
+                        self._session.handle_assignment(assignment)
                 case "report_results":
-                    self._handlers.stop(session.answered(message.report_results))
+                    self._handle_report_results(message.report_results)
                 case "heartbeat_ack":
                     self._acknowledged_at = self._now()
-                    self._handlers.stop(session.acknowledged(message.heartbeat_ack))
+                    self._handlers.stop(self._session.handle_heartbeat_ack(message.heartbeat_ack))
+                case "heartbeat_interval":
+                    self._change_heartbeat_interval(message.heartbeat_interval)
                 case "cancellations":
-                    self._cancel(message.cancellations)
+                    self._handle_cancellations(message.cancellations)
                 case "drain":
-                    self._drained(message.drain)
-            self._more.set()
+                    self._handle_drain(message.drain)
+            self._wake.set()
 
-    async def _write(self, call: Stream) -> bool:
-        """Write what there is to say. Answers True once it has half-closed, False if the stream has ended before."""
+    async def _write_messages(self, call: Stream) -> bool:
+        """Write what is due. Returns True once it has half-closed, False if the stream ended before."""
         session = self._session
         try:
             while True:
-                self._more.clear()
-                if self._beat_due:
-                    self._beat_due = False
-                    await call.write(session.heartbeat(self._now(), self._figures()))
-                messages = session.turn()
+                self._wake.clear()
+                if self._heartbeat_due:
+                    self._heartbeat_due = False
+                    await call.write(
+                        session.next_heartbeat(self._now(), self._machine_figures(), self._handlers.tokens_used())
+                    )
+                messages = session.next_messages()
                 for message in messages:
                     await call.write(message)
-                    # What lay in a buffer while the process stood still may be over before it begins.
-                    self._handlers.stop(session.expired(self._now()))
-                    self._handlers.begin(session.written(message))
+                    # The message may have waited while the process was suspended: the leases may be over.
+                    self._handlers.stop(session.expire_leases(self._now()))
+                    self._handlers.start(session.message_written(message))
                 if not messages:
                     if session.draining and session.is_finished:
                         await call.done_writing()
                         return True
-                    await self._more.wait()
+                    await self._wake.wait()
         except asyncio.InvalidStateError:
             return False
 
-    async def _beat(self, interval: float, lease_secs: float) -> None:
-        """Have a heartbeat written each interval. Raises `_Broken` when none was answered for as long as a lease."""
+    async def _schedule_heartbeats(self, lease_secs: float) -> None:
+        """Have a heartbeat written each interval, and at once when the interval changes.
+
+        Raises `_StreamBroken` when no heartbeat was answered for as long as a lease.
+        """
         while True:
+            interval = self._heartbeat_secs
             due = self._now() + interval
-            await asyncio.sleep(interval)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(interval):
+                    await self._heartbeat_secs_changed.wait()
+            self._heartbeat_secs_changed.clear()
             now = self._now()
             if now - due > interval:
                 log.warning("heartbeat late by %.1f s: a handler blocks the event loop", now - due)
             if now - self._acknowledged_at > interval + lease_secs:
-                raise _Broken(f"no heartbeat was answered for {now - self._acknowledged_at:.1f} s")
-            self._beat_due = True
-            self._more.set()
+                raise _StreamBroken(f"no heartbeat was answered for {now - self._acknowledged_at:.1f} s")
+            self._heartbeat_due = True
+            self._wake.set()
 
     async def _expire_leases(self) -> None:
         while True:
-            await asyncio.sleep(EXPIRY_LOOK_SECS)
-            self._handlers.stop(self._session.expired(self._now()))
+            await asyncio.sleep(EXPIRY_CHECK_SECS)
+            self._handlers.stop(self._session.expire_leases(self._now()))
 
-    async def _pause(self, tries: int) -> None:
-        """Wait before the next try: exponential backoff with full jitter, cut short when the host is told to drain."""
-        most = MAX_DELAY_WITH_LEASES_SECS if self._session.holds_leases else MAX_DELAY_SECS
-        delay = random.uniform(0, min(most, FIRST_DELAY_SECS * 2 ** min(tries, 10)))
+    async def _wait_before_retry(self, tries: int) -> None:
+        """Wait with exponential backoff and full jitter. A drain ends the wait."""
+        limit = MAX_DELAY_WITH_LEASES_SECS if self._session.holds_leases else MAX_DELAY_SECS
+        delay = random.uniform(0, min(limit, FIRST_DELAY_SECS * 2 ** min(tries, 10)))
         began, was_draining = self._now(), self._session.draining
         while (left := began + delay - self._now()) > 0 and self._session.draining == was_draining:
-            self._more.clear()
+            self._wake.clear()
             try:
                 async with asyncio.timeout(left):
-                    await self._more.wait()
+                    await self._wake.wait()
             except TimeoutError:
                 return
 
-    # Leaving
+    # Messages of the server
 
-    def _cancel(self, cancellations: Cancellations) -> None:
+    def _handle_report_results(self, results: ReportResults) -> None:
+        # The answer may have waited while the process was suspended: the leases may be over.
+        self._handlers.stop(self._session.expire_leases(self._now()))
+        changes = self._session.handle_report_results(results)
+        self._handlers.stop(changes.stop)
+        self._handlers.start(changes.start)
+
+    def _change_heartbeat_interval(self, change: HeartbeatInterval) -> None:
+        self._heartbeat_secs = change.heartbeat_interval_ms / 1000
+        self._heartbeat_secs_changed.set()
+
+    def _handle_cancellations(self, cancellations: Cancellations) -> None:
         for cancellation in cancellations.cancellations:
             log.info("task %s is to be stopped: %s", cancellation.task_id, cancellation.message or "no reason given")
-            self._handlers.stop(self._session.cancelled(cancellation))
+            self._handlers.stop(self._session.handle_cancellation(cancellation))
 
-    def _drained(self, drain: Drain) -> None:
+    def _handle_drain(self, drain: Drain) -> None:
         log.info("host %s is told to drain: %s", self._options.host_id, drain.reason or "no reason given")
         if drain.reconnect:
-            # Nothing new comes on this stream, and what runs then is stopped by the server. After it there is another.
+            # The server shuts down: it assigns nothing more, stops what runs and closes the stream. Another follows.
             return
         end = float("inf")
         if drain.HasField("deadline"):
@@ -314,16 +349,18 @@ class HostRun:
             end = self._now() + max(0.0, secs) + DRAIN_SLACK_SECS
         self._drain_until("server", end)
 
-    def _drain_until(self, who: str, end: float) -> None:
+    # Leaving
+
+    def _drain_until(self, initiator: str, end: float) -> None:
         self._session.drain()
-        self._leave_by[who] = end
+        self._interrupt_at[initiator] = end
         if self._leaving is not None:
             self._leaving.cancel()
-        self._leaving = asyncio.create_task(self._leave(min(self._leave_by.values())))
-        self._more.set()
+        self._leaving = asyncio.create_task(self._leave(min(self._interrupt_at.values())))
+        self._wake.set()
 
     async def _leave(self, end: float) -> None:
-        """Interrupt what still runs at `end`, and leave without waiting for ever."""
+        """Interrupt what still runs at `end`, and leave even if handlers do not stop."""
         if end == float("inf"):
             return
         await asyncio.sleep(end - self._now())
@@ -332,27 +369,27 @@ class HostRun:
         self._handlers.stop_all()
         await asyncio.sleep(INTERRUPT_SECS)
         log.warning("host %s leaves without waiting for %d handlers", self._options.host_id, self._session.active)
-        if self._staying is not None:
-            self._staying.cancel()
+        if self._connecting is not None:
+            self._connecting.cancel()
 
-    async def _tell_of_drain(self, stub: "RuntimeHostServiceAsyncStub") -> None:
-        """Have the server hand out nothing more, also for the credit that it still has."""
+    async def _announce_drain(self, stub: "RuntimeHostServiceAsyncStub") -> None:
+        """Have the server assign nothing more, also for the credit that it still has."""
         request = DrainHostRequest(host_id=self._options.host_id)
         try:
             await stub.DrainHost(request, metadata=self._metadata, timeout=CLOSE_SECS)
         except grpc.aio.AioRpcError as failed:
-            # What comes all the same is given back at once.
+            # Tasks that are assigned all the same are given back at once.
             log.debug("the server was not told of the drain: %s", failed.details())
 
     async def _deregister(self, stub: "RuntimeHostServiceAsyncStub") -> None:
-        """A host that has left in order is not looked for any more."""
+        """Have the server forget a host that has left in order."""
         request = DeregisterHostRequest(host_id=self._options.host_id)
         try:
             await stub.DeregisterHost(request, metadata=self._metadata, timeout=CLOSE_SECS)
         except grpc.aio.AioRpcError as failed:
             log.debug("the host stays registered: %s", failed.details())
 
-    # Words
+    # Internals
 
     def _hello(self) -> Hello:
         options = self._options
@@ -362,22 +399,22 @@ class HostRun:
             display_name=options.display_name,
             capabilities=options.capabilities,
             slots=options.slots,
-            leases=self._session.held(),
+            leases=self._session.held_leases(),
             project=options.project,
             actions=self._actions.names,
             labels=options.labels,
             lease_secs=options.lease_secs,
-            machine=self._figures(),
+            machine=self._machine_figures(),
         )
 
-    def _figures(self) -> Machine | None:
+    def _machine_figures(self) -> Machine | None:
         return None if self._machine is None else self._machine.look(self._session.active)
 
-    def _note(self, error: TaskyardError) -> None:
-        """Say once what keeps the host from its server."""
-        if error.code == self._trouble:
+    def _log_connection_error(self, error: TaskyardError) -> None:
+        """Log why the host is not connected, once for each code."""
+        if error.code == self._logged_error:
             return
-        self._trouble = error.code
+        self._logged_error = error.code
         options = self._options
         if error.code == "already_exists":
             log.warning("host %s: another instance holds this id; trying until it is gone", options.host_id)

@@ -1,4 +1,4 @@
-"""The figures of this machine: a host reports them, the server keeps its own (scheduler-daemon, Machine Snapshots)."""
+"""The figures of this machine: a host reports them, the server records its own (docs/rules.md, Machine figures)."""
 
 from contextlib import suppress
 from typing import Final
@@ -11,16 +11,21 @@ MIB: Final = 1024 * 1024
 
 
 class MachineFigures:
-    """Measures the whole machine. The use of the processors is over a time, which begins when this is made."""
+    """Measures the whole machine. The use of the processors is measured from when this is created."""
 
     def __init__(self) -> None:
         with suppress(OSError):
             psutil.cpu_percent(None)
 
     def look(self, active_workers: int) -> Machine:
-        """The figures now; the use of the processors is that since the last look. Takes well under a millisecond.
+        """Measure now. It takes well under a millisecond.
 
-        What the system does not let this process see is absent.
+        Args:
+            active_workers: How many tasks run, to put into the figures.
+
+        Returns:
+            The figures. The use of the processors is that since the last call. Figures that the system does not reveal
+            to this process are absent.
         """
         machine = Machine(active_workers=active_workers)
         with suppress(OSError):

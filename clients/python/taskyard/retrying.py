@@ -1,6 +1,6 @@
-"""When to try again, and for how long: what all calls of the SDK share.
+"""When to try again, and for how long: shared by all calls of the SDK.
 
-An outage shorter than the client's patience passes unnoticed; one that is longer ends in the error that it caused.
+A client does not notice an outage that is shorter than its patience. A longer one raises the error that it caused.
 """
 
 import asyncio
@@ -14,54 +14,80 @@ FIRST_DELAY_SECS: Final = 0.1
 MAX_DELAY_SECS: Final = 3.0
 
 BROKEN: Final = (Unavailable, Internal, CallCancelled, DeadlineExceeded)
-"""How a stream ends that may be opened again: a server that goes away shows as any of these."""
+"""The errors after which a stream may be opened again: a server that goes away causes any of these."""
 
 T = TypeVar("T")
 
 
 class Backoff:
-    """The delays between tries: each twice the one before up to a most, shortened at random by up to a half.
+    """The delays between tries: each is twice the one before, up to a maximum, and randomly up to a half shorter.
 
-    The chance keeps clients that lost the same server from coming back all at once.
+    Randomness keeps clients that lost the same server from reconnecting at the same time.
+
+    Args:
+        first_secs: The first delay in seconds.
+        max_secs: The longest delay in seconds.
     """
 
     def __init__(self, first_secs: float = FIRST_DELAY_SECS, max_secs: float = MAX_DELAY_SECS) -> None:
         self._first = first_secs
-        self._most = max_secs
+        self._max = max_secs
         self._next = first_secs
 
     def delay(self) -> float:
-        """Seconds to wait before the next try."""
+        """Choose the next delay.
+
+        Returns:
+            How long to wait before the next try, in seconds.
+        """
         delay = self._next
-        self._next = min(delay * 2, self._most)
+        self._next = min(delay * 2, self._max)
         return delay * random.uniform(0.5, 1)
 
     def reset(self) -> None:
-        """Something worked: begin with the first delay again."""
+        """Begin with the first delay again, after a success."""
         self._next = self._first
 
 
 def backoff_within(patience_secs: float) -> Backoff:
-    """Delays that leave room for several tries, however short the patience."""
-    most = min(MAX_DELAY_SECS, patience_secs / 4)
-    return Backoff(min(FIRST_DELAY_SECS, most), most)
+    """Choose delays that leave room for several tries.
+
+    Args:
+        patience_secs: The longest outage to sit out, in seconds.
+
+    Returns:
+        The delays.
+    """
+    max_secs = min(MAX_DELAY_SECS, patience_secs / 4)
+    return Backoff(min(FIRST_DELAY_SECS, max_secs), max_secs)
 
 
 class Outage:
-    """How long something has not worked, and whether that is longer than the caller has patience for."""
+    """The time since something last worked, compared with the caller's patience.
+
+    Args:
+        patience_secs: The longest outage to sit out, in seconds.
+    """
 
     def __init__(self, patience_secs: float) -> None:
         self._patience = patience_secs
         self._backoff = backoff_within(patience_secs)
         self._since: float | None = None
 
-    def over(self) -> None:
-        """It works."""
+    def end(self) -> None:
+        """Note that it works."""
         self._since = None
         self._backoff.reset()
 
-    async def bear(self, error: TaskyardError) -> None:
-        """Wait before the next try; raises the error once patience is at its end."""
+    async def wait(self, error: TaskyardError) -> None:
+        """Note that it does not work, and wait before the next try.
+
+        Args:
+            error: Why it does not work.
+
+        Raises:
+            TaskyardError: The error, once the outage is longer than the patience.
+        """
         now = asyncio.get_running_loop().time()
         if self._since is None:
             self._since = now
@@ -71,10 +97,18 @@ class Outage:
         await asyncio.sleep(min(self._backoff.delay(), left))
 
 
-async def persistent(call: Callable[[], Awaitable[T]], patience_secs: float) -> tuple[T, bool]:
-    """The call's answer, and whether it took more than one try. It is repeated while the server is unavailable.
+async def call_persistently(call: Callable[[], Awaitable[T]], patience_secs: float) -> tuple[T, bool]:
+    """Repeat a call while the server is unavailable.
 
-    Raises what the call raises; `Unavailable` only after it was tried for so many seconds.
+    Args:
+        call: Makes the call.
+        patience_secs: How long to try, in seconds.
+
+    Returns:
+        What the call returns, and whether it took more than one try.
+
+    Raises:
+        TaskyardError: What the call raised; `Unavailable` only after the patience.
     """
     outage = Outage(patience_secs)
     repeated = False
@@ -82,5 +116,5 @@ async def persistent(call: Callable[[], Awaitable[T]], patience_secs: float) -> 
         try:
             return await call(), repeated
         except Unavailable as error:
-            await outage.bear(error)
+            await outage.wait(error)
             repeated = True

@@ -1,7 +1,8 @@
-"""A task as the handler that runs it sees it, and how a handler fails one with its own words."""
+"""A task as its handler sees it, and the exception by which a handler fails it."""
 
 import asyncio
 import contextlib
+import operator
 import os
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -15,14 +16,17 @@ from .tasks import Task
 from .values import struct_from
 
 TRACE_VARIABLES: Final = frozenset({"TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"})
-"""What tells a process of its trace. That of the host's own process is not the task's."""
+"""The environment variables of a trace. Those of the host's own process are not the task's."""
+MAX_TOKENS: Final = 2**32 - 1
 
 
 class ActionFailed(Exception):
-    """Raise it in a handler to fail the task with just this text.
+    """Raise it in a handler to fail the task with exactly this text.
 
-    `code` is a word for the kind of failure, which a retry policy may name as final. `retryable=False` makes this
-    failure final whatever the policy says.
+    Args:
+        error: The error text of the task.
+        code: The kind of failure, which a retry policy may name as final. Default none.
+        retryable: False makes this failure final whatever the retry policy says. Default True.
     """
 
     def __init__(self, error: str, *, code: str | None = None, retryable: bool = True) -> None:
@@ -32,22 +36,28 @@ class ActionFailed(Exception):
 
 
 class RunningTask:
-    """What a handler is given: the task as it was handed out, and a way to report on it.
+    """The task that a handler runs, and the way to report on it.
 
-    `fencing_token` grows with each hand-out of the task; give it along with side effects, so that a later run is told
-    from an earlier one. `tokens_used` is yours to set: the tokens of a language model that this attempt has used so
-    far, which every later report carries; once one of them is over the task's budget, the task fails and is stopped.
-    `cancelled` turns True when the work is no longer wanted; an async handler is cancelled then, a plain function
-    should look and return.
+    Attributes:
+        task: The task as it was assigned.
+        fencing_token: Grows with each assignment of the task. Pass it along with side effects, so that those of a later
+            run are told from those of an earlier one.
+        cancelled: Becomes True when the work is no longer wanted. An async handler is cancelled then; a plain function
+            should check it and return.
+
+    Args:
+        task: The task.
+        fencing_token: The fencing token of its lease.
+        report: Called with each progress report, in the event loop.
     """
 
-    __slots__ = ("_loop", "_report", "_thread", "cancelled", "fencing_token", "task", "tokens_used")
+    __slots__ = ("_loop", "_report", "_thread", "_tokens_used", "cancelled", "fencing_token", "task")
 
     def __init__(self, task: Task, fencing_token: int, report: Callable[[Report], None]) -> None:
         self.task = task
         self.fencing_token = fencing_token
-        self.tokens_used: int | None = None
         self.cancelled = False
+        self._tokens_used: int | None = None
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
@@ -79,7 +89,7 @@ class RunningTask:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The submitter's own marks."""
+        """The labels that the submitter gave."""
         return self.task.labels
 
     @property
@@ -100,30 +110,68 @@ class RunningTask:
         last = self.task.attempts[-1]
         return last.number if last.ended_at is None else last.number + 1
 
-    def environment(self) -> dict[str, str]:
-        """The environment for a process that does the work: `subprocess.run(command, env=task.environment())`.
+    @property
+    def tokens_used(self) -> int | None:
+        """The tokens of a language model that this attempt has used so far, None until the handler sets it.
 
-        It is this process's own, with `TASKYARD_TASK_ID`, `TASKYARD_ATTEMPT` and `TASKYARD_FENCING_TOKEN`; for a task
-        with a trace context also `TRACEPARENT`, which tracing tools look for, and its trace id as `TASKYARD_TRACE_ID`
-        (scheduler-daemon, Structured Logging).
+        Setting it is enough: the next heartbeat carries it, and so does every later report. Once it exceeds the task's
+        budget, the task fails and the handler is stopped. May be set from any thread.
+
+        Raises:
+            TypeError: The new value is not an integer.
+            ValueError: The new value is negative, or does not fit 32 bits.
         """
-        found = {name: value for name, value in os.environ.items() if name not in TRACE_VARIABLES}
-        found["TASKYARD_TASK_ID"] = self.id
-        found["TASKYARD_ATTEMPT"] = str(self.attempt)
-        found["TASKYARD_FENCING_TOKEN"] = str(self.fencing_token)
+        return self._tokens_used
+
+    @tokens_used.setter
+    def tokens_used(self, tokens: int | None) -> None:
+        if tokens is not None:
+            # Refused here, it does not break a heartbeat, which carries all tasks of the host.
+            try:
+                tokens = operator.index(tokens)
+            except TypeError:
+                raise TypeError(f"tokens_used: must be an integer, is {tokens!r}") from None
+            if not 0 <= tokens <= MAX_TOKENS:
+                raise ValueError(f"tokens_used: must be from 0 to {MAX_TOKENS}, is {tokens}")
+        self._tokens_used = tokens
+
+    def environment(self) -> dict[str, str]:
+        """Build the environment for a process that does the work: `subprocess.run(command, env=task.environment())`.
+
+        It is that of this process, with `TASKYARD_TASK_ID`, `TASKYARD_ATTEMPT` and `TASKYARD_FENCING_TOKEN`; for a task
+        with a trace context also `TRACEPARENT`, which tracing tools look for, and its trace id as `TASKYARD_TRACE_ID`
+        (docs/rules.md, Traces).
+
+        Returns:
+            The environment variables by name.
+        """
+        variables = {name: value for name, value in os.environ.items() if name not in TRACE_VARIABLES}
+        variables["TASKYARD_TASK_ID"] = self.id
+        variables["TASKYARD_ATTEMPT"] = str(self.attempt)
+        variables["TASKYARD_FENCING_TOKEN"] = str(self.fencing_token)
         if self.traceparent is not None:
-            found["TRACEPARENT"] = self.traceparent
-            found["TASKYARD_TRACE_ID"] = self.traceparent.split("-")[1]
-        return found
+            variables["TRACEPARENT"] = self.traceparent
+            variables["TASKYARD_TRACE_ID"] = self.traceparent.split("-")[1]
+        return variables
 
     def progress(
         self, fraction: float | None = None, message: str | None = None, details: Mapping[str, Any] | None = None
     ) -> Awaitable[None]:
-        """Tell how far the work is; `fraction` is 0 to 1, and what lies outside counts as the nearer of both.
+        """Report how far the work is. May be called from any thread.
 
-        It waits for nobody: the report goes out soon, unless a later one takes its place first. Awaiting what it
-        answers only lets others run; a plain function in its thread just calls it. Raises TypeError or ValueError for
-        details that are not JSON.
+        The report is sent soon, unless a later one replaces it before.
+
+        Args:
+            fraction: From 0 to 1; a value outside counts as the nearer bound. Default none.
+            message: A text for people. Default none.
+            details: A JSON object. Default none.
+
+        Returns:
+            An awaitable that lets others run. Awaiting it is optional; a plain function cannot.
+
+        Raises:
+            TypeError: The details are not JSON.
+            ValueError: The details hold a number that JSON cannot.
         """
         progress = Progress(message=message)
         if fraction is not None:
@@ -140,12 +188,19 @@ class RunningTask:
         return _NextTurn()
 
     def report(self, **event: Any) -> Report:
-        """A report on this task, of the one event that is given."""
+        """Build a report on this task. The host uses it.
+
+        Args:
+            **event: The one event to report, under its name in the proto.
+
+        Returns:
+            The report, with the tokens used so far.
+        """
         return Report(task_id=self.id, fencing_token=self.fencing_token, tokens_used=self.tokens_used, **event)
 
 
 class _NextTurn:
-    """Nothing to wait for but the next turn of the loop, and nothing lost if nobody waits."""
+    """Awaiting it gives way for one turn of the event loop. It need not be awaited."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Schedules and their triggers as callers see them: tasks that submit themselves, and each time they did.
+"""Schedules and their triggers as the server shows them (docs/rules.md, Schedules).
 
 The fields are those of the proto (`schedule.proto`), under the same names, as in `tasks`.
 """
@@ -12,36 +12,36 @@ from typing import Final
 
 from taskyard.v1 import schedule_pb2 as pb
 
-from .tasks import NewTask
-from .values import datetime_from, given, given_time
+from .new_tasks import NewTask
+from .values import datetime_from, optional, optional_time
 
 
 class Overlap(StrEnum):
-    """What happens when a trigger is due while one before it has not ended."""
+    """What happens when a trigger is due while an earlier one has not ended (docs/rules.md, Overlap)."""
 
     SKIP = "skip"
     """The trigger is skipped."""
     WAIT = "wait"
-    """The trigger waits; one at most does, later ones are skipped."""
+    """The trigger waits. At most one does; later ones are skipped."""
     ALLOW = "allow"
     """The trigger fires, and the tasks run side by side."""
     REPLACE = "replace"
-    """The tasks of those before it are cancelled, and the trigger fires."""
+    """The tasks of the earlier triggers are cancelled, and the trigger fires."""
 
 
 class CatchUp(StrEnum):
-    """Which triggers fire of those that came due while the scheduler was not running, or the schedule was paused."""
+    """Which missed triggers fire after the scheduler was down or the schedule was paused (docs/rules.md, Catch-up)."""
 
     LAST = "last"
     """The last one of each schedule."""
     ALL = "all"
-    """All within the schedule's catch-up window."""
+    """All within the catch-up window of the schedule."""
     NONE = "none"
     """None of them."""
 
 
 class TriggerState(StrEnum):
-    """Where a trigger stands (scheduler-daemon, State Flow)."""
+    """The state of a trigger (docs/rules.md, Triggers)."""
 
     PENDING = "pending"
     EXECUTING = "executing"
@@ -51,7 +51,7 @@ class TriggerState(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether a trigger in this state has ended. It then stays as it is, even if its task is resumed."""
+        """Whether a trigger in this state has ended. It does not change any more, even if its task is resumed."""
         return self not in (TriggerState.PENDING, TriggerState.EXECUTING)
 
 
@@ -62,10 +62,25 @@ STATE_OF_NUMBER: Final = {pb.Trigger.State.Value(state.value): state for state i
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule as it stood when the server answered. One of `cron`, `interval` and `at` says when it is due.
+    """A schedule as it was when the server answered. Exactly one of `cron`, `interval` and `at` is set.
 
-    `task` is what it submits each time. `catch_up_window_secs` is how far back `CatchUp.ALL` looks. `next_due_at` is
-    None while it is paused and when no time is left; `last_fired_at` and `last_task_id` are until it first fires.
+    Attributes:
+        id: The schedule's id.
+        task: The task that it submits each time.
+        time_zone: The IANA time zone in which `cron` is read.
+        overlap: What happens when a trigger is due while an earlier one has not ended.
+        catch_up: Which missed triggers fire.
+        catch_up_window_secs: How far back `CatchUp.ALL` goes, in seconds.
+        paused: Whether it is paused.
+        created_at: When it was created.
+        updated_at: When it was changed last.
+        cron: The five cron fields.
+        interval: The interval, such as `10m`.
+        at: The one time at which it is due.
+        display_name: A name for people.
+        next_due_at: When it is due next. None while it is paused, and when no time is left.
+        last_fired_at: When it fired last. None until it first does.
+        last_task_id: The task that it submitted last. None until it first does.
     """
 
     id: str
@@ -87,7 +102,14 @@ class Schedule:
 
     @classmethod
     def from_message(cls, message: pb.Schedule) -> Schedule:
-        """The schedule as the server tells it."""
+        """Convert a message.
+
+        Args:
+            message: The schedule as the server sends it.
+
+        Returns:
+            The schedule.
+        """
         return cls(
             id=message.schedule_id,
             task=NewTask.from_template(message.task),
@@ -98,22 +120,32 @@ class Schedule:
             paused=message.status == pb.Schedule.paused,
             created_at=datetime_from(message.created_at),
             updated_at=datetime_from(message.updated_at),
-            cron=given(message, "cron"),
-            interval=given(message, "interval"),
-            at=given_time(message, "at"),
-            display_name=given(message, "display_name"),
-            next_due_at=given_time(message, "next_due_at"),
-            last_fired_at=given_time(message, "last_fired_at"),
-            last_task_id=given(message, "last_task_id"),
+            cron=optional(message, "cron"),
+            interval=optional(message, "interval"),
+            at=optional_time(message, "at"),
+            display_name=optional(message, "display_name"),
+            next_due_at=optional_time(message, "next_due_at"),
+            last_fired_at=optional_time(message, "last_fired_at"),
+            last_task_id=optional(message, "last_task_id"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One firing of a schedule as it stood when the server answered (scheduler-daemon, Trigger Lifecycle).
+    """One trigger of a schedule as it was when the server answered (docs/rules.md, Triggers).
 
-    `deferred_until` is when it fires at the soonest, while jitter or a full queue puts it off. `task_id` is the task
-    that it submitted, None before it fired and where it never did. `reason` says why it failed or was skipped.
+    Attributes:
+        id: The trigger's id.
+        schedule_id: The schedule.
+        due_at: When it was due.
+        state: Its state.
+        idempotency_key: The key under which it was made.
+        deferred_until: When it fires at the earliest, while jitter or a full queue defers it.
+        fired_at: When it fired.
+        ended_at: When it ended.
+        task_id: The task that it submitted. None before it fires, and if it does not.
+        reason: Why it failed or was skipped.
+        traceparent: The W3C trace context of its task.
     """
 
     id: str
@@ -130,17 +162,24 @@ class Trigger:
 
     @classmethod
     def from_message(cls, message: pb.Trigger) -> Trigger:
-        """The trigger as the server tells it."""
+        """Convert a message.
+
+        Args:
+            message: The trigger as the server sends it.
+
+        Returns:
+            The trigger.
+        """
         return cls(
             id=message.trigger_id,
             schedule_id=message.schedule_id,
             due_at=datetime_from(message.due_at),
             state=STATE_OF_NUMBER[message.state],
             idempotency_key=message.idempotency_key,
-            deferred_until=given_time(message, "deferred_until"),
-            fired_at=given_time(message, "fired_at"),
-            ended_at=given_time(message, "ended_at"),
-            task_id=given(message, "task_id"),
-            reason=given(message, "reason"),
-            traceparent=given(message, "traceparent"),
+            deferred_until=optional_time(message, "deferred_until"),
+            fired_at=optional_time(message, "fired_at"),
+            ended_at=optional_time(message, "ended_at"),
+            task_id=optional(message, "task_id"),
+            reason=optional(message, "reason"),
+            traceparent=optional(message, "traceparent"),
         )

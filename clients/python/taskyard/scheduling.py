@@ -18,15 +18,15 @@ from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
 
 from .calls import Calls
 from .errors import NotFound
+from .new_tasks import NewTask, TaskFields, new_task
 from .schedules import CatchUp, Overlap, Schedule, Trigger
-from .tasks import NewTask, TaskFields, new_task
-from .values import Span, datetime_from, seconds, timestamp_from, whole_seconds, words
+from .values import Span, datetime_from, seconds, state_filter, timestamp_from, whole_seconds
 
 CADENCES: Final = ("cron", "interval", "at")
 
 
 class ScheduleParts(TypedDict, total=False):
-    """What can be changed of a schedule; see `Schedules.create` for what each part means. None is the default again."""
+    """The parts of a schedule that can be changed. `Schedules.create` documents them; None restores the default."""
 
     cron: str
     interval: str | Span
@@ -42,7 +42,12 @@ class ScheduleParts(TypedDict, total=False):
 class Schedules:
     """The schedules of the client's namespace.
 
-    Every method raises what the methods of `Client` raise for what the server refuses, and is as safe to repeat.
+    Every method may also raise the errors that `Client` lists for all of its methods.
+
+    Args:
+        calls: The calls of the client.
+        channel: The connection of the client.
+        agent: The agent of tasks that name no other.
     """
 
     def __init__(self, calls: Calls, channel: grpc.aio.Channel, agent: str) -> None:
@@ -66,18 +71,34 @@ class Schedules:
         paused: bool = False,
         **fields: Unpack[TaskFields],
     ) -> Schedule:
-        """Create a schedule that submits this task: an action and its fields, or a `NewTask`, as for `submit`.
+        """Create a schedule that submits a task each time it is due. Exactly one of `cron`, `interval`, `at` is given.
 
-        Exactly one says when it is due: `cron` (five fields, read in the IANA `time_zone`, a name or a ZoneInfo, by
-        default UTC), `interval` (seconds, a timedelta, or a text such as `10m` or `1.5h`; at least a second), or `at`,
-        one point in time with a time zone. `deadline` is a span, which each task has from its submission.
+        The call is repeated while the server is unavailable. The same schedule under the same id is created once.
 
-        `overlap` is by default `skip`, `catch_up` is `last`; `catch_up_window` is a day, and counts with `all`. Without
-        a `schedule_id` one is chosen. The same schedule again under the same id is the first.
+        Args:
+            task: The action, or a task whose fields are the defaults.
+            cron: Five cron fields, read in `time_zone`.
+            interval: Seconds, a timedelta, or a text such as `10m` or `1.5h`; at least a second.
+            at: One time, with a time zone.
+            schedule_id: The schedule's id. Default a random one.
+            time_zone: The IANA time zone for `cron`, by name or as a ZoneInfo. Default UTC.
+            display_name: A name for people. Default none.
+            overlap: What happens when a trigger is due while an earlier one has not ended. Default `skip`.
+            catch_up: Which missed triggers fire. Default `last`.
+            catch_up_window: How far back catch-up `all` goes, in seconds or as a timedelta. Default a day.
+            paused: Whether it is created paused. Default False.
+            **fields: Fields of the task, see `NewTask`. `deadline` is a span, which each task has from its submission.
 
-        Raises `AlreadyExists` for the id of a different schedule, `TooLarge` for the params, `BadRequest` for a cadence
-        that is malformed or never comes. Raises TypeError or ValueError for what the API cannot express, and for what
-        a schedule cannot give to its tasks: `hold`, `not_before`, `idempotency_key`, `traceparent`.
+        Returns:
+            The schedule.
+
+        Raises:
+            AlreadyExists: A different schedule has the id.
+            TooLarge: The params are too large.
+            BadRequest: The cadence is malformed, or has no time left.
+            TypeError: An argument has a type that the API cannot express.
+            ValueError: There is not exactly one cadence; an argument has a value that the API cannot express, or is for
+                a single task only: `hold`, `not_before`, `idempotency_key`, `traceparent`.
         """
         parts = {
             "cron": cron,
@@ -92,7 +113,7 @@ class Schedules:
         }
         if sum(parts[name] is not None for name in CADENCES) != 1:
             raise ValueError("cron, interval, at: exactly one must be given")
-        # An id makes the call safe to repeat, so it is chosen here.
+        # The id makes the call safe to repeat, so it is chosen here.
         request = pb.CreateScheduleRequest(
             schedule_id=schedule_id or uuid4().hex, paused=paused or None, **self._fields(parts)
         )
@@ -100,28 +121,51 @@ class Schedules:
         return Schedule.from_message(answer.schedule)
 
     async def get(self, schedule_id: str) -> Schedule:
-        """One schedule as it stands. Raises `NotFound`."""
+        """Get one schedule.
+
+        Args:
+            schedule_id: The schedule.
+
+        Returns:
+            The schedule as it is now.
+
+        Raises:
+            NotFound: There is no such schedule.
+        """
         request = pb.GetScheduleRequest(schedule_id=schedule_id)
         return await self._schedule(self._stub.GetSchedule, request)
 
-    async def list(self, *, page_size: int | None = None) -> AsyncGenerator[Schedule, None]:
-        """The schedules, oldest first, page after page. `page_size` is at most 1,000, the default."""
+    def list(self, *, page_size: int | None = None) -> AsyncGenerator[Schedule, None]:
+        """List the schedules, oldest first, one page after the other.
+
+        Args:
+            page_size: Schedules per page, at most 1,000. Default 1,000.
+
+        Returns:
+            An iterator over the schedules.
+        """
         request = pb.ListSchedulesRequest(page_size=page_size)
-        while True:
-            page = await self._calls.once(self._stub.ListSchedules, request)
-            for message in page.schedules:
-                yield Schedule.from_message(message)
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
+        return self._calls.listed(self._stub.ListSchedules, request, "schedules", Schedule.from_message)
 
     async def update(self, schedule_id: str, **parts: Unpack[ScheduleParts]) -> Schedule:
-        """Replace the given parts of a schedule; None gives a part its default again.
+        """Replace parts of a schedule. None restores the default of a part.
 
-        What is submitted already stays as it is. `task` is replaced as a whole. A changed cadence or time zone counts
-        from now, and skips the triggers that came due by the old one and have not fired.
+        Tasks that were submitted do not change. `task` is replaced as a whole. A changed cadence or time zone counts
+        from now; triggers that came due by the old one and have not fired are skipped.
 
-        Raises `NotFound`, and what `create` does for parts that are wrong.
+        Args:
+            schedule_id: The schedule.
+            **parts: The new values, see `create`.
+
+        Returns:
+            The changed schedule.
+
+        Raises:
+            NotFound: There is no such schedule.
+            TooLarge: The params are too large.
+            BadRequest: The cadence is malformed, or has no time left.
+            TypeError: A part has a type that the API cannot express.
+            ValueError: There are several cadences, or a part has a value that the API cannot express.
         """
         if sum(name in parts for name in CADENCES) > 1:
             raise ValueError("cron, interval, at: at most one can be given")
@@ -130,7 +174,14 @@ class Schedules:
         return await self._schedule(self._stub.UpdateSchedule, request)
 
     async def delete(self, schedule_id: str) -> None:
-        """Delete a schedule and its pending triggers; the tasks that it has submitted go on. Raises `NotFound`."""
+        """Delete a schedule and its pending triggers. The tasks that it has submitted go on.
+
+        Args:
+            schedule_id: The schedule.
+
+        Raises:
+            NotFound: There is no such schedule.
+        """
         tries = 0
 
         async def attempt() -> None:
@@ -139,30 +190,58 @@ class Schedules:
             try:
                 await self._calls.once(self._stub.DeleteSchedule, pb.DeleteScheduleRequest(schedule_id=schedule_id))
             except NotFound:
-                # After a lost answer it may be the call's own doing.
+                # An earlier try may have deleted it, and its answer was lost.
                 if tries == 1:
                     raise
 
         await self._calls.attempted(attempt)
 
     async def pause(self, schedule_id: str) -> Schedule:
-        """Let a schedule fire no more, and skip its pending triggers unless `trigger` made them. Raises `NotFound`."""
+        """Pause a schedule: it fires no more, and its pending triggers are skipped unless `trigger` made them.
+
+        Args:
+            schedule_id: The schedule.
+
+        Returns:
+            The paused schedule.
+
+        Raises:
+            NotFound: There is no such schedule.
+        """
         request = pb.PauseScheduleRequest(schedule_id=schedule_id)
         return await self._schedule(self._stub.PauseSchedule, request)
 
     async def resume(self, schedule_id: str, catch_up: CatchUp | str | None = None) -> Schedule:
-        """Let a paused schedule go on, after those of the times since the pause that `catch_up` says, by default none.
+        """Resume a paused schedule.
 
-        Raises `NotFound`.
+        Args:
+            schedule_id: The schedule.
+            catch_up: Which triggers fire that were missed since the pause. Default none.
+
+        Returns:
+            The resumed schedule.
+
+        Raises:
+            NotFound: There is no such schedule.
+            ValueError: The catch-up is unknown.
         """
         request = pb.ResumeScheduleRequest(schedule_id=schedule_id, catch_up=_catch_up_number(catch_up))
         return await self._schedule(self._stub.ResumeSchedule, request)
 
     async def trigger(self, schedule_id: str, idempotency_key: str | None = None) -> Trigger:
-        """Let a schedule fire now, whatever its cadence says and even if it is paused. Its overlap policy applies.
+        """Fire a schedule now, whatever its cadence and even if it is paused. Its overlap policy applies.
 
-        Without an `idempotency_key` it is given one, and fires once, however often the connection breaks. With a key
-        that the schedule has a trigger of, the answer is that trigger. Raises `NotFound`.
+        The call is repeated while the server is unavailable, and fires once.
+
+        Args:
+            schedule_id: The schedule.
+            idempotency_key: If the schedule has a trigger with this key, that one is returned. Default a random key.
+
+        Returns:
+            The trigger.
+
+        Raises:
+            NotFound: There is no such schedule.
         """
         request = pb.TriggerScheduleRequest(schedule_id=schedule_id, idempotency_key=idempotency_key or uuid4().hex)
         answer, _ = await self._calls.repeated(self._stub.TriggerSchedule, request)
@@ -171,20 +250,40 @@ class Schedules:
     async def preview(
         self, schedule_id: str, count: int = 10, after: datetime | None = None
     ) -> builtins.list[datetime]:
-        """The next `count` times, at most 1,000, that a schedule will be due after now or `after`, earliest first.
+        """Compute the next times at which a schedule is due.
 
-        Raises `NotFound`.
+        Args:
+            schedule_id: The schedule.
+            count: How many times, at most 1,000. Default 10.
+            after: The time to begin after, with a time zone. Default now.
+
+        Returns:
+            The times, earliest first.
+
+        Raises:
+            NotFound: There is no such schedule.
+            ValueError: `after` has no time zone.
         """
-        request = pb.PreviewScheduleRequest(schedule_id=schedule_id, count=count, after=_instant(after))
+        request = pb.PreviewScheduleRequest(schedule_id=schedule_id, count=count, after=_optional_timestamp(after))
         answer = await self._calls.once(self._stub.PreviewSchedule, request)
         return [datetime_from(due_at) for due_at in answer.due_at]
 
     async def get_trigger(self, trigger_id: str) -> Trigger:
-        """One trigger as it stands. Raises `NotFound`."""
+        """Get one trigger.
+
+        Args:
+            trigger_id: The trigger.
+
+        Returns:
+            The trigger as it is now.
+
+        Raises:
+            NotFound: There is no such trigger, or it is no longer retained.
+        """
         request = pb.GetTriggerRequest(trigger_id=trigger_id)
         return Trigger.from_message((await self._calls.once(self._stub.GetTrigger, request)).trigger)
 
-    async def triggers(
+    def triggers(
         self,
         schedule_id: str | None = None,
         *,
@@ -193,32 +292,39 @@ class Schedules:
         due_before: datetime | None = None,
         page_size: int | None = None,
     ) -> AsyncGenerator[Trigger, None]:
-        """The triggers that match all given filters, latest due first, page after page.
+        """List the triggers that match all given filters, latest due first, one page after the other.
 
-        All that have not ended are there, of the others the newest 100 of each schedule. `page_size` is at most 1,000,
-        the default.
+        All that have not ended are retained; of the others, the newest 100 of each schedule.
+
+        Args:
+            schedule_id: Only triggers of this schedule. Default all.
+            states: Only triggers in these states. Default all.
+            due_from: Only triggers that were due at this time or later. Default all.
+            due_before: Only triggers that were due before this time. Default all.
+            page_size: Triggers per page, at most 1,000. Default 1,000.
+
+        Returns:
+            An iterator over the triggers.
+
+        Raises:
+            TypeError: `states` is one state instead of several.
+            ValueError: A time has no time zone.
         """
         request = pb.ListTriggersRequest(
             schedule_id=schedule_id,
-            state=words(states),
-            due_from=_instant(due_from),
-            due_before=_instant(due_before),
+            state=state_filter(states),
+            due_from=_optional_timestamp(due_from),
+            due_before=_optional_timestamp(due_before),
             page_size=page_size,
         )
-        while True:
-            page = await self._calls.once(self._stub.ListTriggers, request)
-            for message in page.triggers:
-                yield Trigger.from_message(message)
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
+        return self._calls.listed(self._stub.ListTriggers, request, "triggers", Trigger.from_message)
 
     async def _schedule(self, method: Callable[..., Awaitable[Any]], request: Any) -> Schedule:
-        """The call's answer, where that is a schedule."""
+        """Make a call that answers with a schedule."""
         return Schedule.from_message((await self._calls.once(method, request)).schedule)
 
     def _fields(self, parts: Mapping[str, Any]) -> dict[str, Any]:
-        """The parts as the proto has them, without those that are None."""
+        """Convert parts to fields of the proto, without those that are None."""
         fields = {name: part for name, part in parts.items() if part is not None}
         if "interval" in fields:
             fields["interval"] = _interval_text(fields["interval"])
@@ -241,10 +347,10 @@ def _catch_up_number(policy: CatchUp | str | None) -> pb.CatchUp.Policy.ValueTyp
     return None if policy is None else pb.CatchUp.Policy.Value(CatchUp(policy).value)
 
 
-def _instant(at: datetime | None) -> Timestamp | None:
+def _optional_timestamp(at: datetime | None) -> Timestamp | None:
     return None if at is None else timestamp_from(at)
 
 
 def _interval_text(interval: str | Span) -> str:
-    """An interval in the words of the API, to the microsecond."""
+    """An interval as the API writes it, to the microsecond."""
     return interval if isinstance(interval, str) else f"{seconds(interval):.6f}".rstrip("0").rstrip(".") + "s"

@@ -1,17 +1,19 @@
-"""What a host holds and what it has to say next: the rules of the host stream (DESIGN, The host stream).
+"""The rules of the host stream: which leases a host holds, what runs and what it sends (docs/rules.md, Host stream).
 
-No clock, no asyncio, no connection: `now` is passed in, in seconds of a clock that never jumps, messages come in and
-messages go out. `Host` carries them, and runs and stops the handlers as it is told here.
+There is no clock, no asyncio and no connection here: times are passed in, in seconds of a monotonic clock, messages
+come in and messages go out. `host_run` carries them, and starts and stops the handlers as this module says.
 
-A lease goes this way: handed out; begun, once its `started` report was written; ended, when its handler has returned;
-gone, when its last report was answered. Its slot is taken from the hand-out until its handler has returned, also where
-the lease is lost meanwhile.
+The life of a lease: it is assigned; its handler is started; the handler returns; the final report is answered. The
+handler of a task without a target is started once the `started` report is written. That of a task with a target is
+started once the report is answered without an error, so that two tasks of a target never run at once, even if the
+report is lost with its stream (docs/rules.md, Acknowledged starts). A lease occupies a slot until its handler has
+returned, also if the lease is lost meanwhile.
 """
 
 import logging
 from collections import deque
-from collections.abc import Iterable
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import (
@@ -26,361 +28,422 @@ from taskyard.v1.runtime_host_pb2 import (
     ReportResults,
     Reports,
     RuntimeHost,
-    TaskFailed,
-    TaskReleased,
     TaskStarted,
     Welcome,
 )
 from taskyard.v1.task_pb2 import Error
 
+from .outbox import FINAL, STARTED, LeaseKey, Outbox, failure_instead_of, key_of, kind_of, released
+
 log = logging.getLogger("taskyard")
 
-Key: TypeAlias = tuple[str, int]
-"""A lease: the id of its task, and its fencing token."""
+LOST_CODES: Final = frozenset({"lease_lost", "not_found"})
+"""The errors of a report whose lease has ended."""
 
-DEFAULT_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-ENVELOPE_BYTES: Final = 32
-"""What a message adds to its reports at most, and a report to its own fields."""
-ORDER: Final = ("started", "progress", "final")
-"""The reports of a lease, of which it has one each at a time, in the order in which they are said."""
+
+class HandlerChanges(NamedTuple):
+    """The handlers to start, by assignment, and those to stop, by lease."""
+
+    start: list[Assignment]
+    stop: list[LeaseKey]
 
 
 class _Lease:
-    """One lease, as its host sees it.
+    """One lease.
 
-    `ends_at` is when it is over unless it is renewed. `waiting` is what its handler is to begin with, None once it has
-    begun or never will. `lost` says that the lease has ended for the server or by its time. `unsaid` are the reports
-    that are not yet on the stream.
+    `assignment` is what its handler will be started with, None once it was started or will not be. `start_sent` says
+    that the `started` report may have reached the server. `is_lost` says that the lease has ended at the server, or by
+    its time.
     """
 
-    __slots__ = ("ends_at", "key", "lost", "secs", "unsaid", "waiting")
+    __slots__ = ("assignment", "expires_at", "has_started", "is_lost", "key", "secs", "start_sent")
 
-    def __init__(self, key: Key, secs: float, ends_at: float, waiting: Assignment | None) -> None:
+    def __init__(self, key: LeaseKey, secs: float, expires_at: float, assignment: Assignment | None) -> None:
         self.key = key
         self.secs = secs
-        self.ends_at = ends_at
-        self.waiting = waiting
-        self.lost = False
-        self.unsaid: dict[str, Report] = {}
+        self.expires_at = expires_at
+        self.assignment = assignment
+        self.start_sent = False
+        self.has_started = False
+        self.is_lost = False
+
+    @property
+    def needs_answer(self) -> bool:
+        """Whether its handler is started only once its `started` report was answered."""
+        return self.assignment is not None and bool(self.assignment.task.target)
 
 
 class Session:
-    """The leases of a host of so many slots, over all streams of one start of it."""
+    """The leases of one run of a host, over all of its streams.
+
+    Attributes:
+        draining: Whether the host takes no more tasks.
+
+    Args:
+        slots: How many tasks the host runs at once.
+    """
 
     def __init__(self, slots: int) -> None:
         self.draining = False
         self._slots = slots
-        self._leases: dict[Key, _Lease] = {}
-        self._busy: set[Key] = set()
-        """The leases that take a slot."""
-        self._to_say: dict[Key, None] = {}
-        """The leases with unsaid reports, in the order in which they got them."""
-        self._unanswered: deque[list[Report]] = deque()
-        self._refused_for_now: list[Report] = []
+        self._leases: dict[LeaseKey, _Lease] = {}
+        self._occupied: set[LeaseKey] = set()
+        """The leases that occupy a slot."""
+        self._outbox = Outbox()
         self._credit = 0
-        """How many tasks the server may still hand out."""
+        """How many more tasks the server may assign."""
         self._sequence = 0
-        self._beats: deque[tuple[int, float, list[Key]]] = deque()
-        """The heartbeats without an answer: sequence, when it was sent, what it renews."""
-        self._counts_from = 0.0
-        """When the last answered heartbeat or Hello was sent. A lease handed out since counts from here: not from when
-        it arrived, which may be long after the claim."""
+        self._heartbeats: deque[tuple[int, float, list[LeaseKey]]] = deque()
+        """The unanswered heartbeats: sequence, when it was sent, which leases it renews."""
+        self._renewed_at = 0.0
+        """When the last answered heartbeat or Hello was sent. A new lease counts from here, not from its arrival, which
+        may be long after the claim."""
         self._grace_secs = 0.0
-        self._most_bytes = DEFAULT_MESSAGE_BYTES
-
-    # What others ask
 
     @property
     def active(self) -> int:
-        """Tasks whose handlers have not returned, or are about to begin."""
-        return len(self._busy)
+        """The number of tasks whose handlers run or are about to be started."""
+        return len(self._occupied)
 
     @property
     def holds_leases(self) -> bool:
-        """Whether there are leases that the host has not lost."""
-        return any(not lease.lost for lease in self._leases.values())
+        """Whether there are leases that are not lost."""
+        return any(not lease.is_lost for lease in self._leases.values())
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing runs and nothing waits to be said or answered."""
+        """Whether nothing runs, and no report is pending or unanswered."""
         return not self._leases
 
-    # A stream's life. Methods that answer keys answer those whose handlers are to be stopped.
+    # The stream
 
-    def held(self) -> list[HeldLease]:
-        """The leases that a Hello lists: all that are not lost, ended ones too until their report was answered."""
-        return [_held(lease.key) for lease in self._leases.values() if not lease.lost]
+    def held_leases(self) -> list[HeldLease]:
+        """List the leases for a Hello: all that are not lost, ended ones too until their final report was answered.
 
-    def welcomed(self, welcome: Welcome, sent_at: float) -> list[Key]:
-        """A stream begins, whose Hello was sent at `sent_at`. What it does not name as kept is lost."""
-        self._counts_from = sent_at
+        Returns:
+            The leases.
+        """
+        return [_held(lease.key) for lease in self._leases.values() if not lease.is_lost]
+
+    def handle_welcome(self, welcome: Welcome, sent_at: float) -> list[LeaseKey]:
+        """Begin a stream. Leases that the server does not name as kept are lost.
+
+        Args:
+            welcome: The server's first message.
+            sent_at: When the Hello was sent, in seconds.
+
+        Returns:
+            The leases whose handlers must stop.
+        """
+        self._renewed_at = sent_at
         self._grace_secs = welcome.reconnect_grace_ms / 1000
-        self._most_bytes = (welcome.max_message_bytes or DEFAULT_MESSAGE_BYTES) - ENVELOPE_BYTES
+        self._outbox.limit_messages(welcome.max_message_bytes)
         kept = {(lease.task_id, lease.fencing_token): lease for lease in welcome.kept}
-        gone = []
+        lost = []
         for key, lease in self._leases.items():
             if key in kept:
                 lease.secs = kept[key].lease_secs
-                lease.ends_at = sent_at + lease.secs
+                lease.expires_at = sent_at + lease.secs
             else:
-                gone.append(key)
-        stop = self._lose(gone)
-        self._to_say = {key: None for key, lease in self._leases.items() if lease.unsaid}
-        return stop
+                lost.append(key)
+        return self._lose(lost)
 
-    def broken(self, now: float) -> None:
-        """The stream is gone: leases live on for the grace only, what had no answer is to be said again."""
-        for report in (report for reports in self._unanswered for report in reports):
-            lease = self._leases.get(_key(report))
-            if lease is not None:
-                # What was to be said since is newer.
-                lease.unsaid.setdefault(_place(report), report)
+    def handle_disconnect(self, now: float) -> None:
+        """End a stream. Leases live on for the grace period, and unanswered reports become pending again.
+
+        An assigned lease is forgotten: for the server it was never started, so it is assigned again. It is kept if
+        its task has a target and the server may have seen the start: then its next Welcome decides.
+
+        Args:
+            now: The time in seconds.
+        """
         for lease in list(self._leases.values()):
-            lease.ends_at = min(lease.ends_at, now + self._grace_secs)
-            if lease.waiting is not None:
-                # For the server it was never started, so it goes to whoever has room.
-                self._busy.discard(lease.key)
+            lease.expires_at = min(lease.expires_at, now + self._grace_secs)
+            if lease.assignment is not None and not (lease.needs_answer and lease.start_sent):
+                self._occupied.discard(lease.key)
                 self._forget(lease.key)
-        self._to_say.clear()
-        self._unanswered.clear()
-        self._beats.clear()
+        self._outbox.add_again(report for report in self._outbox.take_unanswered() if self._is_relevant(report))
+        self._heartbeats.clear()
         self._credit = 0
 
-    def expired(self, now: float) -> list[Key]:
-        """Time has come to `now`: leases that were not renewed are lost."""
-        over = [lease.key for lease in self._leases.values() if lease.ends_at <= now and not lease.lost]
-        if over:
-            log.warning("%d leases ended, since the server could not be reached to renew them", len(over))
-        return self._lose(over)
+    def expire_leases(self, now: float) -> list[LeaseKey]:
+        """Lose the leases that were not renewed in time.
 
-    # What the server says
+        Args:
+            now: The time in seconds.
 
-    def assigned(self, assignment: Assignment) -> None:
-        """A task was handed out: it is reported as started, or given back at once if the host drains."""
+        Returns:
+            The leases whose handlers must stop.
+        """
+        expired = [lease.key for lease in self._leases.values() if lease.expires_at <= now and not lease.is_lost]
+        if expired:
+            log.warning("%d leases ended, since the server could not be reached to renew them", len(expired))
+        return self._lose(expired)
+
+    # Messages of the server
+
+    def handle_assignment(self, assignment: Assignment) -> None:
+        """Report an assigned task as started, or give it back at once if the host drains.
+
+        Args:
+            assignment: The task and its lease.
+        """
         key = (assignment.lease.task_id, assignment.lease.fencing_token)
         self._credit = max(0, self._credit - 1)
         if key in self._leases:
             return
         secs = assignment.lease.lease_secs
-        lease = self._leases[key] = _Lease(key, secs, self._counts_from + secs, assignment)
+        lease = self._leases[key] = _Lease(key, secs, self._renewed_at + secs, assignment)
         if self.draining:
             self._give_back(lease)
         else:
-            self._busy.add(key)
-            self._say(lease, Report(task_id=key[0], fencing_token=key[1], started=TaskStarted()))
+            self._occupied.add(key)
+            self._outbox.add(Report(task_id=key[0], fencing_token=key[1], started=TaskStarted()))
 
-    def acknowledged(self, ack: HeartbeatAck) -> list[Key]:
-        """A heartbeat was answered: what it listed is renewed from when it was sent, except for what is lost."""
-        stop: list[Key] = []
-        while self._beats and self._beats[0][0] <= ack.sequence:
-            sequence, sent_at, listed = self._beats.popleft()
+    def handle_heartbeat_ack(self, ack: HeartbeatAck) -> list[LeaseKey]:
+        """Renew the leases that a heartbeat listed, from when it was sent, except for those that are lost.
+
+        Args:
+            ack: The answer to a heartbeat.
+
+        Returns:
+            The leases whose handlers must stop.
+        """
+        stop: list[LeaseKey] = []
+        while self._heartbeats and self._heartbeats[0][0] <= ack.sequence:
+            sequence, sent_at, listed = self._heartbeats.popleft()
             if sequence == ack.sequence:
-                self._counts_from = sent_at
+                self._renewed_at = sent_at
                 stop = self._lose((lost.task_id, lost.fencing_token) for lost in ack.lost)
                 for lease in filter(None, map(self._leases.get, listed)):
-                    lease.ends_at = max(lease.ends_at, sent_at + lease.secs)
+                    lease.expires_at = max(lease.expires_at, sent_at + lease.secs)
         return stop
 
-    def answered(self, results: ReportResults) -> list[Key]:
-        """The oldest unanswered message of reports was answered."""
-        gone = []
-        asked = self._unanswered.popleft() if self._unanswered else []
-        for report, result in zip(asked, results.results, strict=False):
-            key = _key(report)
-            if result.HasField("error"):
-                if result.error.code not in ("lease_lost", "not_found"):
-                    self._refused(report, result.error)
-                elif report.HasField("released"):
-                    # There is nothing left to say of it.
-                    self._forget(key)
-                else:
-                    gone.append(key)
-            elif _place(report) == "final":
-                self._forget(key)
-        return self._lose(gone)
+    def handle_report_results(self, results: ReportResults) -> HandlerChanges:
+        """Take the answer to the oldest unanswered message of reports.
 
-    def cancelled(self, cancellation: Cancellation) -> list[Key]:
-        """The server wants a task stopped. It is told `released` once nothing runs, or now if nothing does."""
+        Call `expire_leases` before, so that no handler is started under a lease that is over.
+
+        Args:
+            results: One result for each report of that message.
+
+        Returns:
+            The handlers to start, of tasks with a target, and those that must stop.
+        """
+        start, lost = [], []
+        for report, result in self._outbox.take_answered(results.results):
+            key, kind = key_of(report), kind_of(report)
+            if not result.HasField("error"):
+                if kind == FINAL:
+                    self._forget(key)
+                elif kind == STARTED:
+                    start += self._start(key)
+            elif result.error.code not in LOST_CODES:
+                self._handle_refusal(report, result.error)
+            elif report.HasField("released"):
+                # Nothing is left to report.
+                self._forget(key)
+            else:
+                lost.append(key)
+        return HandlerChanges(start, self._lose(lost))
+
+    def handle_cancellation(self, cancellation: Cancellation) -> list[LeaseKey]:
+        """Stop a task. It is reported as released once nothing runs, at once if nothing does.
+
+        Args:
+            cancellation: The server's message.
+
+        Returns:
+            The leases whose handlers must stop.
+        """
         key = (cancellation.task_id, cancellation.fencing_token)
         stop = self._lose([key])
         if key not in self._leases:
             lease = self._leases[key] = _Lease(key, 0.0, 0.0, None)
-            lease.lost = True
-            self._say(lease, _released(key))
+            lease.is_lost = True
+            self._outbox.add(released(key))
         return stop
 
-    def deregistered(self) -> list[Key]:
-        """The server has ended all leases."""
+    def handle_deregistration(self) -> list[LeaseKey]:
+        """Lose all leases, since the server has ended them.
+
+        Returns:
+            The leases whose handlers must stop.
+        """
         return self._lose(list(self._leases))
 
-    # What the host says
+    # Events of the host
 
-    def progressed(self, report: Report) -> None:
-        """A handler reports its progress; it takes the place of an earlier word that is not yet on the stream."""
-        lease = self._leases.get(_key(report))
-        if lease is not None and lease.key in self._busy and not lease.lost:
-            self._say(lease, report)
+    def report_progress(self, report: Report) -> None:
+        """Report the progress of a handler. It replaces a report that is still pending.
 
-    def ended(self, key: Key, final: Report | None) -> None:
-        """A handler has returned, with its outcome; None if it was stopped before it had one."""
-        self._busy.discard(key)
+        Args:
+            report: The progress report.
+        """
+        lease = self._leases.get(key_of(report))
+        if lease is not None and lease.key in self._occupied and not lease.is_lost:
+            self._outbox.add(report)
+
+    def handler_ended(self, key: LeaseKey, outcome: Report | None) -> None:
+        """Free the slot of a handler that has returned, and report its outcome.
+
+        Args:
+            key: The lease.
+            outcome: The final report, or None if the handler was stopped before it had an outcome.
+        """
+        self._occupied.discard(key)
         lease = self._leases.get(key)
         if lease is not None:
-            self._say(lease, _released(key) if lease.lost or final is None else final)
+            self._outbox.add(released(key) if lease.is_lost or outcome is None else outcome)
 
     def drain(self) -> None:
-        """Take no more: no credit is given, and what has not begun is given back."""
+        """Take no more tasks: give no credit, and give back the tasks whose handlers were not started."""
         self.draining = True
         for lease in self._leases.values():
-            if lease.waiting is not None:
+            if lease.assignment is not None:
                 self._give_back(lease)
 
-    def heartbeat(self, now: float, machine: Machine | None) -> ConnectRequest:
-        """The heartbeat to send now. What was refused for the time being is said again after it."""
-        for report in self._refused_for_now:
-            lease = self._leases.get(_key(report))
-            if lease is not None and (not lease.lost or report.HasField("released")):
-                self._say(lease, report)
-        self._refused_for_now.clear()
+    # Messages to the server
+
+    def next_heartbeat(
+        self, now: float, machine: Machine | None, tokens_used: Mapping[LeaseKey, int]
+    ) -> ConnectRequest:
+        """Build the heartbeat to send now. Reports that were refused for the time being become pending again.
+
+        Args:
+            now: The time in seconds.
+            machine: The figures of the machine, or None to leave them out.
+            tokens_used: The tokens that each handler has used so far, for those that have stated it.
+
+        Returns:
+            The message.
+        """
+        for report in self._outbox.take_deferred():
+            if self._is_relevant(report):
+                self._outbox.add(report)
         self._sequence += 1
-        listed = [lease.key for lease in self._leases.values() if not lease.lost]
-        self._beats.append((self._sequence, now, listed))
-        beat = Heartbeat(sequence=self._sequence, leases=map(_held, listed), machine=machine)
+        listed = [lease.key for lease in self._leases.values() if not lease.is_lost]
+        self._heartbeats.append((self._sequence, now, listed))
+        leases = [_held(key, tokens_used.get(key)) for key in listed]
+        heartbeat = Heartbeat(sequence=self._sequence, leases=leases, machine=machine)
         if self.draining:
-            beat.status = RuntimeHost.STATUS_BUSY
-        return ConnectRequest(heartbeat=beat)
+            heartbeat.status = RuntimeHost.STATUS_BUSY
+        return ConnectRequest(heartbeat=heartbeat)
 
-    def turn(self) -> list[ConnectRequest]:
-        """The messages to write next: a batch of reports, then credit for the slots that are free, if there are any.
+    def next_messages(self) -> list[ConnectRequest]:
+        """Build the messages to write next: one message of reports, then credit for the free slots, if there are any.
 
-        Credit follows the reports that freed its slots, and one batch does not hold it back for the next.
+        Credit follows the reports that freed its slots, and waits for one message of reports only.
+
+        Returns:
+            The messages; none if there is nothing to write.
         """
         messages = []
-        if self._to_say and (reports := self._next_reports()):
-            self._unanswered.append(reports)
+        if reports := self._outbox.next_message():
+            for report in reports:
+                if report.HasField("started") and (lease := self._leases.get(key_of(report))) is not None:
+                    lease.start_sent = True
             messages.append(ConnectRequest(reports=Reports(reports=reports)))
-        free = 0 if self.draining else self._slots - len(self._busy) - self._credit
+        free = 0 if self.draining else self._slots - len(self._occupied) - self._credit
         if free > 0:
             self._credit += free
             messages.append(ConnectRequest(credit=Credit(count=free)))
         return messages
 
-    def written(self, message: ConnectRequest) -> list[Assignment]:
-        """A message is on its way to the server. Answers the tasks whose handlers begin now."""
-        begin = []
+    def message_written(self, message: ConnectRequest) -> list[Assignment]:
+        """Note that a message is on its way to the server.
+
+        Call `expire_leases` before, so that no handler is started under a lease that is over.
+
+        Args:
+            message: A message of `next_messages`.
+
+        Returns:
+            The handlers to start, of tasks without a target.
+        """
+        start = []
         for report in message.reports.reports:
-            lease = self._leases.get(_key(report))
-            # Nothing waits any more if it was cancelled or given back while the message was written.
-            if report.HasField("started") and lease is not None and lease.waiting is not None:
-                begin.append(lease.waiting)
-                lease.waiting = None
-        return begin
+            lease = self._leases.get(key_of(report))
+            if report.HasField("started") and lease is not None and not lease.needs_answer:
+                start += self._start(lease.key)
+        return start
 
-    # Within
+    # Internals
 
-    def _say(self, lease: _Lease, report: Report) -> None:
-        lease.unsaid[_place(report)] = report
-        self._to_say.setdefault(lease.key)
+    def _start(self, key: LeaseKey) -> list[Assignment]:
+        """The handler to start, none if it was started before, or its task was cancelled or given back meanwhile."""
+        lease = self._leases.get(key)
+        if lease is None or lease.assignment is None:
+            return []
+        assignment, lease.assignment = lease.assignment, None
+        lease.has_started = True
+        return [assignment]
 
-    def _lose(self, keys: Iterable[Key]) -> list[Key]:
-        """These leases have ended. Answers those whose handlers run and did not know."""
+    def _lose(self, keys: Iterable[LeaseKey]) -> list[LeaseKey]:
+        """Mark leases as lost. Returns those whose handlers run and have not been stopped yet."""
         stop = []
         for key in keys:
             lease = self._leases.get(key)
-            if lease is None or lease.lost:
+            if lease is None or lease.is_lost:
                 continue
-            lease.lost = True
-            final = lease.unsaid.get("final")
-            if key not in self._busy:
-                # An outcome is nobody's business any more, but that nothing runs may still free a target.
+            lease.is_lost = True
+            if key not in self._occupied:
+                # The outcome no longer counts, but the report that nothing runs may still free a target.
+                final = self._outbox.pending(key, FINAL)
                 if final is None or not final.HasField("released"):
                     self._forget(key)
-            elif lease.waiting is not None:
+            elif lease.assignment is not None:
                 self._give_back(lease)
             else:
-                lease.unsaid.clear()
+                self._outbox.discard(key)
                 stop.append(key)
         return stop
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: LeaseKey) -> None:
         self._leases.pop(key, None)
-        self._to_say.pop(key, None)
+        self._outbox.discard(key)
 
     def _give_back(self, lease: _Lease) -> None:
-        """Nothing will run for this lease, which had not begun."""
-        self._busy.discard(lease.key)
-        lease.waiting = None
-        lease.unsaid.clear()
-        self._say(lease, _released(lease.key))
+        """Release a lease whose handler was not started and will not be."""
+        self._occupied.discard(lease.key)
+        lease.assignment = None
+        self._outbox.discard(lease.key)
+        self._outbox.add(released(lease.key))
 
-    def _refused(self, report: Report, error: Error) -> None:
-        """A report was not taken, though its lease lives, or is lost and has only to be released.
+    def _is_relevant(self, report: Report) -> bool:
+        """Whether a report that was sent before is worth sending again."""
+        lease = self._leases.get(key_of(report))
+        if lease is None:
+            return False
+        if report.HasField("started"):
+            # It makes no sense for a task that was given back meanwhile.
+            return not lease.is_lost and (lease.has_started or lease.assignment is not None)
+        return not lease.is_lost or report.HasField("released")
 
-        It must end somehow, or it would keep its task for ever.
+    def _handle_refusal(self, report: Report, error: Error) -> None:
+        """Handle an error of a report, other than that its lease has ended.
+
+        A lease must not wait forever for a report that the server does not accept.
         """
-        lease = self._leases.get(_key(report))
-        if lease is None or (lease.lost and not report.HasField("released")):
+        lease = self._leases.get(key_of(report))
+        if lease is None or (lease.is_lost and not report.HasField("released")):
             return
-        what = report.WhichOneof("event")
-        log.warning("task %s: %s report refused as %s: %s", report.task_id, what, error.code, error.error)
-        if _place(report) != "final":
+        event = report.WhichOneof("event")
+        log.warning("task %s: %s report refused as %s: %s", report.task_id, event, error.code, error.error)
+        is_awaited = event == "started" and lease.assignment is not None
+        if kind_of(report) != FINAL and not is_awaited:
             return
         if error.retryable:
-            self._refused_for_now.append(report)
-        elif what == "completed":
-            self._say(lease, _failed(report, f"result refused: {error.error}", error.code))
-        elif what == "failed":
-            self._say(lease, _released(lease.key))
+            self._outbox.defer(report)
+        elif is_awaited:
+            self._give_back(lease)
+        elif event == "completed":
+            self._outbox.add(failure_instead_of(report, f"result refused: {error.error}", error.code))
+        elif event == "failed":
+            self._outbox.add(released(lease.key))
         else:
             self._forget(lease.key)
 
-    def _next_reports(self) -> list[Report]:
-        """The reports of the next message, as many as fit; those of one lease in their order."""
-        reports: list[Report] = []
-        size = 0
-        while self._to_say:
-            key = next(iter(self._to_say))
-            lease = self._leases[key]
-            for place in ORDER:
-                report = lease.unsaid.get(place)
-                if report is None:
-                    continue
-                if report.ByteSize() + ENVELOPE_BYTES > self._most_bytes:
-                    del lease.unsaid[place]
-                    if place != "final":
-                        log.warning("task %s: its progress is too large to be reported", key[0])
-                        continue
-                    reason = f"result of {report.ByteSize():,} bytes does not fit a message to the server"
-                    report = lease.unsaid[place] = _failed(report, reason, "too_large")
-                size += report.ByteSize() + ENVELOPE_BYTES
-                if reports and size > self._most_bytes:
-                    return reports
-                reports.append(lease.unsaid.pop(place))
-            del self._to_say[key]
-        return reports
 
-
-def _key(about: Report) -> Key:
-    return about.task_id, about.fencing_token
-
-
-def _held(key: Key) -> HeldLease:
-    return HeldLease(task_id=key[0], fencing_token=key[1])
-
-
-def _place(report: Report) -> str:
-    what = report.WhichOneof("event") or ""
-    return what if what in ORDER else "final"
-
-
-def _released(key: Key) -> Report:
-    return Report(task_id=key[0], fencing_token=key[1], released=TaskReleased())
-
-
-def _failed(report: Report, reason: str, code: str) -> Report:
-    """In the place of an outcome that the server does not take; another attempt would give the same."""
-    return Report(
-        task_id=report.task_id,
-        fencing_token=report.fencing_token,
-        failed=TaskFailed(error=reason, retryable=False, code=code),
-    )
+def _held(key: LeaseKey, tokens_used: int | None = None) -> HeldLease:
+    return HeldLease(task_id=key[0], fencing_token=key[1], tokens_used=tokens_used)

@@ -1,4 +1,4 @@
-"""The scheduler's figures as plain Python (scheduler-reference, Scheduler Stats)."""
+"""The figures of the scheduler as plain Python (docs/rules.md, Figures)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from taskyard.v1 import stats_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """What waits and what runs. `waiting_for_target` counts tasks, `targets` says what each target waits for.
+    """What waits and what runs.
 
-    `limited_by` is the configuration key that holds tasks back while hosts have free credit.
+    Attributes:
+        total_queued: Tasks that count as queued: queued, pending, and waiting for a target or a retry.
+        total_inflight: Tasks that are assigned or running.
+        total_paused: Paused tasks.
+        agent_counts: Tasks that count as queued, by agent.
+        limited_by: The configuration key that holds tasks back while hosts have free credit, None if none does.
+        waiting_for_target: Tasks that wait only for their target.
+        targets: What each target waits for, a text for people; at most 100 targets.
     """
 
     total_queued: int
@@ -25,7 +32,16 @@ class QueueStats:
 
 @dataclass(frozen=True, slots=True)
 class AgentMetrics:
-    """One agent's share of the counters; `tokens_used` are those that hosts reported for its tasks."""
+    """The counters of one agent.
+
+    Attributes:
+        submitted: Tasks accepted.
+        completed: Tasks that ended as done.
+        failed: Tasks that ended with an error.
+        cancelled: Tasks ended by cancel calls.
+        rejected: Tasks refused at admission.
+        tokens_used: Tokens that its tasks have used, as hosts reported.
+    """
 
     submitted: int
     completed: int
@@ -37,7 +53,25 @@ class AgentMetrics:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerMetrics:
-    """Counters since the server's start; `avg_dispatch_latency_ms` is from queue entry to hand-out."""
+    """Counters since the start of the server.
+
+    Attributes:
+        tasks_submitted: Tasks accepted.
+        tasks_completed: Tasks that ended as done.
+        tasks_failed: Tasks that ended with an error, expired ones included.
+        tasks_cancelled: Tasks ended by cancel calls.
+        tasks_rejected: Tasks refused at admission.
+        tasks_expired: Tasks whose deadline passed.
+        dispatch_count: How often a task was assigned to a host.
+        avg_dispatch_latency_ms: Average time in the queue before an assignment, in milliseconds.
+        agents: The counters of each agent.
+        tasks_evicted: Ended tasks dropped early because too many were retained.
+        late_reports: Reports refused because their lease had ended.
+        leases_expired: Leases that ended by their time, with their host, or after a break.
+        tasks_retried: Attempts that failed and were repeated.
+        webhooks_delivered: Webhooks delivered.
+        webhooks_failed: Webhooks given up after their last try.
+    """
 
     tasks_submitted: int
     tasks_completed: int
@@ -58,7 +92,17 @@ class SchedulerMetrics:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """The settings in force that the stats show. `result_ttl` is as Go prints a duration: `5m0s`."""
+    """The settings in force that the stats show.
+
+    Attributes:
+        strategy: How tasks are chosen.
+        max_queue_size: The most queued tasks.
+        max_per_agent: The most queued tasks of an agent.
+        max_inflight: The most tasks in flight.
+        max_per_agent_flight: The most tasks in flight of an agent.
+        worker_count: The slots of the tab executor.
+        result_ttl: How long ended tasks are retained, as Go prints a duration: `5m0s`.
+    """
 
     strategy: str
     max_queue_size: int
@@ -71,7 +115,13 @@ class SchedulerConfig:
 
 @dataclass(frozen=True, slots=True)
 class HostStats:
-    """The registered hosts; `free_credit` is how many tasks they could be handed at once."""
+    """The registered hosts.
+
+    Attributes:
+        registered: Hosts that are registered.
+        online: Hosts that are online.
+        free_credit: How many tasks the connected hosts could be assigned at once.
+    """
 
     registered: int
     online: int
@@ -80,7 +130,14 @@ class HostStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The figures of the caller's namespace as of one moment. `hosts` is None while none is registered."""
+    """The figures of the client's namespace at one moment.
+
+    Attributes:
+        queue: What waits and what runs.
+        metrics: Counters since the start of the server.
+        config: The settings in force.
+        hosts: The hosts, None while none is registered.
+    """
 
     queue: QueueStats
     metrics: SchedulerMetrics
@@ -89,7 +146,14 @@ class Stats:
 
     @classmethod
     def from_message(cls, message: pb.GetStatsResponse) -> Stats:
-        """The figures as the server tells them; its counts are doubles for JSON's sake."""
+        """Convert a message. Its counts are doubles, so that they are numbers in JSON.
+
+        Args:
+            message: The figures as the server sends them.
+
+        Returns:
+            The figures.
+        """
         return cls(
             _queue(message.queue),
             _metrics(message.metrics),

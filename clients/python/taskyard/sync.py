@@ -1,7 +1,7 @@
 """The client for code without asyncio: the same calls, blocking, from any thread.
 
-Nothing is implemented twice: a `Client` lives on an event loop in a thread of its own, and every call is handed to it.
-Calls of several threads at once therefore share messages as those of several coroutines do.
+Nothing is implemented twice: a `Client` runs on an event loop in a thread of its own, and every call is passed to it.
+Simultaneous calls of several threads therefore share messages, as those of several coroutines do.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ C = TypeVar("C")
 END: Final = object()
 
 
-class _Front(Protocol[C]):
-    """What stands before an object that lives on the loop: the object, and how its calls get there."""
+class _Blocking(Protocol[C]):
+    """The blocking form of an object: that object, which lives on the loop, and how calls are passed to the loop."""
 
     _client: C
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T: ...
 
-    def _iterate(self, pieces: AsyncGenerator[T, None]) -> Iterator[T]: ...
+    def _iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]: ...
 
 
 def _blocking(
     method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[_Front[C], P], T]:
-    """A method as one that returns when it is done."""
+) -> Callable[Concatenate[_Blocking[C], P], T]:
+    """Turn a coroutine method into a blocking one."""
 
     @functools.wraps(method)
-    def call(self: _Front[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: _Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._run(method(self._client, *args, **kwargs))
 
     return call
@@ -54,18 +54,23 @@ def _blocking(
 
 def _iterating(
     method: Callable[Concatenate[C, P], AsyncGenerator[T, None]],
-) -> Callable[Concatenate[_Front[C], P], Iterator[T]]:
-    """A method that answers piece by piece as one that answers an iterator."""
+) -> Callable[Concatenate[_Blocking[C], P], Iterator[T]]:
+    """Turn a method that returns an asynchronous iterator into one that returns a blocking iterator."""
 
     @functools.wraps(method)
-    def call(self: _Front[C], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+    def call(self: _Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         return self._iterate(method(self._client, *args, **kwargs))
 
     return call
 
 
 class SyncSchedules:
-    """The schedules of the client's namespace, as `Schedules`, which also says what each method raises."""
+    """The schedules of the client's namespace. Its methods are those of `Schedules`, blocking.
+
+    Args:
+        client: The blocking client.
+        schedules: The schedules of its `Client`.
+    """
 
     def __init__(self, client: SyncClient, schedules: Schedules) -> None:
         self._client = schedules
@@ -86,12 +91,29 @@ class SyncSchedules:
 
 
 class SyncClient:
-    """Calls a Taskyard server as `Client` does, which also says what each method raises. Safe to share among threads.
+    """Calls a Taskyard server from code without asyncio. Its methods are those of `Client`, blocking.
 
-    Iterators, as of `list`, `targets` and `watch`, block until there is something to give; each is for one thread at a
-    time. `schedules` has the calls about schedules.
-    Close the client, best by `with`. gRPC does not survive a fork: in a process that was forked from one that has used
-    a client, this one or any, calls raise RuntimeError. Make clients after forking, or start processes by `spawn`.
+    Threads may share it. Iterators, such as those of `list`, `targets` and `watch`, block until there is a next item;
+    each is for one thread at a time. Close the client, best by `with`.
+
+    gRPC does not survive a fork: in a process that was forked from one that has used any client, calls raise
+    RuntimeError. Create clients after forking, or start processes by `spawn`.
+
+    Attributes:
+        schedules: The calls about schedules.
+
+    Args:
+        address: Where the server listens, as for `Client`. Default `127.0.0.1:50051`.
+        agent: The agent that submits the tasks that name no other. Default none.
+        namespace: The namespace to act in. Default `default`.
+        credentials: Credentials that encrypt the connection. Default no encryption.
+        token: A bearer token, sent with every call, also without encryption. Default none.
+        timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
+        patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.
+
+    Raises:
+        ValueError: The address, the namespace or the token is malformed.
+        RuntimeError: This process was forked from one that has used a client.
     """
 
     def __init__(
@@ -118,7 +140,7 @@ class SyncClient:
 
         started: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(_live(make, started)), name="taskyard-client", daemon=True
+            target=lambda: asyncio.run(_run_client(make, started)), name="taskyard-client", daemon=True
         )
         self._thread.start()
         try:
@@ -140,9 +162,9 @@ class SyncClient:
         self.close()
 
     def close(self) -> None:
-        """Wait until every submitted task has its answer, then end the connection. Other calls then raise.
+        """Wait until every submitted task has its answer, then close the connection. Other calls then raise.
 
-        In a forked process there is nothing to end.
+        In a forked process it does nothing.
         """
         if os.getpid() != self._process:
             return
@@ -166,6 +188,7 @@ class SyncClient:
     cancel_batch = _blocking(Client.cancel_batch)
     pause = _blocking(Client.pause)
     resume = _blocking(Client.resume)
+    resume_target_task = _blocking(Client.resume_target_task)
     resolve = _blocking(Client.resolve)
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
@@ -174,7 +197,7 @@ class SyncClient:
         except RuntimeError:
             call.close()
             raise
-        # What is handed over before the stop is begun before it, so that nobody waits for ever.
+        # Under the lock, so that a call is either passed to the loop before it stops, or refused.
         with self._lock:
             if self._closed:
                 call.close()
@@ -185,31 +208,31 @@ class SyncClient:
         except CancelledError:
             raise ClientClosed("the client was closed") from None
         finally:
-            # A thread that is interrupted takes its call back.
+            # A thread that is interrupted cancels its call.
             answer.cancel()
 
-    def _iterate(self, pieces: AsyncGenerator[T, None]) -> Iterator[T]:
-        async def next_piece() -> Any:
-            return await anext(pieces, END)
+    def _iterate(self, items: AsyncGenerator[T, None]) -> Iterator[T]:
+        async def next_item() -> Any:
+            return await anext(items, END)
 
         try:
-            while (piece := self._run(next_piece())) is not END:
-                yield piece
+            while (item := self._run(next_item())) is not END:
+                yield item
         finally:
-            # Without the lock and without waiting: this may run wherever Python drops what nobody uses, at its very end
-            # too, when the client's thread does nothing any more.
-            end = pieces.aclose()
+            # Without the lock and without waiting: this may run wherever Python collects an unused iterator, also at
+            # interpreter exit, when the thread of the client no longer runs.
+            end = items.aclose()
             try:
                 asyncio.run_coroutine_threadsafe(end, self._loop)
             except RuntimeError:
-                # The client is closed, and with it all that was going on.
+                # The client is closed, and with it everything that ran on its loop.
                 end.close()
 
 
-async def _live(
+async def _run_client(
     make: Callable[[], Client], started: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]]
 ) -> None:
-    """The life of the client's thread: until it is told to stop."""
+    """Run a client until it is stopped: the main function of its thread."""
     stop = asyncio.Event()
     try:
         client = make()

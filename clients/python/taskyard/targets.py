@@ -1,4 +1,4 @@
-"""Targets: serial queues, how each stands and what it waits for (DESIGN, Targets)."""
+"""Targets, the serial queues: the status of each, and what it waits for (docs/rules.md, Targets)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,22 @@ from typing import Final
 
 from taskyard.v1 import target_pb2 as pb
 
-from .values import given, given_time
+from .values import optional, optional_time
 
 
 class TargetStatus(StrEnum):
     """Why the next task of a target runs or does not."""
 
     READY = "ready"
+    """Its next task may be claimed."""
     RUNNING = "running"
+    """One of its tasks is assigned or running."""
     STOPPING = "stopping"
+    """A task was stopped, and its host has not reported yet that nothing runs any more."""
     BLOCKED = "blocked"
+    """A task that is paused, or failed after it had started, blocks it until that is resumed, resolved or cancelled."""
     WAITING = "waiting"
+    """Its next task waits for another attempt, or all of its tasks are held or not yet due."""
 
 
 STATUS_OF_NUMBER: Final = {pb.Target.Status.Value(status.value): status for status in TargetStatus}
@@ -27,10 +32,15 @@ STATUS_OF_NUMBER: Final = {pb.Target.Status.Value(status.value): status for stat
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target as it stood when the server answered. `queued` counts its tasks that wait, those held among them.
+    """A target as it was when the server answered.
 
-    `task_id` is the task that `status` is about, `waits_for` says in words what its next task has to wait for, None if
-    for nothing. `since` is when it came to stand so.
+    Attributes:
+        name: The name of the target.
+        status: Why its next task runs or does not.
+        queued: How many of its tasks wait, held ones included.
+        task_id: The task that `status` is about, if there is one.
+        waits_for: What its next task waits for, a text for people; None if for nothing.
+        since: When it got this status; None if it never had another.
     """
 
     name: str
@@ -42,12 +52,19 @@ class Target:
 
     @classmethod
     def from_message(cls, message: pb.Target) -> Target:
-        """The target as the server tells it."""
+        """Convert a message.
+
+        Args:
+            message: The target as the server sends it.
+
+        Returns:
+            The target.
+        """
         return cls(
             name=message.target,
             status=STATUS_OF_NUMBER[message.status],
             queued=message.queued,
-            task_id=given(message, "task_id"),
-            waits_for=given(message, "waits_for"),
-            since=given_time(message, "since"),
+            task_id=optional(message, "task_id"),
+            waits_for=optional(message, "waits_for"),
+            since=optional_time(message, "since"),
         )

@@ -1,36 +1,23 @@
-"""Tasks as callers see them: what is submitted, and how it then stands (scheduler-reference, Task Object).
+"""Tasks as the server shows them (docs/rules.md, Task fields).
 
 The fields are those of the proto, under the same names, as plain Python: times are aware datetimes in UTC, JSON values
-are dicts, lists and the like, what is absent is None.
+are dicts, lists and the like, absent fields are None. `new_tasks` has the tasks to submit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from taskyard.v1 import batch_pb2, schedule_pb2
 from taskyard.v1 import task_pb2 as pb
 
-from .values import (
-    datetime_from,
-    given,
-    given_time,
-    plain_object,
-    plain_value,
-    struct_from,
-    timestamp_from,
-    whole_seconds,
-)
+from .values import datetime_from, optional, optional_time, plain_object, plain_value
 
 
 class TaskState(StrEnum):
-    """Where a task stands (DESIGN, Task states)."""
+    """The state of a task (docs/rules.md, Task states)."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -54,7 +41,15 @@ STATE_OF_NUMBER: Final = {pb.Task.State.Value(state.value): state for state in T
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How a failed attempt is repeated. `max_attempts` counts the first one; delays are in milliseconds."""
+    """How failed attempts are repeated (docs/rules.md, Retries).
+
+    Attributes:
+        max_attempts: How many attempts there are in all, the first included. Default 1.
+        first_delay_ms: The delay before the second attempt in milliseconds. Default 1,000.
+        multiplier: How much longer each delay is than the one before. Default 2.
+        max_delay_ms: The longest delay in milliseconds. Default 60,000.
+        non_retryable_codes: The error codes after which there is no further attempt. Default none.
+    """
 
     max_attempts: int = 1
     first_delay_ms: int = 1_000
@@ -64,12 +59,23 @@ class RetryPolicy:
 
     @classmethod
     def from_message(cls, message: pb.RetryPolicy) -> RetryPolicy:
-        """The policy, with the documented defaults for what is absent."""
+        """Convert a message. Absent fields have the documented defaults.
+
+        Args:
+            message: The policy as the server sends it.
+
+        Returns:
+            The policy.
+        """
         fields = {field.name: value for field, value in message.ListFields()}
         return cls(**fields | {"non_retryable_codes": tuple(message.non_retryable_codes)})
 
     def to_message(self) -> pb.RetryPolicy:
-        """The policy with every field set."""
+        """Convert to a message.
+
+        Returns:
+            The policy with every field set.
+        """
         return pb.RetryPolicy(
             max_attempts=self.max_attempts,
             first_delay_ms=self.first_delay_ms,
@@ -81,7 +87,16 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One execution of a task within a run. `code` is the host's word for the kind of failure."""
+    """One execution of a task within a run.
+
+    Attributes:
+        number: The number of the attempt within the run, from 1.
+        host_id: The host that executed it.
+        started_at: When the host began.
+        ended_at: When it ended, None while it runs.
+        error: Why it failed.
+        code: The kind of failure, as the host reported it.
+    """
 
     number: int
     host_id: str | None = None
@@ -92,20 +107,34 @@ class Attempt:
 
     @classmethod
     def from_message(cls, message: pb.Attempt) -> Attempt:
-        """The attempt as the server tells it."""
+        """Convert a message.
+
+        Args:
+            message: The attempt as the server sends it.
+
+        Returns:
+            The attempt.
+        """
         return cls(
             number=message.number,
-            host_id=given(message, "host_id"),
-            started_at=given_time(message, "started_at"),
-            ended_at=given_time(message, "ended_at"),
-            error=given(message, "error"),
-            code=given(message, "code"),
+            host_id=optional(message, "host_id"),
+            started_at=optional_time(message, "started_at"),
+            ended_at=optional_time(message, "ended_at"),
+            error=optional(message, "error"),
+            code=optional(message, "code"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A host's last word on how far a task is. `fraction` is 0 to 1."""
+    """The last progress that a host reported for a task.
+
+    Attributes:
+        fraction: How far the work is, from 0 to 1.
+        message: A text for people.
+        details: A JSON object of the handler, empty if there is none.
+        reported_at: When it was reported.
+    """
 
     fraction: float | None = None
     message: str | None = None
@@ -114,21 +143,61 @@ class Progress:
 
     @classmethod
     def from_message(cls, message: pb.Progress) -> Progress:
-        """The progress as the server tells it."""
+        """Convert a message.
+
+        Args:
+            message: The progress as the server sends it.
+
+        Returns:
+            The progress.
+        """
         return cls(
-            fraction=given(message, "fraction"),
-            message=given(message, "message"),
+            fraction=optional(message, "fraction"),
+            message=optional(message, "message"),
             details=plain_object(message.details),
-            reported_at=given_time(message, "reported_at"),
+            reported_at=optional_time(message, "reported_at"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task as it stood when the server answered. `latency_ms` is from `started_at` to `completed_at`.
+    """A task as it was when the server answered.
 
-    `attempts` is empty before the first execution, and where there is only one and no retry policy. `run` counts from
-    1 and grows with each resume. The events of a watch leave out `params`, which never change.
+    Attributes:
+        id: The task's id.
+        agent_id: The agent that submitted it.
+        action: The kind of action to run.
+        state: Its state.
+        created_at: When it was submitted.
+        priority: Lower numbers are claimed first among the tasks of the agent.
+        tab_id: The browser tab that the action is for.
+        ref: The element that the action is for.
+        params: Fields for the action. Absent from the events of a watch, since they never change.
+        deadline: When it fails unless it has ended. None while it is paused, and while a default deadline does not
+            count yet.
+        started_at: When it was first executed, in any attempt or run.
+        completed_at: When it ended.
+        latency_ms: Milliseconds from `started_at` to `completed_at`.
+        result: Its result, a JSON value, once it is done.
+        error: Why it failed, was rejected or was interrupted.
+        position: The number of queued tasks of the namespace just after it was admitted.
+        callback_url: The URL that it is posted to when it ends.
+        batch_id: The batch that it was submitted in.
+        project: The project that it belongs to.
+        requires: The capabilities that its host must have.
+        labels: The labels that the submitter gave.
+        target: Its serial queue: one task of a target runs at a time.
+        hold: Whether it is held back until it is resumed.
+        not_before: When a pending task is due, for the first time or for its next attempt.
+        token_limit: The most tokens of a language model that it may use, over all attempts and runs.
+        tokens_used: The tokens that it has used, over all attempts and runs.
+        retry_policy: How failed attempts are repeated.
+        attempts: Its attempts in this run. Empty before the first, and if there is only one and no retry policy.
+        run: The number of the run, from 1. It grows with each resume.
+        idempotency_key: The key that it was submitted under.
+        host_id: The host that holds it, or held it last.
+        progress: The last progress that its host reported.
+        traceparent: The W3C trace context that it was submitted under.
     """
 
     id: str
@@ -167,7 +236,14 @@ class Task:
 
     @classmethod
     def from_message(cls, message: pb.Task) -> Task:
-        """The task as the server tells it."""
+        """Convert a message.
+
+        Args:
+            message: The task as the server sends it.
+
+        Returns:
+            The task.
+        """
         return cls(
             id=message.task_id,
             agent_id=message.agent_id,
@@ -175,188 +251,49 @@ class Task:
             state=STATE_OF_NUMBER[message.state],
             created_at=datetime_from(message.created_at),
             priority=message.priority,
-            tab_id=given(message, "tab_id"),
-            ref=given(message, "ref"),
+            tab_id=optional(message, "tab_id"),
+            ref=optional(message, "ref"),
             params=plain_object(message.params) if message.HasField("params") else {},
-            deadline=given_time(message, "deadline"),
-            started_at=given_time(message, "started_at"),
-            completed_at=given_time(message, "completed_at"),
-            latency_ms=given(message, "latency_ms"),
+            deadline=optional_time(message, "deadline"),
+            started_at=optional_time(message, "started_at"),
+            completed_at=optional_time(message, "completed_at"),
+            latency_ms=optional(message, "latency_ms"),
             result=plain_value(message.result) if message.HasField("result") else None,
-            error=given(message, "error"),
-            position=given(message, "position"),
-            callback_url=given(message, "callback_url"),
-            batch_id=given(message, "batch_id"),
-            project=given(message, "project"),
+            error=optional(message, "error"),
+            position=optional(message, "position"),
+            callback_url=optional(message, "callback_url"),
+            batch_id=optional(message, "batch_id"),
+            project=optional(message, "project"),
             requires=tuple(message.requires),
             labels=dict(message.labels),
-            target=given(message, "target"),
+            target=optional(message, "target"),
             hold=message.hold,
-            not_before=given_time(message, "not_before"),
-            token_limit=given(message, "token_limit"),
-            tokens_used=given(message, "tokens_used"),
+            not_before=optional_time(message, "not_before"),
+            token_limit=optional(message, "token_limit"),
+            tokens_used=optional(message, "tokens_used"),
             retry_policy=RetryPolicy.from_message(message.retry_policy) if message.HasField("retry_policy") else None,
             attempts=tuple(Attempt.from_message(attempt) for attempt in message.attempts),
             run=message.run or 1,
-            idempotency_key=given(message, "idempotency_key"),
-            host_id=given(message, "host_id"),
+            idempotency_key=optional(message, "idempotency_key"),
+            host_id=optional(message, "host_id"),
             progress=Progress.from_message(message.progress) if message.HasField("progress") else None,
-            traceparent=given(message, "traceparent"),
+            traceparent=optional(message, "traceparent"),
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask:
-    """A task as its submitter writes it. Only `action` must be given; None is the server's default.
+class TaskFailed(Exception):
+    """A task did not end as done.
 
-    `deadline` and `not_before` are points in time with a time zone, or spans that count from the call that submits.
-    `agent_id` is by default the client's. With an `idempotency_key` of its own the same task may be submitted twice and
-    is made once; then give points in time, since a span makes another task of it each time.
+    Attributes:
+        task: The task as it ended.
+
+    Args:
+        task: The task as it ended.
     """
 
-    action: str
-    params: Mapping[str, Any] | None = None
-    tab_id: str | None = None
-    ref: str | None = None
-    priority: int = 0
-    deadline: datetime | timedelta | None = None
-    callback_url: str | None = None
-    project: str | None = None
-    requires: Sequence[str] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
-    target: str | None = None
-    hold: bool = False
-    not_before: datetime | timedelta | None = None
-    token_limit: int | None = None
-    retry_policy: RetryPolicy | None = None
-    idempotency_key: str | None = None
-    traceparent: str | None = None
-    agent_id: str | None = None
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.task = task
 
-    def to_message(self, agent_id: str, idempotency_key: str) -> pb.SubmitTaskRequest:
-        """The request that submits it, for this agent and under this key unless it has its own.
-
-        Raises TypeError or ValueError for what the API cannot express.
-        """
-        if isinstance(self.requires, str):
-            raise TypeError("requires: is a sequence of names, not one name")
-        return pb.SubmitTaskRequest(
-            agent_id=self.agent_id or agent_id,
-            action=self.action,
-            tab_id=self.tab_id,
-            ref=self.ref,
-            params=None if self.params is None else struct_from(self.params),
-            priority=self.priority,
-            deadline=_point(self.deadline),
-            callback_url=self.callback_url,
-            project=self.project,
-            requires=self.requires,
-            labels=self.labels,
-            target=self.target,
-            hold=self.hold or None,
-            not_before=_point(self.not_before),
-            token_limit=self.token_limit,
-            retry_policy=None if self.retry_policy is None else self.retry_policy.to_message(),
-            idempotency_key=self.idempotency_key or idempotency_key,
-            traceparent=self.traceparent,
-        )
-
-    def to_batch_message(self, idempotency_key: str) -> batch_pb2.BatchTask:
-        """The same as a part of a batch, which gives the agent and the callback to all its tasks.
-
-        Raises ValueError where the task names its own, and as `to_message` does.
-        """
-        if self.agent_id is not None or self.callback_url is not None:
-            raise ValueError("agent_id, callback_url: the tasks of a batch share those of the batch")
-        # The proto gives both messages the same field numbers.
-        return batch_pb2.BatchTask.FromString(self.to_message("", idempotency_key).SerializeToString())
-
-    def to_template(self, agent_id: str) -> schedule_pb2.TaskTemplate:
-        """The same as what a schedule submits each time it fires, for this agent unless it names its own.
-
-        Raises ValueError for what only a single task can have, and as `to_message` does.
-        """
-        for name in ("hold", "not_before", "idempotency_key", "traceparent"):
-            if getattr(self, name):
-                raise ValueError(f"{name}: is for a single task, a schedule cannot give it to each of its tasks")
-        if isinstance(self.deadline, datetime):
-            raise ValueError("deadline: of a schedule's tasks is a span, not a point in time")
-        message = replace(self, deadline=None).to_message(agent_id, "")
-        message.ClearField("idempotency_key")
-        # The proto gives both messages the same names.
-        template = schedule_pb2.TaskTemplate(**{field.name: value for field, value in message.ListFields()})
-        if self.deadline is not None:
-            template.deadline_secs = whole_seconds(self.deadline, "deadline")
-        return template
-
-    @classmethod
-    def from_template(cls, message: schedule_pb2.TaskTemplate) -> NewTask:
-        """The task that a schedule submits, as the server tells it."""
-        secs = given(message, "deadline_secs")
-        return cls(
-            action=message.action,
-            params=plain_object(message.params) if message.HasField("params") else None,
-            tab_id=given(message, "tab_id"),
-            ref=given(message, "ref"),
-            priority=message.priority,
-            deadline=None if secs is None else timedelta(seconds=secs),
-            callback_url=given(message, "callback_url"),
-            project=given(message, "project"),
-            requires=tuple(message.requires),
-            labels=dict(message.labels),
-            target=given(message, "target"),
-            token_limit=given(message, "token_limit"),
-            retry_policy=RetryPolicy.from_message(message.retry_policy) if message.HasField("retry_policy") else None,
-            agent_id=message.agent_id,
-        )
-
-
-class TaskFields(TypedDict, total=False):
-    """What a `NewTask` is made of beside its action, for calls that take it as keywords."""
-
-    params: Mapping[str, Any] | None
-    tab_id: str | None
-    ref: str | None
-    priority: int
-    deadline: datetime | timedelta | None
-    callback_url: str | None
-    project: str | None
-    requires: Sequence[str]
-    labels: Mapping[str, str]
-    target: str | None
-    hold: bool
-    not_before: datetime | timedelta | None
-    token_limit: int | None
-    retry_policy: RetryPolicy | None
-    idempotency_key: str | None
-    traceparent: str | None
-    agent_id: str | None
-
-
-def new_task(task: str | NewTask, fields: TaskFields) -> NewTask:
-    """A task from an action and its fields, or from another task, whose fields the given ones replace."""
-    return NewTask(task, **fields) if isinstance(task, str) else replace(task, **fields)
-
-
-@dataclass(frozen=True, slots=True)
-class Submitted:
-    """A task just after its acceptance. `position` is the number of queued tasks of the namespace just then.
-
-    `state` is `queued` or `pending`; where the idempotency key was known, it is that of the first task.
-    """
-
-    task_id: str
-    state: TaskState
-    position: int
-    created_at: datetime
-
-    @classmethod
-    def from_message(cls, message: pb.SubmitTaskResponse) -> Submitted:
-        """The acceptance as the server tells it."""
-        return cls(message.task_id, STATE_OF_NUMBER[message.state], message.position, datetime_from(message.created_at))
-
-
-def _point(when: datetime | timedelta | None) -> Timestamp | None:
-    if when is None:
-        return None
-    return timestamp_from(datetime.now(UTC) + when if isinstance(when, timedelta) else when)
+    def __str__(self) -> str:
+        return f"{self.task.id} is {self.task.state}: {self.task.error or 'no reason given'}"

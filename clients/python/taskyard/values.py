@@ -1,7 +1,6 @@
-"""What messages hold as plain Python, and back: JSON values, times, spans of time, optional fields.
+"""Conversion between messages and plain Python: JSON values, times, spans of time, optional fields.
 
-JSON knows one kind of number. What is whole comes back as `int`, so that 1 stays 1; beyond 2^53 whole numbers lose
-precision on their way.
+JSON has one kind of number. Whole numbers come back as `int`, so that 1 stays 1; those beyond 2^53 lose precision.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,30 +14,66 @@ from google.protobuf.timestamp_pb2 import Timestamp
 MAX_EXACT: Final = 2**53
 
 Span = float | timedelta
-"""A span of time, in seconds where it is a number."""
+"""A span of time. A number is in seconds."""
 
 
 def struct_from(values: Mapping[str, Any]) -> Struct:
-    """A JSON object as a message. Raises TypeError or ValueError for what JSON cannot hold."""
+    """Convert a JSON object to a message.
+
+    Args:
+        values: The object.
+
+    Returns:
+        The message.
+
+    Raises:
+        TypeError: It is not JSON.
+        ValueError: It holds a number that does not fit a double.
+    """
     struct = Struct()
     _fill_struct(struct, values)
     return struct
 
 
 def value_from(plain: Any) -> Value:
-    """Any JSON value as a message. Raises TypeError or ValueError for what JSON cannot hold."""
+    """Convert any JSON value to a message.
+
+    Args:
+        plain: The value.
+
+    Returns:
+        The message.
+
+    Raises:
+        TypeError: It is not JSON.
+        ValueError: It holds a number that does not fit a double.
+    """
     value = Value()
     _fill_value(value, plain)
     return value
 
 
 def plain_object(struct: Struct) -> dict[str, Any]:
-    """A JSON object as a dict."""
+    """Convert a message to a JSON object.
+
+    Args:
+        struct: The message.
+
+    Returns:
+        The object.
+    """
     return {key: plain_value(value) for key, value in struct.fields.items()}
 
 
 def plain_value(value: Value) -> Any:
-    """Any JSON value as None, bool, int, float, str, list or dict."""
+    """Convert a message to a JSON value.
+
+    Args:
+        value: The message.
+
+    Returns:
+        None, bool, int, float, str, list or dict.
+    """
     match value.WhichOneof("kind"):
         case "number_value":
             number = value.number_value
@@ -56,7 +91,17 @@ def plain_value(value: Value) -> Any:
 
 
 def timestamp_from(at: datetime) -> Timestamp:
-    """A point in time as a message. Raises ValueError without a time zone: it would not say which point it means."""
+    """Convert a point in time to a message.
+
+    Args:
+        at: The point in time, with a time zone.
+
+    Returns:
+        The message.
+
+    Raises:
+        ValueError: It has no time zone, so it is ambiguous.
+    """
     if at.utcoffset() is None:
         raise ValueError(f"{at!r}: must have a time zone")
     timestamp = Timestamp()
@@ -65,37 +110,88 @@ def timestamp_from(at: datetime) -> Timestamp:
 
 
 def datetime_from(timestamp: Timestamp) -> datetime:
-    """A point in time, in UTC, to the microsecond."""
+    """Convert a message to a point in time.
+
+    Args:
+        timestamp: The message.
+
+    Returns:
+        The point in time in UTC, to the microsecond.
+    """
     return timestamp.ToDatetime(tzinfo=UTC)
 
 
 def seconds(span: Span) -> float:
-    """A span in seconds."""
+    """Convert a span of time to seconds.
+
+    Args:
+        span: The span.
+
+    Returns:
+        The seconds.
+    """
     return span.total_seconds() if isinstance(span, timedelta) else float(span)
 
 
 def whole_seconds(span: Span, name: str) -> int:
-    """A span for a field of whole seconds. Raises ValueError, with the name of the argument, for any other."""
+    """Convert a span of time for a field of whole seconds.
+
+    Args:
+        span: The span.
+        name: The name of the argument, for the error.
+
+    Returns:
+        The seconds.
+
+    Raises:
+        ValueError: The span is not a whole number of seconds.
+    """
     secs = seconds(span)
     if not secs.is_integer():
         raise ValueError(f"{name}: must be whole seconds")
     return int(secs)
 
 
-def words(states: Iterable[str]) -> str | None:
-    """Several states as the filters of lists take them. Raises TypeError for a single one."""
+def state_filter(states: Iterable[str]) -> str | None:
+    """Join states as the filters of the API take them.
+
+    Args:
+        states: The states.
+
+    Returns:
+        The states separated by commas, or None if there are none.
+
+    Raises:
+        TypeError: It is one state instead of several.
+    """
     if isinstance(states, str):
         raise TypeError("states: is a sequence of states, not one state")
     return ",".join(states) or None
 
 
-def given(message: Message, name: str) -> Any:
-    """An optional field of a message, None where it is absent."""
+def optional(message: Message, name: str) -> Any:
+    """Read an optional field of a message.
+
+    Args:
+        message: The message.
+        name: The name of the field.
+
+    Returns:
+        The value, or None if the field is absent.
+    """
     return getattr(message, name) if message.HasField(name) else None
 
 
-def given_time(message: Message, name: str) -> datetime | None:
-    """The same for a point in time."""
+def optional_time(message: Message, name: str) -> datetime | None:
+    """Read an optional point in time of a message.
+
+    Args:
+        message: The message.
+        name: The name of the field.
+
+    Returns:
+        The point in time in UTC, or None if the field is absent.
+    """
     return datetime_from(getattr(message, name)) if message.HasField(name) else None
 
 

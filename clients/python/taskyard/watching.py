@@ -1,7 +1,8 @@
-"""Watching tasks across broken connections (DESIGN, Watching).
+"""Watching tasks across broken connections (docs/rules.md, Watching).
 
-Each message of a watch carries the cursor to resume from, so a new stream goes on just where the last one broke. Only
-while the current tasks are being told there is no such place: they are then told anew, less those already told.
+Each message of a watch carries the cursor to resume from, so that a new stream continues where the last one broke. Only
+while the current tasks are sent there is no cursor yet: after a break they are sent again, and those that were already
+shown are left out.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 QUIET_SECS: Final = 45.0
-"""A stream that says nothing for so long is dead: a bookmark comes every 15 s."""
+"""A stream without a message for this long is dead: a bookmark comes every 15 s."""
 
 
 class EventKind(StrEnum):
-    """What happened to a task. `current` is how it stood when the watch began, or began anew."""
+    """What happened to a task."""
 
     CURRENT = "current"
+    """The task as it was when the watch began, or began again."""
     SUBMITTED = "submitted"
     CHANGED = "changed"
     PROGRESSED = "progressed"
@@ -45,10 +47,15 @@ KIND_OF_NUMBER: Final = {pb.TaskEvent.Kind.Value(kind.value): kind for kind in E
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """One thing that happened, and the task just after it, without `params`. `previous_state` is for `changed` only.
+    """One event of a task.
 
-    A watch that is given this `cursor` goes on after this event; events that the server sent together with it may come
-    again. None where there is no such place yet: begin anew with the current tasks.
+    Attributes:
+        kind: What happened.
+        at: When it happened.
+        task: The task just after it, without `params`.
+        previous_state: The state before it, for `changed` only.
+        cursor: A watch with this cursor continues after this event; events that the server sent in one message with it
+            may come again. None among the current tasks: then begin with `include_current` again.
     """
 
     kind: EventKind
@@ -59,88 +66,100 @@ class TaskEvent:
 
 
 class Watch:
-    """One watch, over as many streams as it takes. `patience_secs` is the longest outage that it bears.
+    """One watch, over one stream after the other.
 
-    Its stream stands in `open_calls` while it is open: who cancels it there ends the watch as `ClientClosed`.
+    Args:
+        stub: The stub of the task service.
+        metadata: What is sent with every stream.
+        request: The filters, and where to begin.
+        patience_secs: The longest outage to sit out, in seconds.
+        open_calls: Where its stream is listed while it is open. Cancelling it there ends the watch as `ClientClosed`.
+        quiet_secs: A stream without a message for this long is replaced, in seconds.
     """
 
     def __init__(
         self,
         stub: TaskServiceAsyncStub,
         metadata: tuple[tuple[str, str], ...],
-        asked: pb.WatchTasksRequest,
+        request: pb.WatchTasksRequest,
         patience_secs: float,
         open_calls: set[Any],
         quiet_secs: float = QUIET_SECS,
     ) -> None:
         self._stub = stub
         self._metadata = metadata
-        self._asked = asked
+        self._filters = request
         self._outage = Outage(patience_secs)
         self._open_calls = open_calls
         self._quiet = quiet_secs
-        self._cursor = asked.cursor or None
-        self._telling = asked.include_current
-        self._told: dict[str, int] = {}
+        self._cursor = request.cursor or None
+        self._sends_current = request.include_current
+        """Whether the current tasks are still being sent."""
+        self._shown: dict[str, int] = {}
+        """The hash of each current task that was shown."""
 
     async def events(self) -> AsyncGenerator[TaskEvent, None]:
-        """The events, until all watched tasks have ended if that was asked for, else without end.
+        """Read the events until all watched tasks have ended if the request says so, else without end.
 
-        Raises what the server refuses the watch with, and `Unavailable` after an outage that was too long.
+        Yields:
+            The events.
+
+        Raises:
+            TaskyardError: The server refuses the watch; `Unavailable` after an outage that is longer than the patience.
         """
         while True:
-            call = self._stub.WatchTasks(self._request(), metadata=self._metadata)
+            call = self._stub.WatchTasks(self._next_request(), metadata=self._metadata)
             self._open_calls.add(call)
             try:
                 while True:
-                    message = await self._next(call)
-                    for event in self._news(message):
+                    message = await self._read(call)
+                    for event in self._new_events(message):
                         yield event
                     if not message.HasField("end"):
-                        self._outage.over()
+                        self._outage.end()
                     elif message.end.reason == pb.WatchEnd.tasks_ended:
                         return
                     else:
                         raise _error_of(message.end)
             except CursorExpired as error:
                 log.info("the watch begins anew: %s", error)
-                self._cursor, self._telling = None, True
-                await self._outage.bear(error)
+                self._cursor, self._sends_current = None, True
+                await self._outage.wait(error)
             except BROKEN as error:
                 log.info("the watch goes on over a new stream: %s", error)
-                await self._outage.bear(error)
+                await self._outage.wait(error)
             finally:
                 self._open_calls.discard(call)
                 call.cancel()
 
-    def _request(self) -> pb.WatchTasksRequest:
+    def _next_request(self) -> pb.WatchTasksRequest:
         request = pb.WatchTasksRequest()
-        request.CopyFrom(self._asked)
+        request.CopyFrom(self._filters)
         request.ClearField("cursor")
         request.ClearField("include_current")
-        if self._telling:
+        if self._sends_current:
             request.include_current = True
         elif self._cursor is not None:
             request.cursor = self._cursor
         return request
 
-    async def _next(self, call: Any) -> pb.WatchTasksResponse:
+    async def _read(self, call: Any) -> pb.WatchTasksResponse:
         message = await answer_of(call.read(), self._quiet)
         if not isinstance(message, pb.WatchTasksResponse):
             raise Unavailable("the server ended the stream")
         return message
 
-    def _news(self, message: pb.WatchTasksResponse) -> Iterator[TaskEvent]:
-        """The events of a message that were not told yet; then the cursor moves on."""
+    def _new_events(self, message: pb.WatchTasksResponse) -> Iterator[TaskEvent]:
+        """The events of a message that were not shown yet. Afterwards the cursor moves on."""
         left = len(message.events)
         for event in message.events:
             left -= 1
             if event.kind == pb.TaskEvent.current:
-                if self._is_told(event.task):
+                if self._was_shown(event.task):
                     continue
                 cursor = None
             else:
-                self._all_told()
+                self._end_current()
                 cursor = self._cursor if left else message.cursor
             yield TaskEvent(
                 kind=KIND_OF_NUMBER[event.kind],
@@ -150,24 +169,24 @@ class Watch:
                 cursor=cursor,
             )
         if message.bookmark:
-            self._all_told()
+            self._end_current()
         if message.cursor:
             self._cursor = message.cursor
 
-    def _is_told(self, task: pb.Task) -> bool:
-        """Whether a current task was told already as it stands, before the stream broke."""
-        print_of_task = hash(task.SerializeToString(deterministic=True))
-        is_told = self._told.get(task.task_id) == print_of_task
-        self._told[task.task_id] = print_of_task
-        return is_told
+    def _was_shown(self, task: pb.Task) -> bool:
+        """Whether a current task was shown in this very state, before the stream broke. Notes it as shown."""
+        digest = hash(task.SerializeToString(deterministic=True))
+        was_shown = self._shown.get(task.task_id) == digest
+        self._shown[task.task_id] = digest
+        return was_shown
 
-    def _all_told(self) -> None:
-        """The current tasks are through: from here on the cursor is a place to resume from."""
-        self._telling = False
-        self._told.clear()
+    def _end_current(self) -> None:
+        """All current tasks were sent. From here on the cursor says where to resume."""
+        self._sends_current = False
+        self._shown.clear()
 
 
 def _error_of(end: pb.WatchEnd) -> TaskyardError:
-    """Why the server ends a watch, as what a stream that breaks raises."""
+    """The reason for which the server ends a watch, as the error that a broken stream raises."""
     reason = end.message or pb.WatchEnd.Reason.Name(end.reason)
     return CursorExpired(reason) if end.reason == pb.WatchEnd.cursor_expired else Unavailable(reason)

@@ -1,7 +1,7 @@
 """`taskyard pause | resume | resolve`: interrupting a task by hand, and what becomes of it then."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from google.protobuf import json_format
@@ -24,6 +24,8 @@ from .server import (
     word,
 )
 
+MAX_TOKENS: Final = 2**32 - 1
+
 
 def pause(
     task_id: TaskArgument,
@@ -39,13 +41,18 @@ def pause(
 
 def resume(
     task_id: TaskArgument,
+    token_limit: Annotated[
+        int | None,
+        typer.Option(help="A new limit of the tokens that it may use, over all its runs.", min=0, max=MAX_TOKENS),
+    ] = None,
     as_json: JsonOption = False,
     server: ServerOption = DEFAULT_SERVER,
     namespace: NamespaceOption = "default",
 ) -> None:
     """Queue a paused or failed task again, or release a held one."""
     with connected(server) as channel:
-        answer = TaskServiceStub(channel).ResumeTask(pb.ResumeTaskRequest(task_id=task_id), **call(namespace))
+        request = pb.ResumeTaskRequest(task_id=task_id, token_limit=token_limit)
+        answer = TaskServiceStub(channel).ResumeTask(request, **call(namespace))
     _show(answer, as_json)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the client share: a real server that can be stopped and started, and a wire that can be cut."""
+"""Fixtures of the client tests: a real server that can be stopped and started, and a proxy that can be cut."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ MAX_PAYLOAD_BYTES = 2_000_000
 
 
 class WatchedTasks(TaskService):
-    """The real service, which also tells what came over its streams and can keep its answers to itself."""
+    """The real service. It records what its streams carry, and can withhold its answers."""
 
     def __init__(self, engine: MemoryEngine, watches: TaskWatches) -> None:
         super().__init__(engine, MAX_PAYLOAD_BYTES, watches)
@@ -45,13 +45,13 @@ class WatchedTasks(TaskService):
     async def SubmitTasks(self, request_iterator, context):  # noqa: N802
         self.streams += 1
 
-        async def noted():
+        async def recorded():
             async for request in request_iterator:
                 self.messages.append([task.action for task in request.tasks])
                 self.arrived.set()
                 yield request
 
-        async for answer in super().SubmitTasks(noted(), context):
+        async for answer in super().SubmitTasks(recorded(), context):
             if self.mute:
                 await asyncio.Event().wait()
             yield answer
@@ -62,7 +62,7 @@ class WatchedTasks(TaskService):
 
 
 class Server:
-    """One engine behind a port that is served, or not. `service` shows what its streams carried."""
+    """One engine behind a port that is served or not. `service` records what its streams carry."""
 
     def __init__(self, engine: MemoryEngine) -> None:
         self.engine = engine
@@ -97,25 +97,25 @@ class Server:
             self._serving = None
 
     async def made(self, namespace: str = "default") -> int:
-        """How many tasks were ever accepted."""
+        """The number of tasks that were accepted so far."""
         return (await self.engine.admin.stats(namespace)).counters.submitted
 
     # As a host
 
     async def claim(self, count: int = 1) -> list[Lease]:
-        """Hand out up to so many tasks to a host that runs everything."""
+        """Assign up to `count` tasks to a host that runs everything."""
         await self.engine.hosts.register("default", "host", None, HostProfile())
         return await self.engine.leases.claim("default", "host", count)
 
     async def claim_soon(self) -> Lease:
-        """Hand out one task, as soon as there is one."""
+        """Assign one task as soon as there is one."""
         async with asyncio.timeout(10):
             while not (leases := await self.claim()):  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         return leases[0]
 
     async def run(self) -> Lease:
-        """Hand out one task and start it."""
+        """Assign one task and start it."""
         (lease,) = await self.claim()
         await reporting.start(self.engine, "default", "host", lease.task.id, lease.token)
         return lease
@@ -124,7 +124,7 @@ class Server:
         await reporting.complete(self.engine, "default", "host", lease.task.id, lease.token, result)
 
     async def use(self, lease: Lease, tokens: int) -> None:
-        """Report so many tokens as used by this attempt."""
+        """Report the tokens that this attempt has used so far."""
         await reporting.progress(self.engine, "default", "host", lease.task.id, lease.token, None, tokens)
 
     async def fail(self, lease: Lease, error: str) -> None:
@@ -132,7 +132,7 @@ class Server:
 
 
 class Wire:
-    """A way to a server that can be cut: all connections at once, with what is on them."""
+    """A TCP proxy to a server. `cut` aborts all connections, with the data on them."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -151,7 +151,7 @@ class Wire:
         self._writers.clear()
 
     def lead_to(self, server: Server) -> None:
-        """From now on it leads to another server."""
+        """Forward to another server from now on."""
         self._port = server.port
         self.cut()
 
@@ -177,7 +177,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @pytest.fixture
 async def open_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
-    """Starts a server with these limits, beside the documented ones."""
+    """Starts a server with these limits; the others are the documented ones."""
     async with AsyncExitStack() as ends:
 
         async def start(**limits: Any) -> Server:
@@ -199,7 +199,7 @@ async def server(open_server: Callable[..., Awaitable[Server]]) -> Server:
 
 @pytest.fixture
 async def open_client() -> AsyncIterator[Callable[..., Client]]:
-    """Opens clients of an agent, which are closed at the end of the test."""
+    """Opens clients of an agent and closes them at the end of the test."""
     async with AsyncExitStack() as ends:
 
         def opened(server: Server | Wire, **options: Any) -> Client:
@@ -218,7 +218,7 @@ async def client(server: Server, open_client: Callable[..., Client]) -> Client:
 
 @pytest.fixture
 async def wire(server: Server) -> AsyncIterator[Wire]:
-    """A way to the server that can be cut."""
+    """A proxy to the server that can be cut."""
     async with AsyncExitStack() as ends:
         wire = Wire(server.port)
         await wire.open(ends)

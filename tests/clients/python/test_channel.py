@@ -1,4 +1,4 @@
-"""The connection of the SDK: how it is kept alive, and what goes with every call."""
+"""The connection of the SDK: how it is kept alive, and what is sent with every call."""
 
 import asyncio
 import functools
@@ -12,21 +12,21 @@ from taskyard.channel import call_metadata, open_channel
 from taskyard_server.app import SERVER_OPTIONS
 
 
-class Noting(grpc.GenericRpcHandler):
-    """Knows no call, and notes the authorization of each, by the call's name."""
+class RecordingServer(grpc.GenericRpcHandler):
+    """Implements no method. `authorizations` are the authorization headers of the calls, by method."""
 
     def __init__(self):
-        self.shown = {}
+        self.authorizations: dict[str, list[str]] = {}
         self.address = ""
 
     def service(self, details):
         name = details.method.rpartition("/")[2]
-        self.shown[name] = [value for key, value in details.invocation_metadata if key == "authorization"]
+        self.authorizations[name] = [value for key, value in details.invocation_metadata if key == "authorization"]
 
 
 @pytest.fixture
-async def noting() -> AsyncIterator[Noting]:
-    handler = Noting()
+async def recording_server() -> AsyncIterator[RecordingServer]:
+    handler = RecordingServer()
     server = grpc.aio.server(handlers=[handler])
     handler.address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     await server.start()
@@ -39,27 +39,28 @@ async def refused(call):
         await call
 
 
-@pytest.mark.parametrize(("token", "shown"), [("secret", ["Bearer secret"]), (None, []), ("", [])])
-async def test_a_token_goes_with_every_call_and_stream(noting, token, shown):
-    async with Client(noting.address, token=token) as client:
+@pytest.mark.parametrize(("token", "sent"), [("secret", ["Bearer secret"]), (None, []), ("", [])])
+async def test_a_token_is_sent_with_every_call_and_stream(recording_server, token, sent):
+    async with Client(recording_server.address, token=token) as client:
         await refused(client.submit("click"))
         await refused(client.get("a"))
         await refused(client.schedules.get("a"))
         await refused(anext(client.list()))
         await refused(anext(client.watch()))
-    assert noting.shown == dict.fromkeys(("SubmitTasks", "GetTask", "GetSchedule", "ListTasks", "WatchTasks"), shown)
+    methods = ("SubmitTasks", "GetTask", "GetSchedule", "ListTasks", "WatchTasks")
+    assert recording_server.authorizations == dict.fromkeys(methods, sent)
 
 
-async def test_the_blocking_client_shows_its_token_too(noting):
+async def test_the_blocking_client_sends_its_token_too(recording_server):
     def call():
-        with SyncClient(noting.address, token="secret") as client, pytest.raises(TaskyardError):
+        with SyncClient(recording_server.address, token="secret") as client, pytest.raises(TaskyardError):
             client.get("a")
 
     await asyncio.to_thread(call)
-    assert noting.shown == {"GetTask": ["Bearer secret"]}
+    assert recording_server.authorizations == {"GetTask": ["Bearer secret"]}
 
 
-def test_without_a_token_only_the_namespace_is_told():
+def test_without_a_token_only_the_namespace_is_sent():
     assert call_metadata("shop") == (("taskyard-namespace", "shop"),)
 
 
@@ -76,7 +77,7 @@ def test_without_a_token_only_the_namespace_is_told():
     ],
     ids=str,
 )
-async def test_what_can_never_work_is_refused_at_once(given):
+async def test_malformed_arguments_are_refused_at_once(given):
     (name,) = given
     for kind in (Client, SyncClient, functools.partial(Host, host_id="host-1")):
         with pytest.raises(ValueError, match=f"^{name}: must be "):
@@ -86,7 +87,7 @@ async def test_what_can_never_work_is_refused_at_once(given):
 @pytest.mark.parametrize(
     "address", ["localhost:1", "127.0.0.1:65535", "[::1]:1", "unix:/run/taskyard.sock", "dns:///taskyard.example:1"]
 )
-async def test_an_address_is_taken(address):
+async def test_a_well_formed_address_is_accepted(address):
     async with Client(address):
         pass
     Host(address, "host-1")

@@ -1,4 +1,4 @@
-"""Each code word of the API is an exception of its own, however it reaches the client."""
+"""Each error code of the API is an exception of its own, however it reaches the client."""
 
 import grpc
 import pytest
@@ -20,7 +20,7 @@ STATUSES = {
     grpc.StatusCode.UNKNOWN: "internal",
     grpc.StatusCode.DATA_LOSS: "internal",
 }
-"""What gRPC or a proxy says without an ErrorInfo of ours."""
+"""The codes of statuses without an ErrorInfo of Taskyard, as gRPC and proxies send them."""
 
 
 def rpc_error(status, details="", trailing=()):
@@ -32,44 +32,44 @@ def refusal(code, retryable=False, details=None):
     return kind("what was wrong", details)
 
 
-def told(refused):
-    """What a client makes of a call that the server refuses so."""
+def raised_for(refused):
+    """The error that a client raises for a call that the server refuses like this."""
     return error_from_rpc(
         rpc_error(MAPPINGS[refused.code].grpc, message_of(refused), trailing_metadata(refused, by_rest=False))
     )
 
 
 @pytest.mark.parametrize("code", MAPPINGS)
-def test_every_word_of_the_server_has_a_class_that_can_be_imported(code):
-    error = told(refusal(code))
+def test_every_code_of_the_server_has_a_public_class(code):
+    error = raised_for(refusal(code))
     assert (error.code, error.reason, type(error).code) == (code, "what was wrong", code)
     assert type(error) is not TaskyardError
     assert getattr(taskyard, type(error).__name__) is type(error)
     assert type(error_from_message(pb.Error(code=code, error="what was wrong"))) is type(error)
 
 
-def test_what_can_be_tried_again_says_so_and_when():
-    error = told(refusal("queue_full", retryable=True, details={"queued": 2, "agentId": "ann"}))
+def test_a_call_that_can_be_repeated_says_so_and_when():
+    error = raised_for(refusal("queue_full", retryable=True, details={"queued": 2, "agentId": "ann"}))
     assert (error.retryable, error.retry_after_secs) == (True, RETRY_AFTER_SECS)
     assert error.details == {"queued": "2", "agentId": "ann"}
-    error = told(refusal("conflict"))
+    error = raised_for(refusal("conflict"))
     assert (error.retryable, error.retry_after_secs, error.details) == (False, None, {})
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_a_status_without_our_details_is_read_by_its_code(status):
+def test_a_status_without_an_error_info_is_mapped_by_its_code(status):
     error = error_from_rpc(rpc_error(status, "why"))
     assert (error.code, error.reason) == (STATUSES[status], "why")
     assert error.retryable == (status is grpc.StatusCode.UNAVAILABLE)
 
 
 @pytest.mark.parametrize("details", [b"\xff\xff\xff", b""])
-def test_details_that_are_not_ours_are_passed_over(details):
+def test_details_of_others_are_ignored(details):
     error = error_from_rpc(rpc_error(grpc.StatusCode.NOT_FOUND, "", (("grpc-status-details-bin", details),)))
     assert (error.code, error.reason) == ("not_found", "not found")
 
 
-def test_a_word_that_is_not_known_is_kept():
+def test_an_unknown_code_is_kept():
     error = error_from_message(pb.Error(code="from_a_later_server", error="why", retryable=True))
     assert type(error) is TaskyardError
     assert (error.code, error.reason, error.retryable) == ("from_a_later_server", "why", True)
@@ -84,6 +84,13 @@ def test_details_of_one_item_are_json_values():
     assert error.task_id == "tsk_1"
 
 
-def test_all_words_are_told_apart():
+def test_an_item_that_can_be_submitted_again_says_when():
+    error = error_from_message(pb.Error(code="queue_full", error="full", retryable=True, retry_after_ms=1_500))
+    assert (error.retryable, error.retry_after_secs) == (True, 1.5)
+    assert error_from_message(pb.Error(code="queue_full", error="full", retryable=True)).retry_after_secs is None
+    assert error_from_message(pb.Error(code="bad_request", error="no")).retry_after_secs is None
+
+
+def test_all_codes_have_classes_of_their_own():
     assert len(KINDS) == len(set(KINDS.values()))
     assert all(KINDS[code].code == code for code in KINDS)

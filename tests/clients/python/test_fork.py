@@ -1,4 +1,4 @@
-"""Clients and forks: what cannot work says so, where gRPC itself would hang or end the process."""
+"""Clients and forks: calls that gRPC would let hang, or crash on, raise an error."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from textwrap import indent
 import pytest
 
 SECS = 30
-NOBODY = "127.0.0.1:1"
+NO_SERVER = "127.0.0.1:1"
 PROGRAM = """
 import asyncio, os, sys
 from taskyard import Client, DeadlineExceeded, Host, SyncClient, Unavailable
@@ -26,11 +26,11 @@ def in_child(call):
 def make():
     return SyncClient({address!r}, patience=0, timeout=1)
 
-def find_nobody(client):
+def expect_no_server(client):
     try:
         client.get("tsk_1")
     except (DeadlineExceeded, Unavailable):
-        print("nobody", flush=True)
+        print("no server", flush=True)
 
 async def open_one():
     async with Client({address!r}):
@@ -46,7 +46,7 @@ REFUSED = "RuntimeError this process was forked from one that has used a Taskyar
 
 
 def printed(body: str) -> list[str]:
-    program = PROGRAM.format(address=NOBODY) + f"def main():\n{indent(body, '    ')}\n\nmain()\n"
+    program = PROGRAM.format(address=NO_SERVER) + f"def main():\n{indent(body, '    ')}\n\nmain()\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=SECS, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -56,24 +56,24 @@ def printed(body: str) -> list[str]:
     "call",
     ["client.get('tsk_1')", "next(client.list())", "client.submit('click', agent='ann')", "client.schedules.get('s')"],
 )
-def test_a_client_from_before_the_fork_refuses_its_calls(call: str) -> None:
-    (said,) = printed(f"client = make()\nin_child(lambda: {call})\nclient.close()")
-    assert said.startswith(REFUSED)
+def test_a_client_from_before_the_fork_refuses_calls_in_the_child(call: str) -> None:
+    (line,) = printed(f"client = make()\nin_child(lambda: {call})\nclient.close()")
+    assert line.startswith(REFUSED)
 
 
 @pytest.mark.parametrize("make", ["make()", "asyncio.run(open_one())", "asyncio.run(work())"])
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_nor_is_a_new_one_made_in_a_child_of_a_process_that_had_one(make: str, is_closed: bool) -> None:
-    (said,) = printed(f"client = make()\n{'client.close()' if is_closed else ''}\nin_child(lambda: {make})")
-    assert said.startswith(REFUSED)
+def test_no_client_or_host_is_created_in_a_child_of_a_process_that_had_a_client(make: str, is_closed: bool) -> None:
+    (line,) = printed(f"client = make()\n{'client.close()' if is_closed else ''}\nin_child(lambda: {make})")
+    assert line.startswith(REFUSED)
 
 
-def test_closing_in_the_child_leaves_the_client_to_its_process() -> None:
+def test_closing_in_the_child_leaves_the_client_of_the_parent_open() -> None:
     leave = "def leave():\n    with client:\n        sys.exit(3)\n"
-    said = printed(f"client = make()\n{leave}in_child(leave)\nfind_nobody(client)\nclient.close()")
-    assert said == ["SystemExit 3", "nobody"]
+    lines = printed(f"client = make()\n{leave}in_child(leave)\nexpect_no_server(client)\nclient.close()")
+    assert lines == ["SystemExit 3", "no server"]
 
 
-def test_a_client_of_its_own_works_in_each_child_of_a_process_that_had_none() -> None:
-    use = "def use():\n    with make() as client:\n        find_nobody(client)\n    sys.exit(3)\n"
-    assert printed(f"{use}in_child(use)\nin_child(use)") == ["nobody", "SystemExit 3"] * 2
+def test_each_child_of_a_process_without_a_client_may_create_one() -> None:
+    use = "def use():\n    with make() as client:\n        expect_no_server(client)\n    sys.exit(3)\n"
+    assert printed(f"{use}in_child(use)\nin_child(use)") == ["no server", "SystemExit 3"] * 2

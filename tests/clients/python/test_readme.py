@@ -1,4 +1,4 @@
-"""The Python of the README is that of `examples/`, and does what the README says: a real server, a host, an agent."""
+"""The Python code of the README is that of `examples/`, and works with a real server."""
 
 import re
 import subprocess
@@ -16,13 +16,13 @@ ADDRESS = "localhost:50051"
 
 
 def code_of(example: str) -> str:
-    """An example without the docstring that begins it."""
+    """An example without its docstring."""
     return re.sub(r'\A""".*?"""\n+', "", (ROOT / "examples" / example).read_text(), flags=re.DOTALL)
 
 
 @pytest.fixture
 def address():
-    """Where a control plane listens that was started as a user starts it."""
+    """The address of a control plane that was started as a user starts it."""
     grpc_at, metrics_at = (f"127.0.0.1:{free_port()}" for _ in range(2))
     command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway"]
     server = subprocess.Popen([*command, "--grpc", grpc_at, "--metrics", metrics_at], stdout=subprocess.DEVNULL)
@@ -43,8 +43,8 @@ def test_the_agent_gets_its_greeting_from_the_host(address):
     agent, host = (block.replace(ADDRESS, address) for block in BLOCKS)
     with subprocess.Popen([sys.executable, "-c", host]) as working:
         try:
-            said = subprocess.run([sys.executable, "-c", agent], capture_output=True, text=True, timeout=30)
+            done = subprocess.run([sys.executable, "-c", agent], capture_output=True, text=True, timeout=30)
         finally:
             working.terminate()
         assert working.wait(timeout=30) == 0
-    assert said.stdout == "done {'greeting': 'Hello, Alan Turing!'}\n"
+    assert done.stdout == "done {'greeting': 'Hello, Alan Turing!'}\n"

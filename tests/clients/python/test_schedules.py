@@ -1,4 +1,4 @@
-"""The calls about schedules, each against a real server: what they answer and what they raise."""
+"""The calls about schedules, against a real server: what they return and raise."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -29,13 +29,13 @@ def schedules(client):
     return client.schedules
 
 
-async def ids(pieces):
-    return [piece.id async for piece in pieces]
+async def ids(items):
+    return [item.id async for item in items]
 
 
 @pytest.fixture
 def lose_first_answer(server, monkeypatch):
-    """Lets a command of the engine work, but keeps its first answer from the caller; counts the calls."""
+    """Lets a command of the engine succeed, but loses its first answer. Returns the calls."""
 
     def lose(name):
         real, calls = getattr(server.engine.schedules, name), []
@@ -66,7 +66,7 @@ async def test_a_schedule_has_the_documented_defaults(schedules):
     assert await schedules.get(made.id) == made
 
 
-async def test_all_parts_of_a_schedule_arrive_and_come_back(schedules):
+async def test_all_parts_of_a_schedule_survive_the_round_trip(schedules):
     made = await schedules.create(
         "note",
         cron="0 9 * * 1-5",
@@ -90,7 +90,7 @@ async def test_a_time_zone_may_be_a_zoneinfo(schedules):
     assert changed.time_zone == "Asia/Tokyo"
 
 
-async def test_all_fields_of_the_task_arrive_and_come_back(schedules):
+async def test_all_fields_of_the_task_survive_the_round_trip(schedules):
     fields = {
         "params": {"x": 1, "deep": {"list": [1, None, True, {}]}},
         "tab_id": "tab",
@@ -128,7 +128,7 @@ async def test_a_schedule_may_be_due_once(schedules):
 
 
 @pytest.mark.parametrize("cadence", [{}, {"cron": "* * * * *", "interval": 60}, {"interval": 60, "at": FUTURE}])
-async def test_exactly_one_cadence_is_needed(schedules, cadence):
+async def test_exactly_one_cadence_is_required(schedules, cadence):
     with pytest.raises(ValueError, match="exactly one"):
         await schedules.create("note", **cadence)
 
@@ -143,14 +143,14 @@ SINGLE = {
 
 
 @pytest.mark.parametrize("name", SINGLE)
-async def test_what_only_a_single_task_can_have_is_refused_by_name(schedules, name):
+async def test_fields_of_single_tasks_are_refused_by_name(schedules, name):
     with pytest.raises(ValueError, match=f"^{name}: "):
         await schedules.create("note", interval=60, **{name: SINGLE[name]})
     assert await ids(schedules.list()) == []
 
 
 @pytest.mark.parametrize(
-    ("parts", "told"),
+    ("parts", "text"),
     [
         ({"at": datetime(2100, 1, 1)}, "time zone"),
         ({"interval": 60, "overlap": "never"}, "never"),
@@ -159,14 +159,14 @@ async def test_what_only_a_single_task_can_have_is_refused_by_name(schedules, na
         ({"interval": 60, "deadline": timedelta(milliseconds=1)}, "deadline"),
     ],
 )
-async def test_what_the_api_cannot_express_is_refused_here(schedules, parts, told):
-    with pytest.raises(ValueError, match=told):
+async def test_values_that_the_api_cannot_express_are_refused_before_they_are_sent(schedules, parts, text):
+    with pytest.raises(ValueError, match=text):
         await schedules.create("note", **parts)
     assert await ids(schedules.list()) == []
 
 
 @pytest.mark.parametrize(
-    ("parts", "kind", "told"),
+    ("parts", "kind", "text"),
     [
         ({"cron": "61 * * * *"}, BadRequest, "cron"),
         ({"interval": -5}, BadRequest, "interval"),
@@ -175,29 +175,29 @@ async def test_what_the_api_cannot_express_is_refused_here(schedules, parts, tol
         ({"interval": 60, "params": {"x": "x" * 2_000_001}}, TooLarge, "params"),
     ],
 )
-async def test_what_the_server_refuses_raises_its_own_error(schedules, parts, kind, told):
-    with pytest.raises(kind, match=told):
+async def test_a_refusal_of_the_server_raises_the_error_of_its_code(schedules, parts, kind, text):
+    with pytest.raises(kind, match=text):
         await schedules.create("note", **parts)
 
 
-async def test_the_same_schedule_again_is_the_first_and_another_is_refused(schedules):
+async def test_the_same_schedule_under_the_same_id_is_created_once_and_another_is_refused(schedules):
     first, again = [await schedules.create("note", interval="10m", schedule_id="s") for _ in range(2)]
     assert again == first
     with pytest.raises(AlreadyExists):
         await schedules.create("note", interval="11m", schedule_id="s")
 
 
-async def test_a_create_whose_answer_is_lost_makes_one_schedule(schedules, lose_first_answer):
+async def test_a_create_whose_answer_was_lost_makes_one_schedule(schedules, lose_first_answer):
     calls = lose_first_answer("create")
     made = await schedules.create("note", interval="10m")
     assert len(calls) == 2
     assert await ids(schedules.list()) == [made.id]
 
 
-# Looking
+# Reading
 
 
-async def test_schedules_are_listed_oldest_first_page_after_page(schedules):
+async def test_schedules_are_listed_oldest_first_over_all_pages(schedules):
     made = [(await schedules.create("note", interval=60)).id for _ in range(5)]
     assert await ids(schedules.list(page_size=2)) == made
 
@@ -224,7 +224,7 @@ async def test_an_update_changes_only_what_is_given(schedules):
     assert await schedules.update("s") == changed
 
 
-async def test_an_update_with_none_gives_a_part_its_default_again(schedules):
+async def test_an_update_with_none_restores_the_default(schedules):
     plain = await schedules.create("note", cron="0 9 * * *")
     parts = {
         "time_zone": "Asia/Tokyo",
@@ -240,14 +240,14 @@ async def test_an_update_with_none_gives_a_part_its_default_again(schedules):
 
 
 @pytest.mark.parametrize("cadence", [{"cron": "* * * * *"}, {"interval": timedelta(minutes=5)}, {"at": FUTURE}])
-async def test_an_update_replaces_one_kind_of_cadence_by_another(schedules, cadence):
+async def test_an_update_replaces_one_kind_of_cadence_with_another(schedules, cadence):
     made = await schedules.create("note", interval="10m")
     changed = await schedules.update(made.id, **cadence)
     shown = {name: getattr(changed, name) for name in ("cron", "interval", "at") if getattr(changed, name) is not None}
     assert shown == ({"interval": "300s"} if "interval" in cadence else cadence)
 
 
-async def test_an_update_that_makes_no_sense_changes_nothing(schedules):
+async def test_a_malformed_update_changes_nothing(schedules):
     made = await schedules.create("note", interval="10m")
     with pytest.raises(ValueError, match="at most one"):
         await schedules.update(made.id, cron="* * * * *", at=FUTURE)
@@ -269,7 +269,7 @@ async def test_a_schedule_is_paused_and_resumed(schedules):
         await schedules.resume(made.id, "never")
 
 
-async def test_a_deleted_schedule_is_gone(schedules):
+async def test_a_deleted_schedule_is_not_found(schedules):
     made = await schedules.create("note", interval="10m")
     assert await schedules.delete(made.id) is None
     for call in (schedules.get, schedules.update, schedules.delete, schedules.pause, schedules.resume):
@@ -280,16 +280,16 @@ async def test_a_deleted_schedule_is_gone(schedules):
             await call(made.id)
 
 
-async def test_a_delete_whose_answer_is_lost_has_worked(schedules, server, monkeypatch):
+async def test_a_delete_whose_answer_was_lost_succeeds(schedules, server, monkeypatch):
     made = await schedules.create("note", interval="10m")
     real, tries = server.engine.schedules.delete, []
 
-    async def works_but_does_not_answer(*args):
+    async def loses_its_answer(*args):
         tries.append(args)
         await real(*args)
         raise refusals.Unavailable("gone")
 
-    monkeypatch.setattr(server.engine.schedules, "delete", works_but_does_not_answer)
+    monkeypatch.setattr(server.engine.schedules, "delete", loses_its_answer)
     await schedules.delete(made.id)
     assert len(tries) == 2
     assert await ids(schedules.list()) == []
@@ -315,7 +315,7 @@ async def test_a_triggered_schedule_runs_its_task_even_while_it_is_paused(server
     assert ended.due_at <= ended.fired_at <= ended.ended_at
 
 
-async def test_a_trigger_tells_why_it_did_not_fire(schedules):
+async def test_a_skipped_trigger_has_a_reason(schedules):
     made = await schedules.create("note", interval="10m")
     await schedules.trigger(made.id)
     skipped = await schedules.trigger(made.id)
@@ -324,7 +324,7 @@ async def test_a_trigger_tells_why_it_did_not_fire(schedules):
     assert skipped.state.ended
 
 
-async def test_the_same_key_is_one_trigger_and_without_one_each_call_is_its_own(schedules):
+async def test_one_key_makes_one_trigger_and_calls_without_a_key_make_one_each(schedules):
     made = await schedules.create("note", interval="10m", overlap="allow")
     first, again = [await schedules.trigger(made.id, "mine") for _ in range(2)]
     assert again == first
@@ -333,7 +333,7 @@ async def test_the_same_key_is_one_trigger_and_without_one_each_call_is_its_own(
     assert len(others - {first.id}) == 2
 
 
-async def test_a_trigger_whose_answer_is_lost_fires_once(server, schedules, lose_first_answer):
+async def test_a_trigger_whose_answer_was_lost_fires_once(server, schedules, lose_first_answer):
     made = await schedules.create("note", interval="10m", overlap="allow")
     calls = lose_first_answer("trigger")
     trigger = await schedules.trigger(made.id)
@@ -361,10 +361,10 @@ async def test_triggers_are_listed_latest_due_first_by_filters_and_pages(schedul
         await ids(schedules.triggers(states=["nonsense"]))
 
 
-# The connection
+# Outages and namespaces
 
 
-async def test_calls_about_schedules_bear_a_restart_of_the_server(server, schedules):
+async def test_calls_about_schedules_sit_out_a_restart_of_the_server(server, schedules):
     made = await schedules.create("note", interval="10m")
     await server.stop()
     calls = (
@@ -379,7 +379,7 @@ async def test_calls_about_schedules_bear_a_restart_of_the_server(server, schedu
     assert (once.at, trigger.schedule_id, changed.cron) == (FUTURE, made.id, "0 9 * * *")
 
 
-async def test_a_closed_client_says_so(client):
+async def test_calls_of_a_closed_client_raise_client_closed(client):
     await client.close()
     for call in (client.schedules.get("s"), client.schedules.trigger("s"), client.schedules.delete("s")):
         with pytest.raises(ClientClosed, match="closed"):

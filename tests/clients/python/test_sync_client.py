@@ -24,30 +24,30 @@ from taskyard import (
 from tests.ports import free_port
 
 
-async def elsewhere(call, *args, **kwargs):
+async def in_thread(call, *args, **kwargs):
     """Run blocking code in a thread, so that the server of the test can answer it."""
     return await asyncio.to_thread(call, *args, **kwargs)
 
 
 @pytest.fixture
 async def sync_client(server):
-    client = await elsewhere(SyncClient, server.address, agent="ann")
+    client = await in_thread(SyncClient, server.address, agent="ann")
     yield client
-    await elsewhere(client.close)
+    await in_thread(client.close)
 
 
 @pytest.mark.parametrize(("blocking", "kind"), [(SyncClient, Client), (SyncSchedules, Schedules)])
-def test_it_has_every_call_of_the_client_under_the_same_signature(blocking, kind):
+def test_it_has_every_method_of_the_client_with_the_same_signature(blocking, kind):
     for name in [name for name in vars(kind) if not name.startswith("_")]:
         assert inspect.signature(getattr(blocking, name)) == inspect.signature(getattr(kind, name)) or name == "close"
 
 
-def test_it_is_made_as_the_client_is():
+def test_its_constructor_has_the_same_parameters():
     parameters = [inspect.signature(kind.__init__).parameters for kind in (Client, SyncClient)]
     assert list(parameters[0].values()) == list(parameters[1].values())
 
 
-async def test_calls_return_when_they_are_done(sync_client):
+async def test_calls_block_until_they_are_done(sync_client):
     def work():
         submitted = sync_client.submit("click", params={"x": 1})
         assert sync_client.get(submitted.task_id).params == {"x": 1}
@@ -62,10 +62,10 @@ async def test_calls_return_when_they_are_done(sync_client):
         assert sync_client.cancel(submitted.task_id) is TaskState.CANCELLED
         assert sync_client.wait(submitted.task_id).state is TaskState.CANCELLED
 
-    await elsewhere(work)
+    await in_thread(work)
 
 
-async def test_calls_about_schedules_return_when_they_are_done(sync_client):
+async def test_calls_about_schedules_block_until_they_are_done(sync_client):
     def work():
         schedules = sync_client.schedules
         made = schedules.create("note", cron="0 9 * * *")
@@ -82,7 +82,7 @@ async def test_calls_about_schedules_return_when_they_are_done(sync_client):
         with pytest.raises(NotFound):
             schedules.get(made.id)
 
-    await elsewhere(work)
+    await in_thread(work)
 
 
 async def test_errors_are_those_of_the_client(sync_client):
@@ -93,10 +93,10 @@ async def test_errors_are_those_of_the_client(sync_client):
         with pytest.raises(TimeoutError):
             sync_client.wait(task_id, timeout=0)
 
-    await elsewhere(work)
+    await in_thread(work)
 
 
-async def test_submits_of_several_threads_are_each_made_once(server, sync_client):
+async def test_submits_of_several_threads_share_a_stream_and_make_each_task_once(server, sync_client):
     def work(name):
         return [sync_client.submit(f"{name}-{number}").task_id for number in range(50)]
 
@@ -105,14 +105,14 @@ async def test_submits_of_several_threads_are_each_made_once(server, sync_client
         made = await asyncio.gather(*(loop.run_in_executor(pool, work, name) for name in range(8)))
     assert len({task_id for each in made for task_id in each}) == 400
     assert await server.made() == 400
-    # Each thread's own tasks stand in its order.
-    actions = await elsewhere(lambda: [task.action for task in sync_client.list()])
+    # The tasks of each thread are in its order.
+    actions = await in_thread(lambda: [task.action for task in sync_client.list()])
     for name in range(8):
         assert [each for each in actions if each.startswith(f"{name}-")] == [f"{name}-{n}" for n in range(50)]
     assert server.service.streams == 1
 
 
-async def test_a_list_that_is_left_early_ends(sync_client):
+async def test_an_iterator_can_be_closed_early(sync_client):
     def work():
         for _ in range(3):
             sync_client.submit("click")
@@ -121,37 +121,37 @@ async def test_a_list_that_is_left_early_ends(sync_client):
         tasks.close()
         return first.action
 
-    assert await elsewhere(work) == "click"
+    assert await in_thread(work) == "click"
 
 
 @pytest.mark.parametrize("call", ["list(page_size=1)", "watch(include_current=True)"])
-async def test_what_was_left_early_does_not_keep_a_process_that_ends(server, sync_client, call):
+async def test_an_open_iterator_does_not_keep_a_process_from_exiting(server, sync_client, call):
     for _ in range(2):
-        await elsewhere(sync_client.submit, "click")
-    program = f"import taskyard; pieces = taskyard.SyncClient({server.address!r}).{call}; next(pieces); print('read')"
-    ended = await elsewhere(subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
+        await in_thread(sync_client.submit, "click")
+    program = f"import taskyard; items = taskyard.SyncClient({server.address!r}).{call}; next(items); print('read')"
+    ended = await in_thread(subprocess.run, [sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "read\n", "")
 
 
-async def test_closing_waits_for_what_other_threads_submit(server):
-    client = await elsewhere(SyncClient, server.address, agent="ann")
-    submitting = asyncio.create_task(elsewhere(client.submit, "click"))
+async def test_closing_waits_for_submits_of_other_threads(server):
+    client = await in_thread(SyncClient, server.address, agent="ann")
+    submitting = asyncio.create_task(in_thread(client.submit, "click"))
     await server.service.arrived.wait()
-    await elsewhere(client.close)
+    await in_thread(client.close)
     assert (await submitting).position == 1
 
 
-async def test_a_call_under_way_when_the_client_closes_says_so(server):
-    client = await elsewhere(SyncClient, server.address, agent="ann")
-    task_id = (await elsewhere(client.submit, "click")).task_id
-    waiting = asyncio.create_task(elsewhere(client.wait, task_id))
-    await elsewhere(client.get, task_id)
-    await elsewhere(client.close)
+async def test_a_pending_call_raises_client_closed_when_the_client_closes(server):
+    client = await in_thread(SyncClient, server.address, agent="ann")
+    task_id = (await in_thread(client.submit, "click")).task_id
+    waiting = asyncio.create_task(in_thread(client.wait, task_id))
+    await in_thread(client.get, task_id)
+    await in_thread(client.close)
     with pytest.raises(ClientClosed):
         await waiting
 
 
-async def test_a_closed_client_says_so_and_leaves_no_thread(server):
+async def test_a_closed_client_refuses_calls_and_has_no_thread(server):
     def work():
         with SyncClient(server.address, agent="ann") as client:
             client.submit("click")
@@ -160,16 +160,16 @@ async def test_a_closed_client_says_so_and_leaves_no_thread(server):
             with pytest.raises(ClientClosed):
                 call()
 
-    await elsewhere(work)
+    await in_thread(work)
     assert not [thread for thread in threading.enumerate() if thread.name == "taskyard-client"]
 
 
-def test_what_is_wrong_with_the_arguments_is_raised_where_they_are_given():
+def test_malformed_arguments_are_refused_at_once():
     with pytest.raises(ValueError, match="could not convert"):
         SyncClient("127.0.0.1:1", timeout="soon")
     assert not [thread for thread in threading.enumerate() if thread.name == "taskyard-client"]
 
 
-def test_without_a_server_it_is_unavailable():
+def test_calls_without_a_server_raise_unavailable():
     with SyncClient(f"127.0.0.1:{free_port()}", agent="ann", patience=0.1) as client, pytest.raises(Unavailable):
         client.submit("click")

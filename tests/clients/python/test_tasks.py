@@ -1,129 +1,176 @@
-"""Tasks as plain Python, to the wire and back."""
+"""Submitting, reading and listing tasks, and reading figures, against a real server."""
 
-import dataclasses
-import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from taskyard import Attempt, NewTask, Progress, RetryPolicy, Task, TaskState
-from taskyard.channel import SERVICE_CONFIG
-from taskyard.tasks import TaskFields
-from taskyard.v1 import batch_pb2
-from taskyard.v1 import task_pb2 as pb
-from taskyard.values import plain_object, plain_value, struct_from, timestamp_from, value_from
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, width=32) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
+from taskyard import (
+    BadRequest,
+    NewTask,
+    NotFound,
+    QueueFull,
+    RetryPolicy,
+    TaskState,
+    TooLarge,
 )
 
 
-@given(JSON)
-def test_json_values_come_back_as_they_went(value):
-    assert plain_value(value_from(value)) == value
+async def ids(client, **filters):
+    return [task.id async for task in client.list(**filters)]
 
 
-@given(st.dictionaries(st.text(), JSON))
-def test_json_objects_come_back_as_they_went(value):
-    assert plain_object(struct_from(value)) == value
+# Submitting and reading
 
 
-def test_whole_numbers_come_back_as_ints_and_others_as_floats():
-    back = plain_object(struct_from({"whole": 3, "whole_float": 3.0, "part": 0.5, "large": 1e300}))
-    assert {key: type(value) for key, value in back.items()} == {
-        "whole": int,
-        "whole_float": int,
-        "part": float,
-        "large": float,
+async def test_a_submitted_task_is_queued_and_can_be_read(client):
+    submitted = await client.submit("click")
+    assert (submitted.state, submitted.position) == (TaskState.QUEUED, 1)
+    task = await client.get(submitted.task_id)
+    assert (task.id, task.agent_id, task.action, task.state) == (submitted.task_id, "ann", "click", "queued")
+    assert task.created_at == submitted.created_at
+    assert abs(datetime.now(UTC) - task.created_at) < timedelta(seconds=5)
+
+
+async def test_all_fields_of_a_task_survive_the_round_trip(client):
+    deadline = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=500)
+    fields = {
+        "params": {"x": 1, "text": "hi", "ratio": 0.5, "deep": {"list": [1, None, True, {}]}},
+        "tab_id": "tab",
+        "ref": "e14",
+        "priority": -3,
+        "deadline": deadline,
+        "callback_url": "https://example.com/cb",
+        "project": "p",
+        "requires": ("gpu", "x86"),
+        "labels": {"a": "b"},
+        "target": "t",
+        "hold": True,
+        "not_before": deadline - timedelta(seconds=400),
+        "token_limit": 7,
+        "retry_policy": RetryPolicy(max_attempts=3, first_delay_ms=5, non_retryable_codes=("no",)),
+        "idempotency_key": "key",
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "agent_id": "bob",
     }
+    task = await client.get((await client.submit("click", **fields)).task_id)
+    assert {name: getattr(task, name) for name in fields} == fields
+    assert type(task.params["x"]) is int
 
 
-def test_empty_objects_and_lists_stay_what_they_are():
-    assert plain_object(struct_from({"o": {}, "l": [], "t": ()})) == {"o": {}, "l": [], "t": []}
+async def test_a_deadline_may_be_a_span_from_now(client):
+    before = datetime.now(UTC)
+    task = await client.get((await client.submit("click", deadline=timedelta(seconds=30))).task_id)
+    assert before <= task.deadline - timedelta(seconds=30) <= datetime.now(UTC)
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, {"x": {1, 2}}, b"bytes", [datetime.now(UTC)]])
-def test_what_is_no_json_is_refused(value):
+async def test_a_new_task_is_submitted_with_the_given_fields_replaced(client):
+    template = NewTask("click", params={"x": 1}, priority=5)
+    task = await client.get((await client.submit(template, priority=2, tab_id="t")).task_id)
+    assert (task.action, task.params, task.priority, task.tab_id) == ("click", {"x": 1}, 2, "t")
+
+
+async def test_a_task_gets_an_idempotency_key_unless_it_has_one(client):
+    plain, keyed = await client.submit("click"), await client.submit("click", idempotency_key="mine")
+    assert len((await client.get(plain.task_id)).idempotency_key) == 32
+    assert (await client.get(keyed.task_id)).idempotency_key == "mine"
+
+
+async def test_one_idempotency_key_makes_one_task(client):
+    first, again = [await client.submit("click", idempotency_key="mine") for _ in range(2)]
+    assert again == first
+
+
+async def test_namespaces_are_isolated(server, client, open_client):
+    other = open_client(server, namespace="other")
+    task_id = (await other.submit("click")).task_id
+    assert await ids(client) == []
+    assert await ids(other) == [task_id]
+
+
+REFUSED = {
+    "no agent": ({"agent_id": ""}, BadRequest),
+    "a deadline in the past": ({"deadline": timedelta(seconds=-1)}, BadRequest),
+    "a callback that is no URL": ({"callback_url": "ftp://x"}, BadRequest),
+    "params too large for the server": ({"params": {"x": "x" * 2_000_001}}, TooLarge),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+async def test_a_refusal_of_the_server_raises_the_error_of_its_code(server, open_client, what):
+    client = open_client(server, agent="")
+    fields, kind = REFUSED[what]
+    with pytest.raises(kind) as raised:
+        await client.submit("click", **{"agent_id": "ann", **fields})
+    assert raised.value.reason
+    assert not raised.value.retryable
+    assert str(raised.value) == f"{raised.value.code}: {raised.value.reason}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({"params": {"x": object()}}, TypeError),
+        ({"params": {1: "x"}}, TypeError),
+        ({"params": {"x": 10**400}}, ValueError),
+        ({"deadline": datetime(2100, 1, 1)}, ValueError),
+        ({"requires": "gpu"}, TypeError),
+        ({"priority": 2**40}, ValueError),
+    ],
+)
+async def test_values_that_the_api_cannot_express_are_refused_before_they_are_sent(server, client, fields, kind):
+    with pytest.raises(kind):
+        await client.submit("click", **fields)
+    assert server.service.messages == []
+
+
+async def test_a_full_queue_names_its_figures_and_the_rejected_task(open_server, open_client):
+    client = open_client(await open_server(max_queue_size=1))
+    await client.submit("click")
+    with pytest.raises(QueueFull) as raised:
+        await client.submit("type")
+    error = raised.value
+    assert (error.code, error.reason, error.retryable) == ("queue_full", "rejected: global queue full", True)
+    assert error.details == {"agentId": "ann", "queued": 1, "maxQueue": 1, "maxPerAgent": 100}
+    assert (await client.get(error.task_id)).state is TaskState.REJECTED
+
+
+async def test_an_unknown_task_is_not_found(client):
+    with pytest.raises(NotFound) as raised:
+        await client.get("tsk_0")
+    assert (raised.value.code, raised.value.retryable, raised.value.retry_after_secs) == ("not_found", False, None)
+
+
+# Listing
+
+
+async def test_tasks_are_listed_in_order_of_submission_over_all_pages(client):
+    submitted = [(await client.submit(f"a{number}")).task_id for number in range(7)]
+    assert await ids(client, page_size=3) == submitted
+
+
+async def test_a_list_is_filtered_by_the_server(client):
+    mine = (await client.submit("click")).task_id
+    other = (await client.submit("click", agent_id="bob")).task_id
+    await client.cancel(other)
+    assert await ids(client, agent="ann") == [mine]
+    assert await ids(client, states=[TaskState.CANCELLED, "done"]) == [other]
+    with pytest.raises(BadRequest, match="state"):
+        await ids(client, states=["no-such"])
     with pytest.raises(TypeError):
-        value_from(value)
+        await ids(client, states="done")
 
 
-def test_a_time_of_another_zone_is_the_same_point():
-    east = datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-    assert timestamp_from(east) == timestamp_from(datetime(2026, 1, 1, tzinfo=UTC))
+# Figures
 
 
-def test_states_are_those_of_the_proto_and_know_whether_they_are_the_end():
-    words = {pb.Task.State.Name(number) for number in pb.Task.State.values()} - {"unspecified"}
-    assert {state.value for state in TaskState} == words
-    assert {state for state in TaskState if state.ended} == {"done", "failed", "cancelled", "rejected"}
-
-
-def test_a_task_shows_every_field_of_the_proto():
-    fields = {field.name for field in pb.Task.DESCRIPTOR.fields} - {"task_id"} | {"id"}
-    assert {field.name for field in dataclasses.fields(Task)} == fields
-
-
-def test_a_new_task_has_every_field_of_the_request_and_calls_take_them_all():
-    fields = {field.name for field in dataclasses.fields(NewTask)}
-    assert fields == {field.name for field in pb.SubmitTaskRequest.DESCRIPTOR.fields}
-    assert set(TaskFields.__annotations__) == fields - {"action"}
-
-
-def test_all_of_a_task_is_read():
-    at = timestamp_from(datetime(2026, 1, 1, tzinfo=UTC))
-    message = pb.Task(
-        task_id="tsk_1",
-        agent_id="ann",
-        action="click",
-        state=pb.Task.failed,
-        priority=-1,
-        created_at=at,
-        started_at=at,
-        hold=True,
-        not_before=at,
-        token_limit=0,
-        tokens_used=7,
-        retry_policy=pb.RetryPolicy(max_attempts=3, non_retryable_codes=["auth"]),
-        attempts=[pb.Attempt(number=1, host_id="h", started_at=at, ended_at=at, error="broken", code="net")],
-        run=2,
-        progress=pb.Progress(fraction=0.5, message="half", details=struct_from({"n": 1}), reported_at=at),
-        result=value_from(None),
-    )
-    task = Task.from_message(message)
-    point = datetime(2026, 1, 1, tzinfo=UTC)
-    assert (task.state, task.priority, task.hold, task.not_before, task.run) == ("failed", -1, True, point, 2)
-    assert (task.token_limit, task.tokens_used) == (0, 7)
-    assert task.retry_policy == RetryPolicy(max_attempts=3, non_retryable_codes=("auth",))
-    assert task.attempts == (Attempt(1, "h", point, point, "broken", "net"),)
-    assert task.progress == Progress(0.5, "half", {"n": 1}, point)
-    assert (task.completed_at, task.result, task.tab_id) == (None, None, None)
-
-
-def test_what_is_absent_is_none_or_empty():
-    task = Task.from_message(pb.Task(task_id="tsk_1", agent_id="ann", action="click", state=pb.Task.queued))
-    assert (task.params, task.labels, task.requires, task.attempts, task.run, task.hold) == ({}, {}, (), (), 1, False)
-    assert (task.deadline, task.latency_ms, task.result, task.progress, task.retry_policy) == (None,) * 5
-
-
-def test_a_task_of_a_batch_is_the_same_without_agent_and_callback():
-    task = NewTask(
-        "click", {"x": 1}, "tab", "e1", 4, timedelta(seconds=5), retry_policy=RetryPolicy(2), labels={"a": "b"}
-    )
-    alone, batched = task.to_message("ann", "key"), task.to_batch_message("key")
-    alone.ClearField("agent_id")
-    for message in (alone, batched):
-        message.ClearField("deadline")
-    assert batched == batch_pb2.BatchTask.FromString(alone.SerializeToString())
-    assert (batched.action, batched.params["x"], batched.idempotency_key) == ("click", 1, "key")
-
-
-def test_grpc_repeats_only_what_nobody_could_notice():
-    (config,) = json.loads(SERVICE_CONFIG)["methodConfig"]
-    named = {name["method"] for name in config["name"]}
-    assert {"GetTask", "ListTasks", "WaitTask", "GetBatch", "CancelBatch", "GetStats"} <= named
-    assert not named & {"SubmitTask", "SubmitTasks", "SubmitBatch", "CancelTask", "ResumeTask", "WatchTasks", "Connect"}
+async def test_counts_in_the_stats_are_whole_numbers(server, client):
+    await client.submit("click")
+    await client.submit("click")
+    (lease,) = await server.claim()
+    await server.complete(lease)
+    stats = await client.stats()
+    assert (stats.queue.total_queued, stats.queue.agent_counts) == (1, {"ann": 1})
+    assert type(stats.metrics.tasks_submitted) is int
+    assert (stats.metrics.tasks_submitted, stats.metrics.tasks_completed) == (2, 1)
+    assert stats.metrics.agents["ann"].submitted == 2
+    assert (stats.config.strategy, stats.config.max_queue_size) == ("fair-fifo", 20_000)

@@ -1,4 +1,4 @@
-"""A watch goes on across broken streams, without gap and without repeat, whatever ended them."""
+"""A watch continues across broken streams, without gaps or repetitions. The server is scripted."""
 
 import asyncio
 import copy
@@ -16,35 +16,35 @@ from taskyard_server.core import errors as refusals
 from taskyard_server.interceptors.calls import CallInterceptor
 
 HANG = object()
-"""In a script: say nothing more, and do not end the stream."""
+"""In a script: send nothing more, and keep the stream open."""
 
 
 class ScriptedTasks(task_pb2_grpc.TaskServiceServicer):
-    """Plays one script a stream: messages to send, an error to raise, or `HANG`. Notes what each watch asked for."""
+    """Plays one script per stream: messages to send, an error to raise, or `HANG`. `requests` are what watches sent."""
 
     def __init__(self, *scripts):
         self.scripts = list(scripts)
-        self.asked = []
+        self.requests = []
         self.ended = asyncio.Event()
 
     async def WatchTasks(self, request, context):  # noqa: N802
         del context
-        self.asked.append(request)
+        self.requests.append(request)
         try:
-            for each in self.scripts.pop(0) if self.scripts else [HANG]:
-                if each is HANG:
+            for step in self.scripts.pop(0) if self.scripts else [HANG]:
+                if step is HANG:
                     await asyncio.Event().wait()
-                if isinstance(each, Exception):
-                    # A raised exception keeps its stream alive, and a script is kept to the end of all tests.
-                    raise copy.copy(each)
-                yield each
+                if isinstance(step, Exception):
+                    # A raised exception refers to its stream, and the script outlives the test.
+                    raise copy.copy(step)
+                yield step
         finally:
             self.ended.set()
 
 
 @asynccontextmanager
 async def watched(*scripts, patience=30.0):
-    """A client of a server that plays these scripts, one a stream."""
+    """A client of a server that plays these scripts, one per stream."""
     service = ScriptedTasks(*scripts)
     server = grpc.aio.server(interceptors=(CallInterceptor(),))
     task_pb2_grpc.add_TaskServiceServicer_to_server(service, server)
@@ -62,7 +62,7 @@ def event(task_id, kind="changed", state="running", **fields):
     return pb.TaskEvent(kind=pb.TaskEvent.Kind.Value(kind), occurred_at=Timestamp(seconds=1_000), task=task, **fields)
 
 
-def news(cursor, *task_ids, **fields):
+def update(cursor, *task_ids, **fields):
     return pb.WatchTasksResponse(events=[event(task_id, **fields) for task_id in task_ids], cursor=cursor)
 
 
@@ -79,18 +79,18 @@ def end(reason, cursor="end"):
 DONE = end("tasks_ended")
 
 
-async def seen(client, **filters):
+async def watched_tasks(client, **filters):
     """The tasks of all events of a watch that ends."""
     async with asyncio.timeout(20), aclosing(client.watch(**filters)) as events:
-        return [each.task.id async for each in events]
+        return [event.task.id async for event in events]
 
 
-# What is told
+# Events
 
 
-async def test_an_event_tells_what_happened_when_and_what_was_before():
-    told = news("c1", "t1", previous_state=pb.Task.assigned)
-    async with watched([told, DONE]) as (client, _):
+async def test_an_event_says_what_happened_when_and_from_which_state():
+    message = update("c1", "t1", previous_state=pb.Task.assigned)
+    async with watched([message, DONE]) as (client, _):
         (each,) = [each async for each in client.watch()]
     assert (each.kind, each.task.id, each.task.state) == (EventKind.CHANGED, "t1", TaskState.RUNNING)
     assert (each.previous_state, each.at.timestamp(), each.cursor) == (TaskState.ASSIGNED, 1_000, "c1")
@@ -108,30 +108,31 @@ async def test_all_filters_reach_the_server():
             until_ended=True,
         )
         assert [each async for each in watch] == []
-    (asked,) = service.asked
-    assert (list(asked.task_ids), asked.batch_id, asked.agent_id, asked.target) == (["t1", "t2"], "b", "ann", "t")
-    assert (asked.state, asked.include_current, asked.until_ended) == ("done,failed", True, True)
-    assert not asked.HasField("cursor")
+    (request,) = service.requests
+    assert (list(request.task_ids), request.batch_id) == (["t1", "t2"], "b")
+    assert (request.agent_id, request.target) == ("ann", "t")
+    assert (request.state, request.include_current, request.until_ended) == ("done,failed", True, True)
+    assert not request.HasField("cursor")
 
 
-async def test_bookmarks_are_not_shown():
-    async with watched([bookmark("c1"), news("c2", "t1"), bookmark("c3"), DONE]) as (client, _):
-        assert await seen(client) == ["t1"]
+async def test_bookmarks_are_not_events():
+    async with watched([bookmark("c1"), update("c2", "t1"), bookmark("c3"), DONE]) as (client, _):
+        assert await watched_tasks(client) == ["t1"]
 
 
 async def test_a_watch_begins_after_the_cursor_of_an_earlier_one():
     async with watched([DONE]) as (client, service):
-        await seen(client, cursor="c7")
-    assert service.asked[0].cursor == "c7"
+        await watched_tasks(client, cursor="c7")
+    assert service.requests[0].cursor == "c7"
 
 
 async def test_only_the_last_event_of_a_message_has_the_messages_cursor():
-    """Whoever resumes in the middle of a message may see events again, but misses none."""
-    async with watched([news("c1", "t1", "t2"), news("c2", "t3", "t4"), DONE]) as (client, _):
+    """A watch that resumes in the middle of a message may see events again, but misses none."""
+    async with watched([update("c1", "t1", "t2"), update("c2", "t3", "t4"), DONE]) as (client, _):
         assert [each.cursor async for each in client.watch()] == [None, "c1", "c1", "c2"]
 
 
-# How streams end
+# Broken streams
 
 ENDS = {
     "the server goes away": [refusals.Unavailable("gone")],
@@ -143,62 +144,68 @@ ENDS = {
 
 
 @pytest.mark.parametrize("why", ENDS)
-async def test_a_watch_goes_on_after_its_last_cursor(why):
-    async with watched([news("c1", "t1", "t2"), *ENDS[why]], [news("c2", "t3"), DONE]) as (client, service):
-        assert await seen(client, agent="ann", until_ended=True, task_ids=["t1"]) == ["t1", "t2", "t3"]
-    first, second = service.asked
+async def test_a_watch_resumes_after_its_last_cursor(why):
+    async with watched([update("c1", "t1", "t2"), *ENDS[why]], [update("c2", "t3"), DONE]) as (
+        client,
+        service,
+    ):
+        assert await watched_tasks(client, agent="ann", until_ended=True, task_ids=["t1"]) == ["t1", "t2", "t3"]
+    first, second = service.requests
     assert not first.HasField("cursor")
     first.cursor = "c1"
     assert second == first
 
 
-async def test_a_bookmark_moves_the_place_to_go_on_from():
-    async with watched([news("c1", "t1"), bookmark("c2"), refusals.Unavailable("gone")], [DONE]) as (client, service):
-        await seen(client)
-    assert service.asked[1].cursor == "c2"
+async def test_a_watch_resumes_after_a_bookmark():
+    async with watched([update("c1", "t1"), bookmark("c2"), refusals.Unavailable("gone")], [DONE]) as (
+        client,
+        service,
+    ):
+        await watched_tasks(client)
+    assert service.requests[1].cursor == "c2"
 
 
-async def test_many_breaks_neither_lose_nor_repeat():
-    scripts = [[news(f"c{number}", f"t{number}"), refusals.Unavailable("gone")] for number in range(6)]
+async def test_many_breaks_neither_lose_nor_repeat_events():
+    scripts = [[update(f"c{number}", f"t{number}"), refusals.Unavailable("gone")] for number in range(6)]
     async with watched(*scripts, [DONE]) as (client, service):
-        assert await seen(client) == [f"t{number}" for number in range(6)]
-    assert [asked.cursor for asked in service.asked] == ["", *(f"c{number}" for number in range(6))]
+        assert await watched_tasks(client) == [f"t{number}" for number in range(6)]
+    assert [request.cursor for request in service.requests] == ["", *(f"c{number}" for number in range(6))]
 
 
 async def test_a_quiet_stream_is_replaced():
-    async with watched([news("c1", "t1"), HANG], [news("c2", "t2"), DONE]) as (client, service):
+    async with watched([update("c1", "t1"), HANG], [update("c2", "t2"), DONE]) as (client, service):
         watch = Watch(client._tasks, (), pb.WatchTasksRequest(), 30, set(), quiet_secs=0.1)
         async with asyncio.timeout(10):
-            assert [each.task.id async for each in watch.events()] == ["t1", "t2"]
+            assert [event.task.id async for event in watch.events()] == ["t1", "t2"]
         await service.ended.wait()
-    assert service.asked[1].cursor == "c1"
+    assert service.requests[1].cursor == "c1"
 
 
-async def test_a_request_that_is_refused_is_not_repeated():
+async def test_a_refused_watch_is_not_repeated():
     async with watched([refusals.BadRequest("state: no such")]) as (client, service):
         with pytest.raises(BadRequest, match="no such"):
-            await seen(client, states=["no-such"])
-    assert len(service.asked) == 1
+            await watched_tasks(client, states=["no-such"])
+    assert len(service.requests) == 1
 
 
-async def test_an_outage_longer_than_the_clients_patience_is_told():
-    scripts = [[news("c1", "t1")], *[[refusals.Unavailable("gone")]] * 50]
+async def test_an_outage_longer_than_the_patience_raises_unavailable():
+    scripts = [[update("c1", "t1")], *[[refusals.Unavailable("gone")]] * 50]
     async with watched(*scripts, patience=0.3) as (client, service):
         events = client.watch()
         assert (await anext(events)).cursor == "c1"
         with pytest.raises(Unavailable, match="gone"):
             await anext(events)
-    assert 2 < len(service.asked) < 20
+    assert 2 < len(service.requests) < 20
 
 
-async def test_a_server_that_only_says_that_it_shuts_down_is_an_outage():
+async def test_a_server_that_keeps_shutting_down_is_an_outage():
     async with watched(*[[end("shutdown")]] * 50, patience=0.3) as (client, service):
         with pytest.raises(Unavailable, match="shutdown"):
-            await seen(client)
-    assert 2 < len(service.asked) < 20
+            await watched_tasks(client)
+    assert 2 < len(service.requests) < 20
 
 
-# A cursor that has expired
+# Expired cursors
 
 
 class CursorExpired(refusals.Refusal):
@@ -208,9 +215,9 @@ class CursorExpired(refusals.Refusal):
 @pytest.mark.parametrize(
     "how", [[CursorExpired("expired")], [end("cursor_expired")]], ids=["at the start", "on the way"]
 )
-async def test_an_expired_cursor_begins_anew_with_the_current_tasks(how):
-    again = [news("d1", "t1", "t2", kind="current"), news("d2", "t3"), DONE]
-    async with watched([news("c1", "t1"), refusals.Unavailable("gone")], how, again) as (client, service):
+async def test_after_an_expired_cursor_the_watch_begins_again_with_the_current_tasks(how):
+    again = [update("d1", "t1", "t2", kind="current"), update("d2", "t3"), DONE]
+    async with watched([update("c1", "t1"), refusals.Unavailable("gone")], how, again) as (client, service):
         events = [each async for each in client.watch(agent="ann")]
     assert [(each.kind, each.task.id) for each in events] == [
         ("changed", "t1"),
@@ -218,28 +225,28 @@ async def test_an_expired_cursor_begins_anew_with_the_current_tasks(how):
         ("current", "t2"),
         ("changed", "t3"),
     ]
-    assert [(asked.cursor, asked.include_current) for asked in service.asked] == [
+    assert [(request.cursor, request.include_current) for request in service.requests] == [
         ("", False),
         ("c1", False),
         ("", True),
     ]
 
 
-# The current tasks
+# Current tasks
 
 
-async def test_current_tasks_have_no_place_to_go_on_from():
-    async with watched([news("c1", "t1", kind="current"), news("c2", "t2"), DONE]) as (client, _):
+async def test_current_tasks_have_no_cursor():
+    async with watched([update("c1", "t1", kind="current"), update("c2", "t2"), DONE]) as (client, _):
         assert [each.cursor async for each in client.watch(include_current=True)] == [None, "c2"]
 
 
-async def test_a_break_while_the_current_tasks_are_told_tells_the_others_only():
-    broken = [news("c1", "t1", "t2", kind="current"), refusals.Unavailable("gone")]
+async def test_after_a_break_among_the_current_tasks_only_the_others_are_shown():
+    broken = [update("c1", "t1", "t2", kind="current"), refusals.Unavailable("gone")]
     again = [
-        news("c5", "t1", kind="current"),
-        news("c5", "t2", kind="current", state="done"),
-        news("c5", "t3", kind="current"),
-        news("c6", "t1"),
+        update("c5", "t1", kind="current"),
+        update("c5", "t2", kind="current", state="done"),
+        update("c5", "t3", kind="current"),
+        update("c6", "t1"),
         DONE,
     ]
     async with watched(broken, again) as (client, service):
@@ -251,22 +258,22 @@ async def test_a_break_while_the_current_tasks_are_told_tells_the_others_only():
         ("t3", "running"),
         ("t1", "running"),
     ]
-    assert [(asked.cursor, asked.include_current) for asked in service.asked] == [("", True), ("", True)]
+    assert [(request.cursor, request.include_current) for request in service.requests] == [("", True), ("", True)]
 
 
-@pytest.mark.parametrize("through", [bookmark("c2"), news("c2", "t2")], ids=["a bookmark", "an event"])
-async def test_once_the_current_tasks_are_through_the_cursor_counts(through):
-    broken = [news("c1", "t1", kind="current"), through, refusals.Unavailable("gone")]
-    async with watched(broken, [news("c3", "t3"), DONE]) as (client, service):
-        assert (await seen(client, include_current=True))[-1] == "t3"
-    assert (service.asked[1].cursor, service.asked[1].include_current) == ("c2", False)
+@pytest.mark.parametrize("first", [bookmark("c2"), update("c2", "t2")], ids=["a bookmark", "an event"])
+async def test_after_the_current_tasks_a_watch_resumes_after_its_cursor(first):
+    broken = [update("c1", "t1", kind="current"), first, refusals.Unavailable("gone")]
+    async with watched(broken, [update("c3", "t3"), DONE]) as (client, service):
+        assert (await watched_tasks(client, include_current=True))[-1] == "t3"
+    assert (service.requests[1].cursor, service.requests[1].include_current) == ("c2", False)
 
 
-# Leaving
+# Ending a watch
 
 
-async def test_leaving_a_watch_ends_it_at_the_server():
-    async with watched([news("c1", "t1"), HANG]) as (client, service):
+async def test_closing_a_watch_ends_it_at_the_server():
+    async with watched([update("c1", "t1"), HANG]) as (client, service):
         async with aclosing(client.watch()) as events:
             async for _ in events:
                 break
@@ -274,16 +281,16 @@ async def test_leaving_a_watch_ends_it_at_the_server():
             await service.ended.wait()
 
 
-async def test_a_watch_that_is_cancelled_ends_at_the_server():
-    async with watched([news("c1", "t1"), HANG]) as (client, service):
-        told = asyncio.Event()
+async def test_cancelling_a_watch_ends_it_at_the_server():
+    async with watched([update("c1", "t1"), HANG]) as (client, service):
+        began = asyncio.Event()
 
         async def follow():
             async for _ in client.watch():
-                told.set()
+                began.set()
 
         following = asyncio.create_task(follow())
-        await told.wait()
+        await began.wait()
         following.cancel()
         with pytest.raises(asyncio.CancelledError):
             await following
@@ -291,8 +298,8 @@ async def test_a_watch_that_is_cancelled_ends_at_the_server():
             await service.ended.wait()
 
 
-async def test_a_watch_of_a_client_that_closes_says_so():
-    async with watched([news("c1", "t1"), HANG]) as (client, _):
+async def test_a_watch_raises_client_closed_when_the_client_closes():
+    async with watched([update("c1", "t1"), HANG]) as (client, _):
         events = client.watch()
         await anext(events)
         following = asyncio.create_task(anext(events))

@@ -1,18 +1,19 @@
 """A scripted server for hosts, and hosts that work for it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from taskyard.host import Host
+from taskyard.v1.runtime_host_pb2 import Report
 from tests.clients.python.host.scripted_server import ScriptedServer
 
 
 @pytest.fixture
 async def server() -> AsyncIterator[ScriptedServer]:
-    """A server that says what the test tells it to."""
+    """A server that sends what the test tells it to."""
     server = ScriptedServer()
     await server.start()
     yield server
@@ -21,7 +22,7 @@ async def server() -> AsyncIterator[ScriptedServer]:
 
 @pytest.fixture
 def make_host(server: ScriptedServer) -> Callable[..., Host]:
-    """Makes a host of ten slots for the server, which leaves the test's signals alone."""
+    """Makes a host of ten slots for the server. It handles no signals and reports no machine figures by default."""
 
     def make(**options: Any) -> Host:
         given = {"machine_figures": False, "install_signal_handlers": False} | options
@@ -32,7 +33,7 @@ def make_host(server: ScriptedServer) -> Callable[..., Host]:
 
 @pytest.fixture
 async def work() -> AsyncIterator[Callable[[Host], "asyncio.Task[None]"]]:
-    """Has a host work until the test is over."""
+    """Runs a host until the test is over."""
     running: list[asyncio.Task[None]] = []
 
     def begin(host: Host) -> asyncio.Task[None]:
@@ -43,3 +44,25 @@ async def work() -> AsyncIterator[Callable[[Host], "asyncio.Task[None]"]]:
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
+
+
+@pytest.fixture
+async def final_report(
+    server: ScriptedServer, make_host: Callable[..., Host], work: Callable[[Host], Any]
+) -> Callable[..., Awaitable[Report]]:
+    """Has a handler run one task with the given fields. Returns the report of its outcome."""
+
+    async def run(handler: Callable[..., Any], **task: Any) -> Report:
+        host = make_host()
+        host.action("click")(handler)
+        work(host)
+        stream = await server.welcomed()
+        await stream.until_credit(10)
+        stream.assign("t", **task)
+        report = await stream.report()
+        assert report.HasField("started")
+        while (report := await stream.report()).WhichOneof("event") not in ("completed", "failed", "released"):
+            pass
+        return report
+
+    return run

@@ -1,4 +1,4 @@
-"""A server that says on a host's stream what a test tells it to, over a real socket."""
+"""A server for hosts over a real socket, which sends on their streams what a test tells it to."""
 
 import asyncio
 import contextlib
@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.json_format import MessageToDict
 from google.rpc import error_details_pb2, status_pb2
 
 from taskyard.v1.lease_pb2 import Assignment, Lease
@@ -19,6 +20,7 @@ from taskyard.v1.runtime_host_pb2 import (
     DeregisterHostResponse,
     Drain,
     DrainHostResponse,
+    Heartbeat,
     HeartbeatAck,
     HeldLease,
     Hello,
@@ -31,30 +33,34 @@ from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer, add_Ru
 from taskyard.v1.task_pb2 import Error, Task
 from taskyard.values import struct_from
 
-PATIENCE_SECS = 10.0
+TIMEOUT_SECS = 10.0
 
 
 class HostStream:
-    """The server's end of one stream. Unless told otherwise, it takes every report and answers every heartbeat."""
+    """The server's end of one stream. By default it answers every heartbeat, and accepts every report.
+
+    Without `answers_reports` reports wait for their answers until `answer_reports` is called.
+    """
 
     def __init__(self, hello: Hello, metadata: dict[str, Any]) -> None:
         self.hello = hello
         self.metadata = metadata
         self.credit = 0
-        self.beats: asyncio.Queue[Any] = asyncio.Queue()
         self.half_closed = asyncio.Event()
         self.ended = asyncio.Event()
         self.messages: list[ConnectRequest] = []
-        self.takes_reports = True
+        self.answers_reports = True
         self.answers_heartbeats = True
         self.refusals: dict[tuple[str, str], Error] = {}
-        """By task and event: why such a report is refused."""
+        """The errors of reports, by task and event."""
+        self._heartbeats: asyncio.Queue[Heartbeat] = asyncio.Queue()
         self._reports: asyncio.Queue[Report] = asyncio.Queue()
+        self._unanswered: list[ReportResults] = []
         self._changed = asyncio.Event()
         self._outbox: asyncio.Queue[ConnectResponse | None] = asyncio.Queue()
         self._end: tuple[str, str, dict[str, str]] | None = None
 
-    # What a test says
+    # What a test sends
 
     def send(self, **message: Any) -> None:
         self._outbox.put_nowait(ConnectResponse(**message))
@@ -62,7 +68,8 @@ class HostStream:
     def welcome(self, kept: Iterable[HeldLease] = (), lost: Iterable[HeldLease] = (), **fields: Any) -> None:
         fields = {"heartbeat_interval_ms": 10_000, "lease_secs": 60, "reconnect_grace_ms": 5_000} | fields
         leases = [
-            Lease(task_id=one.task_id, fencing_token=one.fencing_token, lease_secs=fields["lease_secs"]) for one in kept
+            Lease(task_id=lease.task_id, fencing_token=lease.fencing_token, lease_secs=fields["lease_secs"])
+            for lease in kept
         ]
         self.lease_secs = fields["lease_secs"]
         self.send(welcome=Welcome(session="s", kept=leases, lost=lost, **fields))
@@ -92,14 +99,21 @@ class HostStream:
         self.send(cancellations=Cancellations(cancellations=[cancellation]))
 
     def drain(self, **fields: Any) -> None:
-        self.send(drain=Drain(reason="told so", **fields))
+        self.send(drain=Drain(reason="a reason", **fields))
+
+    def answer_reports(self) -> None:
+        """Answer the reports that wait, and each later one at once."""
+        self.answers_reports = True
+        for results in self._unanswered:
+            self.send(report_results=results)
+        self._unanswered.clear()
 
     def close(self) -> None:
         """End the stream in order."""
         self._outbox.put_nowait(None)
 
     def abort(self, code: str, reason: str, **details: str) -> None:
-        """End the stream with an error of ours."""
+        """End the stream with an error of the API."""
         self._end = (code, reason, details)
         self._outbox.put_nowait(None)
 
@@ -107,30 +121,35 @@ class HostStream:
 
     async def report(self) -> Report:
         """The next report."""
-        async with asyncio.timeout(PATIENCE_SECS):
+        async with asyncio.timeout(TIMEOUT_SECS):
             return await self._reports.get()
 
     async def reports(self, count: int) -> list[str]:
-        """The next reports in words."""
-        return [in_words(await self.report()) for _ in range(count)]
+        """The next reports in short form."""
+        return [short_form(await self.report()) for _ in range(count)]
 
     def reported(self) -> list[str]:
-        """The reports that have come and that no test has read."""
-        return [in_words(self._reports.get_nowait()) for _ in range(self._reports.qsize())]
+        """The reports that have arrived and were not read yet, in short form."""
+        return [short_form(self._reports.get_nowait()) for _ in range(self._reports.qsize())]
 
     async def until_credit(self, credit: int) -> None:
-        """Wait until the host has so much credit outstanding."""
-        async with asyncio.timeout(PATIENCE_SECS):
+        """Wait until the host has given this much credit that no task has used."""
+        async with asyncio.timeout(TIMEOUT_SECS):
             while self.credit != credit:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def beat(self) -> Any:
+    async def heartbeat(self) -> Heartbeat:
         """The next heartbeat."""
-        async with asyncio.timeout(PATIENCE_SECS):
-            return await self.beats.get()
+        async with asyncio.timeout(TIMEOUT_SECS):
+            return await self._heartbeats.get()
 
-    # The stream itself
+    async def heartbeats_within(self, secs: float) -> int:
+        """Wait, then count all heartbeats that the test has not read."""
+        await asyncio.sleep(secs)
+        return self._heartbeats.qsize()
+
+    # The stream
 
     async def serve(self, context: Any) -> None:
         reader = asyncio.create_task(self._read(context))
@@ -151,7 +170,7 @@ class HostStream:
                 case "credit":
                     self.credit += message.credit.count
                 case "heartbeat":
-                    self.beats.put_nowait(message.heartbeat)
+                    self._heartbeats.put_nowait(message.heartbeat)
                     if self.answers_heartbeats:
                         self.send(heartbeat_ack=HeartbeatAck(sequence=message.heartbeat.sequence))
                 case "reports":
@@ -161,21 +180,22 @@ class HostStream:
                         error = self.refusals.get((report.task_id, report.WhichOneof("event")))
                         results.append(ReportResult(error=error))
                         self.credit -= report.HasField("started")
-                    if self.takes_reports:
-                        self.send(report_results=ReportResults(results=results))
+                    self._unanswered.append(ReportResults(results=results))
+                    if self.answers_reports:
+                        self.answer_reports()
             self._changed.set()
         self.half_closed.set()
         self.close()
 
 
 class ScriptedServer(RuntimeHostServiceServicer):
-    """Takes hosts' streams and hands them to the test."""
+    """Accepts the streams of hosts and passes them to the test."""
 
     def __init__(self) -> None:
         self.drained: list[str] = []
         self.deregistered: list[str] = []
         self.refuse: tuple[str, str] | None = None
-        """Refuse every Hello so."""
+        """The code and reason with which every Hello is refused, if any."""
         self.hellos: list[Hello] = []
         self._streams: asyncio.Queue[HostStream] = asyncio.Queue()
         self._server: Any = None
@@ -192,8 +212,8 @@ class ScriptedServer(RuntimeHostServiceServicer):
             await self._server.stop(None)
 
     async def stream(self) -> HostStream:
-        """The next stream, whose Hello has come."""
-        async with asyncio.timeout(PATIENCE_SECS):
+        """The next stream, after its Hello."""
+        async with asyncio.timeout(TIMEOUT_SECS):
             return await self._streams.get()
 
     async def welcomed(self, **fields: Any) -> HostStream:
@@ -225,7 +245,7 @@ class ScriptedServer(RuntimeHostServiceServicer):
 
 
 async def abort(context: Any, code: str, reason: str, details: Mapping[str, str] | None = None) -> None:
-    """End a call as the server's interceptor does."""
+    """End a call as the interceptor of the server does."""
     status = {
         "bad_request": grpc.StatusCode.INVALID_ARGUMENT,
         "conflict": grpc.StatusCode.FAILED_PRECONDITION,
@@ -240,5 +260,10 @@ async def abort(context: Any, code: str, reason: str, details: Mapping[str, str]
     await context.abort(status, reason, (("grpc-status-details-bin", rich.SerializeToString()),))
 
 
-def in_words(report: Report) -> str:
+def short_form(report: Report) -> str:
     return f"{report.task_id} {report.WhichOneof('event')}"
+
+
+def result_of(report: Report) -> Any:
+    """The result that a handler returned."""
+    return MessageToDict(report.completed)["result"]

@@ -1,4 +1,4 @@
-"""When the stream breaks: what goes on, what is said again, and which ends are final."""
+"""When the stream breaks: what goes on, what is sent again, and which errors are final."""
 
 import asyncio
 import logging
@@ -9,6 +9,7 @@ import pytest
 from taskyard.errors import TaskyardError
 from taskyard.host import Host
 from taskyard.v1.runtime_host_pb2 import HeldLease
+from tests.clients.python.host.gate import Gate
 from tests.clients.python.host.scripted_server import ScriptedServer
 from tests.ports import free_port
 
@@ -18,26 +19,26 @@ def held(hello):
 
 
 @pytest.fixture(autouse=True)
-def _hear_all(caplog):
+def _capture_info(caplog):
     caplog.set_level(logging.INFO, logger="taskyard")
 
 
-class Clicks:
-    """Handlers that wait until they are let go, by task."""
+class Gates:
+    """A handler with a gate for each of these tasks."""
 
     def __init__(self, *task_ids):
-        self.entered = {task_id: asyncio.Event() for task_id in task_ids}
-        self.open = {task_id: asyncio.Event() for task_id in task_ids}
-        self.cancelled = []
+        self._gates = {task_id: Gate() for task_id in task_ids}
+
+    def __getitem__(self, task_id):
+        return self._gates[task_id]
 
     async def __call__(self, task):
-        self.entered[task.id].set()
-        try:
-            await self.open[task.id].wait()
-        except asyncio.CancelledError:
-            self.cancelled.append(task.id)
-            raise
-        return task.id
+        return await self._gates[task.id](task)
+
+    @property
+    def cancelled(self):
+        """The tasks that were cancelled."""
+        return [task_id for task_id, gate in self._gates.items() if gate.cancelled.is_set()]
 
 
 async def begin(server, *task_ids, **welcome):
@@ -55,8 +56,8 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
 async def test_handlers_go_on_over_a_break_and_their_leases_are_listed(server, make_host, work, end):
-    host, clicks = make_host(), Clicks("a", "b")
-    host.action("click")(clicks)
+    host, gates = make_host(), Gates("a", "b")
+    host.action("click")(gates)
     work(host)
     first = await begin(server, "a", "b")
     end(first)
@@ -65,12 +66,12 @@ async def test_handlers_go_on_over_a_break_and_their_leases_are_listed(server, m
     assert again.hello.instance == first.hello.instance
     again.welcome(kept=again.hello.leases)
     await again.until_credit(8)
-    clicks.open["a"].set()
+    gates["a"].open.set()
     assert await again.reports(1) == ["a completed"]
-    assert clicks.cancelled == []
+    assert gates.cancelled == []
 
 
-async def test_the_first_try_comes_quickly(server, make_host, work):
+async def test_a_host_reconnects_quickly(server, make_host, work):
     host = make_host()
     host.action("click")(lambda _: None)
     work(host)
@@ -82,29 +83,29 @@ async def test_the_first_try_comes_quickly(server, make_host, work):
     assert time.monotonic() - began < 0.5
 
 
-async def test_what_ends_during_the_break_is_reported_after_it_if_the_lease_was_kept(server, make_host, work):
-    host, clicks = make_host(), Clicks("a", "b")
-    host.action("click")(clicks)
+async def test_an_outcome_during_the_break_is_reported_after_it_if_the_lease_was_kept(server, make_host, work):
+    host, gates = make_host(), Gates("a", "b")
+    host.action("click")(gates)
     work(host)
     (await begin(server, "a", "b")).close()
     again = await server.stream()
-    for each in clicks.open.values():
-        each.set()
+    for task_id in ("a", "b"):
+        gates[task_id].open.set()
     again.welcome(kept=[HeldLease(task_id="b", fencing_token=1)], lost=[HeldLease(task_id="a", fencing_token=1)])
     await again.until_credit(10)
-    told = again.reported()
-    assert "b completed" in told
-    assert "a completed" not in told
+    reported = again.reported()
+    assert "b completed" in reported
+    assert "a completed" not in reported
 
 
-async def test_an_outcome_that_had_no_answer_is_said_again(server, make_host, work):
+async def test_an_unanswered_outcome_is_sent_again(server, make_host, work):
     host = make_host()
     host.action("click")(lambda _: None)
     work(host)
     stream = await server.welcomed()
     stream.assign("t")
     await stream.reports(2)
-    stream.takes_reports = False
+    stream.answers_reports = False
     stream.assign("u")
     await stream.reports(2)
     stream.close()
@@ -116,24 +117,24 @@ async def test_an_outcome_that_had_no_answer_is_said_again(server, make_host, wo
 
 
 async def test_handlers_of_leases_that_were_lost_in_the_break_are_stopped(server, make_host, work):
-    host, clicks = make_host(), Clicks("a")
-    host.action("click")(clicks)
+    host, gates = make_host(), Gates("a")
+    host.action("click")(gates)
     work(host)
     (await begin(server, "a")).close()
     again = await server.stream()
     again.welcome(lost=again.hello.leases)
     assert await again.reports(1) == ["a released"]
-    assert clicks.cancelled == ["a"]
+    assert gates.cancelled == ["a"]
 
 
-async def test_work_is_stopped_when_the_grace_is_over_before_the_server_is_back(server, make_host, work):
-    host, clicks = make_host(), Clicks("a")
-    host.action("click")(clicks)
+async def test_work_is_stopped_when_the_grace_period_ends_before_the_server_is_back(server, make_host, work):
+    host, gates = make_host(), Gates("a")
+    host.action("click")(gates)
     work(host)
     await begin(server, "a", reconnect_grace_ms=500)
     began = time.monotonic()
     await server.stop()
-    while not clicks.cancelled:
+    while not gates.cancelled:
         await asyncio.sleep(0.01)
         assert time.monotonic() - began < 5
     assert 0.4 < time.monotonic() - began < 1.0
@@ -146,9 +147,9 @@ async def test_work_is_stopped_when_the_grace_is_over_before_the_server_is_back(
     await later.stop()
 
 
-async def test_a_host_keeps_its_leases_over_a_restart_that_is_quick_enough(server, make_host, work):
-    host, clicks = make_host(), Clicks("a")
-    host.action("click")(clicks)
+async def test_a_host_keeps_its_leases_over_a_quick_restart_of_the_server(server, make_host, work):
+    host, gates = make_host(), Gates("a")
+    host.action("click")(gates)
     work(host)
     await begin(server, "a")
     await server.stop()
@@ -160,7 +161,7 @@ async def test_a_host_keeps_its_leases_over_a_restart_that_is_quick_enough(serve
     await later.stop()
 
 
-async def test_a_host_may_be_there_before_its_server_and_says_so_once(work, caplog):
+async def test_a_host_may_start_before_its_server_and_logs_so_once(work, caplog):
     port = free_port()
     host = Host(f"127.0.0.1:{port}", "host-1", install_signal_handlers=False)
     host.action("click")(lambda _: None)
@@ -170,8 +171,8 @@ async def test_a_host_may_be_there_before_its_server_and_says_so_once(work, capl
     await server.start(port)
     stream = await server.welcomed()
     await stream.until_credit(10)
-    said = [record.message for record in caplog.records if record.name == "taskyard"]
-    assert [message.partition(" at ")[0] for message in said] == [
+    logged = [record.message for record in caplog.records if record.name == "taskyard"]
+    assert [message.partition(" at ")[0] for message in logged] == [
         "host host-1: no server",
         "host host-1 connected to 127.0.0.1:" + f"{port} (session s)",
     ]
@@ -202,44 +203,44 @@ async def test_a_host_that_is_refused_for_good_ends_with_the_error(server, make_
 
 
 async def test_a_superseded_host_stops_its_work_and_ends_with_the_error(server, make_host, work):
-    host, clicks = make_host(), Clicks("a")
-    host.action("click")(clicks)
+    host, gates = make_host(), Gates("a")
+    host.action("click")(gates)
     running = work(host)
     stream = await begin(server, "a")
     stream.abort("conflict", "superseded by another stream of this instance", cause="superseded")
     with pytest.raises(TaskyardError, match="superseded") as refused:
         await asyncio.wait_for(running, 5)
     assert refused.value.code == "conflict"
-    assert clicks.cancelled == ["a"]
+    assert gates.cancelled == ["a"]
     assert len(server.hellos) == 1
 
 
 async def test_a_deregistered_host_stops_its_work_and_comes_back_without_leases(server, make_host, work):
-    host, clicks = make_host(), Clicks("a")
-    host.action("click")(clicks)
+    host, gates = make_host(), Gates("a")
+    host.action("click")(gates)
     work(host)
     stream = await begin(server, "a")
-    stream.abort("conflict", "the server's words", cause="deregistered")
+    stream.abort("conflict", "a reason", cause="deregistered")
     again = await server.stream()
     assert held(again.hello) == []
     again.welcome()
     assert await again.reports(1) == ["a released"]
-    assert clicks.cancelled == ["a"]
+    assert gates.cancelled == ["a"]
 
 
 async def test_a_cancelled_host_cancels_its_handlers(server, make_host, work):
-    host, clicks = make_host(), Clicks("a")
-    host.action("click")(clicks)
+    host, gates = make_host(), Gates("a")
+    host.action("click")(gates)
     running = work(host)
     await begin(server, "a")
-    await clicks.entered["a"].wait()
+    await gates["a"].entered.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert clicks.cancelled == ["a"]
+    assert gates.cancelled == ["a"]
 
 
-async def test_a_host_runs_once_at_a_time_but_again_later_as_a_new_instance(server, make_host, work):
+async def test_a_host_runs_once_at_a_time_and_again_later_as_a_new_instance(server, make_host, work):
     host = make_host()
     host.action("click")(lambda _: None)
     running = work(host)

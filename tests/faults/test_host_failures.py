@@ -1,4 +1,4 @@
-"""Hosts are killed, stopped and cut off at work: nothing is lost, nothing ends twice, every overlap is explained.
+"""Hosts are killed, suspended and cut off at work: no task is lost or ends twice, and every overlap is explained.
 
 Real processes and sockets. `SEED` chooses who is hit when, `TASKS` how many tasks there are.
 """
@@ -34,7 +34,7 @@ TASKS = int(os.environ.get("TASKS", "5000"))
 HOSTS, SLOTS = 20, 10
 LATE = Value(string_value="late")
 SECS = 0.8
-"""The mean length of a task: all of them together keep the fleet busy for half a minute."""
+"""The mean duration of a task. All tasks together keep the fleet busy for half a minute."""
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 class Journal:
-    """Everything that the server told a watcher, by task."""
+    """The events that a watch showed, by task."""
 
     def __init__(self) -> None:
         self.events: dict[str, list[TaskEvent]] = defaultdict(list)
@@ -65,12 +65,12 @@ class Journal:
                         self.all_ended.set()
 
 
-async def harass(fleet: Fleet, chance: random.Random) -> dict[str, int]:
-    """Hit one host after the other, until cancelled; how often which way."""
-    hits = {"kill": 0, "stop": 0, "cut": 0}
-    asleep: set[asyncio.Task[None]] = set()
+async def inject_faults(fleet: Fleet, chance: random.Random) -> dict[str, int]:
+    """Kill, suspend or cut off one host after the other, until cancelled. Returns how often each was done."""
+    faults = {"kill": 0, "stop": 0, "cut": 0}
+    suspended: set[asyncio.Task[None]] = set()
 
-    async def nap(worker: Worker) -> None:
+    async def suspend(worker: Worker) -> None:
         process = worker.process
         worker.send(signal.SIGSTOP)
         try:
@@ -83,25 +83,25 @@ async def harass(fleet: Fleet, chance: random.Random) -> dict[str, int]:
         while True:
             await asyncio.sleep(chance.uniform(0.1, 0.5))
             worker = chance.choice(fleet.workers)
-            way = chance.choice(("kill", "stop", "cut", "cut"))
-            if way == "cut":
-                hits["cut"] += worker.cutter.cut() > 0
-            elif way == "stop":
-                hits["stop"] += 1
-                asleep.add(asyncio.create_task(nap(worker)))
+            fault = chance.choice(("kill", "stop", "cut", "cut"))
+            if fault == "cut":
+                faults["cut"] += worker.cutter.cut() > 0
+            elif fault == "stop":
+                faults["stop"] += 1
+                suspended.add(asyncio.create_task(suspend(worker)))
             else:
-                hits["kill"] += 1
+                faults["kill"] += 1
                 await worker.kill()
                 await worker.start()
     except asyncio.CancelledError:
-        for task in asleep:
+        for task in suspended:
             task.cancel()
-        await asyncio.gather(*asleep, return_exceptions=True)
-    return hits
+        await asyncio.gather(*suspended, return_exceptions=True)
+    return faults
 
 
 async def report_too_late(address: str) -> int:
-    """A host that never renews and reports all the same, until cancelled; how often it was refused."""
+    """Report under leases that are never renewed, until cancelled. Returns how many reports were refused."""
     refused = 0
     async with grpc.aio.insecure_channel(address) as channel:
         leases = LeaseServiceStub(channel)
@@ -131,14 +131,14 @@ async def test_under_kills_stops_and_cuts_every_task_ends_once_and_nearly_all_ar
         following = asyncio.create_task(journal.follow(client, TASKS))
         new = [NewTask("work", params={"secs": chance.uniform(0, 2 * SECS)}) for _ in range(TASKS)]
         submitted = await asyncio.gather(*(client.submit(task) for task in new))
-        harassing = asyncio.create_task(harass(fleet, chance))
+        injecting = asyncio.create_task(inject_faults(fleet, chance))
         reporting_late = asyncio.create_task(report_too_late(fleet.address))
         async with asyncio.timeout(200):
             await journal.all_ended.wait()
-        harassing.cancel()
+        injecting.cancel()
         reporting_late.cancel()
-        hits, refused = await harassing, await reporting_late
-        # What was late comes in now: those that slept wake up and report.
+        faults, refused = await injecting, await reporting_late
+        # Suspended hosts go on now and report late.
         await asyncio.sleep(LEASE_SECS)
         tasks = {task.id: task async for task in client.list()}
         stats = await client.stats()
@@ -147,21 +147,21 @@ async def test_under_kills_stops_and_cuts_every_task_ends_once_and_nearly_all_ar
     assert {task.task_id for task in submitted} == tasks.keys() == journal.events.keys()
     assert all(task.state.ended for task in tasks.values())
     for task_id, events in journal.events.items():
-        assert_one_life(task_id, [event.task.state for event in events])
+        assert_one_end(task_id, [event.task.state for event in events])
     done = sum(task.state is TaskState.DONE for task in tasks.values())
-    assert done >= 0.99 * TASKS, f"only {done} of {TASKS} are done, seed {SEED}, hits {hits}"
+    assert done >= 0.99 * TASKS, f"only {done} of {TASKS} are done, seed {SEED}, faults {faults}"
     assert (stats.metrics.tasks_completed, stats.queue.total_inflight) == (done, 0)
-    overlaps = explained_overlaps(fleet.diaries(), journal)
-    assert min(hits.values()) > 0
+    overlaps = count_overlaps(fleet.diaries(), journal)
+    assert min(faults.values()) > 0
     assert 0 < refused <= stats.metrics.late_reports
     assert all(task.result != "late" for task in tasks.values())
     print(
-        f"seed {SEED}: {done} of {TASKS} done, {hits}, {overlaps} overlaps, {stats.metrics.late_reports} late reports"
+        f"seed {SEED}: {done} of {TASKS} done, {faults}, {overlaps} overlaps, {stats.metrics.late_reports} late reports"
     )
 
 
-def assert_one_life(task_id: str, states: list[TaskState]) -> None:
-    """Queued, then leases that follow each other, then one end."""
+def assert_one_end(task_id: str, states: list[TaskState]) -> None:
+    """Assert that a task was queued before each lease, and ended once."""
     before = None
     for state in states:
         if state is TaskState.ASSIGNED:
@@ -171,8 +171,8 @@ def assert_one_life(task_id: str, states: list[TaskState]) -> None:
     assert states[-1].ended
 
 
-def explained_overlaps(diaries: list[dict[str, Any]], journal: Journal) -> int:
-    """How often two hosts worked on one task at once; each time the first one's lease had been lost before."""
+def count_overlaps(diaries: list[dict[str, Any]], journal: Journal) -> int:
+    """Count how often two hosts worked on one task at once, and assert that the lease of the first was lost before."""
     overlaps = 0
     working: dict[str, dict[int, dict[str, Any]]] = defaultdict(dict)
     for entry in diaries:
@@ -195,7 +195,7 @@ def explained_overlaps(diaries: list[dict[str, Any]], journal: Journal) -> int:
 
 
 @pytest.mark.timeout(60)
-async def test_the_work_of_a_killed_host_starts_elsewhere_long_before_its_leases_would_have_ended(fleet: Fleet) -> None:
+async def test_the_work_of_a_killed_host_starts_on_another_host_long_before_its_leases_end(fleet: Fleet) -> None:
     long = 600
     async with Client(fleet.address, agent="ann") as client:
         await fleet.start_workers(1, SLOTS, lease_secs=long)
@@ -210,11 +210,11 @@ async def test_the_work_of_a_killed_host_starts_elsewhere_long_before_its_leases
     assert {entry["host"] for entry in second} == {"host-01"}
     assert {entry["task"] for entry in second} == {task.task_id for task in submitted}
     latest = max(entry["at"] for entry in second) - killed_at
-    print(f"started elsewhere {latest:.2f} s after the kill, with a grace of {GRACE_SECS} s")
+    print(f"started on the other host {latest:.2f} s after the kill, with a grace of {GRACE_SECS} s")
 
 
 async def running(client: Client, count: int, host_id: str) -> None:
-    """Wait until so many tasks run on this host, as the server knows it."""
+    """Wait until the server shows this many tasks running on a host."""
     async with asyncio.timeout(20):
         while True:
             tasks = [task async for task in client.list(states=[TaskState.RUNNING])]

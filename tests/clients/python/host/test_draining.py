@@ -1,4 +1,4 @@
-"""How a host leaves: told by its server, by its process, or by a signal."""
+"""How a host drains and leaves: on request of its server, of its own process, or by a signal."""
 
 import asyncio
 import logging
@@ -13,36 +13,19 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.host import SAME_SIGNAL_SECS
 from taskyard.v1.runtime_host_pb2 import RuntimeHost
+from tests.clients.python.host.gate import Gate
 
 
 @pytest.fixture(autouse=True)
-def _hear_all(caplog):
+def _capture_info(caplog):
     caplog.set_level(logging.INFO, logger="taskyard")
-
-
-class Gate:
-    """A handler that waits until it is let go, and tells whether it was cancelled."""
-
-    def __init__(self):
-        self.entered = asyncio.Event()
-        self.open = asyncio.Event()
-        self.cancelled = False
-
-    async def __call__(self, task):
-        self.entered.set()
-        try:
-            await self.open.wait()
-        except asyncio.CancelledError:
-            self.cancelled = True
-            raise
-        return task.id
 
 
 async def ended(running):
     await asyncio.wait_for(running, 5)
 
 
-async def test_a_host_told_to_drain_finishes_what_runs_and_then_leaves_in_order(server, make_host, work):
+async def test_a_host_that_the_server_drains_finishes_what_runs_and_then_leaves_in_order(server, make_host, work):
     host, gate = make_host(), Gate()
     host.action("click")(gate)
     running = work(host)
@@ -57,7 +40,7 @@ async def test_a_host_told_to_drain_finishes_what_runs_and_then_leaves_in_order(
     assert await stream.reports(1) == ["t completed"]
     await ended(running)
     assert stream.half_closed.is_set()
-    # Nothing was credited again.
+    # No credit was given again.
     assert sum(message.credit.count for message in stream.messages) == 10
     assert len(server.hellos) == 1
     assert server.deregistered == ["host-1"]
@@ -68,7 +51,7 @@ async def test_a_host_leaves_only_when_its_last_report_was_answered(server, make
     host.action("click")(lambda _: None)
     running = work(host)
     stream = await server.welcomed()
-    stream.takes_reports = False
+    stream.answers_reports = False
     stream.assign("t")
     await stream.reports(2)
     host.drain()
@@ -99,7 +82,7 @@ async def test_a_host_that_was_never_connected_leaves_at_once(make_host, work, s
     await ended(running)
 
 
-async def test_after_the_servers_deadline_the_host_interrupts_what_the_server_did_not(server, make_host, work):
+async def test_after_the_deadline_of_the_server_the_host_interrupts_what_still_runs(server, make_host, work):
     host, gate = make_host(), Gate()
     host.action("click")(gate)
     running = work(host)
@@ -115,7 +98,7 @@ async def test_after_the_servers_deadline_the_host_interrupts_what_the_server_di
     await ended(running)
 
 
-async def test_a_host_whose_server_shuts_down_goes_on_with_what_runs_and_connects_to_the_next_one(
+async def test_a_host_whose_server_shuts_down_finishes_what_runs_and_connects_to_the_next_server(
     server, make_host, work
 ):
     host, gate = make_host(), Gate()
@@ -132,7 +115,7 @@ async def test_a_host_whose_server_shuts_down_goes_on_with_what_runs_and_connect
     assert not running.done()
 
 
-async def test_the_host_itself_tells_the_server_that_it_drains(server, make_host, work):
+async def test_a_host_that_drains_by_itself_tells_the_server_once(server, make_host, work):
     host, gate = make_host(), Gate()
     host.action("click")(gate)
     running = work(host)
@@ -157,11 +140,11 @@ async def test_what_still_runs_after_the_grace_is_cancelled_and_given_back(serve
     await gate.entered.wait()
     host.drain()
     assert await stream.reports(2) == ["t started", "t released"]
-    assert gate.cancelled
+    assert gate.cancelled.is_set()
     await ended(running)
 
 
-async def test_a_handler_that_ends_well_when_it_is_interrupted_is_completed(server, make_host, work):
+async def test_a_handler_that_returns_when_it_is_interrupted_is_completed(server, make_host, work):
     host, entered = make_host(drain_grace_secs=0), asyncio.Event()
 
     @host.action("click")
@@ -170,7 +153,7 @@ async def test_a_handler_that_ends_well_when_it_is_interrupted_is_completed(serv
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            return "what there is"
+            return "partial"
 
     running = work(host)
     stream = await server.welcomed()
@@ -211,7 +194,7 @@ async def test_a_signal_drains_the_host(server, make_host, work, number):
     stream.assign("t")
     await gate.entered.wait()
     os.kill(os.getpid(), number)
-    while (await stream.beat()).status != RuntimeHost.STATUS_BUSY:
+    while (await stream.heartbeat()).status != RuntimeHost.STATUS_BUSY:
         pass
     gate.open.set()
     await ended(running)
@@ -220,7 +203,7 @@ async def test_a_signal_drains_the_host(server, make_host, work, number):
     assert not asyncio.get_running_loop().remove_signal_handler(number)
 
 
-async def test_signals_are_left_alone_on_demand(server, make_host, work):
+async def test_a_host_can_leave_signals_alone(server, make_host, work):
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     host = make_host(install_signal_handlers=False)
     host.action("click")(lambda _: None)
@@ -268,14 +251,14 @@ async def process(server):
     await process.wait()
 
 
-async def test_a_task_that_kills_its_host_at_once_was_reported_as_started(server, process):
+async def test_a_task_that_kills_its_host_at_once_is_reported_as_started_before(server, process):
     stream = await server.welcomed()
     stream.assign("t", action="die")
     assert await stream.reports(1) == ["t started"]
     assert await asyncio.wait_for(process.wait(), 10) == -signal.SIGKILL
 
 
-async def test_a_first_signal_has_the_process_end_by_itself(server, process):
+async def test_after_a_first_signal_the_process_drains_and_ends(server, process):
     stream = await server.welcomed()
     await stream.until_credit(10)
     process.send_signal(signal.SIGTERM)
@@ -290,14 +273,14 @@ async def test_a_second_signal_ends_the_process_at_once(server, process, second)
     stream.assign("t", action="hang")
     assert await stream.reports(2) == ["t started", "t progress"]
     process.send_signal(signal.SIGTERM)
-    while (await stream.beat()).status != RuntimeHost.STATUS_BUSY:
+    while (await stream.heartbeat()).status != RuntimeHost.STATUS_BUSY:
         pass
     await asyncio.sleep(SAME_SIGNAL_SECS + 0.1)
     process.send_signal(second)
     assert await asyncio.wait_for(process.wait(), 10) == -second
 
 
-async def test_a_signal_that_comes_twice_at_once_is_one(server, process):
+async def test_signals_in_quick_succession_count_as_one(server, process):
     stream = await server.welcomed(heartbeat_interval_ms=20)
     stream.assign("t", action="nap")
     assert await stream.reports(2) == ["t started", "t progress"]

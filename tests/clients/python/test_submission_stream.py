@@ -1,4 +1,4 @@
-"""Submits that are made at once share a stream and its messages, and come through breaks once each."""
+"""Simultaneous submits share a stream and its messages, and each makes one task, also if the stream breaks."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.ports import free_port
 
 
 async def submit_many(client, count, prefix="a"):
-    """Submit so many tasks at once; their outcomes in order, errors among them."""
+    """Submit tasks at once. Returns their outcomes in order, errors among them."""
     calls = (client.submit(f"{prefix}{number}") for number in range(count))
     return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -24,17 +24,17 @@ async def actions(client):
     return [task.action async for task in client.list()]
 
 
-# Sharing
+# Messages
 
 
-async def test_a_lone_submit_is_a_message_of_its_own(server, client):
+async def test_consecutive_submits_are_sent_one_by_one(server, client):
     await client.submit("click")
     await client.submit("type")
     assert server.service.messages == [["click"], ["type"]]
     assert server.service.streams == 1
 
 
-async def test_submits_of_one_turn_share_messages_of_fifty(server, client):
+async def test_simultaneous_submits_share_messages_of_up_to_fifty_tasks(server, client):
     await submit_many(client, 120)
     assert sizes(server) == [50, 50, 20]
     assert server.service.streams == 1
@@ -45,7 +45,7 @@ async def test_no_stream_is_opened_before_the_first_submit(server, client):
     assert server.service.streams == 0
 
 
-async def test_order_of_submission_is_the_order_in_the_queue_and_each_gets_its_own_answer(client):
+async def test_tasks_are_queued_in_the_order_of_their_submission_and_each_gets_its_answer(client):
     submitted = await submit_many(client, 500)
     assert [each.position for each in submitted] == list(range(1, 501))
     assert await actions(client) == [f"a{number}" for number in range(500)]
@@ -53,20 +53,20 @@ async def test_order_of_submission_is_the_order_in_the_queue_and_each_gets_its_o
         assert (await client.get(submitted[number].task_id)).action == f"a{number}"
 
 
-async def test_a_message_holds_about_a_megabyte(server, client):
+async def test_a_message_has_at_most_a_megabyte(server, client):
     params = {"x": "x" * 300_000}
     await asyncio.gather(*(client.submit("click", params=params) for _ in range(7)))
     assert sizes(server) == [3, 3, 1]
 
 
-async def test_a_task_larger_than_a_message_goes_by_itself(server, client):
+async def test_a_task_larger_than_a_message_is_submitted_by_a_call_of_its_own(server, client):
     large, small = await asyncio.gather(client.submit("large", params={"x": "x" * 1_500_000}), client.submit("small"))
     assert server.service.messages == [["small"]]
     assert len((await client.get(large.task_id)).params["x"]) == 1_500_000
     assert (await client.get(small.task_id)).action == "small"
 
 
-async def test_a_task_too_large_for_any_message_harms_no_other(server, client):
+async def test_a_task_too_large_for_the_server_does_not_affect_others(server, client):
     outcomes = await asyncio.gather(
         client.submit("huge", params={"x": "x" * 9_000_000}), client.submit("small"), return_exceptions=True
     )
@@ -75,7 +75,7 @@ async def test_a_task_too_large_for_any_message_harms_no_other(server, client):
     assert server.service.streams == 1
 
 
-async def test_what_is_on_its_way_is_bounded(server, client):
+async def test_the_number_of_unanswered_messages_is_bounded(server, client):
     server.service.mute = True
     submitting = asyncio.create_task(submit_many(client, 50 * (MAX_UNANSWERED + 10)))
     submitter = client._submitter
@@ -92,7 +92,7 @@ async def test_what_is_on_its_way_is_bounded(server, client):
     await server.start()
     assert not [each for each in await submitting if isinstance(each, BaseException)]
     assert await server.made() == 50 * (MAX_UNANSWERED + 10)
-    # What goes again goes first, in its order.
+    # Unanswered tasks are sent again first, in their order.
     sent = [action for message in server.service.messages for action in message]
     assert sent == [f"a{number}" for number in range(50 * (MAX_UNANSWERED + 10))]
 
@@ -100,7 +100,7 @@ async def test_what_is_on_its_way_is_bounded(server, client):
 # Refusals
 
 
-async def test_a_refused_task_raises_its_own_error_and_nothing_else(server, client):
+async def test_a_refused_task_raises_an_error_and_does_not_affect_others(server, client):
     outcomes = await asyncio.gather(
         client.submit("click"),
         client.submit(""),
@@ -116,7 +116,7 @@ async def test_a_refused_task_raises_its_own_error_and_nothing_else(server, clie
     assert sizes(server) == [5]
 
 
-async def test_admission_is_task_by_task(open_server, open_client):
+async def test_each_task_is_admitted_by_itself(open_server, open_client):
     client = open_client(await open_server(max_queue_size=3))
     outcomes = await submit_many(client, 5)
     assert [each.position for each in outcomes[:3]] == [1, 2, 3]
@@ -125,13 +125,13 @@ async def test_admission_is_task_by_task(open_server, open_client):
     assert kept == ["a3", "a4"]
 
 
-async def test_a_key_of_another_task_is_taken(client):
+async def test_an_idempotency_key_of_another_task_is_refused(client):
     await client.submit("click", idempotency_key="key")
     with pytest.raises(AlreadyExists):
         await client.submit("type", idempotency_key="key")
 
 
-async def test_what_the_whole_stream_is_refused_with_every_submit_raises(server, open_client):
+async def test_every_submit_raises_an_error_that_refuses_the_whole_stream(server, open_client):
     client = open_client(server, namespace="no/such")
     outcomes = await submit_many(client, 3)
     assert [type(each) for each in outcomes] == [BadRequest] * 3
@@ -139,10 +139,10 @@ async def test_what_the_whole_stream_is_refused_with_every_submit_raises(server,
     assert len(await submit_many(client, 2)) == 2
 
 
-# Giving up a submit
+# Cancelling a submit
 
 
-async def test_a_submit_that_is_cancelled_at_once_is_taken_back_and_disturbs_no_other(server, client):
+async def test_a_submit_that_is_cancelled_before_it_is_sent_makes_no_task(server, client):
     calls = [asyncio.create_task(client.submit(f"a{number}")) for number in range(5)]
     await asyncio.sleep(0)
     calls[2].cancel()
@@ -152,7 +152,7 @@ async def test_a_submit_that_is_cancelled_at_once_is_taken_back_and_disturbs_no_
     assert [each.position for each in outcomes[:2] + outcomes[3:]] == [1, 2, 3, 4]
 
 
-async def test_a_submit_that_is_cancelled_on_its_way_disturbs_no_other(server, client):
+async def test_a_submit_that_is_cancelled_after_it_was_sent_does_not_affect_others(server, client):
     server.service.mute = True
     calls = [asyncio.create_task(client.submit(f"a{number}")) for number in range(3)]
     await server.service.arrived.wait()
@@ -165,14 +165,14 @@ async def test_a_submit_that_is_cancelled_on_its_way_disturbs_no_other(server, c
     assert isinstance(outcomes[1], asyncio.CancelledError)
     for number in (0, 2):
         assert (await client.get(outcomes[number].task_id)).action == f"a{number}"
-    # What nobody waits for any more is not sent again.
+    # A cancelled submit is not sent again.
     assert server.service.messages == [["a0", "a1", "a2"], ["a0", "a2"]]
 
 
 # Breaks
 
 
-async def test_a_broken_stream_resubmits_only_what_has_no_answer(server, client):
+async def test_after_a_break_only_unanswered_tasks_are_sent_again(server, client):
     await submit_many(client, 3, "answered")
     server.service.mute = True
     submitting = asyncio.create_task(submit_many(client, 2, "open"))
@@ -189,7 +189,7 @@ async def test_a_broken_stream_resubmits_only_what_has_no_answer(server, client)
     assert [(await client.get(each.task_id)).action for each in outcomes] == ["open0", "open1"]
 
 
-async def test_a_server_that_restarts_under_load_makes_each_task_once(server, client):
+async def test_restarts_of_the_server_under_load_make_each_task_once(server, client):
     async def restart_often():
         for _ in range(5):
             server.service.arrived.clear()
@@ -210,7 +210,7 @@ async def test_a_server_that_restarts_under_load_makes_each_task_once(server, cl
     assert server.service.streams >= 5
 
 
-async def test_a_wire_that_is_cut_under_load_makes_each_task_once(server, wire, open_client):
+async def test_connection_breaks_under_load_make_each_task_once(server, wire, open_client):
     client = open_client(wire)
 
     async def cut_often():
@@ -231,7 +231,7 @@ async def test_a_wire_that_is_cut_under_load_makes_each_task_once(server, wire, 
     assert await server.made() == 200 * rounds
 
 
-async def test_a_restart_while_nothing_is_on_its_way_goes_unnoticed(server, client):
+async def test_a_restart_between_submits_goes_unnoticed(server, client):
     await client.submit("click")
     await server.stop()
     await server.start()
@@ -239,13 +239,13 @@ async def test_a_restart_while_nothing_is_on_its_way_goes_unnoticed(server, clie
     assert server.service.messages == [["click"], ["type"]]
 
 
-async def test_a_server_that_drains_is_tried_again_until_another_takes_its_place(server, client):
+async def test_tasks_that_a_draining_server_refuses_are_sent_again(server, client):
     real = server.engine.tasks.submit_each
     refused = asyncio.Event()
 
-    async def drains(_, asked):
+    async def drains(_, submissions):
         refused.set()
-        return [refusals.Unavailable("draining") for _ in asked]
+        return [refusals.Unavailable("draining") for _ in submissions]
 
     server.engine.tasks.submit_each = drains
     submitting = asyncio.create_task(submit_many(client, 3))
@@ -255,7 +255,7 @@ async def test_a_server_that_drains_is_tried_again_until_another_takes_its_place
     assert await server.made() == 3
 
 
-async def test_a_server_that_stays_away_is_unavailable_after_the_clients_patience(server, open_client):
+async def test_an_outage_longer_than_the_patience_raises_unavailable(server, open_client):
     client = open_client(server, patience=0.5)
     await client.submit("click")
     await server.stop()
@@ -263,14 +263,14 @@ async def test_a_server_that_stays_away_is_unavailable_after_the_clients_patienc
         outcomes = await submit_many(client, 3)
     assert [type(each) for each in outcomes] == [Unavailable] * 3
     await server.start()
-    # The channel's own wait before it connects again may be longer than so little patience.
+    # The channel may wait longer before it reconnects than the short patience of this client.
     async with asyncio.timeout(10):
         while isinstance((await submit_many(client, 1))[0], Unavailable):
             pass
     assert await server.made() == 2
 
 
-async def test_a_server_that_owes_an_answer_for_too_long_is_unavailable(server, open_client):
+async def test_an_answer_later_than_the_patience_raises_unavailable(server, open_client):
     client = open_client(server, patience=0.3)
     server.service.mute = True
     async with asyncio.timeout(5):
@@ -281,7 +281,7 @@ async def test_a_server_that_owes_an_answer_for_too_long_is_unavailable(server, 
     assert (await client.submit("type")).position == 4
 
 
-async def test_a_submit_made_late_in_an_outage_has_its_own_time():
+async def test_a_submit_late_in_an_outage_has_the_full_patience():
     async with Client(f"127.0.0.1:{free_port()}", agent="ann", patience=0.5) as client:
         loop = asyncio.get_running_loop()
 
@@ -301,14 +301,14 @@ async def test_a_submit_made_late_in_an_outage_has_its_own_time():
 # Closing
 
 
-async def test_closing_waits_for_what_is_on_its_way(server, client):
+async def test_closing_waits_for_submitted_tasks(server, client):
     submitting = asyncio.create_task(submit_many(client, 300))
     await server.service.arrived.wait()
     await client.close()
     assert [each.position for each in await submitting] == list(range(1, 301))
 
 
-async def test_closing_waits_for_a_large_task_too(server, client):
+async def test_closing_waits_for_large_tasks_too(server, client):
     submitting = asyncio.create_task(client.submit("large", params={"x": "x" * 1_500_000}))
     await asyncio.sleep(0)
     await client.close()
@@ -316,12 +316,12 @@ async def test_closing_waits_for_a_large_task_too(server, client):
     assert await server.made() == 1
 
 
-async def test_closing_without_a_submit_opens_nothing(server, client):
+async def test_closing_without_a_submit_opens_no_stream(server, client):
     await client.close()
     assert server.service.streams == 0
 
 
-async def test_closing_that_is_given_up_gives_up_the_submits(server, client, monkeypatch):
+async def test_cancelling_close_gives_up_the_submits(server, client, monkeypatch):
     async def never(*_):
         await asyncio.Event().wait()
 

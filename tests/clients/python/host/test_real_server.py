@@ -1,4 +1,4 @@
-"""Hosts, clients and a real server together, each test in a namespace of its own."""
+"""Hosts and clients with a real server, each test in a namespace of its own."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ LIMITS = {"maxInflight": 1_000, "maxPerAgentInflight": 1_000, "maxQueueSize": 5_
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    """Where a `taskyard up` serves."""
+    """The address of a `taskyard up`."""
     file = tmp_path_factory.mktemp("taskyard") / "taskyard.json"
     file.write_text(json.dumps({"scheduler": LIMITS | {"maxPayloadBytes": MAX_PAYLOAD_BYTES}}))
     address = f"127.0.0.1:{free_port()}"
@@ -38,21 +38,21 @@ def address(tmp_path_factory):
         process.kill()
 
 
-class Yard:
-    """One namespace of the server, and what a test does to it."""
+class Namespace:
+    """One namespace of the server, with its hosts."""
 
     def __init__(self, address, channel):
         self.address = address
-        self.namespace = uuid.uuid4().hex
+        self.name = uuid.uuid4().hex
         self._hosts = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
-        self._metadata = (("taskyard-namespace", self.namespace),)
+        self._metadata = (("taskyard-namespace", self.name),)
 
     def host(self, host_id="host-1", address=None, **options):
-        given = {"namespace": self.namespace, "install_signal_handlers": False} | options
+        given = {"namespace": self.name, "install_signal_handlers": False} | options
         return Host(address or self.address, host_id, **given)
 
     async def connected(self, *host_ids):
-        """The hosts that hold a stream, once they are just these."""
+        """Wait until exactly these hosts are connected. Returns the hosts by id."""
         async with asyncio.timeout(10):
             while set(hosts := await self._connected()) != set(host_ids):  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
@@ -71,35 +71,35 @@ class Yard:
 
 
 async def eventually(holds):
-    """Return once it holds; a host learns of what the server did a moment later."""
+    """Wait until a condition holds: a host learns a moment later what the server did."""
     async with asyncio.timeout(5):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 
 @pytest.fixture
-async def yard(address):
+async def namespace(address):
     async with grpc.aio.insecure_channel(address) as channel:
-        yield Yard(address, channel)
+        yield Namespace(address, channel)
 
 
 @pytest.fixture
-async def client(yard):
-    async with Client(yard.address, agent="ann", namespace=yard.namespace) as client:
+async def client(namespace):
+    async with Client(namespace.address, agent="ann", namespace=namespace.name) as client:
         yield client
 
 
 @pytest.fixture
-async def wire(yard):
+async def wire(namespace):
     """A way to the server that can be cut."""
     async with AsyncExitStack() as ends:
-        wire = Wire(int(yard.address.rpartition(":")[2]))
+        wire = Wire(int(namespace.address.rpartition(":")[2]))
         await wire.open(ends)
         yield wire
 
 
-async def test_a_task_runs_and_its_result_comes_back(yard, client, work):
-    host = yard.host()
+async def test_a_task_runs_and_its_result_comes_back(namespace, client, work):
+    host = namespace.host()
 
     @host.action("click")
     async def click(task):
@@ -110,8 +110,8 @@ async def test_a_task_runs_and_its_result_comes_back(yard, client, work):
     assert await client.run("click", params={"x": "e14"}) == {"clicked": "e14"}
 
 
-async def test_a_thousand_tasks_each_run_once(yard, client, work):
-    host, ran = yard.host(slots=50), []
+async def test_a_thousand_tasks_each_run_once(namespace, client, work):
+    host, ran = namespace.host(slots=50), []
 
     @host.action("click")
     async def click(task):
@@ -124,8 +124,8 @@ async def test_a_thousand_tasks_each_run_once(yard, client, work):
     assert len(ran) == len(set(ran)) == 1_000
 
 
-async def test_a_failing_task_fails_with_the_handlers_words(yard, client, work):
-    host = yard.host()
+async def test_a_failing_task_has_the_error_of_its_handler(namespace, client, work):
+    host = namespace.host()
 
     @host.action("click")
     async def click(_):
@@ -136,8 +136,8 @@ async def test_a_failing_task_fails_with_the_handlers_words(yard, client, work):
         await client.run("click")
 
 
-async def test_too_large_a_result_fails_its_task_and_the_host_works_on(yard, client, work):
-    host = yard.host()
+async def test_a_result_that_is_too_large_fails_its_task_and_not_the_host(namespace, client, work):
+    host = namespace.host()
     host.action("click")(lambda task: "x" * task.params["size"])
     work(host)
     with pytest.raises(TaskFailed, match="result refused"):
@@ -145,8 +145,8 @@ async def test_too_large_a_result_fails_its_task_and_the_host_works_on(yard, cli
     assert await client.run("click", params={"size": 1}) == "x"
 
 
-async def test_a_cancelled_task_stops_its_handler(yard, client, work):
-    host, entered, stopped = yard.host(), asyncio.Event(), asyncio.Event()
+async def test_a_cancelled_task_stops_its_handler(namespace, client, work):
+    host, entered, stopped = namespace.host(), asyncio.Event(), asyncio.Event()
 
     @host.action("click")
     async def click(_):
@@ -163,8 +163,8 @@ async def test_a_cancelled_task_stops_its_handler(yard, client, work):
     await asyncio.wait_for(stopped.wait(), 5)
 
 
-async def test_what_runs_when_the_connection_breaks_ends_as_if_nothing_was(yard, client, work, wire):
-    host, entered, go_on = yard.host(address=wire.address), asyncio.Event(), asyncio.Event()
+async def test_a_task_goes_on_while_the_connection_breaks(namespace, client, work, wire):
+    host, entered, go_on = namespace.host(address=wire.address), asyncio.Event(), asyncio.Event()
     ran = []
 
     @host.action("click")
@@ -183,8 +183,8 @@ async def test_what_runs_when_the_connection_breaks_ends_as_if_nothing_was(yard,
     assert ran == [1]
 
 
-async def test_a_drained_host_finishes_leaves_and_is_handed_nothing_more(yard, client, work):
-    host, entered, go_on = yard.host(), asyncio.Event(), asyncio.Event()
+async def test_a_drained_host_finishes_its_task_and_takes_no_more(namespace, client, work):
+    host, entered, go_on = namespace.host(), asyncio.Event(), asyncio.Event()
 
     @host.action("click")
     async def click(_):
@@ -194,7 +194,7 @@ async def test_a_drained_host_finishes_leaves_and_is_handed_nothing_more(yard, c
     running = work(host)
     first = await client.submit("click")
     await entered.wait()
-    await yard.drain()
+    await namespace.drain()
     second = await client.submit("click")
     go_on.set()
     await asyncio.wait_for(running, 5)
@@ -202,8 +202,8 @@ async def test_a_drained_host_finishes_leaves_and_is_handed_nothing_more(yard, c
     assert (await client.get(second.task_id)).state is TaskState.QUEUED
 
 
-async def test_a_host_that_drains_by_itself_leaves_the_rest_to_another(yard, client, work):
-    first, entered, go_on = yard.host("first", slots=2), asyncio.Event(), asyncio.Event()
+async def test_a_host_that_drains_by_itself_leaves_further_tasks_to_others(namespace, client, work):
+    first, entered, go_on = namespace.host("first", slots=2), asyncio.Event(), asyncio.Event()
 
     @first.action("click")
     async def click(_):
@@ -216,7 +216,7 @@ async def test_a_host_that_drains_by_itself_leaves_the_rest_to_another(yard, cli
     await entered.wait()
     first.drain()
     left = await client.submit("click")
-    second = yard.host("second")
+    second = namespace.host("second")
     second.action("click")(lambda _: "second")
     work(second)
     assert (await client.wait(left.task_id)).result == "second"
@@ -225,8 +225,8 @@ async def test_a_host_that_drains_by_itself_leaves_the_rest_to_another(yard, cli
     assert (await client.get(kept.task_id)).result == "first"
 
 
-async def test_a_task_interrupted_for_leaving_goes_to_another_host_at_once(yard, client, work):
-    first, entered = yard.host("first", drain_grace_secs=0), asyncio.Event()
+async def test_a_task_that_a_leaving_host_interrupts_goes_to_another_host_at_once(namespace, client, work):
+    first, entered = namespace.host("first", drain_grace_secs=0), asyncio.Event()
 
     @first.action("click")
     async def click(_):
@@ -236,17 +236,17 @@ async def test_a_task_interrupted_for_leaving_goes_to_another_host_at_once(yard,
     running = work(first)
     task = await client.submit("click")
     await entered.wait()
-    second = yard.host("second")
+    second = namespace.host("second")
     second.action("click")(lambda _: "second")
     work(second)
-    await yard.connected("first", "second")
+    await namespace.connected("first", "second")
     first.drain()
     assert (await asyncio.wait_for(client.wait(task.task_id), 3)).result == "second"
     await asyncio.wait_for(running, 5)
 
 
-async def test_a_deregistered_host_stops_its_work_and_registers_anew(yard, client, work):
-    host, entered, stopped = yard.host(), asyncio.Event(), []
+async def test_a_deregistered_host_stops_its_work_and_registers_again(namespace, client, work):
+    host, entered, stopped = namespace.host(), asyncio.Event(), []
 
     @host.action("click")
     async def click(task):
@@ -261,28 +261,28 @@ async def test_a_deregistered_host_stops_its_work_and_registers_anew(yard, clien
     work(host)
     task = await client.submit("click")
     await entered.wait()
-    await yard.deregister()
+    await namespace.deregister()
     assert (await client.wait(task.task_id)).result == "again"
     assert stopped == [1]
 
 
-async def test_another_instance_of_a_host_waits_until_the_first_has_left(yard, client, work):
-    first = yard.host()
+async def test_another_instance_of_a_host_waits_until_the_first_has_left(namespace, client, work):
+    first = namespace.host()
     first.action("click")(lambda _: "first")
     running = work(first)
-    before = (await yard.connected("host-1"))["host-1"].instance
-    second = yard.host()
+    before = (await namespace.connected("host-1"))["host-1"].instance
+    second = namespace.host()
     second.action("click")(lambda _: "second")
     work(second)
     assert await client.run("click") == "first"
-    assert (await yard.connected("host-1"))["host-1"].instance == before
+    assert (await namespace.connected("host-1"))["host-1"].instance == before
     first.drain()
     await asyncio.wait_for(running, 5)
     assert await client.run("click") == "second"
 
 
 class Waiter:
-    """A handler that waits to be stopped, except in the runs that are to end; it tells what happened to it."""
+    """A handler that waits to be stopped, except under later fencing tokens. `stopped` records the runs that were."""
 
     def __init__(self, host, until_token=1, before=None):
         self.entered, self.stopped = asyncio.Event(), []
@@ -301,8 +301,8 @@ class Waiter:
             self.stopped.append((task.fencing_token, task.cancelled))
 
 
-async def test_a_paused_task_stops_its_handler_and_runs_again_with_another_token_once_resumed(yard, client, work):
-    host = yard.host()
+async def test_a_paused_task_stops_its_handler_and_runs_again_with_another_token_once_resumed(namespace, client, work):
+    host = namespace.host()
     waiter = Waiter(host)
     work(host)
     task_id = (await client.submit("click")).task_id
@@ -316,8 +316,8 @@ async def test_a_paused_task_stops_its_handler_and_runs_again_with_another_token
     assert waiter.stopped == [(1, True)]
 
 
-async def test_the_next_task_of_a_target_starts_once_the_handler_of_the_resolved_one_has_stopped(yard, client, work):
-    host, let_go = yard.host(), asyncio.Event()
+async def test_the_next_task_of_a_target_starts_once_the_handler_of_a_resolved_one_has_stopped(namespace, client, work):
+    host, go_on = namespace.host(), asyncio.Event()
     entered, order = asyncio.Event(), []
 
     @host.action("click")
@@ -328,7 +328,7 @@ async def test_the_next_task_of_a_target_starts_once_the_handler_of_the_resolved
             try:
                 await asyncio.Event().wait()
             finally:
-                await let_go.wait()
+                await go_on.wait()
                 order.append("end 1")
 
     work(host)
@@ -339,17 +339,17 @@ async def test_the_next_task_of_a_target_starts_once_the_handler_of_the_resolved
     (target,) = [target async for target in client.targets()]
     assert (target.status, target.task_id, target.queued) == (TargetStatus.STOPPING, first, 1)
     assert order == ["begin 1"]
-    let_go.set()
+    go_on.set()
     assert (await asyncio.wait_for(client.wait(second), 5)).state is TaskState.DONE
     assert order == ["begin 1", "end 1", "begin 2"]
 
 
-async def test_a_handler_over_its_token_budget_is_stopped_and_its_task_failed(yard, client, work):
+async def test_a_handler_over_its_token_budget_is_stopped_and_its_task_failed(namespace, client, work):
     async def use(task):
         for task.tokens_used in (4, 11):
             await task.progress(message=f"{task.tokens_used} tokens")
 
-    host = yard.host()
+    host = namespace.host()
     waiter = Waiter(host, before=use)
     work(host)
     task_id = (await client.submit("click", token_limit=10)).task_id
@@ -358,8 +358,8 @@ async def test_a_handler_over_its_token_budget_is_stopped_and_its_task_failed(ya
     await eventually(lambda: waiter.stopped == [(1, True)])
 
 
-async def test_the_last_report_of_a_handler_carries_its_tokens(yard, client, work):
-    host = yard.host()
+async def test_the_last_report_of_a_handler_carries_its_tokens(namespace, client, work):
+    host = namespace.host()
 
     @host.action("click")
     async def click(task):
@@ -380,8 +380,8 @@ async def test_the_last_report_of_a_handler_carries_its_tokens(yard, client, wor
     ]
 
 
-async def test_a_failed_attempt_is_repeated_and_the_handler_knows_which_one_it_is(yard, client, work):
-    host, attempts = yard.host(), []
+async def test_a_failed_attempt_is_repeated_and_the_handler_knows_its_number(namespace, client, work):
+    host, attempts = namespace.host(), []
 
     @host.action("click")
     async def click(task):
@@ -416,12 +416,12 @@ asyncio.run(host.run())
 """
 
 
-async def test_the_task_of_a_killed_host_starts_elsewhere_within_seconds(yard, client, work):
-    doomed = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, yard.address, yard.namespace)
-    await yard.connected("doomed")
+async def test_the_task_of_a_killed_host_starts_on_another_host_within_seconds(namespace, client, work):
+    doomed = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, namespace.address, namespace.name)
+    await namespace.connected("doomed")
     task = await client.submit("die")
     assert await asyncio.wait_for(doomed.wait(), 10) == -signal.SIGKILL
-    second = yard.host("second")
+    second = namespace.host("second")
     second.action("die")(lambda task: task.fencing_token)
     work(second)
     ended = await asyncio.wait_for(client.wait(task.task_id), 10)

@@ -1,0 +1,225 @@
+"""The reports of a host: which are pending, which are sent and unanswered, and which are sent again.
+
+It packs reports into messages that the server accepts. It does not know leases; `session` decides what is reported.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+from taskyard.v1.runtime_host_pb2 import Report, ReportResult, TaskFailed, TaskReleased
+
+log = logging.getLogger("taskyard")
+
+LeaseKey: TypeAlias = tuple[str, int]
+"""A lease: the id of its task, and its fencing token."""
+
+DEFAULT_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+ENVELOPE_BYTES: Final = 32
+"""Upper bound of what a message adds to its reports, and what it adds to each report."""
+STARTED: Final = "started"
+PROGRESS: Final = "progress"
+FINAL: Final = "final"
+KINDS: Final = (STARTED, PROGRESS, FINAL)
+"""A lease has at most one pending report of each kind. They are sent in this order."""
+
+
+class Outbox:
+    """Reports by lease, from when they are added until the server has answered them."""
+
+    def __init__(self) -> None:
+        self._max_bytes = DEFAULT_MESSAGE_BYTES
+        self._pending: dict[LeaseKey, dict[str, Report]] = {}
+        """In the order in which the leases got their first pending report."""
+        self._unanswered: deque[list[Report]] = deque()
+        """A list for each message that was sent."""
+        self._deferred: list[Report] = []
+        """Reports that were refused for the time being."""
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether there are reports to send."""
+        return bool(self._pending)
+
+    def limit_messages(self, max_bytes: int) -> None:
+        """Set the largest message that the server accepts.
+
+        Args:
+            max_bytes: The limit in bytes, or 0 for the documented default of 4 MiB.
+        """
+        self._max_bytes = (max_bytes or DEFAULT_MESSAGE_BYTES) - ENVELOPE_BYTES
+
+    def add(self, report: Report) -> None:
+        """Add a report. It replaces a pending one of the same kind and lease.
+
+        Args:
+            report: The report to send.
+        """
+        self._pending.setdefault(key_of(report), {})[kind_of(report)] = report
+
+    def pending(self, key: LeaseKey, kind: str) -> Report | None:
+        """Look up a pending report.
+
+        Args:
+            key: The lease.
+            kind: One of `KINDS`.
+
+        Returns:
+            The report, or None if there is none.
+        """
+        return self._pending.get(key, {}).get(kind)
+
+    def discard(self, key: LeaseKey) -> None:
+        """Drop the pending reports of a lease.
+
+        Args:
+            key: The lease.
+        """
+        self._pending.pop(key, None)
+
+    def defer(self, report: Report) -> None:
+        """Keep a report that was refused for the time being, until `take_deferred`.
+
+        Args:
+            report: The report to send later.
+        """
+        self._deferred.append(report)
+
+    def take_deferred(self) -> list[Report]:
+        """Take out the deferred reports.
+
+        Returns:
+            The reports, in the order in which they were refused.
+        """
+        deferred, self._deferred = self._deferred, []
+        return deferred
+
+    def next_message(self) -> list[Report]:
+        """Take the reports of the next message: as many as fit, those of one lease in the order of `KINDS`.
+
+        Returns:
+            The reports, which now wait for their answer. Empty if none are pending.
+        """
+        message: list[Report] = []
+        size = 0
+        while self._pending:
+            key = next(iter(self._pending))
+            reports = self._pending[key]
+            for kind in KINDS:
+                report = self._fitted(reports, kind)
+                if report is None:
+                    continue
+                size += report.ByteSize() + ENVELOPE_BYTES
+                if message and size > self._max_bytes:
+                    self._unanswered.append(message)
+                    return message
+                message.append(reports.pop(kind))
+            del self._pending[key]
+        if message:
+            self._unanswered.append(message)
+        return message
+
+    def take_answered(self, results: Iterable[ReportResult]) -> list[tuple[Report, ReportResult]]:
+        """Match the server's answer with the oldest unanswered message.
+
+        Args:
+            results: One result for each report of that message.
+
+        Returns:
+            The reports with their results. Empty for an answer that no message waits for.
+        """
+        message = self._unanswered.popleft() if self._unanswered else []
+        return list(zip(message, results, strict=False))
+
+    def take_unanswered(self) -> list[Report]:
+        """Take out all unanswered reports, since the stream on which they were sent is gone.
+
+        Returns:
+            The reports, oldest first.
+        """
+        unanswered = [report for message in self._unanswered for report in message]
+        self._unanswered.clear()
+        return unanswered
+
+    def add_again(self, reports: Iterable[Report]) -> None:
+        """Make sent reports pending again, before all others. A report that was added since is newer and stays.
+
+        Args:
+            reports: The reports, oldest first.
+        """
+        newer, self._pending = self._pending, {}
+        for report in reports:
+            self.add(report)
+        for key, pending in newer.items():
+            self._pending.setdefault(key, {}).update(pending)
+
+    def _fitted(self, reports: dict[str, Report], kind: str) -> Report | None:
+        """The pending report of a kind. One that fits no message is dropped, or becomes a failure if it is final."""
+        report = reports.get(kind)
+        if report is None or report.ByteSize() + ENVELOPE_BYTES <= self._max_bytes:
+            return report
+        if kind != FINAL:
+            log.warning("task %s: its progress is too large to be reported", report.task_id)
+            del reports[kind]
+            return None
+        reason = f"result of {report.ByteSize():,} bytes does not fit a message to the server"
+        reports[kind] = failure_instead_of(report, reason, "too_large")
+        return reports[kind]
+
+
+def key_of(report: Report) -> LeaseKey:
+    """Name the lease of a report.
+
+    Args:
+        report: The report.
+
+    Returns:
+        The lease.
+    """
+    return report.task_id, report.fencing_token
+
+
+def kind_of(report: Report) -> str:
+    """Classify a report.
+
+    Args:
+        report: The report.
+
+    Returns:
+        One of `KINDS`.
+    """
+    event = report.WhichOneof("event") or ""
+    return event if event in KINDS else FINAL
+
+
+def released(key: LeaseKey) -> Report:
+    """Build the report that nothing runs under a lease.
+
+    Args:
+        key: The lease.
+
+    Returns:
+        The report.
+    """
+    return Report(task_id=key[0], fencing_token=key[1], released=TaskReleased())
+
+
+def failure_instead_of(report: Report, reason: str, code: str) -> Report:
+    """Build the failure that replaces an outcome which the server does not accept.
+
+    It is final, since another attempt would have the same outcome.
+
+    Args:
+        report: The outcome.
+        reason: The error text of the failure.
+        code: The error code of the failure.
+
+    Returns:
+        The report of the failure.
+    """
+    return Report(
+        task_id=report.task_id,
+        fencing_token=report.fencing_token,
+        failed=TaskFailed(error=reason, retryable=False, code=code),
+    )

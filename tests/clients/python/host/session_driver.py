@@ -1,0 +1,104 @@
+"""A session without a stream, and the moves of its server and its handlers in short form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taskyard.session import Session
+from taskyard.v1.lease_pb2 import Assignment, Lease
+from taskyard.v1.runtime_host_pb2 import (
+    Cancellation,
+    ConnectRequest,
+    HeartbeatAck,
+    HeldLease,
+    Report,
+    ReportResult,
+    ReportResults,
+    TaskCompleted,
+    Welcome,
+)
+from taskyard.v1.task_pb2 import Error, Task
+
+Key = tuple[str, int]
+A, B, C = ("a", 1), ("b", 1), ("c", 1)
+
+
+class SessionDriver:
+    """Drives a session on a stream that was welcomed at 0 s. Leases are of 60 s, the grace period is 5 s.
+
+    `started` are the ids of the tasks whose handlers the last move started.
+    """
+
+    def __init__(self, slots: int = 10, **welcome: Any) -> None:
+        self.session = Session(slots)
+        self.started: list[str] = []
+        self.sequence = 0
+        self.welcome(**welcome)
+
+    # The server
+
+    def welcome(self, *kept: Key, at: float = 0.0, **fields: Any) -> list[Key]:
+        """Begin a stream on which these leases are kept. Returns those whose handlers must stop."""
+        leases = [Lease(task_id=task, fencing_token=token, lease_secs=60) for task, token in kept]
+        message = Welcome(**{"lease_secs": 60, "reconnect_grace_ms": 5_000, "kept": leases, **fields})
+        return self.session.handle_welcome(message, at)
+
+    def assign(self, *keys: Key, target: str | None = None) -> None:
+        for task, token in keys:
+            lease = Lease(task_id=task, fencing_token=token, lease_secs=60)
+            self.session.handle_assignment(Assignment(lease=lease, task=Task(task_id=task, target=target)))
+
+    def answer(self, *codes: str | None, retryable: bool = False) -> list[Key]:
+        """Answer a message of reports: None for each that is accepted. Returns the leases whose handlers must stop."""
+        results = [
+            ReportResult(error=None if code is None else Error(code=code, error="for a reason", retryable=retryable))
+            for code in codes
+        ]
+        changes = self.session.handle_report_results(ReportResults(results=results))
+        self.started = [assignment.task.task_id for assignment in changes.start]
+        return changes.stop
+
+    def acknowledge(self, *lost: Key, sequence: int | None = None) -> list[Key]:
+        """Answer the last heartbeat, or another one. Returns the leases whose handlers must stop."""
+        leases = [HeldLease(task_id=task, fencing_token=token) for task, token in lost]
+        return self.session.handle_heartbeat_ack(HeartbeatAck(sequence=sequence or self.sequence, lost=leases))
+
+    def cancel(self, key: Key) -> list[Key]:
+        return self.session.handle_cancellation(Cancellation(task_id=key[0], fencing_token=key[1]))
+
+    # The host
+
+    def write(self) -> list[str]:
+        """Write what is due. Returns it in short form, such as `a started` and `credit 3`."""
+        self.started = []
+        return [text for message in self.session.next_messages() for text in self._written(message)]
+
+    def _written(self, message: ConnectRequest) -> list[str]:
+        self.started += [assignment.task.task_id for assignment in self.session.message_written(message)]
+        if message.HasField("credit"):
+            return [f"credit {message.credit.count}"]
+        return [f"{report.task_id} {report.WhichOneof('event')}" for report in message.reports.reports]
+
+    def start(self, *keys: Key) -> None:
+        """Assign tasks, report them as started, and accept the reports."""
+        self.assign(*keys)
+        self.write()
+        self.answer(*[None] * len(keys))
+
+    def end(self, *keys: Key) -> None:
+        """Have handlers return."""
+        for key in keys:
+            self.session.handler_ended(key, report(key, completed=TaskCompleted()))
+
+    def heartbeat(self, now: float = 0.0, tokens_used: dict[Key, int] | None = None) -> list[Key]:
+        """Send a heartbeat. Returns the leases that it lists."""
+        heartbeat = self.session.next_heartbeat(now, None, tokens_used or {}).heartbeat
+        self.sequence = heartbeat.sequence
+        return [(lease.task_id, lease.fencing_token) for lease in heartbeat.leases]
+
+    def held(self) -> list[Key]:
+        return [(lease.task_id, lease.fencing_token) for lease in self.session.held_leases()]
+
+
+def report(key: Key, **event: Any) -> Report:
+    return Report(task_id=key[0], fencing_token=key[1], **event)
