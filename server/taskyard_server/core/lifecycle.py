@@ -303,8 +303,7 @@ class Lifecycle:
 
     def _new_agent(self, agent_id: str) -> Agent:
         agent = self.agents[agent_id] = self.ready.new_agent(agent_id)
-        agent.figures = self.figures.of(agent_id)
-        self.figures.trim(self.limits.max_agent_figures, self.agents)
+        agent.figures = self.figures.of(agent_id, self.limits.max_agent_figures)
         return agent
 
     def _new(self, now: float, agent: Agent, submission: Submission, state: TaskState) -> Task:
