@@ -1,4 +1,4 @@
-"""Agents: the record of one goes with its last task, its figures stay for the newest agents (docs/rules.md, Figures)."""
+"""Agents: a record goes with its last task, the figures of the newest agents are kept (docs/rules.md, Figures)."""
 
 from collections import Counter
 from random import Random

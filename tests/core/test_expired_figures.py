@@ -1,4 +1,4 @@
-"""Tasks that expired in the queue are counted as failed, too, whatever becomes of them later (docs/rules.md, Figures)."""
+"""Tasks that expired in the queue are counted as failed, too, whatever becomes of them (docs/rules.md, Figures)."""
 
 from random import Random
 

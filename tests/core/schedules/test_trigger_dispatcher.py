@@ -251,3 +251,23 @@ def test_other_tasks_end_no_trigger(clockwork):
     trigger = clockwork.trigger(clockwork.create(SELDOM))
     clockwork.yard.cancel(clockwork.yard.submit(key=IdempotencyKey("mine", b"")))
     assert trigger.state == "executing"
+
+
+# Many at once
+
+
+def test_a_call_fires_no_more_triggers_at_once_than_a_step_of_time_does(make_clockwork):
+    clockwork = make_clockwork()
+    for _ in range(300):
+        clockwork.create(Steady(100))
+    clockwork.yard.now = clockwork.at(100.125)
+    while not (fired := clockwork.tasks()):
+        clockwork.yard.scheduler.advance(clockwork.yard.now)
+    before = len(fired)
+    called = clockwork.schedules.trigger(clockwork.yard.now, clockwork.create(SELDOM).id)
+    assert before < len(clockwork.tasks()) <= before + 50
+    assert called.state == "pending"
+    assert clockwork.yard.scheduler.next_due() <= clockwork.yard.now
+    clockwork.look()
+    assert called.state == "executing"
+    assert len(clockwork.tasks()) == 301
