@@ -172,7 +172,12 @@ class Connection:
             # The heartbeat of a host that does not read must not renew its leases.
             await self._wait_for_write()
         held = _held_leases(heartbeat) if heartbeat.leases else ()
-        lost = await self._engine.hosts.beat(self._session, held, status, machine)
+        tokens = [
+            (lease.task_id, lease.fencing_token, lease.tokens_used)
+            for lease in heartbeat.leases
+            if lease.HasField("tokens_used")
+        ]
+        lost = await self._engine.hosts.beat(self._session, held, status, machine, tokens)
         ack = pb.HeartbeatAck(sequence=heartbeat.sequence, lost=_lease_messages(lost) if lost else None)
         response = pb.ConnectResponse(heartbeat_ack=ack).SerializeToString()
         if self._writing:
@@ -298,6 +303,9 @@ class Connection:
             return pb.ConnectResponse(cancellations=cancellations).SerializeToString()
         if (drain := self._session.take_drain()) is not None:
             return pb.ConnectResponse(drain=_drain(drain)).SerializeToString()
+        if (heartbeat_secs := self._session.take_heartbeat_secs()) is not None:
+            interval = pb.HeartbeatInterval(heartbeat_interval_ms=round(heartbeat_secs * 1000))
+            return pb.ConnectResponse(heartbeat_interval=interval).SerializeToString()
         if self._session.has_leases and not self._closing and (self._assignments_first or not self._responses):
             assignments = self._next_assignments()
             if not assignments:

@@ -10,7 +10,7 @@ import grpc
 from taskyard.v1 import stats_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
-from taskyard_server.conversion import requests
+from taskyard_server.conversion.page_tokens import Listing
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.core.hosts import Host
@@ -69,8 +69,8 @@ class StatsService(StatsServiceServicer):
     ) -> pb.ListSnapshotsResponse:
         del context
         server = request.server if request.HasField("server") else None
-        listing = f"snapshots\0{request.host_id}\0{server}"
-        before = requests.page_start(request.page_token, listing)
+        listing = Listing("snapshots", current_call().namespace, request.host_id, server)
+        before = listing.start(request.page_token)
         limit = min(request.page_size, MAX_PAGE_SNAPSHOTS) or DEFAULT_PAGE_SNAPSHOTS
         snapshots = self._snapshots.newest_first(current_call().namespace, request.host_id or None, before, server)
         response, size = pb.ListSnapshotsResponse(), 0
@@ -78,7 +78,7 @@ class StatsService(StatsServiceServicer):
             message = _snapshot(snapshot)
             size += message.ByteSize()
             if response.snapshots and (len(response.snapshots) == limit or size > MAX_PAGE_BYTES):
-                response.next_page_token = requests.page_token(snapshot.number + 1, listing)
+                response.next_page_token = listing.token(snapshot.number + 1)
                 break
             response.snapshots.append(message)
         return response
