@@ -88,7 +88,7 @@ export class ReportQueue {
     return this.#unanswered.shift() ?? [];
   }
 
-  /** After a break: the unanswered reports that are still wanted wait again, before those added since. */
+  /** After a break: the unanswered reports that `isWanted` selects wait again, before those that were added since. */
   restore(isWanted: (report: Report) => boolean): void {
     const newer = [...this.#pending.values()].flatMap((reports) => [...reports.values()]);
     const unanswered = this.#unanswered.flat().filter(isWanted);

@@ -3,7 +3,7 @@
  * which handlers begin and which stop (docs/rules.md, Hosts).
  *
  * No clock, no timers, no connection: `now` is passed in, in milliseconds of a clock that never jumps, messages come in
- * and messages go out. `HostRun` carries them, and runs and stops handlers as it is told here.
+ * and messages go out. `HostRun` carries the messages, and runs and stops the handlers that the methods return.
  *
  * A lease passes these steps: the task is handed out; its handler begins; its handler returns; its last report is
  * answered, and the lease is forgotten. It takes a slot from the hand-out until its handler has returned, even if the
@@ -42,7 +42,7 @@ interface Lease {
   isStartWritten: boolean;
   /** Whether the lease has ended, by the server's decision or by its time. */
   isLost: boolean;
-  /** The tokens that the handler says it has used; undefined if it said nothing. */
+  /** The tokens that the handler has stated as used; undefined if it has stated none. */
   tokensUsed: number | undefined;
 }
 
@@ -204,7 +204,7 @@ export class Session {
     return { begin, stop: this.#lose(lost) };
   }
 
-  /** The server wants a task stopped. The host reports `released` once no handler runs, which may be now. */
+  /** The server ends the work on a task. The host reports `released` once no handler runs, which may be now. */
   cancelled({ taskId, fencingToken }: Cancellation): Key[] {
     const name = { taskId, fencingToken };
     const stop = this.#lose([keyOf(name)]);

@@ -1,4 +1,4 @@
-/** The host against a scripted server, which loses reports and connections where the test says so. */
+/** The host with a scripted server, which loses reports and connections where a test needs it. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 import { Host, type RunningTask } from "../src/index.js";

@@ -114,7 +114,7 @@ for (const error of ["lease_lost", "not_found"]) {
     same(host.held(), []);
   });
 
-  test(`a release refused as ${error} is the last word on its lease`, () => {
+  test(`a release refused as ${error} ends its lease`, () => {
     host.begin("a1");
     host.cancel("a1");
     host.endWith("a1", undefined);

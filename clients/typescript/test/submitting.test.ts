@@ -78,11 +78,11 @@ test("tasks at the same time share the messages of one stream, and each has its 
 
 test("a task that is submitted while others are being sent uses their stream", async () => {
   let answer = () => {};
-  const asked = new Promise<void>((resolve) => {
+  const mayAnswer = new Promise<void>((resolve) => {
     answer = resolve;
   });
   const { submit, streams, alone } = start(async (tasks, stream) => {
-    if (streams[stream - 1]?.length === 1) await asked;
+    if (streams[stream - 1]?.length === 1) await mayAnswer;
     return accepted(tasks);
   });
   const first = [submit("a"), submit("b")];
@@ -207,11 +207,11 @@ test("a task that is given up after it was sent does not affect the others", asy
 
 test("the submitter is settled once the server has answered for all submitted tasks", async () => {
   let answer = () => {};
-  const asked = new Promise<void>((resolve) => {
+  const mayAnswer = new Promise<void>((resolve) => {
     answer = resolve;
   });
   const { submitter, submit } = start(async (tasks) => {
-    await asked;
+    await mayAnswer;
     return accepted(tasks);
   });
   const submits = Promise.all([submit("a"), submit("b")]);
