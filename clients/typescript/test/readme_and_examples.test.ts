@@ -1,4 +1,4 @@
-/** What is shown to readers compiles, and what is shown to run does. */
+/** The snippets of the README compile, and the examples run. */
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -52,43 +52,4 @@ test("the examples work together", async () => {
     host.kill("SIGKILL");
     await server.down();
   }
-});
-
-const USES = {
-  "a client that was closed": `
-    const client = connect({ address, agent: "ann" });
-    const { taskId } = await client.submit({ action: "nobody" });
-    client.wait(taskId).catch(() => {});
-    client.watch().next().catch(() => {});
-    await client.stats();
-    client.close();`,
-  "a client that was left open, but idle": `
-    await connect({ address, agent: "ann" }).stats();`,
-  "a host that has drained": `
-    const host = new Host({ address, hostId: "short" }).action("work", () => "done");
-    const running = host.run();
-    const client = connect({ address, agent: "ann" });
-    await client.run({ action: "work" });
-    client.close();
-    host.drain();
-    await running;`,
-};
-
-test("the process can exit", async (t) => {
-  const server = await TestServer.up();
-  for (const [what, code] of Object.entries(USES)) {
-    await t.test(`after ${what}`, async () => {
-      const program = `
-        import { connect, Host } from "@taskyard/client";
-        const address = process.argv[1];
-        ${code}
-        console.log("through");`;
-      const args = ["--input-type=module", "--eval", program, server.address];
-      const began = Date.now();
-      const { stdout, stderr } = await run("node", args, { cwd: PACKAGE, timeout: 10_000 });
-      assert.deepEqual([stdout, stderr], ["through\n", ""]);
-      assert.ok(Date.now() - began < 5_000);
-    });
-  }
-  await server.down();
 });
