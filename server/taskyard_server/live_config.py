@@ -14,7 +14,8 @@ from typing import Any, Final
 import structlog
 from pydantic.alias_generators import to_camel
 
-from taskyard_server.config import ConfigError, DaemonSettings, Loaded, SchedulerSettings, Settings, by_key, load
+from taskyard_server.config import ConfigError, DaemonSettings, SchedulerSettings, Settings, by_key
+from taskyard_server.config_sources import Loaded, load
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +34,8 @@ RELOADABLE: Final = frozenset(f"daemon.{to_camel(key)}" for key in DaemonSetting
         "heartbeatTimeoutSecs",
         "reconnectGraceSecs",
         "startTimeoutSecs",
+        "forgetHostsSecs",
+        "maxAgentFigures",
         "retryPolicies",
         "watcherIntervalSec",
     )

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,16 +17,11 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from taskyard.v1 import admin_pb2_grpc, stats_pb2_grpc, task_pb2, task_pb2_grpc
+from tests.environment import without_settings
 from tests.ports import free_port
 
 EXAMPLE_EXECUTOR = Path(__file__).parents[2] / "examples" / "tab_executor.py"
 PATIENCE_SECS = 15.0
-
-
-def clean_environment() -> dict[str, str]:
-    """The environment without any setting of Taskyard."""
-    ours = ("TASKYARD_", "SHUTDOWN_GRACE_PERIOD_SECONDS")
-    return {name: value for name, value in os.environ.items() if not name.upper().startswith(ours)}
 
 
 @dataclass
@@ -166,7 +160,7 @@ async def up(executor: str, tmp_path: Path) -> AsyncIterator[Callable[..., Await
             command += ["--config", str(file)]
         process = await asyncio.create_subprocess_exec(
             *command,
-            env=clean_environment() | environment,
+            env=without_settings() | environment,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -203,7 +197,7 @@ def refused(tmp_path: Path) -> Callable[..., Refusal]:
             file.write_text(config)
             command += ["--config", str(file)]
         ended = subprocess.run(
-            command, env=clean_environment() | environment, capture_output=True, text=True, timeout=PATIENCE_SECS
+            command, env=without_settings() | environment, capture_output=True, text=True, timeout=PATIENCE_SECS
         )
         lines, name = ended.stderr.splitlines(), "taskyard: "
         return Refusal(

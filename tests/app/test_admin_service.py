@@ -119,6 +119,8 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_of
         "maxRetainedTasks": 200_000,
         "maxPayloadBytes": 262_144,
         "retryPolicies": {},
+        "forgetHostsSecs": 86_400,
+        "maxAgentFigures": 10_000,
     }
     assert (config["grpc"], config["rest"], config["metrics"]) == (
         "127.0.0.1:50051",
@@ -219,7 +221,7 @@ async def test_a_reload_of_a_broken_file_is_a_conflict_that_names_the_key(make_o
     office.write({"scheduler": {"maxInflight": 8, "maxQueuSize": 9}})
     status, reason, message = await refusal_of(office.reload())
     assert (status, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "CONFLICT")
-    assert message == "scheduler.maxQueuSize: unknown key"
+    assert message == "scheduler.maxQueuSize: unknown key, did you mean maxQueueSize?"
     assert (await office.config()).config["scheduler"]["maxInflight"] == 7
 
 

@@ -1,7 +1,6 @@
 """What the tests of the command line share: a control plane that was started by `taskyard up`, and the commands."""
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ import pytest
 
 from examples.tab_executor import TabActions
 from taskyard_server.cli.main import main
+from tests.environment import without_settings
 from tests.ports import free_port
 
 
@@ -51,10 +51,9 @@ def address(instance: str) -> Iterator[str]:
     """Where a control plane serves gRPC; it forwards the tab actions of the namespace `default`."""
     grpc_at, metrics_at = (f"127.0.0.1:{free_port()}" for _ in range(2))
     command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--log-level", "error"]
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
     server = subprocess.Popen(
         [*command, "--grpc", grpc_at, "--metrics", metrics_at, "--executor", instance],
-        env=clean,
+        env=without_settings(),
         stdout=subprocess.DEVNULL,
     )
     try:

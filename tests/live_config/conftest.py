@@ -13,6 +13,7 @@ from structlog.testing import LogCapture
 from taskyard_server import live_config
 from taskyard_server.config import Settings
 from taskyard_server.live_config import LiveConfig
+from tests.environment import settings_in
 
 
 class Bench:
@@ -42,10 +43,8 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting comes from the environment of whoever runs the tests."""
-    for name in os.environ:
-        if name.upper().startswith("TASKYARD_") or name.upper() == "SHUTDOWN_GRACE_PERIOD_SECONDS":
-            monkeypatch.delenv(name)
+    for name in settings_in(os.environ):
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -128,12 +128,6 @@ def test_what_is_wrong_in_the_environment_names_its_key(monkeypatch):
         LiveConfig(None, {})
 
 
-def test_an_unknown_key_of_a_section_in_the_environment_is_named(monkeypatch):
-    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_QUEU_SIZE", "5")
-    with pytest.raises(ConfigError, match=r"^scheduler\.max_queu_size: unknown key$"):
-        LiveConfig(None, {})
-
-
 def test_what_is_wrong_in_a_flag_names_its_key():
     with pytest.raises(ConfigError, match=r"^grpc: "):
         LiveConfig(None, {"grpc": "50051"})

@@ -4,6 +4,7 @@ import pytest
 
 from taskyard_server.config import ConfigError, by_key
 from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.limits import DEFAULTS
 from taskyard_server.live_config import RELOADABLE, LiveConfig
 
 RETRY = {
@@ -29,12 +30,15 @@ KEYS = {
     "scheduler.watcherIntervalSec": (30, 16.5),
     "scheduler.reconnectGraceSecs": (5, 17.5),
     "scheduler.startTimeoutSecs": (10, 18.5),
+    "scheduler.forgetHostsSecs": (86_400, 27.5),
+    "scheduler.maxAgentFigures": (10_000, 28),
     "scheduler.retryPolicies": ({}, {"click": RETRY}),
     "daemon.heartbeatIntervalMs": (60_000, 19_000),
     "daemon.orphanCheckIntervalMs": (300_000, 20_000),
     "daemon.deadHeartbeatThreshold": (2, 21),
     "daemon.maxConcurrent": (5, 22),
     "daemon.maxSchedules": (10_000, 26),
+    "daemon.maxQueuedTriggers": (1_000, 29),
     "daemon.pollIntervalMs": (30_000, 23_000),
     "daemon.maxJitterMs": (30_000, 0),
     "daemon.jitterThreshold": (3, 0),
@@ -53,8 +57,12 @@ LIMITS = {
     "scheduler.heartbeatTimeoutSecs": "heartbeat_timeout_secs",
     "scheduler.reconnectGraceSecs": "reconnect_grace_secs",
     "scheduler.startTimeoutSecs": "start_timeout_secs",
+    "scheduler.forgetHostsSecs": "forget_hosts_secs",
+    "scheduler.maxAgentFigures": "max_agent_figures",
     "daemon.deadHeartbeatThreshold": "dead_heartbeat_threshold",
     "daemon.maxConcurrent": "max_concurrent",
+    "daemon.maxQueuedTriggers": "max_queued_triggers",
+    "daemon.maxSchedules": "max_schedules",
     "daemon.jitterThreshold": "jitter_threshold",
 }
 # Keys that hold only after a restart, with a value that is not their default.
@@ -167,18 +175,31 @@ def test_a_reload_tells_when_the_file_was_last_read(bench, monkeypatch):
 # What is kept
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight", "maxPerAgentFlight", "resultTTLSec"],
-)
+# Keys of which zero is a value.
+ZERO_COUNTS = {"scheduler.reconnectGraceSecs", "daemon.maxJitterMs", "daemon.jitterThreshold"}
+ZERO_KEEPS = {
+    key: value for key, (_, value) in KEYS.items() if isinstance(value, int | float) and key not in ZERO_COUNTS
+} | {"scheduler.maxPerAgentFlight": 42, "scheduler.workerCount": 43, "scheduler.maxBatchSize": 44}
+
+
+@pytest.mark.parametrize("key", ZERO_KEEPS)
 @pytest.mark.parametrize("zero", [0, 0.0])
 def test_a_zero_keeps_what_is_set(bench, key, zero):
-    live = bench.start({"scheduler": {key: 42}})
+    live = bench.start(in_file(key, ZERO_KEEPS[key]))
     before = live.settings
-    bench.write_scheduler(**{key: zero})
-    assert live.reload().changed == []
+    bench.write(in_file(key, zero))
+    reload = live.reload()
+    assert reload.changed == []
     assert live.settings == before
-    assert 42 in by_key(live.settings).values()
+    assert ZERO_KEEPS[key] in by_key(live.settings).values()
+
+
+@pytest.mark.parametrize("key", sorted(ZERO_COUNTS))
+def test_a_zero_is_taken_where_it_is_a_value(bench, key):
+    live = bench.start(in_file(key, 1))
+    bench.write(in_file(key, 0))
+    assert live.reload().changed == [key]
+    assert by_key(live.settings)[key] == 0
 
 
 def test_a_zero_keeps_what_is_set_beside_a_key_that_changes(bench):
@@ -189,9 +210,9 @@ def test_a_zero_keeps_what_is_set_beside_a_key_that_changes(bench):
 
 
 def test_a_zero_keeps_the_default_at_the_start(bench):
-    live = bench.start({"scheduler": {"maxQueueSize": 0, "resultTTLSec": 0}})
-    assert live.settings.scheduler.max_queue_size == 1000
-    assert live.settings.scheduler.result_ttl_sec == 300
+    live = bench.start({"scheduler": {"maxQueueSize": 0, "resultTTLSec": 0}, "daemon": {"maxConcurrent": 0}})
+    assert live.settings.limits() == DEFAULTS
+    assert live.sources == {}
 
 
 @pytest.mark.parametrize("key", KEYS)

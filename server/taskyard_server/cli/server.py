@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from taskyard.v1 import task_pb2
+from taskyard_server.config import Settings
 
 from .failure import Failure
 
@@ -26,7 +27,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as REST an
 
 TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
 
-DEFAULT_SERVER = "127.0.0.1:50051"
+DEFAULT_SERVER = Settings().grpc
 TIMEOUT_SECS = 30
 
 WIDE: Final = 1_000
