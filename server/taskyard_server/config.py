@@ -162,8 +162,8 @@ class SchedulerSettings(Section):
     )
     max_deliveries: PositiveInt = Field(
         default=DEFAULTS.max_deliveries,
-        description="Maximum deliveries of a task whose leases are lost; after the last one it fails. Tasks with a "
-        "target or a retry policy follow those.",
+        description="Maximum deliveries of a task whose leases are lost; after the last one it fails. "
+        "A target or a retry policy of the task decides instead.",
     )
     max_retained_tasks: PositiveInt = Field(
         default=DEFAULTS.max_retained_tasks,
@@ -261,7 +261,7 @@ class LogSettings(Section):
 
 
 class CorsSettings(Section):
-    """Which browser pages may call the gateway (gateway/README.md, Browsers)."""
+    """Which browser pages may call the gateway."""
 
     origins: list[Origin] = Field(
         default=[],

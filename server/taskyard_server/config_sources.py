@@ -21,11 +21,15 @@ from taskyard_server.config import ConfigError, Count, DaemonSettings, Scheduler
 
 PREFIX: Final = "TASKYARD_"
 DELIMITER: Final = "__"
-SHORT_NAMES: Final = {
-    "daemon.maxConcurrent": ("TASKYARD_MAX_CONCURRENT", "GENIE_MAX_CONCURRENT"),
-    "shutdownGracePeriodSeconds": ("SHUTDOWN_GRACE_PERIOD_SECONDS",),
+SEVERAL_VARIABLES: Final = {
+    "daemon.maxConcurrent": (
+        "TASKYARD_DAEMON__MAX_CONCURRENT",
+        "TASKYARD_MAX_CONCURRENT",
+        "GENIE_MAX_CONCURRENT",
+    ),
+    "shutdownGracePeriodSeconds": ("SHUTDOWN_GRACE_PERIOD_SECONDS", "TASKYARD_SHUTDOWN_GRACE_PERIOD_SECONDS"),
 }
-"""Further variables of a key. The regular one comes first, then these in their order."""
+"""The keys that have more than one variable. The first that is set counts."""
 
 OTHERS_VARIABLES: Final = frozenset(
     PREFIX + name
@@ -70,7 +74,7 @@ def load(file: Path | None, flags: dict[str, Any], before: Settings | None = Non
     """The settings in force; raises `ConfigError`.
 
     On a reload, `before` are the settings until now: keys of the scheduler and daemon that nobody sets keep their value
-    (docs/settings.md, Reload).
+    (docs/rules.md, Reload).
     """
     try:
         parts = {
@@ -133,7 +137,7 @@ def _keys_without_zero(section: type[Section]) -> frozenset[str]:
 
 
 ZERO_KEEPS: Final = {"scheduler": _keys_without_zero(SchedulerSettings), "daemon": _keys_without_zero(DaemonSettings)}
-"""The keys of the file for which zero is not a value: there it keeps what is set (docs/settings.md, Reload)."""
+"""The keys of the file for which zero is not a value: there it keeps what is set (docs/rules.md, Reload)."""
 
 
 # The environment
@@ -151,9 +155,9 @@ def _variables() -> Iterator[tuple[str, Any]]:
         if _is_section(section := info.annotation):
             for key, inner in section.model_fields.items():
                 yield variable(name, key), inner.annotation
-    for names in SHORT_NAMES.values():
-        for short in names:
-            yield short, int
+    for names in SEVERAL_VARIABLES.values():
+        for name in names:
+            yield name, int
 
 
 def _is_section(kind: Any) -> TypeGuard[type[Section]]:
