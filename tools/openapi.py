@@ -10,11 +10,9 @@ tools/generate.sh runs it. What a field's comment says decides whether it is req
 import json
 import re
 import sys
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from google.api import annotations_pb2
 from google.protobuf.descriptor import (
     Descriptor,
     EnumDescriptor,
@@ -22,7 +20,9 @@ from google.protobuf.descriptor import (
     MethodDescriptor,
     OneofDescriptor,
 )
-from proto_comments import PACKAGE, Protos
+from proto_comments import PACKAGE, Protos, is_map
+from rest_styles import Style, style_of
+from rpcs import Explanation, Route, explain, route
 
 from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
 from taskyard_server.interceptors.errors import MAPPINGS
@@ -41,32 +41,6 @@ unknown path or verb is answered by 404, and so are tasks, batches and stats whe
 
 Schema = dict[str, Any]
 
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How a route spells a message: its field names, whether it shows what is 0 or empty, and which way it goes."""
-
-    snake: bool = False
-    shows_empty: bool = False
-    is_input: bool = False
-
-    @property
-    def suffix(self) -> str:
-        """What tells this form of a message from its others."""
-        return "SnakeCase" * self.snake + "Full" * self.shows_empty + "Input" * self.is_input
-
-    def name(self, field: FieldDescriptor) -> str:
-        """The field in JSON."""
-        return field.name if self.snake else field.json_name
-
-
-STYLES: Final = (
-    (re.compile("/api/runtime-hosts/[^/]+/tasks/"), Style(snake=True)),
-    (re.compile("/api/"), Style(snake=True, shows_empty=True)),
-    (re.compile("/(scheduler|targets|schedules|triggers|admin)([/:]|$)"), Style(shows_empty=True)),
-    (re.compile("/"), Style()),
-)
-"""As the routes of gateway/envoy.yaml; the first that matches."""
 
 MAY_BE_ABSENT: Final = re.compile(r"\b(Absent|Only in|Default)\b")
 
@@ -119,10 +93,8 @@ class Description:
             tag = service.name.removesuffix("Service")
             self._tags.append({"name": tag, "description": protos.comment(service)})
             for method in service.methods:
-                rule = method.GetOptions().Extensions[annotations_pb2.http]
-                verb = rule.WhichOneof("pattern")
-                if verb is not None:
-                    self._add(method, tag, verb, getattr(rule, verb), rule.body == "*")
+                if (rest := route(method)) is not None:
+                    self._add(method, tag, rest)
         self._task = self._ref(protos.message("Task"), Style())
         self._ref(protos.message("Error"), Style())
 
@@ -172,30 +144,25 @@ class Description:
 
     # Calls
 
-    def _add(self, method: MethodDescriptor, tag: str, verb: str, template: str, has_body: bool) -> None:
-        style = next(style for pattern, style in STYLES if pattern.match(template))
+    def _add(self, method: MethodDescriptor, tag: str, rest: Route) -> None:
+        style = style_of(rest.template)
         asked = Style(snake=style.snake, is_input=True)
-        words = re.split(r" ?\b(Errors:|Retry:|REST answers(?= \d)) ", self._protos.comment(method))
-        said = dict(zip(words[1::2], words[2::2], strict=True))
-        summary, _, description = words[0].strip().partition("\n\n")
-        if "Retry:" in said:
-            description = f"{description}\n\nRetry: {said['Retry:']}".strip()
-        fields = {field.name: field for field in method.input_type.fields}
-        in_path = [fields.pop(name) for name in re.findall(r"{(\w+)}", template)]
-        parameters = [self._parameter(field, "path", asked) for field in in_path]
-        if not has_body:
-            parameters += [self._parameter(field, "query", asked) for field in fields.values()]
+        told = explain(self._protos, method)
+        description = f"{told.description}\n\nRetry: {told.retry}".strip() if told.retry else told.description
+        parameters = [self._parameter(field, "path", asked) for field in rest.in_path]
+        if not rest.has_body:
+            parameters += [self._parameter(field, "query", asked) for field in rest.others(method)]
         if tag != "Admin":
             parameters.append({"$ref": "#/components/parameters/Namespace"})
         call: Schema = {
             "operationId": method.name,
             "tags": [tag],
-            "summary": self._spelled(summary, style),
+            "summary": self._spelled(told.summary, style),
             "description": self._spelled(description, style),
             "parameters": parameters,
         }
-        if has_body:
-            body = self._form(method.input_type, asked, frozenset(field.name for field in in_path))
+        if rest.has_body:
+            body = self._form(method.input_type, asked, frozenset(field.name for field in rest.in_path))
             name = short_name(method.input_type)
             self._others[name] = body
             call["requestBody"] = {
@@ -204,17 +171,19 @@ class Description:
             }
         answer = self._ref(method.output_type, style)
         call["responses"] = {
-            said.get("REST answers", "200").rstrip("."): {
+            told.status: {
                 "description": self._spelled(self._protos.comment(method.output_type), style)
                 + (" One JSON object a line." if method.server_streaming else ""),
                 "content": {LINES if method.server_streaming else JSON: {"schema": answer}},
             },
-            **self._refusals(method, self._spelled(said.get("Errors:", ""), style), has_body),
+            **self._refusals(method, told, style, rest.has_body),
         }
         path = re.sub(
-            r"{(\w+)}", lambda found: f"{{{style.name(method.input_type.fields_by_name[found[1]])}}}", template
+            r"{(\w+)}", lambda found: f"{{{style.name(method.input_type.fields_by_name[found[1]])}}}", rest.template
         )
-        self._paths.setdefault(path, {})[verb] = {key: value for key, value in call.items() if value not in ("", [])}
+        self._paths.setdefault(path, {})[rest.verb] = {
+            key: value for key, value in call.items() if value not in ("", [])
+        }
 
     def _parameter(self, field: FieldDescriptor, where: str, style: Style) -> Schema:
         schema = self._field(field, style)
@@ -225,19 +194,19 @@ class Description:
             parameter["required"] = True
         return parameter
 
-    def _refusals(self, method: MethodDescriptor, errors: str, has_body: bool) -> Schema:
+    def _refusals(self, method: MethodDescriptor, told: Explanation, style: Style, has_body: bool) -> Schema:
         """Answers that are errors, by status: those that the comment names, then what any call may end with."""
-        told: dict[int, dict[str, str]] = {}
-        for code, when in re.findall(r"`(\w+)`(?: \(([^()]*)\))?", errors):
+        named: dict[int, dict[str, str]] = {}
+        for code, when in told.codes():
             if code in MAPPINGS and code not in IN_OUTCOMES.get(method.name, ()):
-                told.setdefault(MAPPINGS[code].http, {})[code] = when
+                named.setdefault(MAPPINGS[code].http, {})[code] = self._spelled(when, style)
         answers: dict[int, Schema] = {}
         for status, (code, _) in {**COMMON, **(WITH_A_BODY if has_body else {})}.items():
-            if status in told:
-                told[status].setdefault(code, "")
+            if status in named:
+                named[status].setdefault(code, "")
             else:
                 answers[status] = {"$ref": f"#/components/responses/{response_name(status)}"}
-        for status, codes in told.items():
+        for status, codes in named.items():
             text = "; ".join(f"`{code}`: {when}" if when else f"`{code}`" for code, when in codes.items())
             answers[status] = self._refusal(text, list(codes))
         return {str(status): answers[status] for status in sorted(answers)}
@@ -351,11 +320,6 @@ def resolve(part: Any, named: dict[tuple[Descriptor, Style], str]) -> None:
         resolve(each, named)
     if isinstance(part, dict) and isinstance(part.get("$ref"), tuple):
         part["$ref"] = f"#/components/schemas/{named[part['$ref']]}"
-
-
-def is_map(field: FieldDescriptor) -> bool:
-    """Whether the field is a map, which is a list of entries to protobuf."""
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
 def short_name(named: Descriptor | EnumDescriptor) -> str:
