@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from rows import Aim, Case, Figure, Measure, Row, Side
 
-from taskyard_server import garbage
+from taskyard_server import gc_policy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
@@ -102,7 +102,7 @@ def _case(agents: int, queued: int, beside: tuple[int, int] | None, aim: Aim | N
 def _side(agents: int, queued: int) -> Side:
     @contextmanager
     def opened() -> Iterator[Measure]:
-        garbage.tame()
+        gc_policy.install()
         standing = Standing(agents, queued)
         yield lambda secs: [Figure(figure) for figure in standing.cycles(secs)]
 
