@@ -168,7 +168,7 @@ EXPIRED = Broken(grpc.StatusCode.OUT_OF_RANGE)
 
 def watched(monkeypatch, streams, **asked):
     monkeypatch.setattr(command.task_pb2_grpc, "TaskServiceStub", streams)
-    monkeypatch.setattr(command, "AGAIN_SECS", 0)
+    monkeypatch.setattr(command, "RECONNECT_SECS", 0)
     request = task_pb2.WatchTasksRequest(**asked)
     return [event.task.task_id for event in command._events(request, "127.0.0.1:1", "default")]
 
