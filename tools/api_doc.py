@@ -132,19 +132,19 @@ class Page:
     # Calls
 
     def _call(self, service: ServiceDescriptor, method: MethodDescriptor) -> Iterator[str]:
-        told = explain(self._protos, method)
+        explanation = explain(self._protos, method)
         yield f"#### {method.name}\n"
-        yield f"{self._linked(told.summary, method.name)}\n"
-        if told.description:
-            yield f"{self._linked(told.description, method.name)}\n"
-        asked, answer = link(method.input_type.name), link(method.output_type.name)
-        asked = f"stream of {asked}" if method.client_streaming else asked
+        yield f"{self._linked(explanation.summary, method.name)}\n"
+        if explanation.description:
+            yield f"{self._linked(explanation.description, method.name)}\n"
+        request, answer = link(method.input_type.name), link(method.output_type.name)
+        request = f"stream of {request}" if method.client_streaming else request
         answer = f"stream of {answer}" if method.server_streaming else answer
-        yield f"- **gRPC**: `{service.full_name}/{method.name}`, {asked} to {answer}"
+        yield f"- **gRPC**: `{service.full_name}/{method.name}`, {request} to {answer}"
         rest = route(method)
-        yield f"- **REST**: {self._rest(method, rest, told.status) if rest else 'none'}"
-        yield f"- **Errors**: {self._linked(told.errors, method.name)}"
-        yield f"- **Retry**: {self._linked(told.retry, method.name)}\n"
+        yield f"- **REST**: {self._rest(method, rest, explanation.status) if rest else 'none'}"
+        yield f"- **Errors**: {self._linked(explanation.errors, method.name)}"
+        yield f"- **Retry**: {self._linked(explanation.retry, method.name)}\n"
 
     def _rest(self, method: MethodDescriptor, rest: Route, status: str) -> str:
         style = style_of(rest.template)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python
-"""Describes the REST API as OpenAPI 3.1: annotations and comments of the protos, in the shapes that the gateway sends.
+"""Describes the REST API as OpenAPI 3.1, from the annotations and comments of the protos.
 
     buf build --as-file-descriptor-set --output - | tools/openapi.py > gateway/openapi.json
 
-tools/generate.sh runs it. What a field's comment says decides whether it is required: in requests where it says
-"Required.", in answers unless it says when the field is absent. gateway/README.md tells which route prints how.
+tools/generate.sh runs it. The comment of a field decides whether it is required: in requests if it says "Required.", in
+answers unless it says when the field is absent. gateway/README.md shows how each route spells messages.
 """
 
 import json
@@ -46,7 +46,7 @@ MAY_BE_ABSENT: Final = re.compile(r"\b(Absent|Only in|Default)\b")
 
 WELL_KNOWN: Final[dict[str, Schema]] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
-    # Said aloud, since some generators of clients take an object of no fields for one that may have none.
+    # Some generators of clients would take it for an object that may have no fields.
     "google.protobuf.Struct": {"type": "object", "additionalProperties": True},
     "google.protobuf.Value": {},
     "google.protobuf.FieldMask": {"type": "string", "pattern": "^([A-Za-z]+(,[A-Za-z]+)*)?$"},
@@ -62,11 +62,11 @@ SCALARS: Final[dict[int, Schema]] = {
     FieldDescriptor.TYPE_UINT64: {"type": "string", "pattern": "^[0-9]+$"},
 }
 
-# What the comments say to people alone.
+# Rules that the comments state in words.
 ONLY_IF_CLAIMED: Final = ("task_id", "lease_expires_at", "fencing_token", "task")
 IN_OUTCOMES: Final = {"SubmitBatch": ("already_exists", "queue_full")}
 
-# What any call may end with, by HTTP status: the code word and when.
+# The errors that any call may end with, by HTTP status: the code and its condition.
 COMMON: Final = {
     400: ("bad_request", "The request is malformed."),
     401: ("unauthenticated", "The caller is not known."),
@@ -81,7 +81,7 @@ WITH_A_BODY: Final = {413: ("too_large", "The body is over 1 MiB.")}
 
 
 class Description:
-    """The document, as it grows from the calls."""
+    """Builds the document from the calls."""
 
     def __init__(self, protos: Protos) -> None:
         self._protos = protos
@@ -99,7 +99,7 @@ class Description:
         self._ref(protos.message("Error"), Style())
 
     def document(self) -> Schema:
-        """All of it."""
+        """The whole document."""
         schemas = self._schemas()
         shared = {**COMMON, **WITH_A_BODY}
         ended = {
@@ -146,23 +146,27 @@ class Description:
 
     def _add(self, method: MethodDescriptor, tag: str, rest: Route) -> None:
         style = style_of(rest.template)
-        asked = Style(snake=style.snake, is_input=True)
-        told = explain(self._protos, method)
-        description = f"{told.description}\n\nRetry: {told.retry}".strip() if told.retry else told.description
-        parameters = [self._parameter(field, "path", asked) for field in rest.in_path]
+        request_style = Style(snake=style.snake, is_input=True)
+        explanation = explain(self._protos, method)
+        description = (
+            f"{explanation.description}\n\nRetry: {explanation.retry}".strip()
+            if explanation.retry
+            else explanation.description
+        )
+        parameters = [self._parameter(field, "path", request_style) for field in rest.in_path]
         if not rest.has_body:
-            parameters += [self._parameter(field, "query", asked) for field in rest.others(method)]
+            parameters += [self._parameter(field, "query", request_style) for field in rest.others(method)]
         if tag != "Admin":
             parameters.append({"$ref": "#/components/parameters/Namespace"})
         call: Schema = {
             "operationId": method.name,
             "tags": [tag],
-            "summary": self._spelled(told.summary, style),
+            "summary": self._spelled(explanation.summary, style),
             "description": self._spelled(description, style),
             "parameters": parameters,
         }
         if rest.has_body:
-            body = self._form(method.input_type, asked, frozenset(field.name for field in rest.in_path))
+            body = self._form(method.input_type, request_style, frozenset(field.name for field in rest.in_path))
             name = short_name(method.input_type)
             self._others[name] = body
             call["requestBody"] = {
@@ -171,12 +175,12 @@ class Description:
             }
         answer = self._ref(method.output_type, style)
         call["responses"] = {
-            told.status: {
+            explanation.status: {
                 "description": self._spelled(self._protos.comment(method.output_type), style)
                 + (" One JSON object a line." if method.server_streaming else ""),
                 "content": {LINES if method.server_streaming else JSON: {"schema": answer}},
             },
-            **self._refusals(method, told, style, rest.has_body),
+            **self._refusals(method, explanation, style, rest.has_body),
         }
         path = re.sub(
             r"{(\w+)}", lambda found: f"{{{style.name(method.input_type.fields_by_name[found[1]])}}}", rest.template
@@ -194,10 +198,10 @@ class Description:
             parameter["required"] = True
         return parameter
 
-    def _refusals(self, method: MethodDescriptor, told: Explanation, style: Style, has_body: bool) -> Schema:
-        """Answers that are errors, by status: those that the comment names, then what any call may end with."""
+    def _refusals(self, method: MethodDescriptor, explanation: Explanation, style: Style, has_body: bool) -> Schema:
+        """The answers for errors, by status: those that the comment names, and those that any call may end with."""
         named: dict[int, dict[str, str]] = {}
-        for code, when in told.codes():
+        for code, when in explanation.codes():
             if code in MAPPINGS and code not in IN_OUTCOMES.get(method.name, ()):
                 named.setdefault(MAPPINGS[code].http, {})[code] = self._spelled(when, style)
         answers: dict[int, Schema] = {}
@@ -222,7 +226,7 @@ class Description:
         if style not in forms:
             forms[style] = {}
             forms[style].update(self._form(message, style))
-        # Stands for the name, which is known once all forms of the message are.
+        # A placeholder for the name, which depends on all forms of the message.
         return {"$ref": (message, style)}
 
     def _form(self, message: Descriptor, style: Style, left_out: frozenset[str] = frozenset()) -> Schema:
@@ -235,7 +239,7 @@ class Description:
         if required := [style.name(field) for field in fields if self._is_required(field, style)]:
             schema["required"] = required
         for choice in (oneof for oneof in message.oneofs if not oneof.name.startswith("_")):
-            # Not as a plain `oneOf`, of which generators of clients make a union of objects without fields.
+            # Generators of clients would turn a plain `oneOf` into a union of objects without fields.
             schema["if"], schema["else"] = {"oneOf": self._alternatives(choice, style)}, {"not": {}}
         if message.name == "ClaimTaskResponse":
             schema["required"] = ["claimed"]
@@ -280,18 +284,18 @@ class Description:
 
     def _enum(self, enum: EnumDescriptor, style: Style) -> Schema:
         name = short_name(enum)
-        # JSON shows the lower-case names, and never the one of 0.
+        # JSON shows the lower-case names, but never the value 0.
         words = [value.name for value in enum.values if value.number and value.name.islower()]
-        told = "\n".join(f"- `{word}`: {self._protos.comment(enum, word)}" for word in words)
+        meanings = "\n".join(f"- `{word}`: {self._protos.comment(enum, word)}" for word in words)
         self._others[name] = {
             "type": "string",
             "enum": words,
-            "description": self._spelled(f"{self._protos.comment(enum)}\n\n{told}", style),
+            "description": self._spelled(f"{self._protos.comment(enum)}\n\n{meanings}", style),
         }
         return {"$ref": f"#/components/schemas/{name}"}
 
     def _spelled(self, text: str, style: Style) -> str:
-        """A comment with the names of fields as this route spells them."""
+        """A comment in which fields have the names of this route."""
         if style.snake:
             return text
         names = self._protos.json_names
@@ -300,7 +304,7 @@ class Description:
         )
 
     def _schemas(self) -> Schema:
-        """All schemas under their names, which all references are given."""
+        """All schemas by name. All references get these names."""
         named: dict[tuple[Descriptor, Style], str] = {}
         for message, forms in self._forms.items():
             first, *others = sorted(forms, key=lambda style: (style.is_input, style.snake, style.shows_empty))
@@ -314,7 +318,7 @@ class Description:
 
 
 def resolve(part: Any, named: dict[tuple[Descriptor, Style], str]) -> None:
-    """Give each reference in a part of the document the name that it stands for."""
+    """Replace the placeholder in each reference of a part of the document by the name."""
     inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     for each in inner:
         resolve(each, named)
@@ -323,12 +327,12 @@ def resolve(part: Any, named: dict[tuple[Descriptor, Style], str]) -> None:
 
 
 def short_name(named: Descriptor | EnumDescriptor) -> str:
-    """The name without its package, nested ones in one word."""
+    """The name without its package; a nested name is one word."""
     return str(named.full_name).removeprefix(f"{PACKAGE}.").replace(".", "")
 
 
 def response_name(status: int) -> str:
-    """What a shared answer is called: the words of its status."""
+    """The name of a shared answer: the words of its status."""
     return HTTPStatus(status).phrase.title().replace(" ", "").replace("-", "")
 
 

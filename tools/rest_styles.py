@@ -9,7 +9,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a route spells a message: its field names, whether it shows what is 0 or empty, and which way it goes."""
+    """How a route spells a message: its field names, and whether it shows empty fields; `is_input` for requests."""
 
     snake: bool = False
     shows_empty: bool = False
@@ -17,11 +17,11 @@ class Style:
 
     @property
     def suffix(self) -> str:
-        """What tells this form of a message from its others."""
+        """The end of the schema's name, which tells this form of a message from its others."""
         return "SnakeCase" * self.snake + "Full" * self.shows_empty + "Input" * self.is_input
 
     def name(self, field: FieldDescriptor) -> str:
-        """The field in JSON."""
+        """The name of the field in JSON."""
         return field.name if self.snake else field.json_name
 
 

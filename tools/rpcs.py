@@ -1,4 +1,4 @@
-"""What the comment of an RPC tells, and its REST annotation."""
+"""The comment of an RPC in its parts, and its REST annotation."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from proto_comments import Protos
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The REST form of an RPC. The fields that `in_path` does not name come from the body or from the query."""
+    """The REST form of an RPC. The fields that are not `in_path` come from the body or from the query."""
 
     verb: str
     template: str
