@@ -1,4 +1,4 @@
-"""What the tests of the configuration share: no settings in the environment, and a file to load."""
+"""Fixtures of the tests of the configuration: an environment without settings, and a file to load."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Callable[..., Settings]:
-    """Loads a file with this content and name, and flags; returns the settings in force."""
+    """Loads a file with this content and name, and flags. Returns the settings in force."""
 
     def load_file(content: str | bytes, name: str = "taskyard.json", **flags: Any) -> Settings:
         file = tmp_path / name

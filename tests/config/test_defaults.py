@@ -14,12 +14,12 @@ from taskyard_server.core.limits import DEFAULTS, Limits
 
 @pytest.fixture
 def model_with(monkeypatch):
-    """Executes config.py anew beside other defaults of the core; returns the module."""
+    """Executes config.py again with other defaults of the core. Returns the module."""
 
     def execute(defaults, retry=RetryPolicy):
         monkeypatch.setattr(limits, "DEFAULTS", defaults)
         monkeypatch.setattr(history, "RetryPolicy", retry)
-        spec = importlib.util.spec_from_file_location("taskyard_server.config_anew", config.__file__)
+        spec = importlib.util.spec_from_file_location("taskyard_server.config_again", config.__file__)
         module = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, spec.name, module)
         spec.loader.exec_module(module)

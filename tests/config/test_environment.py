@@ -21,7 +21,7 @@ def test_flags_come_before_the_environment_and_that_before_the_file(settings, mo
     assert (loaded.grpc, loaded.rest, loaded.metrics) == ("127.0.0.1:3", "127.0.0.1:2", "127.0.0.1:1")
 
 
-def test_within_a_section_each_key_goes_by_itself(settings, monkeypatch):
+def test_precedence_holds_for_each_key_of_a_section(settings, monkeypatch):
     file = '{"scheduler": {"maxQueueSize": 1, "maxPerAgent": 1, "maxInflight": 1}}'
     monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_QUEUE_SIZE", "2")
     monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_PER_AGENT", "2")
@@ -30,7 +30,7 @@ def test_within_a_section_each_key_goes_by_itself(settings, monkeypatch):
     assert scheduler.worker_count == 4
 
 
-def test_a_flag_can_set_what_the_default_is(settings):
+def test_a_flag_can_set_the_default_value(settings):
     assert settings('{"gateway": false}', gateway=True).gateway
 
 
@@ -42,7 +42,7 @@ def test_sections_of_the_environment_may_be_json(monkeypatch):
     assert str(loaded.tabs["mine"]) == "http://127.0.0.1:9333/"
 
 
-def test_the_variables_of_the_command_line_are_no_settings(monkeypatch):
+def test_the_variables_of_the_command_line_are_not_settings(monkeypatch):
     before = load(None, {})
     monkeypatch.setenv("TASKYARD_SERVER", "127.0.0.1:1")
     monkeypatch.setenv("TASKYARD_NAMESPACE", "red")
@@ -75,7 +75,7 @@ def test_the_cap_on_triggers_has_short_variables(monkeypatch, name):
     assert loaded.sources == {"daemon.maxConcurrent": "environment"}
 
 
-def test_of_the_variables_for_the_cap_the_one_that_names_the_section_counts_then_our_own(monkeypatch):
+def test_the_variable_that_names_the_section_overrides_both_short_ones(monkeypatch):
     monkeypatch.setenv("GENIE_MAX_CONCURRENT", "1")
     monkeypatch.setenv("TASKYARD_MAX_CONCURRENT", "2")
     assert load(None, {}).settings.daemon.max_concurrent == 2
@@ -123,7 +123,7 @@ def test_an_unknown_variable_is_refused_with_the_closest_one(monkeypatch, name, 
 
 
 @pytest.mark.parametrize("name", ["TASKYARD_", "TASKYARD_QQ"])
-def test_an_unknown_variable_that_is_close_to_none_is_refused_too(monkeypatch, name):
+def test_an_unknown_variable_without_a_close_name_is_refused(monkeypatch, name):
     monkeypatch.setenv(name, "1")
     with pytest.raises(ConfigError, match=f"^{name}: unknown variable$"):
         load(None, {})
@@ -144,7 +144,7 @@ def test_variables_without_our_prefix_are_ignored(monkeypatch):
     assert load(None, {}) == before
 
 
-def test_what_kubernetes_sets_beside_a_service_of_our_name_is_left_alone(monkeypatch):
+def test_variables_of_kubernetes_service_links_are_ignored(monkeypatch):
     before = load(None, {})
     for service in ("TASKYARD", "TASKYARD_GRPC"):
         monkeypatch.setenv(f"{service}_SERVICE_HOST", "10.0.0.1")
@@ -158,7 +158,7 @@ def test_what_kubernetes_sets_beside_a_service_of_our_name_is_left_alone(monkeyp
     assert load(None, {}) == before
 
 
-def test_what_other_parts_of_taskyard_read_and_set_is_left_alone(monkeypatch):
+def test_variables_of_other_parts_of_taskyard_are_ignored(monkeypatch):
     before = load(None, {})
     for name in OTHERS_VARIABLES:
         monkeypatch.setenv(name, "1")

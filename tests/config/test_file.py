@@ -1,4 +1,4 @@
-"""What a configuration file may say, and how mistakes in it are answered (docs/settings.md)."""
+"""Valid configuration files, and the message for each mistake (docs/settings.md)."""
 
 import errno
 import json
@@ -27,10 +27,10 @@ DOCUMENTED = """
 """
 
 
-# What is valid
+# Valid files
 
 
-def test_the_documented_example_is_valid_as_it_stands(settings):
+def test_the_documented_example_is_valid(settings):
     scheduler = settings(DOCUMENTED).scheduler
     assert scheduler.enabled
     assert scheduler.strategy == "fair-fifo"
@@ -39,7 +39,7 @@ def test_the_documented_example_is_valid_as_it_stands(settings):
     assert (scheduler.result_ttl_sec, scheduler.worker_count) == (300, 4)
 
 
-def test_the_first_documented_example_is_valid_too(settings):
+def test_the_shortest_documented_example_is_valid(settings):
     assert settings('{"scheduler": {"enabled": true}}') == load(None, {}).settings
 
 
@@ -68,7 +68,7 @@ def test_the_defaults_are_the_documented_ones():
     }
 
 
-def test_toml_says_the_same_as_json(settings):
+def test_toml_and_json_give_the_same_settings(settings):
     toml = """
     grpc = "127.0.0.1:1"
     executor = "http://127.0.0.1:9222"
@@ -87,7 +87,7 @@ def test_toml_says_the_same_as_json(settings):
     assert settings(toml, "taskyard.toml") == settings(json.dumps(as_json))
 
 
-def test_the_name_that_the_stats_print_is_taken_for_the_limit_in_flight(settings):
+def test_the_name_in_the_stats_sets_the_limit_in_flight(settings):
     assert settings('{"scheduler": {"maxPerAgentFlight": 3}}').scheduler.max_per_agent_inflight == 3
 
 
@@ -148,22 +148,22 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
     )
 
 
-def test_triggers_may_be_spread_over_no_time_and_from_the_first_on(settings):
+def test_the_jitter_and_its_threshold_may_be_zero(settings):
     limits = settings('{"daemon": {"maxJitterMs": 0, "jitterThreshold": 0}}').limits()
     assert (limits.max_jitter_secs, limits.jitter_threshold) == (0, 0)
 
 
-def test_the_log_goes_to_no_file_unless_one_is_named(settings):
+def test_no_log_file_is_the_default(settings):
     assert settings("{}").log.file is None
     assert settings('{"log": {"file": null}}').log.file is None
 
 
-def test_a_log_file_may_be_named_from_home(settings, monkeypatch):
+def test_the_path_of_the_log_file_may_begin_with_the_home_directory(settings, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
     assert settings('{"log": {"file": "~/logs/taskyard.log"}}').log.file == Path("/home/ann/logs/taskyard.log")
 
 
-# What is refused
+# Mistakes
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_boolean_is_not_a_number(settings, key, content):
         (("maxQueueSize", "max_queue_size"), "maxQueueSize"),
     ],
 )
-def test_a_key_may_be_spelled_in_one_way_only(settings, spellings, key):
+def test_two_spellings_of_one_key_are_refused(settings, spellings, key):
     with pytest.raises(ConfigError) as raised:
         settings(json.dumps({"scheduler": dict.fromkeys(spellings, 3)}))
     assert str(raised.value) == f"scheduler.{spellings[1]}: another name of {key}, which is set too"
@@ -273,12 +273,12 @@ def test_an_address_is_host_and_port(settings, key, address):
 
 @pytest.mark.parametrize("key", ["grpc", "rest", "metrics"])
 @pytest.mark.parametrize("port", [0, 65_536])
-def test_an_address_has_a_port_that_others_can_know(settings, key, port):
+def test_an_address_has_a_port_that_clients_can_know(settings, key, port):
     with pytest.raises(ConfigError, match=f"^{key}: value error, the port must be from 1 to 65535"):
         settings(json.dumps({key: f"127.0.0.1:{port}"}))
 
 
-def test_all_mistakes_are_told_at_once_a_line_each(settings):
+def test_all_mistakes_are_reported_at_once_one_per_line(settings):
     wrong = {"nonsense": 1, "scheduler": {"maxQueueSize": -1, "maxInflight": "x"}, "grpc": "x"}
     with pytest.raises(ConfigError) as raised:
         settings(json.dumps(wrong))
@@ -299,26 +299,26 @@ def test_all_mistakes_are_told_at_once_a_line_each(settings):
         ("scheduler: {}", "taskyard.yaml"),
     ],
 )
-def test_a_file_that_cannot_be_understood_is_named(settings, tmp_path, content, name):
+def test_an_unreadable_file_is_named(settings, tmp_path, content, name):
     with pytest.raises(ConfigError) as raised:
         settings(content, name)
     assert str(raised.value).startswith(f"{tmp_path / name}: ")
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_is_missing_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError) as raised:
         load(tmp_path / "missing.json", {})
     assert str(raised.value) == f"{tmp_path / 'missing.json'}: no such file or directory"
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_is_not_a_file(tmp_path):
     with pytest.raises(ConfigError, match="is a directory"):
         load(tmp_path, {})
 
 
-def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
-    """The refusal is made up, since root may read every file."""
+def test_a_file_without_permission_is_named(tmp_path, monkeypatch):
+    """The refusal is simulated, because root may read every file."""
 
     def refuse(*_args, **_kwargs):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
