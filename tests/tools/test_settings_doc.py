@@ -18,7 +18,7 @@ ROWS = {
     for line in PAGE.splitlines()
     if len(cells := [cell.strip() for cell in line.strip("|").split(" | ")]) == 6 and cells[0].startswith("`")
 }
-# A value for each key that has none by default, or whose default cannot be told from its absence.
+# A value for each key whose default is none.
 EXAMPLES = {
     "executor": "http://127.0.0.1:9222",
     "webhooks.secret": "whsec_c2VjcmV0",
