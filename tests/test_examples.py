@@ -57,7 +57,7 @@ def test_the_answer_holds_the_tab_unquoted(url, tab):
 
 
 def test_an_action_fail_is_answered_with_422(url):
-    assert post(f"{url}/tabs/t1/action", kind="fail") == (422, {"error": "logged to fail"})
+    assert post(f"{url}/tabs/t1/action", kind="fail") == (422, {"error": "told to fail"})
     assert post(f"{url}/tabs/t1/action", kind="fail", error="element not found") == (
         422,
         {"error": "element not found"},
