@@ -47,7 +47,7 @@ class Protos:
         return self._comments[file.name]
 
     def comment(self, of: Any, value: str = "") -> str:
-        """The comment over what is described, or over a value of that enum; each paragraph is one line."""
+        """The comment over a descriptor, or over a value of an enum. Each paragraph is one line."""
         return self._comments[f"{of.full_name}.{value}".rstrip(".")]
 
     def _read(self, part: Any, path: tuple[int, ...], name: str, by_path: dict[tuple[int, ...], str]) -> None:
@@ -68,7 +68,7 @@ class Protos:
 def paragraphs(comment: str) -> str:
     """A comment without its line breaks, but for those between paragraphs and before the items of a list.
 
-    What it says to buf is left out.
+    Lines for buf are left out.
     """
     lines = (line.strip() for line in comment.strip().splitlines())
     text = "\n".join(line for line in lines if not line.startswith("buf:")).strip()

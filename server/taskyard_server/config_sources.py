@@ -64,7 +64,7 @@ class Environment(BaseSettings, Settings):
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The settings in force, and for each dotted key that was set, by what."""
+    """The settings in force, and the source of each dotted key that is set."""
 
     settings: Settings
     sources: dict[str, str]
@@ -73,7 +73,7 @@ class Loaded:
 def load(file: Path | None, flags: dict[str, Any], before: Settings | None = None) -> Loaded:
     """The settings in force; raises `ConfigError`.
 
-    On a reload, `before` are the settings until now: keys of the scheduler and daemon that nobody sets keep their value
+    On a reload, `before` are the current settings: keys of scheduler and daemon that no source sets keep their value
     (docs/rules.md, Reload).
     """
     try:
@@ -137,7 +137,7 @@ def _keys_without_zero(section: type[Section]) -> frozenset[str]:
 
 
 ZERO_KEEPS: Final = {"scheduler": _keys_without_zero(SchedulerSettings), "daemon": _keys_without_zero(DaemonSettings)}
-"""The keys of the file for which zero is not a value: there it keeps what is set (docs/rules.md, Reload)."""
+"""The keys of the file for which zero is not a value. There it keeps the value in force (docs/rules.md, Reload)."""
 
 
 # The environment
@@ -165,7 +165,7 @@ def _is_section(kind: Any) -> TypeGuard[type[Section]]:
 
 
 def _read_environment(environment: Mapping[str, str]) -> Settings:
-    """Raises `ConfigError` for variables that begin like ours and are none: a misspelt one would do nothing."""
+    """Read the variables. Raises `ConfigError` for unknown ones, which would be ignored otherwise."""
     known = dict(_variables())
     maps = tuple(name + DELIMITER for name, kind in known.items() if get_origin(kind) is dict)
     mistakes = []
@@ -205,7 +205,7 @@ def _closest_variable(name: str, known: Iterable[str]) -> str | None:
     return by_word[close[0]] if close else None
 
 
-# What is said of mistakes
+# Messages of mistakes
 
 
 def _explain(mistake: Any) -> str:

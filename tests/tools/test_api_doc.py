@@ -52,7 +52,7 @@ def short(described: Descriptor | EnumDescriptor) -> str:
 
 
 @pytest.mark.parametrize("method", METHODS, ids=[method.name for method in METHODS])
-def test_each_call_says_what_it_does_how_it_fails_and_whether_it_may_be_repeated(method):
+def test_each_call_has_its_effect_errors_and_retry_rule(method):
     text = section(method.name)
     assert text.strip().splitlines()[0].endswith(".")
     for part in ("gRPC", "REST", "Errors", "Retry"):
@@ -72,7 +72,7 @@ def test_each_enum_shows_its_values(enum):
     assert [row[:2] for row in rows(short(enum))] == values
 
 
-def test_what_must_be_given_and_what_is_always_answered_is_told_apart():
+def test_presence_is_that_of_the_comments():
     presence = {row[0]: row[3] for row in rows("SubmitTaskRequest")}
     assert (presence["agent_id"], presence["tab_id"]) == ("required", "optional")
     presence = {row[0]: row[3] for row in rows("WatchTasksResponse")}
@@ -88,5 +88,5 @@ def test_each_link_leads_to_a_heading():
     assert set(re.findall(r"\]\(#([^)]*)\)", PAGE)) <= set(anchors)
 
 
-def test_words_for_tools_are_left_out():
+def test_comments_for_tools_are_left_out():
     assert "buf:" not in PAGE

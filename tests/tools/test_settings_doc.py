@@ -1,4 +1,4 @@
-"""docs/settings.md tells the truth about each key: its variable, its default, whether it reloads, and the examples."""
+"""docs/settings.md is right about each key: its variable, its default and its reload; and its examples work."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_the_examples_of_variables_are_valid(monkeypatch):
     load(None, {})
 
 
-def test_the_example_of_a_mistake_is_what_the_start_says(monkeypatch):
+def test_the_example_of_a_mistake_is_the_message_of_the_start(monkeypatch):
     name, message = re.findall(r"^taskyard: (\w+): (.*)$", PAGE, re.MULTILINE)[0]
     monkeypatch.setenv(name, "1")
     with pytest.raises(ConfigError, match=f"^{re.escape(f'{name}: {message}')}$"):
