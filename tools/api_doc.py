@@ -217,7 +217,7 @@ class Page:
 
         # A name of one hump, such as Task, may be a plain word.
         text = re.sub(r"(?<![`\w.])[A-Z][a-z]+[A-Z]\w+(?![`\w])", name, text)
-        return re.sub(r"docs/(\w+\.md), ([^).:;]+)", citation, text)
+        return re.sub(r"docs/(\w+\.md), ([A-Z][^).,:;]*(?:, [A-Z][^).,:;]*)*)", citation, text)
 
 
 def conventions() -> str:
