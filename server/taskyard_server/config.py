@@ -177,7 +177,7 @@ class SchedulerSettings(Section):
     )
     forget_hosts_secs: PositiveSeconds = Field(
         default=DEFAULTS.forget_hosts_secs,
-        description="Seconds without a sign of life after which a host that holds no lease is no longer listed.",
+        description="Seconds without a sign of life after which a host without stream and leases is no longer listed.",
     )
     max_agent_figures: PositiveInt = Field(
         default=DEFAULTS.max_agent_figures,
