@@ -73,6 +73,15 @@ def test_a_wrong_variable_is_one_line_and_exit_code_1(refused):
     assert refusal.others == []
 
 
+def test_an_unknown_variable_is_one_line_and_exit_code_1(refused):
+    refusal = refused(None, TASKYARD_SCHEDULER__MAX_QUEU_SIZE="5")
+    assert refusal.exit_code == 1
+    assert refusal.errors == [
+        "TASKYARD_SCHEDULER__MAX_QUEU_SIZE: unknown variable, did you mean TASKYARD_SCHEDULER__MAX_QUEUE_SIZE?"
+    ]
+    assert refusal.others == []
+
+
 async def test_a_server_that_has_started_is_healthy_runs_tasks_and_shows_its_figures(up):
     server = await up()
     health = [await server.health(name) for name in ("", *[f"taskyard.v1.{service}Service" for service in SERVICES])]
