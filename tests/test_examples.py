@@ -1,4 +1,4 @@
-"""`examples/tab_executor.py` answers as its docstring says."""
+"""`examples/tab_executor.py` does what its docstring says."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "tab_executor.py"
 
 @pytest.fixture(scope="module")
 def url():
-    """Where the example serves; started as its docstring says, ready when it says so."""
+    """The base URL of the example, which is started as its docstring says and is ready when it prints so."""
     port = free_port()
     command = [sys.executable, str(EXAMPLE), str(port)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -32,7 +32,7 @@ def url():
 
 
 def post(url, **action):
-    """POST an action; status and JSON of the answer."""
+    """POST an action, and return the status and the JSON of the answer."""
     request = Request(url, json.dumps(action).encode(), {"content-type": "application/json"})
     try:
         with build_opener(ProxyHandler({})).open(request, timeout=10) as answer:
@@ -43,7 +43,7 @@ def post(url, **action):
 
 
 @pytest.mark.parametrize("kind", ["click", "type", "waiting", "anything"])
-def test_it_succeeds_and_tells_what_it_was_asked_to_do(url, kind):
+def test_an_action_succeeds_and_is_answered_with_its_request(url, kind):
     assert post(f"{url}/tabs/t1/action", kind=kind, ref="e14", x=1) == (
         200,
         {"success": True, "tab": "t1", "action": {"kind": kind, "ref": "e14", "x": 1}},
@@ -51,12 +51,12 @@ def test_it_succeeds_and_tells_what_it_was_asked_to_do(url, kind):
 
 
 @pytest.mark.parametrize("tab", ["..", "a/b", "工 🙂", "%2F"])
-def test_it_tells_the_tab_as_its_submitter_wrote_it(url, tab):
+def test_the_answer_holds_the_tab_unquoted(url, tab):
     _, answer = post(f"{url}/tabs/{quote(tab, safe='')}/action", kind="click")
     assert answer["tab"] == tab
 
 
-def test_the_kind_fail_is_answered_with_422(url):
+def test_an_action_fail_is_answered_with_422(url):
     assert post(f"{url}/tabs/t1/action", kind="fail") == (422, {"error": "told to fail"})
     assert post(f"{url}/tabs/t1/action", kind="fail", error="element not found") == (
         422,
@@ -64,7 +64,7 @@ def test_the_kind_fail_is_answered_with_422(url):
     )
 
 
-def test_the_kind_wait_takes_its_time(url):
+def test_an_action_wait_takes_the_given_time(url):
     begin = time.monotonic()
     status, _ = post(f"{url}/tabs/t1/action", kind="wait", ms=200)
     assert status == 200

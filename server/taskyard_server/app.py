@@ -21,7 +21,7 @@ from taskyard.v1 import (
     target_pb2_grpc,
     task_pb2_grpc,
 )
-from taskyard_server import garbage
+from taskyard_server import gc_policy
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
@@ -123,7 +123,7 @@ class App:
         except BaseException:
             await self._stop_serving()
             raise
-        parts = [self._webhooks.run(), self._snapshots.run(), self._reconcile(), garbage.keep_tidy()]
+        parts = [self._webhooks.run(), self._snapshots.run(), self._reconcile(), gc_policy.collect_periodically()]
         if self._config.file is not None:
             parts.append(self._config.watch())
         if settings.executor is not None or settings.tabs:
@@ -132,7 +132,7 @@ class App:
         served = SERVICES if settings.scheduler.enabled else SERVICES[len(SCHEDULER_SERVICES) :]
         for name in ("", *served):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-        garbage.tame()
+        gc_policy.install()
         log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
 
     async def run(self) -> None:

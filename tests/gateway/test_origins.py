@@ -14,7 +14,8 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from taskyard_server.config import ConfigError, load
+from taskyard_server.config import ConfigError
+from taskyard_server.config_sources import load
 from tests.gateway.open_gateway import open_to
 from tests.ports import free_port
 from tests.services.host_streams import Yard, serving

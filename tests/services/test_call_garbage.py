@@ -1,7 +1,7 @@
 """What a call has used is freed as soon as it is over, by reference counting alone.
 
-Garbage is collected rarely, by design (`garbage.py`), and what a call leaves in a cycle may stay for good. grpc itself
-makes a small cycle with each call, which leads to nothing of the call.
+Garbage is collected rarely, by design (`gc_policy.py`), and what a call leaves in a cycle may stay for good. grpc
+itself makes a small cycle with each call, which leads to nothing of the call.
 """
 
 import contextlib

@@ -145,7 +145,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         status = MAPPINGS[refusal.code].grpc
         aborting = context.abort(status, message_of(refusal), trailing_metadata(refusal, call.by_rest))
         # grpc keeps the error that ends a call in the call. Where that error leads back to the call, by the frames that
-        # it passed, only the garbage collector frees what the call has used, and not soon (`garbage.py`).
+        # it passed, only the garbage collector frees what the call has used, and not soon (`gc_policy.py`).
         del context
         error.__traceback__ = error.__context__ = error.__cause__ = None
         await aborting

@@ -1,6 +1,6 @@
-"""One trace, from a trigger to its task, its lease, the process that does the work, and the webhook.
+"""One trace leads from a trigger to its task, its lease, the process that does the work, and the webhook.
 
-See scheduler-daemon, Structured Logging. All of it is real: the server, a host of the SDK, a child process, HTTP.
+The server, the host of the SDK, the child process and HTTP are real (docs/rules.md, Traces).
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def test_one_trace_runs_from_the_trigger_to_the_webhook(up, hook, tmp_path
     assert f"\r\ntraceparent: {traceparent}\r\n" in hook.heads[0]
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     traced = [line["event"].split("_") for line in lines if line.get("trace_id") == trace_id]
-    assert [what for thing, what in traced if thing == "trigger"] == ["due", "claimed", "completed"]
-    assert [what for thing, what in traced if thing == "task"] == ["queued", "assigned", "running", "done"]
+    assert [event for kind, event in traced if kind == "trigger"] == ["due", "claimed", "completed"]
+    assert [event for kind, event in traced if kind == "task"] == ["queued", "assigned", "running", "done"]
     documented = {"timestamp", "level", "event", "trigger_id", "schedule_id", "trace_id"}
     assert all(documented <= set(line) for line in lines if line["event"].startswith("trigger_"))

@@ -1,4 +1,4 @@
-"""The configuration at the start: a file, then the environment, then flags (scheduler-reference, Scheduler Config)."""
+"""Valid configuration files, and the message for each mistake (docs/settings.md)."""
 
 import errno
 import json
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from taskyard_server.config import ConfigError, by_key, load
+from taskyard_server.config import ConfigError, DaemonSettings, LogSettings, SchedulerSettings, by_key
+from taskyard_server.config_sources import load
 from taskyard_server.core.limits import Limits
 
 DOCUMENTED = """
@@ -26,30 +27,10 @@ DOCUMENTED = """
 """
 
 
-@pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch):
-    """No setting comes from the environment of whoever runs the tests."""
-    for name in os.environ:
-        if name.upper().startswith("TASKYARD_") or name.upper() == "SHUTDOWN_GRACE_PERIOD_SECONDS":
-            monkeypatch.delenv(name)
+# Valid files
 
 
-@pytest.fixture
-def settings(tmp_path):
-    """Loads a file of this content and name beside flags; the settings in force."""
-
-    def load_file(content, name="taskyard.json", **flags):
-        file = tmp_path / name
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return load(file, flags).settings
-
-    return load_file
-
-
-# What is valid
-
-
-def test_the_documented_example_is_valid_as_it_stands(settings):
+def test_the_documented_example_is_valid(settings):
     scheduler = settings(DOCUMENTED).scheduler
     assert scheduler.enabled
     assert scheduler.strategy == "fair-fifo"
@@ -58,7 +39,7 @@ def test_the_documented_example_is_valid_as_it_stands(settings):
     assert (scheduler.result_ttl_sec, scheduler.worker_count) == (300, 4)
 
 
-def test_the_first_documented_example_is_valid_too(settings):
+def test_the_shortest_documented_example_is_valid(settings):
     assert settings('{"scheduler": {"enabled": true}}') == load(None, {}).settings
 
 
@@ -76,6 +57,7 @@ def test_the_defaults_are_the_documented_ones():
     assert shown["shutdownGracePeriodSeconds"] == 300
     assert {key: value for key, value in shown.items() if key.startswith("daemon.")} == {
         "daemon.maxConcurrent": 5,
+        "daemon.maxQueuedTriggers": 1_000,
         "daemon.maxSchedules": 10_000,
         "daemon.pollIntervalMs": 30_000,
         "daemon.maxJitterMs": 30_000,
@@ -86,11 +68,7 @@ def test_the_defaults_are_the_documented_ones():
     }
 
 
-def test_the_core_has_the_same_defaults_as_the_configuration():
-    assert load(None, {}).settings.limits() == Limits()
-
-
-def test_toml_says_the_same_as_json(settings):
+def test_toml_and_json_give_the_same_settings(settings):
     toml = """
     grpc = "127.0.0.1:1"
     executor = "http://127.0.0.1:9222"
@@ -109,7 +87,7 @@ def test_toml_says_the_same_as_json(settings):
     assert settings(toml, "taskyard.toml") == settings(json.dumps(as_json))
 
 
-def test_the_name_that_the_stats_print_is_taken_for_the_limit_in_flight(settings):
+def test_the_name_in_the_stats_sets_the_limit_in_flight(settings):
     assert settings('{"scheduler": {"maxPerAgentFlight": 3}}').scheduler.max_per_agent_inflight == 3
 
 
@@ -131,6 +109,8 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         "heartbeatTimeoutSecs": 20.5,
         "reconnectGraceSecs": 21.5,
         "startTimeoutSecs": 22.5,
+        "forgetHostsSecs": 30.5,
+        "maxAgentFigures": 31,
     }
     daemon = {
         "orphanCheckIntervalMs": 23_500,
@@ -140,6 +120,7 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         "pollIntervalMs": 26_500,
         "maxJitterMs": 27_500,
         "jitterThreshold": 28,
+        "maxQueuedTriggers": 32,
     }
     assert settings(json.dumps({"scheduler": keys, "daemon": daemon})).limits() == Limits(
         max_queue_size=11,
@@ -161,64 +142,28 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         poll_secs=26.5,
         max_jitter_secs=27.5,
         jitter_threshold=28,
+        forget_hosts_secs=30.5,
+        max_agent_figures=31,
+        max_queued_triggers=32,
     )
 
 
-def test_triggers_may_be_spread_over_no_time_and_from_the_first_on(settings):
+def test_the_jitter_and_its_threshold_may_be_zero(settings):
     limits = settings('{"daemon": {"maxJitterMs": 0, "jitterThreshold": 0}}').limits()
     assert (limits.max_jitter_secs, limits.jitter_threshold) == (0, 0)
 
 
-def test_the_log_goes_to_no_file_unless_one_is_named(settings):
+def test_no_log_file_is_the_default(settings):
     assert settings("{}").log.file is None
     assert settings('{"log": {"file": null}}').log.file is None
 
 
-def test_a_log_file_may_be_named_from_home(settings, monkeypatch):
+def test_the_path_of_the_log_file_may_begin_with_the_home_directory(settings, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ann")
     assert settings('{"log": {"file": "~/logs/taskyard.log"}}').log.file == Path("/home/ann/logs/taskyard.log")
 
 
-# Precedence
-
-
-def test_flags_come_before_the_environment_and_that_before_the_file(settings, monkeypatch):
-    file = '{"grpc": "127.0.0.1:1", "rest": "127.0.0.1:1", "metrics": "127.0.0.1:1"}'
-    monkeypatch.setenv("TASKYARD_GRPC", "127.0.0.1:2")
-    monkeypatch.setenv("TASKYARD_REST", "127.0.0.1:2")
-    loaded = settings(file, grpc="127.0.0.1:3")
-    assert (loaded.grpc, loaded.rest, loaded.metrics) == ("127.0.0.1:3", "127.0.0.1:2", "127.0.0.1:1")
-
-
-def test_within_a_section_each_key_goes_by_itself(settings, monkeypatch):
-    file = '{"scheduler": {"maxQueueSize": 1, "maxPerAgent": 1, "maxInflight": 1}}'
-    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_QUEUE_SIZE", "2")
-    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_PER_AGENT", "2")
-    scheduler = settings(file, scheduler={"maxQueueSize": 3}).scheduler
-    assert (scheduler.max_queue_size, scheduler.max_per_agent, scheduler.max_inflight) == (3, 2, 1)
-    assert scheduler.worker_count == 4
-
-
-def test_a_flag_can_set_what_the_default_is(settings):
-    assert settings('{"gateway": false}', gateway=True).gateway
-
-
-def test_sections_of_the_environment_may_be_json(monkeypatch):
-    monkeypatch.setenv("TASKYARD_SCHEDULER", '{"maxInflight": 7}')
-    monkeypatch.setenv("TASKYARD_TABS", '{"mine": "http://127.0.0.1:9333"}')
-    loaded = load(None, {}).settings
-    assert loaded.scheduler.max_inflight == 7
-    assert str(loaded.tabs["mine"]) == "http://127.0.0.1:9333/"
-
-
-def test_the_variables_of_the_command_line_are_no_settings(monkeypatch):
-    before = load(None, {})
-    monkeypatch.setenv("TASKYARD_SERVER", "127.0.0.1:1")
-    monkeypatch.setenv("TASKYARD_NAMESPACE", "red")
-    assert load(None, {}) == before
-
-
-# What is refused
+# Mistakes
 
 
 @pytest.mark.parametrize(
@@ -234,13 +179,13 @@ def test_the_variables_of_the_command_line_are_no_settings(monkeypatch):
         ({"scheduler": {"maxQueueSize": 2**32}}, "scheduler.maxQueueSize: input should be less than 4294967296"),
         ({"scheduler": {"resultTTLSec": -300}}, "scheduler.resultTTLSec: input should be greater than 0, got -300"),
         ({"scheduler": {"leaseSecs": 3601}}, "scheduler.leaseSecs: input should be less than or equal to 3600"),
-        ({"scheduler": {"workerCount": 0}}, "scheduler.workerCount: input should be greater than 0"),
+        ({"scheduler": {"workerCount": -1}}, "scheduler.workerCount: input should be greater than 0"),
         ({"scheduler": {"strategy": "lifo"}}, "scheduler.strategy: input should be 'fair-fifo', got 'lifo'"),
         ({"scheduler": {"enabled": "perhaps"}}, "scheduler.enabled: input should be a valid boolean"),
-        ({"daemon": {"maxConcurrent": 0}}, "daemon.maxConcurrent: input should be greater than 0, got 0"),
+        ({"daemon": {"maxConcurrent": -1}}, "daemon.maxConcurrent: input should be greater than 0, got -1"),
         (
-            {"daemon": {"pollIntervalMs": 0}},
-            "daemon.pollIntervalMs: input should be greater than or equal to 1000, got 0",
+            {"daemon": {"pollIntervalMs": 1}},
+            "daemon.pollIntervalMs: input should be greater than or equal to 1000, got 1",
         ),
         ({"daemon": {"maxJitterMs": -1}}, "daemon.maxJitterMs: input should be greater than or equal to 0, got -1"),
         ({"daemon": {"jitterThreshold": -1}}, "daemon.jitterThreshold: input should be greater than or equal to 0"),
@@ -259,6 +204,64 @@ def test_a_mistake_is_one_line_that_names_its_key(settings, content, message):
     assert "\n" not in str(raised.value)
 
 
+def numbers():
+    """The dotted key of each setting that is a number, in an object of the file."""
+    for section, model in (("scheduler", SchedulerSettings), ("daemon", DaemonSettings), ("log", LogSettings)):
+        for key, value in model().model_dump(by_alias=True).items():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                yield f"{section}.{key}", {section: {key: True}}
+    yield "webhooks.workers", {"webhooks": {"workers": True}}
+    yield "webhooks.maxPending", {"webhooks": {"maxPending": True}}
+    yield "webhooks.timeoutSecs", {"webhooks": {"timeoutSecs": True}}
+    yield "shutdownGracePeriodSeconds", {"shutdownGracePeriodSeconds": True}
+    for key in ("maxAttempts", "firstDelayMs", "multiplier", "maxDelayMs"):
+        yield f"scheduler.retryPolicies.click.{key}", {"scheduler": {"retryPolicies": {"click": {key: True}}}}
+
+
+@pytest.mark.parametrize(("key", "content"), list(numbers()))
+def test_a_boolean_is_not_a_number(settings, key, content):
+    with pytest.raises(ConfigError, match=f"^{key}: must be a number, not a boolean"):
+        settings(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("spellings", "key"),
+    [
+        (("maxPerAgentInflight", "maxPerAgentFlight"), "maxPerAgentInflight"),
+        (("maxPerAgentInflight", "max_per_agent_inflight"), "maxPerAgentInflight"),
+        (("resultTTLSec", "result_ttl_sec"), "resultTTLSec"),
+        (("maxQueueSize", "max_queue_size"), "maxQueueSize"),
+    ],
+)
+def test_two_spellings_of_one_key_are_refused(settings, spellings, key):
+    with pytest.raises(ConfigError) as raised:
+        settings(json.dumps({"scheduler": dict.fromkeys(spellings, 3)}))
+    assert str(raised.value) == f"scheduler.{spellings[1]}: another name of {key}, which is set too"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"sheduler": {}}, "sheduler: unknown key, did you mean scheduler?"),
+        ({"scheduler": {"maxQueuSize": 1}}, "scheduler.maxQueuSize: unknown key, did you mean maxQueueSize?"),
+        (
+            {"scheduler": {"retryPolicies": {"click": {"attempts": 1}}}},
+            "scheduler.retryPolicies.click.attempts: unknown key, did you mean maxAttempts?",
+        ),
+        (
+            {"scheduler": {"retryPolicies": {"multiplier": {"attempts": 1}}}},
+            "scheduler.retryPolicies.multiplier.attempts: unknown key, did you mean maxAttempts?",
+        ),
+        ({"webhooks": {"secrets": 1}}, "webhooks.secrets: unknown key, did you mean secret?"),
+        ({"nonsense": 1}, "nonsense: unknown key"),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_closest_one(settings, content, message):
+    with pytest.raises(ConfigError) as raised:
+        settings(json.dumps(content))
+    assert str(raised.value) == message
+
+
 @pytest.mark.parametrize("key", ["grpc", "rest", "metrics"])
 @pytest.mark.parametrize(
     "address", ["", "50051", ":50051", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x", "a b:1", "http://a:1", "a:123456"]
@@ -270,12 +273,12 @@ def test_an_address_is_host_and_port(settings, key, address):
 
 @pytest.mark.parametrize("key", ["grpc", "rest", "metrics"])
 @pytest.mark.parametrize("port", [0, 65_536])
-def test_an_address_has_a_port_that_others_can_know(settings, key, port):
+def test_an_address_has_a_port_that_clients_can_know(settings, key, port):
     with pytest.raises(ConfigError, match=f"^{key}: value error, the port must be from 1 to 65535"):
         settings(json.dumps({key: f"127.0.0.1:{port}"}))
 
 
-def test_all_mistakes_are_told_at_once_a_line_each(settings):
+def test_all_mistakes_are_reported_at_once_one_per_line(settings):
     wrong = {"nonsense": 1, "scheduler": {"maxQueueSize": -1, "maxInflight": "x"}, "grpc": "x"}
     with pytest.raises(ConfigError) as raised:
         settings(json.dumps(wrong))
@@ -296,26 +299,26 @@ def test_all_mistakes_are_told_at_once_a_line_each(settings):
         ("scheduler: {}", "taskyard.yaml"),
     ],
 )
-def test_a_file_that_cannot_be_understood_is_named(settings, tmp_path, content, name):
+def test_an_unreadable_file_is_named(settings, tmp_path, content, name):
     with pytest.raises(ConfigError) as raised:
         settings(content, name)
     assert str(raised.value).startswith(f"{tmp_path / name}: ")
     assert "\n" not in str(raised.value)
 
 
-def test_a_file_that_is_missing_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(ConfigError) as raised:
         load(tmp_path / "missing.json", {})
     assert str(raised.value) == f"{tmp_path / 'missing.json'}: no such file or directory"
 
 
-def test_a_folder_is_no_file(tmp_path):
+def test_a_folder_is_not_a_file(tmp_path):
     with pytest.raises(ConfigError, match="is a directory"):
         load(tmp_path, {})
 
 
-def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
-    """The refusal is made up, since root may read every file."""
+def test_a_file_without_permission_is_named(tmp_path, monkeypatch):
+    """The refusal is simulated, because root may read every file."""
 
     def refuse(*_args, **_kwargs):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -324,12 +327,6 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
     with pytest.raises(ConfigError) as raised:
         load(tmp_path / "secret.json", {})
     assert str(raised.value) == f"{tmp_path / 'secret.json'}: permission denied"
-
-
-def test_a_mistake_in_the_environment_names_its_key(monkeypatch):
-    monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_QUEUE_SIZE", "many")
-    with pytest.raises(ConfigError, match=r"^scheduler\.max"):
-        load(None, {})
 
 
 def test_a_mistake_in_a_flag_names_its_key():

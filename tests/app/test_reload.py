@@ -1,4 +1,4 @@
-"""Reload of the configuration of the real process: by SIGHUP, by its watcher, and by call."""
+"""The running process reloads its configuration on SIGHUP, by its watcher, and by call."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ def rewrite(tmp_path, **scheduler):
     (tmp_path / "taskyard.json").write_text(json.dumps({"scheduler": scheduler}))
 
 
-async def test_sighup_reloads_the_file_and_says_what_changed(up, tmp_path):
+async def test_sighup_reloads_the_file_and_logs_what_changed(up, tmp_path):
     server = await up({"scheduler": {"maxQueueSize": 7}})
     assert await limits(server) == (7, 20)
     rewrite(tmp_path, maxQueueSize=8, maxInflight=0)
@@ -55,9 +55,9 @@ async def test_the_watcher_reloads_a_changed_file(up, tmp_path):
     assert await limits(server) == (8, 20)
 
 
-async def test_lowered_limits_drop_nothing_that_was_admitted(up, tmp_path):
+async def test_lower_limits_drop_no_admitted_task(up, tmp_path):
     server = await up({"scheduler": {"workerCount": 1}})
-    running = await server.submit_running(1_000)
+    running = await server.start_task(1_000)
     queued = [await server.submit() for _ in range(4)]
     rewrite(tmp_path, maxQueueSize=1, maxPerAgent=1, maxInflight=1, maxPerAgentInflight=1)
     answer = await server.admin.ReloadConfig(admin_pb2.ReloadConfigRequest())
@@ -77,9 +77,9 @@ async def test_lowered_limits_drop_nothing_that_was_admitted(up, tmp_path):
     assert {answer.task.state for answer in await asyncio.gather(*waits)} == {task_pb2.Task.done}
 
 
-async def test_raised_limits_let_waiting_tasks_run(up, tmp_path):
+async def test_higher_limits_let_waiting_tasks_run(up, tmp_path):
     server = await up({"scheduler": {"maxInflight": 1}})
-    await server.submit_running(600_000)
+    await server.start_task(600_000)
     waiting = await server.submit()
     assert (await server.get(waiting)).state == task_pb2.Task.queued
     rewrite(tmp_path, maxInflight=2)
@@ -88,7 +88,7 @@ async def test_raised_limits_let_waiting_tasks_run(up, tmp_path):
     assert answer.task.state == task_pb2.Task.done
 
 
-async def test_flags_and_environment_keep_their_place_over_reloads(up, tmp_path):
+async def test_flags_and_environment_still_override_the_file_after_a_reload(up, tmp_path):
     server = await up({"scheduler": {"maxQueueSize": 7}}, TASKYARD_SCHEDULER__MAX_INFLIGHT="3")
     assert await limits(server) == (7, 3)
     rewrite(tmp_path, maxQueueSize=8, maxInflight=9)

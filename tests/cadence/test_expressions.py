@@ -1,4 +1,4 @@
-"""Which days and hours an expression names, and that nothing breaks at the ends of the calendar."""
+"""The days and hours that an expression names, also at the ends of the calendar."""
 
 import math
 import time
@@ -14,7 +14,7 @@ def at(text: str) -> float:
 
 
 def days(expression: str, month: str = "2026-06") -> list[int]:
-    """The days of that month, of 30 days, on which it is due."""
+    """The days of a month of 30 days on which the expression is due."""
     cron = parse_cron(expression, "UTC")
     found: list[int] = []
     due = cron.next_after(at(f"{month}-01") - 1, 0)
@@ -39,7 +39,7 @@ def test_both_must_match_where_the_day_of_week_begins_with_a_star():
     assert days("0 0 10-20 * */2") == [11, 13, 14, 16, 18, 20]
 
 
-def test_a_step_over_a_range_is_no_star():
+def test_a_step_over_a_range_is_not_a_star():
     assert days("0 0 1-31/10 * 1") == [1, 8, 11, 15, 21, 22, 29]
 
 
@@ -54,7 +54,7 @@ def test_steps_count_from_the_beginning_of_their_range():
     assert days("0 0 * * */3") == [3, 6, 7, 10, 13, 14, 17, 20, 21, 24, 27, 28]
 
 
-def test_a_due_time_is_after_the_asked_one_and_fractions_count():
+def test_the_next_due_time_is_later_even_by_a_fraction_of_a_second():
     cron = parse_cron("0 9 * * *", "UTC")
     nine = at("2026-06-01T09:00")
 
@@ -64,7 +64,7 @@ def test_a_due_time_is_after_the_asked_one_and_fractions_count():
     assert cron.last_until(nine - 0.25, 0) == nine - 86_400
 
 
-def test_the_beginning_of_the_schedule_does_not_matter_to_the_wall_clock():
+def test_the_start_of_the_schedule_does_not_change_when_cron_is_due():
     cron, once = parse_cron("0 9 * * *", "UTC"), Once(50.0)
 
     assert cron.next_after(0, 0) == cron.next_after(0, 1e9) == 32_400
@@ -102,7 +102,7 @@ def test_the_rarest_day_is_found_within_50_ms():
     assert min(took) < 0.05
 
 
-def test_equal_look_ups_are_remembered():
+def test_equal_look_ups_are_cached():
     cron = parse_cron("7 11 * * *", "UTC")
     before = _due.cache_info()
     for _ in range(100):
@@ -125,7 +125,7 @@ def test_look_ups_do_not_disturb_each_other():
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia"])
 @pytest.mark.parametrize("expression", ["* * * * *", "0 9 * * *", "0 0 29 2 *", "0 0 1 1 *"])
-def test_there_is_nothing_beyond_the_years_of_the_calendar(zone, expression):
+def test_nothing_is_due_beyond_the_years_of_the_calendar(zone, expression):
     cron = parse_cron(expression, zone)
 
     for absurd in (1e12, 1e300, math.inf, -1e12, -1e300, -math.inf, math.nan):
@@ -139,7 +139,7 @@ def test_there_is_nothing_beyond_the_years_of_the_calendar(zone, expression):
         assert due is None or due <= far_back
 
 
-def test_times_before_1970_are_times():
+def test_times_before_1970_work():
     assert parse_cron("0 9 * * *", "UTC").next_after(-86_400, 0) == -54_000
 
 

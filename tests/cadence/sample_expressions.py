@@ -1,4 +1,4 @@
-"""Two hundred cron expressions: those that people write, odd ones, and random ones from a fixed seed."""
+"""Two hundred cron expressions: common ones, unusual ones, and random ones from a fixed seed."""
 
 from random import Random
 
@@ -79,8 +79,8 @@ def _field(random: Random, least: int, most: int, stars: tuple[str, ...]) -> str
     return str(low)
 
 
-def two_hundred() -> list[str]:
-    """The expressions, always the same."""
+def sample_expressions() -> list[str]:
+    """The two hundred expressions, the same in every run."""
     random = Random(6)
     found = dict.fromkeys(WRITTEN)
     while len(found) < 200:
@@ -91,7 +91,7 @@ def two_hundred() -> list[str]:
         )
         days, months, weekdays = expression.split()[2:]
         both = "*" not in (days, weekdays) and (days + weekdays).count("*") > 0
-        # Few months, or a day that must also be a certain weekday, may leave a year empty.
+        # An expression with few months, or with a day that must also be a certain weekday, may not be due in a year.
         if months == "*" or not (both or days in {"30", "31"}):
             found[expression] = None
     return list(found)

@@ -1,4 +1,4 @@
-"""Expressions, zones and intervals that are refused say what is wrong with them, and quickly."""
+"""Malformed expressions, zones and intervals are refused quickly, with a message that says what is wrong."""
 
 import time
 
@@ -88,15 +88,15 @@ REFUSED = [
 
 
 def message(call, *given) -> str:
-    """What the refusal says."""
+    """The message of the refusal."""
     with pytest.raises(BadRequest) as refused:
         call(*given)
     return refused.value.message
 
 
-@pytest.mark.parametrize(("expression", "said"), REFUSED, ids=[ascii(expression[:20]) for expression, _ in REFUSED])
-def test_what_is_not_documented_is_refused_by_the_name_of_its_field(expression, said):
-    assert message(parse_cron, expression, "UTC") == f"cron: {said}"
+@pytest.mark.parametrize(("expression", "problem"), REFUSED, ids=[ascii(expression[:20]) for expression, _ in REFUSED])
+def test_a_malformed_expression_is_refused_by_its_field(expression, problem):
+    assert message(parse_cron, expression, "UTC") == f"cron: {problem}"
 
 
 def test_a_refusal_takes_less_than_50_ms():
@@ -121,7 +121,7 @@ def test_a_refusal_takes_less_than_50_ms():
         (",".join(["11"] * 82) + " * * * *", ",".join(["11"] * 82) + " * * * *"),
     ],
 )
-def test_what_is_taken_is_kept_with_single_spaces(expression, kept):
+def test_an_expression_is_kept_with_single_spaces(expression, kept):
     cron = parse_cron(expression, "UTC")
 
     assert cron.expression == kept
@@ -182,7 +182,7 @@ def test_an_unknown_zone_is_named():
     assert message(parse_cron, "* * * * *", "Mars/Base") == 'timeZone: unknown time zone "Mars/Base"'
 
 
-def test_every_zone_of_the_database_can_be_used():
+def test_every_zone_of_the_database_is_accepted():
     names = cadence._zones()
     assert len(names) > 400
 
@@ -211,7 +211,7 @@ def test_every_zone_of_the_database_can_be_used():
         ("87600.0h", 315_360_000),
     ],
 )
-def test_an_interval_is_exactly_as_long_as_it_says(text, secs):
+def test_an_interval_has_exactly_the_given_length(text, secs):
     assert parse_interval(text) == Every(text, secs)
 
 
@@ -224,7 +224,7 @@ REFUSED_INTERVALS = [
 
 
 @pytest.mark.parametrize("text", REFUSED_INTERVALS, ids=[ascii(text[:20]) for text in REFUSED_INTERVALS])
-def test_any_other_interval_is_refused(text):
+def test_a_malformed_interval_is_refused(text):
     said = message(parse_interval, text)
 
     assert said.startswith("interval: must be from 1s to 3650d, such as 30s, 10m, 1.5h or 1d, got ")

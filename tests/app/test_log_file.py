@@ -1,4 +1,4 @@
-"""`taskyard up --log-file`: the same lines as on the console, and one line for what cannot be written."""
+"""`taskyard up --log-file` writes the same lines as the console, or ends with one line if it cannot."""
 
 import json
 import signal
@@ -8,7 +8,7 @@ import pytest
 from taskyard.v1 import admin_pb2
 
 
-async def test_all_that_the_console_is_told_is_in_the_file_too(up, tmp_path):
+async def test_the_file_has_all_lines_of_the_console(up, tmp_path):
     path = tmp_path / "logs" / "taskyard.log"
     server = await up(None, "--log-file", str(path))
     task_id = await server.submit()
@@ -38,7 +38,7 @@ async def test_the_file_is_a_setting_like_any_other_and_holds_no_secret(up, tmp_
     ("name", "reason"),
     [("a/b/taskyard.log", "no such file or directory"), ("", "not a regular file"), ("file/x", "not a directory")],
 )
-def test_a_file_that_cannot_be_written_is_said_in_one_line_and_ends_with_1(refused, tmp_path, name, reason):
+def test_a_file_that_cannot_be_written_is_one_line_and_exit_code_1(refused, tmp_path, name, reason):
     (tmp_path / "file").touch()
     refusal = refused(None, "--log-file", str(tmp_path / name))
     assert refusal.exit_code == 1

@@ -1,4 +1,4 @@
-"""The next and the last due time fit together, for any cadence and instant: nothing repeats, nothing is left out."""
+"""The next and the last due time agree for any cadence and instant: none repeats, and none is missed."""
 
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from taskyard_server.cadence import UNITS, Every, Once, parse_cron, parse_interval
-from tests.cadence.expressions import two_hundred
 from tests.cadence.oracle import DAY, due_times, local_times, neighbours, periods, seconds
+from tests.cadence.sample_expressions import sample_expressions
 
 ZONES = [
     "UTC",
@@ -35,10 +35,10 @@ instants = st.floats(min_value=0, max_value=4.1e9) | st.integers(min_value=0, ma
 )
 
 
-@given(expression=st.sampled_from(two_hundred()), zone=st.sampled_from(ZONES), at=instants)
+@given(expression=st.sampled_from(sample_expressions()), zone=st.sampled_from(ZONES), at=instants)
 @settings(max_examples=300, deadline=None)
 @example(expression="0 9 * * *", zone="UTC", at=32_400.0)
-def test_between_the_last_and_the_next_time_of_an_expression_nothing_is_due(expression, zone, at):
+def test_an_expression_is_not_due_between_its_last_and_its_next_time(expression, zone, at):
     cron = parse_cron(expression, zone)
     after, until = cron.next_after(at, 0), cron.last_until(at, 0)
 
@@ -52,7 +52,7 @@ def test_between_the_last_and_the_next_time_of_an_expression_nothing_is_due(expr
 
 
 @pytest.mark.parametrize("zone", ZONES[1:])
-def test_minutes_around_each_change_are_what_the_oracle_says(zone):
+def test_due_times_around_each_change_equal_those_of_the_oracle(zone):
     start = datetime(2011, 7, 1)
     of = periods(zone, seconds(start) - 2 * DAY, seconds(start) + 367 * DAY)
     assert len(of) > 2
@@ -81,7 +81,7 @@ intervals = st.builds(
 )
 @settings(max_examples=500, deadline=None)
 @example(text="1.1s", since=1_770_000_000.123, n=286_000_000)
-def test_an_interval_goes_on_one_by_one_for_years(text, since, n):
+def test_an_interval_misses_no_due_time_over_years(text, since, n):
     every = parse_interval(text)
     due = since + n * every.secs
     if due > 2e11:
@@ -97,7 +97,7 @@ def test_an_interval_goes_on_one_by_one_for_years(text, since, n):
 
 
 @given(text=intervals, since=st.floats(min_value=1e9, max_value=4e9), before=st.floats(min_value=0, max_value=1e9))
-def test_an_interval_begins_one_interval_after_the_schedule(text, since, before):
+def test_an_interval_is_first_due_one_interval_after_the_schedule_began(text, since, before):
     every = parse_interval(text)
     first = since + every.secs
 
@@ -106,14 +106,14 @@ def test_an_interval_begins_one_interval_after_the_schedule(text, since, before)
     assert every.last_until(first, since) == first
 
 
-def test_an_interval_is_due_to_the_second_after_ten_years():
+def test_an_interval_is_exact_to_the_second_after_ten_years():
     every = parse_interval("1.1h")
 
     assert every.next_after(1.7e9 + 79_636 * 3_960 - 1, 1.7e9) == 1.7e9 + 79_636 * 3_960
 
 
 @pytest.mark.parametrize("absurd", [1e12, 1e300, float("inf"), -1e12, -1e300, float("-inf"), float("nan")])
-def test_an_interval_knows_nothing_of_absurd_times(absurd):
+def test_an_interval_is_never_due_at_absurd_times(absurd):
     assert Every("30s", 30.0).next_after(absurd, 0) is None
     assert Every("30s", 30.0).last_until(absurd, 0) is None
 
@@ -123,7 +123,7 @@ def test_an_interval_ends_with_the_year_9999():
 
 
 @given(when=instants, at=instants)
-def test_a_single_time_is_either_past_or_to_come(when, at):
+def test_a_single_time_is_either_past_or_future(when, at):
     once = Once(when)
 
     assert (once.next_after(at, 0), once.last_until(at, 0)) == ((when, None) if when > at else (None, when))
