@@ -10,18 +10,18 @@ local MAX_DEPTH = 100
 -- How much of a body an error quotes.
 local QUOTED_BYTES = 40
 
-local QUOTE, BACKSLASH, COMMA, COLON = 0x22, 0x5C, 0x2C, 0x3A
+local QUOTE, COMMA, COLON = 0x22, 0x2C, 0x3A
 local OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 0x5B, 0x5D, 0x7B, 0x7D
 local MINUS, PLUS, POINT, ZERO, NINE = 0x2D, 0x2B, 0x2E, 0x30, 0x39
 local UPPER_E, LOWER_E, LOWER_U = 0x45, 0x65, 0x75
 
 local ESCAPED = {['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n", r = "\r", t = "\t"}
 local IS_ESCAPED, IS_HEX = {}, {}
-for char in pairs(ESCAPED) do
-  IS_ESCAPED[byte(char)] = true
+for letter in pairs(ESCAPED) do
+  IS_ESCAPED[byte(letter)] = true
 end
-for char in ("0123456789abcdefABCDEF"):gmatch(".") do
-  IS_HEX[byte(char)] = true
+for digit in ("0123456789abcdefABCDEF"):gmatch(".") do
+  IS_HEX[byte(digit)] = true
 end
 local LITERALS = {[byte("t")] = "true", [byte("f")] = "false", [byte("n")] = "null"}
 
@@ -56,38 +56,68 @@ end
 
 -- Each of the following takes where its part begins and returns where the next one does.
 
-local function skip_space(text, i)
-  local c = byte(text, i)
-  while c == 0x20 or c == 0x0A or c == 0x0D or c == 0x09 do
+local function skip_spaces(text, i)
+  local c
+  repeat
     i = i + 1
     c = byte(text, i)
+  until c ~= 0x20 and c ~= 0x0A and c ~= 0x0D and c ~= 0x09
+  return i, c
+end
+
+-- In two steps, since most bodies have no space at all: a loop that mostly ends at once is never compiled.
+local function skip_space(text, i)
+  local c = byte(text, i)
+  if c == 0x20 or c == 0x0A or c == 0x0D or c == 0x09 then
+    return skip_spaces(text, i)
   end
   return i, c
 end
 
--- From behind the opening quote.
-local function skip_string(text, i)
-  while true do
-    local c = byte(text, i)
-    while c and c ~= QUOTE and c ~= BACKSLASH and c >= 0x20 do
-      i = i + 1
-      c = byte(text, i)
-    end
-    if c == QUOTE then
-      return i + 1
-    elseif c ~= BACKSLASH then
-      fail(text, i, c and "no control character in a string" or "a closing quote")
-    end
-    c = byte(text, i + 1)
-    if IS_ESCAPED[c] then
-      i = i + 2
-    elseif c == LOWER_U and IS_HEX[byte(text, i + 2)] and IS_HEX[byte(text, i + 3)]
-      and IS_HEX[byte(text, i + 4)] and IS_HEX[byte(text, i + 5)] then
-      i = i + 6
-    else
-      fail(text, i, "an escape sequence of JSON")
+-- Where the next backslash and the next control character of the body are, so that a string is searched for its quote
+-- alone. Nothing yields while a body is checked.
+local next_backslash, next_control
+
+local function find_control(text, i)
+  for at = i, #text do
+    if byte(text, at) < 0x20 then
+      return at
     end
   end
+  return #text + 1
+end
+
+-- The quote that closes a string of which `quote` is the first one; there is an escape before it.
+local function skip_escapes(text, quote)
+  local at = next_backslash
+  while at < quote do
+    local c = byte(text, at + 1)
+    if not IS_ESCAPED[c] and not (c == LOWER_U and IS_HEX[byte(text, at + 2)] and IS_HEX[byte(text, at + 3)]
+      and IS_HEX[byte(text, at + 4)] and IS_HEX[byte(text, at + 5)]) then
+      fail(text, at, "an escape sequence of JSON")
+    end
+    if at + 1 == quote then
+      quote = find(text, '"', quote + 1, true) or fail(text, #text + 1, "a closing quote")
+    end
+    at = find(text, "\\", at + 2, true) or #text + 1
+  end
+  next_backslash = at
+  return quote
+end
+
+-- From behind the opening quote.
+local function skip_string(text, i)
+  local quote = find(text, '"', i, true) or fail(text, #text + 1, "a closing quote")
+  if next_backslash < quote then
+    quote = skip_escapes(text, quote)
+  end
+  if next_control < i then
+    next_control = find_control(text, i)
+  end
+  if next_control < quote then
+    fail(text, next_control, "no control character in a string")
+  end
+  return quote + 1
 end
 
 local function skip_digits(text, i)
@@ -256,6 +286,7 @@ function skip_value(text, i, c, depth, shape, at)
 end
 
 local function check(text, message)
+  next_backslash, next_control = find(text, "\\", 1, true) or #text + 1, find_control(text, 1)
   local i, c = skip_space(text, 1)
   if c and c ~= OPEN_OBJECT then
     skip_value(text, i, c, 0)
@@ -274,6 +305,7 @@ function envoy_on_request(handle)
     local text, target = body:getBytes(0, length), handle:headers():get(":path")
     local is_strict, problem = pcall(check, text, message_of(target))
     if not is_strict then
+      -- What is no table is a defect here.
       handle:respond({[":status"] = "400"}, type(problem) == "table" and problem[1] or error(problem, 0))
     end
   end
