@@ -244,7 +244,7 @@ local function skip_object(text, i, depth, message, at)
       inner = field and (at == "" and key or at .. "." .. key)
     end
     if seen[key] then
-      error({string.format("invalid JSON: the key at byte %d is given more than once: %s", start,
+      error({string.format("invalid JSON: the key at byte %d is given more than once: %s", start - 1,
         sub(key, 1, QUOTED_BYTES))}, 0)
     end
     seen[key] = true

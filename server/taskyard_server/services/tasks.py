@@ -104,7 +104,7 @@ class TaskService(TaskServiceServicer):
         after = requests.page_start(request.page_token, filters)
         most = requests.page_size(request.page_size)
         page = await self._engine.tasks.list_tasks(call.namespace, wanted, after, most)
-        tasks, next_after = task_page(LISTED, page.tasks, most, page.next_after)
+        tasks, next_after = task_page(LISTED, page.tasks, most, page.next_after, call.by_rest)
         answer = pb.ListTasksResponse(count=len(tasks))
         if next_after is not None:
             answer.next_page_token = requests.page_token(next_after, filters)
