@@ -193,7 +193,7 @@ class DaemonSettings(Section):
     )
     max_queued_triggers: Count = Field(
         default=DEFAULTS.max_queued_triggers,
-        description="Maximum triggers whose task is queued; further ones are deferred.",
+        description="Maximum triggers of one schedule whose task waits to be handed out; further ones stay pending.",
     )
     max_schedules: Count = Field(
         default=DEFAULTS.max_schedules, description="Maximum schedules; further ones are refused."

@@ -30,9 +30,6 @@ class Limits:
     poll_secs: float = 30.0
     max_jitter_secs: float = 30.0
     jitter_threshold: int = 3
-    max_queued_triggers: int = 1_000
-    forget_hosts_secs: float = 86_400.0
-    max_agent_figures: int = 10_000
 
 
 DEFAULTS: Final = Limits()

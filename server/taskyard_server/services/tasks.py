@@ -105,7 +105,7 @@ class TaskService(TaskServiceServicer):
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
         page = await self._engine.tasks.list_tasks(call.namespace, task_filter, after, limit)
-        tasks, next_after = task_page(TASKS, page.tasks, limit, page.next_after)
+        tasks, next_after = task_page(TASKS, page.tasks, limit, page.next_after, call.by_rest)
         response = pb.ListTasksResponse(count=len(tasks))
         if next_after is not None:
             response.next_page_token = listing.token(next_after)

@@ -1,4 +1,4 @@
-"""Things that are there for REST calls to work on: for each call of the API, a request that must succeed."""
+"""For each call of the API, a request that succeeds: what it names is created first."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,15 +12,15 @@ HOST = "worker"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a call is given, by the names of the description."""
+    """What a call is given, by the names of gateway/openapi.json."""
 
     path: dict[str, str] = field(default_factory=dict)
     body: dict[str, Any] = field(default_factory=dict)
     query: dict[str, Any] = field(default_factory=dict)
 
 
-class LiveThings:
-    """Makes tasks, hosts, leases, schedules and triggers on a server, new ones for each request."""
+class ValidRequests:
+    """Creates tasks, hosts, leases, schedules and triggers on a server, new ones for each request."""
 
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
@@ -29,7 +29,7 @@ class LiveThings:
         self._host(HOST)
 
     def turn(self) -> int:
-        """Counts."""
+        """The next number, from 0."""
         return next(self._turns)
 
     def request_for(self, operation: str) -> Request:
@@ -40,6 +40,10 @@ class LiveThings:
         answer = self._http.post(path, json=body)
         assert answer.is_success, answer.text
         return answer.json()
+
+    def host(self) -> str:
+        """The name of a new host."""
+        return self._host()["host_id"]
 
     def _host(self, name: str = "") -> dict[str, str]:
         name = name or f"host-{next(self._numbers)}"
@@ -85,7 +89,7 @@ class LiveThings:
         return {"scheduleId": answer["schedule"]["scheduleId"]}
 
     def _drain(self) -> Request:
-        # What runs keeps the server there for its answer.
+        # A running task keeps the server alive until the answer is sent.
         self._running()
         return Request(body={"gracePeriodSecs": 60})
 
@@ -96,47 +100,47 @@ class LiveThings:
 
 SCHEDULE = {"cron": "0 3 * * *", "task": {"agentId": "ann", "action": "click", "retryPolicy": {}}}
 
-REQUESTS: dict[str, Callable[[LiveThings], Request]] = {
+REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "SubmitTask": lambda _: Request(body={"agentId": "ann", "action": "click"}),
-    "GetTask": lambda things: Request(things._running()),
+    "GetTask": lambda valid: Request(valid._running()),
     "ListTasks": lambda _: Request(query={"state": "queued,running,paused"}),
-    "CancelTask": lambda things: Request(things._task()),
-    "PauseTask": lambda things: Request(things._running()),
-    "ResumeTask": lambda things: Request(things._paused()),
-    "ResolveTask": lambda things: Request(things._paused(), {"result": {"x": None}}),
-    "WaitTask": lambda things: Request(things._task(), query={"timeoutMs": 1}),
+    "CancelTask": lambda valid: Request(valid._task()),
+    "PauseTask": lambda valid: Request(valid._running()),
+    "ResumeTask": lambda valid: Request(valid._paused()),
+    "ResolveTask": lambda valid: Request(valid._paused(), {"result": {"x": None}}),
+    "WaitTask": lambda valid: Request(valid._task(), query={"timeoutMs": 1}),
     "SubmitBatch": lambda _: Request(body={"agentId": "ann", "tasks": [{"action": "click"}]}),
-    "GetBatch": lambda things: Request(things._batch()),
-    "CancelBatch": lambda things: Request(things._batch()),
+    "GetBatch": lambda valid: Request(valid._batch()),
+    "CancelBatch": lambda valid: Request(valid._batch()),
     "GetStats": lambda _: Request(),
     "ListSnapshots": lambda _: Request(),
     "RegisterHost": lambda _: Request(body={"host_id": "other", "machine": {"cpu_percent": 1.5}}),
     "HeartbeatHost": lambda _: Request({"host_id": HOST}, {"status": "busy"}),
-    "DeregisterHost": lambda things: Request(things._host()),
-    "DrainHost": lambda things: Request(things._host()),
+    "DeregisterHost": lambda valid: Request(valid._host()),
+    "DrainHost": lambda valid: Request(valid._host()),
     "ListHosts": lambda _: Request(),
-    "ClaimTask": lambda things: things._claim(),
-    "RenewLease": lambda things: things._lease(),
-    "StartTask": lambda things: things._lease(),
-    "ReportProgress": lambda things: things._lease(progress={"fraction": 0.5}, tokens_used=3),
-    "CompleteTask": lambda things: things._lease(result=[1, "x", None]),
-    "FailTask": lambda things: things._lease(error="broken"),
-    "ReleaseTask": lambda things: things._lease(),
-    "ListLeases": lambda things: Request(query={"host_id": things._lease().path["host_id"]}),
-    "ListTargets": lambda things: Request(query={"status": "blocked"} if things._blocked() else {}),
-    "ResumeTargetTask": lambda things: Request(things._blocked()),
+    "ClaimTask": lambda valid: valid._claim(),
+    "RenewLease": lambda valid: valid._lease(),
+    "StartTask": lambda valid: valid._lease(),
+    "ReportProgress": lambda valid: valid._lease(progress={"fraction": 0.5}, tokens_used=3),
+    "CompleteTask": lambda valid: valid._lease(result=[1, "x", None]),
+    "FailTask": lambda valid: valid._lease(error="broken"),
+    "ReleaseTask": lambda valid: valid._lease(),
+    "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),
+    "ListTargets": lambda valid: Request(query={"status": "blocked"} if valid._blocked() else {}),
+    "ResumeTargetTask": lambda valid: Request(valid._blocked()),
     "CreateSchedule": lambda _: Request(body=SCHEDULE),
-    "GetSchedule": lambda things: Request(things._schedule()),
+    "GetSchedule": lambda valid: Request(valid._schedule()),
     "ListSchedules": lambda _: Request(),
-    "UpdateSchedule": lambda things: Request(things._schedule(), {"interval": "1h", "updateMask": "interval"}),
-    "DeleteSchedule": lambda things: Request(things._schedule()),
-    "PauseSchedule": lambda things: Request(things._schedule()),
-    "ResumeSchedule": lambda things: Request(things._schedule(), {"catchUp": "last"}),
-    "TriggerSchedule": lambda things: Request(things._schedule(), {"idempotencyKey": "k"}),
-    "PreviewSchedule": lambda things: Request(things._schedule(), query={"count": 3}),
-    "GetTrigger": lambda things: Request(things._trigger()),
-    "ListTriggers": lambda things: Request(query={"scheduleId": things._schedule()["scheduleId"]}),
+    "UpdateSchedule": lambda valid: Request(valid._schedule(), {"interval": "1h", "updateMask": "interval"}),
+    "DeleteSchedule": lambda valid: Request(valid._schedule()),
+    "PauseSchedule": lambda valid: Request(valid._schedule()),
+    "ResumeSchedule": lambda valid: Request(valid._schedule(), {"catchUp": "last"}),
+    "TriggerSchedule": lambda valid: Request(valid._schedule(), {"idempotencyKey": "k"}),
+    "PreviewSchedule": lambda valid: Request(valid._schedule(), query={"count": 3}),
+    "GetTrigger": lambda valid: Request(valid._trigger()),
+    "ListTriggers": lambda valid: Request(query={"scheduleId": valid._schedule()["scheduleId"]}),
     "GetConfig": lambda _: Request(),
     "ReloadConfig": lambda _: Request(),
-    "DrainServer": lambda things: things._drain(),
+    "DrainServer": lambda valid: valid._drain(),
 }
