@@ -248,7 +248,9 @@ class App:
         if scheduler.enabled:
             tasks = TaskService(engine, scheduler.max_payload_bytes, self._task_watches, self._default_retry)
             batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes, self._default_retry)
-            stats = StatsService(engine, self._snapshots, scheduler.strategy, scheduler.worker_count)
+            stats = StatsService(
+                engine, self._snapshots, self._webhooks.counts_of, scheduler.strategy, scheduler.worker_count
+            )
             task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
