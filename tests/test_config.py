@@ -208,7 +208,7 @@ def test_sections_of_the_environment_may_be_json(monkeypatch):
     monkeypatch.setenv("TASKYARD_TABS", '{"mine": "http://127.0.0.1:9333"}')
     loaded = load(None, {}).settings
     assert loaded.scheduler.max_inflight == 7
-    assert str(loaded.tabs["mine"]) == "http://127.0.0.1:9333/"
+    assert str(loaded.tabs["mine"].url) == "http://127.0.0.1:9333/"
 
 
 def test_the_variables_of_the_command_line_are_no_settings(monkeypatch):

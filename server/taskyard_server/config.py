@@ -20,18 +20,27 @@ from pydantic import (
     HttpUrl,
     PositiveInt,
     SecretStr,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     field_validator,
+    model_serializer,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import MAX_LEASE_SECS, Limits
 
 MAX_PORT: Final = 65_535
-
-
+MASK: Final = "**********"
+"""What is shown of a secret."""
+BEARER_TOKEN: Final = re.compile("[!-~]+")
+SECRET_KEYS: Final = frozenset({"webhooks", "executorToken", "executor_token", "tabs"})
+"""Keys and sections whose values messages do not quote, since they may be secrets."""
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
 ORIGIN: Final = re.compile(
     r"\*|(?!https:.*:443$|http:.*:80$)[a-z][a-z0-9+.-]*://(\*\.)?([a-z0-9._-]+|\[[0-9a-f:.]+\])(:(\d{1,5}|\*))?"
@@ -51,6 +60,16 @@ def _as_browsers_send_it(origin: str) -> str:
     return origin
 
 
+def _check_token(token: SecretStr) -> SecretStr:
+    text = token.get_secret_value()
+    # A line end would begin another header, and headers are ASCII.
+    if not BEARER_TOKEN.fullmatch(text):
+        raise PydanticCustomError("token", "must be visible ASCII characters, without spaces and line ends")
+    if text == MASK:
+        raise PydanticCustomError("token", "must be the token, not the mask that is shown in its place")
+    return token
+
+
 def _from_home(path: Path) -> Path:
     try:
         return path.expanduser()
@@ -66,6 +85,7 @@ HomePath = Annotated[Path, AfterValidator(_from_home)]
 """It may begin with `~`."""
 Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_with_a_port)]
 Origin = Annotated[str, AfterValidator(_as_browsers_send_it)]
+BearerToken = Annotated[SecretStr, AfterValidator(_check_token)]
 
 KEEPS_WHAT_IS_SET: Final = frozenset(
     {"maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight", "maxPerAgentFlight", "resultTTLSec"}
@@ -191,6 +211,33 @@ class CorsSettings(Section):
     below, `http://localhost:*` every port, and `*` alone every page."""
 
 
+class TabSettings(Section):
+    """Where the actions of one tab are sent, and the bearer token that is sent along."""
+
+    url: HttpUrl
+    token: BearerToken | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_in_the_file(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        """In JSON, a tab without a token is its URL."""
+        fields = dump(self)
+        return fields["url"] if info.mode == "json" and self.token is None else fields
+
+
+def _read_tab(tab: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """An entry of `tabs`: a URL, or an object with `url` and `token`."""
+    if isinstance(tab, dict | TabSettings):
+        return read(tab)
+    try:
+        return read({"url": tab})
+    except ValidationError as error:
+        # Without this the message would name a key `url`, which the entry does not have.
+        raise PydanticCustomError("tab", "{problem}", {"problem": error.errors()[0]["msg"]}) from None
+
+
+Tab = Annotated[TabSettings, WrapValidator(_read_tab)]
+
+
 class Settings(BaseModel):
     """Everything that `taskyard up` can be told. Addresses are HOST:PORT."""
 
@@ -207,8 +254,17 @@ class Settings(BaseModel):
     store: Literal["memory://"] = "memory://"
     gateway: bool = True
     executor: HttpUrl | None = None
-    tabs: dict[str, HttpUrl] = {}
-    """Instances by tab, for tabs that do not live at `executor`."""
+    executor_token: BearerToken | None = Field(
+        default=None,
+        description="Bearer token for requests to `executor`. Never shown.",
+        validation_alias="executorToken",
+        serialization_alias="executorToken",
+    )
+    tabs: dict[str, Tab] = Field(
+        default={},
+        description="Base URLs by tab, for tabs that are not behind `executor`: a URL, or an object with `url` and "
+        "`token`, a bearer token for this URL. `executorToken` is not sent there.",
+    )
     shutdown_grace_period_seconds: Seconds = Field(
         default=300,
         validation_alias=AliasChoices("shutdownGracePeriodSeconds", "SHUTDOWN_GRACE_PERIOD_SECONDS"),
@@ -331,8 +387,7 @@ def _explain(mistake: Any) -> str:
     key = ".".join(str(part) for part in mistake["loc"])
     if mistake["type"] == "extra_forbidden":
         return f"{key}: unknown key"
-    if mistake["loc"][0] == "webhooks":
-        # What was given may be the secret.
+    if mistake["loc"][0] in SECRET_KEYS:
         return f"{key}: {mistake['msg'].replace('Input', 'input', 1)}"
     message = mistake["msg"]
     return (

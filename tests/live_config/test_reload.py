@@ -76,6 +76,7 @@ AFTER_RESTART = {
     "metrics": "127.0.0.1:3",
     "gateway": False,
     "executor": "http://127.0.0.1:4/",
+    "executorToken": "t0ken",
     "tabs": {"t1": "http://127.0.0.1:5/"},
     "shutdownGracePeriodSeconds": 6.5,
 }
