@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
 from tests.services.host_streams import Yard, serving
 
@@ -226,7 +228,8 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
             schedules = ScheduleService(engine, max_payload_bytes, default_retry)
             schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
             snapshots = Snapshots(engine, lambda: 60.0)
-            stats = StatsService(engine, snapshots, "fair-fifo", 4)
+            webhook_counts: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
+            stats = StatsService(engine, snapshots, webhook_counts.__getitem__, "fair-fifo", 4)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()
@@ -234,6 +237,7 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
             channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
             door = Door(engine, watches, channel)
             door.snapshots = snapshots
+            door.webhook_counts = webhook_counts
             return door
 
         yield start

@@ -30,6 +30,7 @@ from taskyard_server.services.stats import StatsService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.webhooks import WebhookCounts
 
 
 class LeaseDoor:
@@ -95,7 +96,7 @@ async def open_leases():
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)
-            stats = StatsService(engine, Snapshots(engine, lambda: 60.0), "fair-fifo", 4)
+            stats = StatsService(engine, Snapshots(engine, lambda: 60.0), lambda _: WebhookCounts(), "fair-fifo", 4)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseService(engine, 262_144), server)
             runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(RuntimeHostService(engine, 262_144), server)

@@ -5,6 +5,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.limits import Limits
+from taskyard_server.webhooks import WebhookCounts
 
 
 async def test_a_yard_without_tasks_shows_zeros_and_the_documented_configuration(door):
@@ -169,6 +170,15 @@ async def test_late_reports_are_counted_and_change_nothing(door):
     metrics = (await door.stats()).metrics
     assert metrics.late_reports == 1
     assert metrics.tasks_completed == 0
+
+
+async def test_deliveries_of_webhooks_are_counted_by_namespace(door):
+    door.webhook_counts["default"] = WebhookCounts(delivered=3, failed=2, dropped=1)
+    metrics = (await door.stats()).metrics
+    assert (metrics.webhooks_delivered, metrics.webhooks_failed) == (3, 2)
+    other = (await door.stats(metadata=(("taskyard-namespace", "other"),))).metrics
+    assert not other.HasField("webhooks_delivered")
+    assert not other.HasField("webhooks_failed")
 
 
 async def test_evicted_tasks_are_counted_and_gone(open_door):
