@@ -102,9 +102,9 @@ def test_what_is_not_documented_is_refused_by_the_name_of_its_field(expression, 
 def test_a_refusal_takes_less_than_50_ms():
     took = []
     for expression, _ in REFUSED:
-        begin = time.perf_counter()
+        begin = time.process_time()
         message(parse_cron, expression, "UTC")
-        took.append(time.perf_counter() - begin)
+        took.append(time.process_time() - begin)
     assert sorted(took)[-3] < 0.05
 
 
