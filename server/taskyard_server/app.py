@@ -62,8 +62,8 @@ WEBHOOK_GRACE_SECS: Final = 10.0
 SERVER_OPTIONS: Final = (
     # Without this a second server could take the same port and steal half of the calls.
     ("grpc.so_reuseport", 0),
-    # Above what the gateway lets in, so that its limit is the one that callers meet.
-    ("grpc.max_receive_message_length", 8 * 1024 * 1024),
+    # Above the limit of the interceptor, so that callers get the documented error.
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
     # The gateway's keepalive on idle streams would otherwise be answered with "too many pings".
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),

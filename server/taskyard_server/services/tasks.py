@@ -16,10 +16,10 @@ from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.responses import error_message, task_page
 from taskyard_server.conversion.task_encoding import STATES, encode_accepted, encode_outcomes, encode_task
 from taskyard_server.conversion.wire import nested, tag
-from taskyard_server.core.errors import BadRequest, QueueFull, Refusal
+from taskyard_server.core.errors import QueueFull, Refusal
 from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
-from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
+from taskyard_server.interceptors.calls import Call, current_call
 
 from .rest_hints import ACCEPTED, send_hint
 from .task_watches import TaskWatches
@@ -66,13 +66,13 @@ class TaskService(TaskServiceServicer):
         return response
 
     async def SubmitTasks(  # noqa: N802
-        self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | None], context: Context
+        self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | Refusal], context: Context
     ) -> AsyncIterator[Any]:
         del context
         call = current_call()
         async for request in request_iterator:
-            if request is None:
-                raise BadRequest(MALFORMED)
+            if isinstance(request, Refusal):
+                raise request
             yield await self._submit(call, request.tasks)
 
     async def _submit(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> bytes:
