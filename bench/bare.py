@@ -2,8 +2,8 @@
 
     python bench/bare.py --grpc HOST:PORT (--rest HOST:PORT | --no-gateway)
 
-It reads each request, builds an answer with the fields and the size of Taskyard's in the way that costs least, and
-keeps nothing. With `--rest`, the Envoy of `taskyard up` stands in front of it.
+It reads each request, builds an answer with the fields and the size of Taskyard's in the cheapest way, and keeps
+nothing. With `--rest`, the Envoy of `taskyard up` runs in front of it.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import AsyncIterator
 
-# As `taskyard up` does it, lest the start of Envoy break connections.
+# As in `taskyard up`: with fork support, the start of Envoy would break connections.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import grpc
@@ -27,7 +27,7 @@ numbers = itertools.count(1)
 
 
 def task_id(number: int) -> str:
-    """As long as Taskyard's."""
+    """An id as long as Taskyard's."""
     return f"tsk_{number:032x}"
 
 
@@ -44,9 +44,9 @@ def accepted() -> task_pb2.SubmitTaskResponse:
 
 
 def outcomes(count: int) -> task_pb2.SubmitTasksResponse:
-    """What a stream of submissions answers to a message of so many tasks."""
+    """The answer of a stream of submissions to a message of `count` tasks."""
     message = task_pb2.SubmitTasksResponse()
-    # What all have in common is set once and copied.
+    # The common fields are set once and copied.
     answer = task_pb2.SubmitTaskResponse(state=task_pb2.Task.queued, created_at=now())
     common = task_pb2.SubmitOutcome(accepted=answer)
     add = message.outcomes.add
@@ -88,7 +88,7 @@ class BareBatches(batch_pb2_grpc.BatchServiceServicer):
 
 
 class BareHosts(runtime_host_pb2_grpc.RuntimeHostServiceServicer):
-    """For hosts that have nothing to do."""
+    """Serves the streams of idle hosts."""
 
     async def Connect(  # noqa: N802
         self, request_iterator: AsyncIterator[host_pb2.ConnectRequest], context: object
@@ -105,7 +105,7 @@ class BareHosts(runtime_host_pb2_grpc.RuntimeHostServiceServicer):
 
 async def serve(address: str, rest: str | None) -> None:
     server = grpc.aio.server()
-    # For the type checker alone a servicer must have every call of its service.
+    # Only for the type checker a servicer must have every call of its service.
     task_pb2_grpc.add_TaskServiceServicer_to_server(BareTasks(), server)  # type: ignore[abstract]
     batch_pb2_grpc.add_BatchServiceServicer_to_server(BareBatches(), server)  # type: ignore[abstract]
     runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(BareHosts(), server)  # type: ignore[abstract]

@@ -1,11 +1,11 @@
-"""The ceilings of what goes through a server: tasks to hosts, and events to watchers.
+"""The ceilings of streams through a server: tasks to hosts, and events to watchers.
 
     python bench/bare_streams.py --grpc HOST:PORT --no-gateway [--watched]
 
-What is submitted to bare.py is gone; here it goes to the hosts, oldest first, as their credit allows, and with
-`--watched` to the watchers as events of submission. There is no more behind it than a list: no interceptor, state, time
-limit, fairness or log. Messages have the fields and the size of Taskyard's, each built anew, in the way that costs
-least. What a host says is answered in the very call that read it.
+Submitted tasks go to the hosts, oldest first, as their credit allows, and with `--watched` to the watchers as events of
+submission. The server holds a list and nothing else: no interceptor, state, time limit, fairness or log. Each message
+has the fields and the size of Taskyard's and is built in the cheapest way. A message of a host is answered in the call
+that reads it.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from taskyard.v1 import lease_pb2, task_pb2
 from taskyard.v1 import runtime_host_pb2 as host_pb2
 
 ASSIGNMENTS_A_MESSAGE = 50
-"""As many as Taskyard hands out in a message."""
+"""The number that Taskyard dispatches in a message."""
 LEASE_SECS = 60
 CURSOR = "MzQzYjEzZjUwNTFiZTkyYi4xMC5k%08d"
 BOOKMARK = task_pb2.WatchTasksResponse(bookmark=True, cursor=CURSOR % 0).SerializeToString()
 
 
 class Host:
-    """A host's stream: what it may be handed, and one write at a time."""
+    """The stream of a host: its credit, and one write at a time."""
 
     def __init__(self, context: Any) -> None:
         self.host_id = ""
@@ -38,13 +38,13 @@ class Host:
         self._context = context
         self._writing = asyncio.Lock()
 
-    async def say(self, message: host_pb2.ConnectResponse) -> None:
+    async def send(self, message: host_pb2.ConnectResponse) -> None:
         async with self._writing:
             await self._context.write(message)
 
 
-class Passage:
-    """Tasks on their way: those that no host has, and the hosts that could have had more."""
+class TaskQueue:
+    """The tasks that no host has, and the hosts that have credit left."""
 
     def __init__(self) -> None:
         self.tasks: deque[task_pb2.SubmitTaskRequest] = deque()
@@ -52,7 +52,7 @@ class Passage:
         self._woken: set[asyncio.Task[None]] = set()
 
     def add(self, tasks: Any) -> None:
-        """Take some tasks, and see to it that hosts with credit get them."""
+        """Queue these tasks, and dispatch them to hosts with credit."""
         self.tasks.extend(tasks)
         expected = len(self.tasks)
         while self.idle and expected > 0:
@@ -63,28 +63,28 @@ class Passage:
             woken.add_done_callback(self._ended)
 
     def leave(self, host: Host) -> None:
-        """Hand nothing more to a host that has gone."""
+        """Dispatch nothing more to a host that has left."""
         host.credit = 0
         if host in self.idle:
             self.idle.remove(host)
 
     def _ended(self, woken: asyncio.Task[None]) -> None:
         self._woken.discard(woken)
-        # A host that goes while it is written to is no fault: the load generator has seen enough.
+        # A host may leave during a write, when the load generator has finished.
         if not woken.cancelled():
             woken.exception()
 
     async def dispatch(self, host: Host) -> None:
-        """Assign to a host what its credit allows; it waits for more if it could have had more."""
+        """Assign as many tasks to a host as its credit allows. With credit left, it waits for more."""
         while count := min(host.credit, len(self.tasks), ASSIGNMENTS_A_MESSAGE):
             host.credit -= count
-            await host.say(assignments(host.host_id, [self.tasks.popleft() for _ in range(count)]))
+            await host.send(assignments(host.host_id, [self.tasks.popleft() for _ in range(count)]))
         if host.credit and host not in self.idle:
             self.idle.append(host)
 
 
 class Watchers:
-    """The streams that are told of submissions: those of everything under no name, the others by agent."""
+    """The streams that get events: by agent, and under the empty name those that watch all agents."""
 
     def __init__(self) -> None:
         self._of: defaultdict[str, list[asyncio.Queue[bytes]]] = defaultdict(list)
@@ -98,20 +98,20 @@ class Watchers:
             yield BOOKMARK
             while True:
                 message = await queue.get()
-                # What came together goes together, as it does in Taskyard: encoded messages may be joined.
+                # Messages that are queued together are sent together, as Taskyard does: encoded messages may be joined.
                 while not queue.empty():
                     message += queue.get_nowait()
                 yield message
         finally:
             others.remove(queue)
 
-    def tell(self, request: task_pb2.SubmitTasksRequest) -> None:
-        """Tell the watchers of everything in one message, and each one of an agent of its own tasks."""
-        self._tell("", request.tasks)
+    def publish(self, request: task_pb2.SubmitTasksRequest) -> None:
+        """Send the events of all tasks to the watchers of all agents, and those of each agent to its watchers."""
+        self._publish("", request.tasks)
         for task in request.tasks:
-            self._tell(task.agent_id, (task,))
+            self._publish(task.agent_id, (task,))
 
-    def _tell(self, agent: str, tasks: Any) -> None:
+    def _publish(self, agent: str, tasks: Any) -> None:
         queues = self._of.get(agent)
         if queues:
             self._last += 1
@@ -123,38 +123,38 @@ class Watchers:
 class BareHosts:
     """RuntimeHostService.Connect."""
 
-    def __init__(self, passage: Passage) -> None:
-        self._passage = passage
+    def __init__(self, queue: TaskQueue) -> None:
+        self._queue = queue
 
     async def connect(self, requests: AsyncIterator[host_pb2.ConnectRequest], context: Any) -> None:
         host = Host(context)
         try:
             await self._serve(host, requests)
         finally:
-            self._passage.leave(host)
+            self._queue.leave(host)
 
     async def _serve(self, host: Host, requests: AsyncIterator[host_pb2.ConnectRequest]) -> None:
         async for request in requests:
             kind = request.WhichOneof("message")
             if kind == "reports":
-                await host.say(results(len(request.reports.reports)))
+                await host.send(results(len(request.reports.reports)))
             elif kind == "credit":
                 host.credit += request.credit.count
-                await self._passage.dispatch(host)
+                await self._queue.dispatch(host)
             elif kind == "heartbeat":
                 ack = host_pb2.HeartbeatAck(sequence=request.heartbeat.sequence)
-                await host.say(host_pb2.ConnectResponse(heartbeat_ack=ack))
+                await host.send(host_pb2.ConnectResponse(heartbeat_ack=ack))
             else:
                 host.host_id = request.hello.host_id
                 welcome = host_pb2.Welcome(session="ses_0", heartbeat_interval_ms=20_000, lease_secs=LEASE_SECS)
-                await host.say(host_pb2.ConnectResponse(welcome=welcome))
+                await host.send(host_pb2.ConnectResponse(welcome=welcome))
 
 
 class BareTasks:
-    """The calls of TaskService that make tasks. They go to the hosts, or to the watchers if there are any."""
+    """The calls of TaskService that submit tasks, which go to the hosts, or to the watchers if there are any."""
 
-    def __init__(self, passage: Passage, watchers: Watchers | None) -> None:
-        self._passage = passage
+    def __init__(self, queue: TaskQueue, watchers: Watchers | None) -> None:
+        self._queue = queue
         self._watchers = watchers
 
     async def submit(self, _request: task_pb2.SubmitTaskRequest, _context: Any) -> task_pb2.SubmitTaskResponse:
@@ -165,16 +165,16 @@ class BareTasks:
     ) -> AsyncIterator[task_pb2.SubmitTasksResponse]:
         async for request in requests:
             if self._watchers is None:
-                self._passage.add(request.tasks)
+                self._queue.add(request.tasks)
             else:
-                self._watchers.tell(request)
+                self._watchers.publish(request)
             yield outcomes(len(request.tasks))
 
 
 def handlers(watched: bool) -> tuple[grpc.GenericRpcHandler, ...]:
-    """The calls that there are. Watches send what is encoded already, as Taskyard does."""
-    passage, watchers = Passage(), Watchers()
-    tasks = BareTasks(passage, watchers if watched else None)
+    """The handlers of all calls. Watches send encoded messages, as Taskyard does."""
+    queue, watchers = TaskQueue(), Watchers()
+    tasks = BareTasks(queue, watchers if watched else None)
     task_calls: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "SubmitTask": grpc.unary_unary_rpc_method_handler(
             tasks.submit, task_pb2.SubmitTaskRequest.FromString, task_pb2.SubmitTaskResponse.SerializeToString
@@ -186,7 +186,7 @@ def handlers(watched: bool) -> tuple[grpc.GenericRpcHandler, ...]:
     }
     host_calls: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "Connect": grpc.stream_stream_rpc_method_handler(
-            BareHosts(passage).connect, host_pb2.ConnectRequest.FromString, host_pb2.ConnectResponse.SerializeToString
+            BareHosts(queue).connect, host_pb2.ConnectRequest.FromString, host_pb2.ConnectResponse.SerializeToString
         )
     }
     return (
@@ -199,7 +199,7 @@ def assignments(host_id: str, tasks: list[task_pb2.SubmitTaskRequest]) -> host_p
     message = host_pb2.ConnectResponse()
     at = now()
     end = Timestamp(seconds=at.seconds + LEASE_SECS, nanos=at.nanos)
-    # What all have in common is set once and copied.
+    # The common fields are set once and copied.
     common = lease_pb2.Assignment(
         lease=lease_pb2.Lease(
             host_id=host_id, claimed_at=at, expires_at=end, fencing_token=1, lease_secs=LEASE_SECS
@@ -231,7 +231,7 @@ def results(count: int) -> host_pb2.ConnectResponse:
 
 
 def events(tasks: Any, cursor: int) -> bytes:
-    """An encoded message that tells of the submission of some tasks, as Taskyard without their params."""
+    """An encoded message of submission events for some tasks, like Taskyard's without their params."""
     message = task_pb2.WatchTasksResponse(cursor=CURSOR % cursor)
     at = now()
     end = Timestamp(seconds=at.seconds + LEASE_SECS, nanos=at.nanos)

@@ -1,8 +1,8 @@
-"""Two runs of the benchmarks side by side: what changed, and what did not change more than the rounds differ.
+"""Compares two runs of the benchmarks: what changed by more than the spread of the rounds.
 
     python bench/compare.py BEFORE.json AFTER.json
 
-Two machines, or two hours of one, differ by themselves: the ceilings tell by how much.
+Two machines, or two hours on one machine, differ too: the ceilings show by how much.
 """
 
 import argparse
@@ -17,7 +17,7 @@ TEXT_COLUMNS = (0, 1, len(HEADER) - 1)
 
 
 def comparison(before: Run, after: Run) -> str:
-    """A line for each row of either run, below the differences of the machines."""
+    """The differences of the machines, then a line for each row of either run."""
     earlier = {result.row.name: result for result in before.results}
     later = {result.row.name: result for result in after.results}
     lines = [HEADER, *(_cells(result, later[name]) for name, result in earlier.items() if name in later)]
@@ -34,7 +34,7 @@ def comparison(before: Run, after: Run) -> str:
 
 
 def verdict(before: Result, after: Result) -> str:
-    """Whether ours became better or worse, or what speaks against saying so."""
+    """Whether ours became better or worse, or why that cannot be decided."""
     if min(len(before.ours), len(after.ours)) < 2:
         return "one round"
     ours = _direction(before.ours, after.ours)
@@ -83,7 +83,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def read(file: Path) -> Run:
-    """What `run.py --json` has kept; `SystemExit` if the file holds something else."""
+    """Read a file of `run.py --json`. Raises `SystemExit` for any other file."""
     try:
         return Run.from_json(json.loads(file.read_text()))
     except OSError as error:

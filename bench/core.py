@@ -1,7 +1,7 @@
-"""What the scheduler core costs by itself: full cycles of submit, claim, complete beside a standing queue.
+"""The cost of the scheduler core alone: full cycles of submit, claim and complete beside a constant queue.
 
-There is no transport and so no ceiling: what stands beside a row is the core with less to keep, and the ratio tells how
-the cost grows. Claims are exactly fair: tests/core compares each with brute force.
+There is no transport and so no ceiling. A row is compared with the core at a smaller size, and the ratio shows how the
+cost grows. Claims are exactly fair: tests/core compares each with brute force.
 """
 
 import random
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from rows import Aim, Case, Figure, Measure, Row, Side
 
-from taskyard_server import garbage
+from taskyard_server import gc_policy
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
@@ -26,15 +26,15 @@ UNBOUNDED = Limits(
     default_deadline_secs=3600,
 )
 IN_FLIGHT = 200
-FEW = 1_000
-MANY = 1_000_000
+FEW_TASKS = 1_000
+MANY_TASKS = 1_000_000
 SECS = 1.0
-SECS_A_CYCLE = 5e-6
+SECS_PER_CYCLE = 5e-6
 GROWTH = Aim(1 / 1.5)
-"""A rate that falls to this is a cost that grew 1.5 times."""
+"""The ratio at which the cost of a cycle has grown 1.5 times."""
 
 
-class Standing:
+class ConstantQueue:
     """A scheduler with `queued` tasks of `agents` agents, and one host that holds `IN_FLIGHT` more."""
 
     def __init__(self, agents: int, queued: int) -> None:
@@ -43,21 +43,21 @@ class Standing:
         self._now = 1_700_000_000.0
         self._scheduler.register(self._now, "host", None, HostProfile())
         for number in range(queued + IN_FLIGHT):
-            self._now += SECS_A_CYCLE
+            self._now += SECS_PER_CYCLE
             self._scheduler.submit(self._now, submission(number % agents))
             self._scheduler.take_events()
         self._held = self._scheduler.claim(self._now, "host", IN_FLIGHT)
-        self._asked = [submission(draw.randrange(agents)) for _ in range(10_000)]
+        self._submissions = [submission(draw.randrange(agents)) for _ in range(10_000)]
 
     def cycles(self, secs: float) -> tuple[float, float]:
-        """Cycles a second for as long, and the longest pause between two of them in milliseconds."""
-        scheduler, held, asked, now = self._scheduler, self._held, self._asked, self._now
+        """Cycles per second over `secs`, and the longest pause between two of them in milliseconds."""
+        scheduler, held, submissions, now = self._scheduler, self._held, self._submissions, self._now
         worst, number = 0.0, 0
         begin = last = time.perf_counter()
         end = begin + secs
         while last < end:
-            now += SECS_A_CYCLE
-            scheduler.submit(now, asked[number % 10_000])
+            now += SECS_PER_CYCLE
+            scheduler.submit(now, submissions[number % 10_000])
             held += scheduler.claim(now, "host")
             lease = held[slot := number % IN_FLIGHT]
             held[slot] = held.pop()
@@ -73,20 +73,20 @@ class Standing:
 
 
 def submission(agent: int) -> Submission:
-    """A task such as a caller sends: every string is its own."""
+    """A task like that of a caller: each of its strings is a new object."""
     return Submission(f"agent-{agent}", "click", f"tab-{agent}", None, None, agent % 3)
 
 
 def cases() -> list[Case]:
-    """From a thousand queued tasks to a million, and from ten agents to ten thousand."""
+    """Rows with a thousand to a million queued tasks, of ten to ten thousand agents."""
     long = "beside 1,000 queued; a ratio of 0.67 is a cost that grew 1.5 times"
     wide = "beside 10 agents; a ratio of 0.67 is a cost that grew 1.5 times"
     return [
-        _case(10, FEW, None, None),
-        _case(10, MANY, (10, FEW), GROWTH, long),
-        _case(1_000, MANY, (1_000, FEW), Aim(150_000, "value"), long),
-        _case(10_000, MANY, (10_000, FEW), GROWTH, long),
-        _case(10_000, MANY // 10, (10, MANY // 10), GROWTH, wide),
+        _case(10, FEW_TASKS, None, None),
+        _case(10, MANY_TASKS, (10, FEW_TASKS), GROWTH, long),
+        _case(1_000, MANY_TASKS, (1_000, FEW_TASKS), Aim(150_000, "value"), long),
+        _case(10_000, MANY_TASKS, (10_000, FEW_TASKS), GROWTH, long),
+        _case(10_000, MANY_TASKS // 10, (10, MANY_TASKS // 10), GROWTH, wide),
     ]
 
 
@@ -102,8 +102,8 @@ def _case(agents: int, queued: int, beside: tuple[int, int] | None, aim: Aim | N
 def _side(agents: int, queued: int) -> Side:
     @contextmanager
     def opened() -> Iterator[Measure]:
-        garbage.tame()
-        standing = Standing(agents, queued)
-        yield lambda secs: [Figure(figure) for figure in standing.cycles(secs)]
+        gc_policy.install()
+        queue = ConstantQueue(agents, queued)
+        yield lambda secs: [Figure(figure) for figure in queue.cycles(secs)]
 
     return opened

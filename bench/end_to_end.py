@@ -1,11 +1,11 @@
-"""What a task costs from its submission to its completion by a host, beside bare streams with the same messages.
+"""The cost of a task from its submission to its completion by a host, beside bare streams with the same messages.
 
-In the rows with batches, 4 streams submit, 50 tasks a message, what 1, 4 or 50 hosts run, and 4,000 tasks at most are
-on their way. In the host rows the queue is filled beforehand, and 50 hosts take and complete it, so many tasks a
+In the rows with batches, 4 streams submit 50 tasks per message, 1, 4 or 50 hosts execute them, and at most 4,000 tasks
+are on their way. In the host rows the queue is filled beforehand, and 50 hosts execute it with 1 or 10 tasks per
 message. A host answers each message of tasks by one of reports and one of credit, as the SDKs do.
 
 50 watchers are connected, each to the tasks of one agent of a thousand: a twentieth of all events is delivered. The
-bare server of bare_streams.py passes tasks on from one stream to another, and tells its watchers nothing.
+bare server of bare_streams.py passes tasks from one stream to another, and sends its watchers nothing.
 """
 
 import sys
@@ -21,15 +21,15 @@ SUBMITTERS = 4
 UNANSWERED = 4
 STREAMS = 50
 HOST_WARM_UP_SECS = 0.2
-"""Short, since the queue empties meanwhile."""
+"""Short, because the queue becomes empty."""
 Start = Callable[[], AbstractContextManager[servers.Server]]
 Side = Callable[[], AbstractContextManager[Measure]]
 SLOTS = {1: 400, 4: 200, 50: 50}
-"""Tasks that a host may hold, by the number of hosts."""
+"""Maximum tasks that a host holds, by the number of hosts."""
 
 
 def cases() -> list[Case]:
-    """1, 4 and 50 hosts with batches of 50, then the hosts' own part."""
+    """Rows with 1, 4 and 50 hosts and batches of 50, then those of hosts alone."""
     flows = [
         _flow(Row(f"end to end, {hosts} host{'s' if hosts > 1 else ''}", "tasks/s", aim=aim), hosts)
         for hosts, aim in ((1, None), (4, Aim(55_000, "value")), (50, None))
@@ -42,12 +42,12 @@ def cases() -> list[Case]:
 
 
 def bare_streams(*options: str) -> AbstractContextManager[servers.Server]:
-    """The server of bare_streams.py, once it serves."""
+    """Starts the server of bare_streams.py."""
     return servers.serving(sys.executable, str(servers.HERE / "bare_streams.py"), *options, gateway=False)
 
 
 def flow_flags(hosts: int) -> dict[str, int]:
-    """How the load generator makes the whole way."""
+    """Measures the whole way with the load generator."""
     return {
         "hosts": hosts,
         "slots": SLOTS[hosts],
@@ -76,7 +76,7 @@ def _host_flow(row: Row, tasks_a_message: int, queued: int) -> Case:
         @contextmanager
         def opened() -> Iterator[Measure]:
             def measure(secs: float) -> list[Figure]:
-                # What a round leaves in the queue shall not meet the next one.
+                # Tasks that a round leaves in the queue must not disturb the next one.
                 with start() as server:
                     flags = {"hosts": STREAMS, "slots": tasks_a_message, "tasks": queued, "watchers": WATCHERS}
                     return [servers.throughput(server, "hostflow", secs, warm_up=HOST_WARM_UP_SECS, **flags)]

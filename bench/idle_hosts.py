@@ -1,7 +1,7 @@
-"""What idle hosts cost: server CPU a heartbeat and memory a host, beside a bare server of the same streams.
+"""The cost of idle hosts: server CPU per heartbeat and memory per host, beside a bare server with the same streams.
 
-Every host sends a heartbeat a second over its own stream, ten streams a connection. The hosts live in a process of
-their own, which this file is as well:
+Every host sends a heartbeat per second over its own stream, with ten streams per connection. The hosts run in another
+process, which is this file too:
 
     python bench/idle_hosts.py HOST:PORT
 """
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 HOSTS = 1_000
 STREAMS_A_CONNECTION = 10
 CONNECT_SECS = 2.5
-"""By then all hosts are connected: they come over the first second."""
+"""Time after which all hosts are connected. They start during the first second."""
 SECS = 3.0
 ROUNDS = 2
 
 
 def cases() -> list[Case]:
-    """A fresh server a round, as memory that was once used is not given back."""
+    """Measures a new server in each round, because a process keeps the memory that it has used."""
     rows = (
         Row(f"{HOSTS:,} idle hosts, server CPU a heartbeat", "us", better="less"),
         Row(f"{HOSTS:,} idle hosts, memory a host", "KB", better="less"),
@@ -74,7 +74,7 @@ def _beaten(server: servers.Server, secs: float) -> list[Figure]:
 
 
 async def beat(stub: RuntimeHostServiceAsyncStub, number: int) -> None:
-    """One host: connected once, then a heartbeat a second, each host at its own moment."""
+    """One host: it connects, then sends a heartbeat per second, each host at another moment of the second."""
     await asyncio.sleep(number / HOSTS)
     call = stub.Connect()
     hello = pb.Hello(host_id=f"host-{number}", instance="i", slots=4, lease_secs=60)

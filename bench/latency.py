@@ -1,8 +1,8 @@
-"""How soon a submitted task is at a host, beside the round trip of a bare unary call that is answered at once.
+"""The time until a submitted task reaches a host, beside the round trip of a bare unary call.
 
-One task at a time, from just before SubmitTask until the stream of a waiting host, in the same process, has it. At low
-load nothing else goes on. At half load, a load generator of its own sends half of the tasks a second that the server
-could carry end to end; the bare server bears as many.
+One task at a time, from just before SubmitTask until the stream of a waiting host in the same process has it. At low
+load the server does nothing else. At half load, a load generator sends half of the tasks per second that the server can
+carry end to end; the bare server gets as many.
 """
 
 import time
@@ -15,18 +15,18 @@ from end_to_end import bare_streams, flow_flags
 from rows import Aim, Case, Figure, Measure, Row
 
 RATE = 200
-"""Tasks a second; one task is far from filling its five milliseconds."""
+"""Tasks per second. A task takes much less than the five milliseconds until the next one."""
 SECS = 3.0
 HOSTS = 4
 SETTLE_SECS = 0.5
 PROBE = "probe"
-"""An action that only the waiting host takes."""
+"""The action of the tasks for the waiting host."""
 
 Probe = Callable[[servers.Server, float], list[Figure]]
 
 
 def cases() -> list[Case]:
-    """At low load and at half load: p50, p99 and p99.9."""
+    """Rows at low load and at half load: p50, p99 and p99.9."""
     return [
         Case(_rows("low load", Aim(2), Aim(3)), _low_load, _low_load_bare, secs=SECS),
         HalfLoad().case(),
@@ -53,12 +53,12 @@ def _low_load_bare() -> Iterator[Measure]:
 
 
 def submit_to_start(server: servers.Server, secs: float) -> list[Figure]:
-    """Milliseconds: the median, the 99th and the 99.9th percentile."""
+    """The median, the 99th and the 99.9th percentile in milliseconds."""
     return _quantiles(servers.load("latency", server, secs, rate=RATE, action=PROBE, slots=1))
 
 
 def round_trip(server: servers.Server, secs: float) -> list[Figure]:
-    """The same of a unary call, to a server that only answers it."""
+    """The same for a unary call to the bare server."""
     return _quantiles(servers.load("submit", server, secs, rate=RATE, connections=1, inflight=1))
 
 
@@ -67,7 +67,7 @@ def _quantiles(result: servers.Load) -> list[Figure]:
 
 
 class HalfLoad:
-    """Both sides under the half of what the first one carries, which is measured when it opens."""
+    """Both sides at half of the load that the first one can carry, which is measured when it opens."""
 
     def __init__(self) -> None:
         self._rate = 0.0
@@ -90,7 +90,7 @@ class HalfLoad:
     def _under_load(self, server: servers.Server, probe: Probe, secs: float) -> list[Figure]:
         with ThreadPoolExecutor(max_workers=1) as beside:
             flags = {**flow_flags(HOSTS), "rate": self._rate}
-            # It begins before the probe and ends after it.
+            # The load begins before the probe and ends after it.
             load = beside.submit(servers.load, "flow", server, secs + 2 * SETTLE_SECS, **flags)
             time.sleep(SETTLE_SECS)
             figures = probe(server, secs)

@@ -1,7 +1,7 @@
-"""How much memory a task takes while it is queued, while it runs, and once it has ended and is retained.
+"""The memory of a task while it is queued, while it runs, and while it is retained after its end.
 
-In the core and the engine it is counted to the byte, without a payload. In the server it is how its resident memory
-grows with queued tasks of about 300 bytes, payload and all; parts of a page and the allocator's reserve come with it.
+For core and engine it is counted to the byte, without a payload. For the server it is the growth of resident memory
+with queued tasks of about 300 bytes, which includes the payload, parts of pages and the reserve of the allocator.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ AIM = Aim(600, "value")
 
 
 def cases() -> list[Case]:
-    """Three states in the engine, and the server as a whole."""
+    """Rows for three states in the engine, and for the whole server."""
     return [
         _in_the_engine("queued", queued),
         _in_the_engine("running", running),
@@ -39,7 +39,7 @@ def cases() -> list[Case]:
 async def queued(engine: MemoryEngine) -> None:
     for number in range(TASKS):
         await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
-        # Events are told, and forgotten, at the end of each turn of the loop.
+        # Events are delivered and dropped at the end of each turn of the loop.
         await asyncio.sleep(0)
 
 
@@ -77,7 +77,7 @@ def _in_the_engine(state: str, build: Callable[[MemoryEngine], Coroutine[object,
         yield lambda _: [Figure(asyncio.run(bytes_a_task()))]
 
     row = Row(f"memory, {state} task, payload aside", "bytes", better="less", aim=AIM)
-    # It comes out the same every time; two rounds, so that runs can be compared.
+    # The result is the same in each round. There are two, so that runs can be compared.
     return Case((row,), opened, rounds=2)
 
 
@@ -92,7 +92,7 @@ def _resident() -> Iterator[Measure]:
         def fill(secs: float) -> None:
             servers.load("stream", server, secs)
 
-        # What it takes once, however many tasks there are.
+        # The part that does not depend on the number of tasks.
         fill(servers.WARM_UP_SECS)
 
         def measure(secs: float) -> list[Figure]:

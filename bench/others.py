@@ -1,35 +1,36 @@
-"""Taskyard beside Taskiq on Redis and beside NATS JetStream: on one machine, in one run, in turn.
+"""Compares Taskyard with Taskiq on Redis and with NATS JetStream: on one machine, in one run, alternately.
 
     python bench/others.py [--rounds N] [--secs S] [--rows WORD ...] [--json FILE] [--redis-server PATH] ...
 
-redis-server and nats-server are looked for in PATH unless told; rows that lack theirs are left out. The Python packages
-of both go into `.venv-others` beside this project's `.venv`, unless `--python` has them. The tasks do nothing, carry
-about 300 bytes, and no two are alike. Every server is new in each round, on a free port of loopback, with its files in
-a folder that goes with it. All Python runs on uvloop.
+redis-server and nats-server come from PATH unless options name them; rows without their server are left out. The
+Python packages of both go into `.venv-others` beside `.venv`, unless `--python` has them. The tasks do nothing, have
+about 300 bytes, and no two are equal. Every server is new in each round, on a free port of loopback, with its files in
+a temporary folder. All Python runs on uvloop.
 
-**One agent in Python awaits 1,000 submits at once**, and a worker in a process of its own executes them, wave after
-wave: tasks a second from the first submit to the last execution.
+**One agent in Python awaits 1,000 submits at once**, and a worker in another process executes them, wave after wave.
+The figure is tasks per second from the first submit to the last execution.
 
-- Taskyard: the SDK as README shows it, with a host of 1,000 slots. The server runs as `taskyard up` does, metrics and
-  logs on, its limits raised by a file. Each submit and each report is answered, and outcomes are kept.
-- Taskiq: `asyncio.gather` of `task.kiq()`, with what its documentation names for speed (ORJSONSerializer, uvloop, here
-  also hiredis), without results, as no backend is set, and with CONNECTIONS, for each of the 1,000 would else open one
-  of its own. The worker is `taskiq worker` with WORKER, the best of those tried: one process was slower than the two of
-  its default, and neither more connections nor more tasks at once made a difference. Redis runs by its defaults: no
-  append-only file. ListQueueBroker loses the tasks of a worker that dies; RedisStreamBroker acknowledges each.
+- Taskyard: the SDK as README shows it, with a host of 1,000 slots. The server runs as `taskyard up` does, with metrics
+  and logs, and with limits raised by a file. Each submit and each report is answered, and outcomes are kept.
+- Taskiq: `asyncio.gather` of `task.kiq()`, with the options that its documentation names for speed (ORJSONSerializer,
+  uvloop, here also hiredis), without results, and with CONNECTIONS, because each of the 1,000 would open a connection
+  otherwise. The worker is `taskiq worker` with WORKER, the fastest options: one process was slower than its default of
+  two, and neither more connections nor more tasks at once made a difference. Redis has its defaults: no append-only
+  file. ListQueueBroker loses the tasks of a worker that dies; RedisStreamBroker acknowledges each task.
 
-**End to end, 50 a message**: tasks a second in a window, with at most 4,000 that wait or run.
+**End to end, 50 per message**: tasks per second in a window, with at most 4,000 that wait or run.
 
-- Taskyard: `load flow` in Go on one thread. 4 streams submit 50 a message, 4 messages unanswered each; 4 hosts; 50
-  watchers, each of one agent of 1,000.
-- NATS in Go (nats.go, on one thread): 4 connections publish asynchronously, as its users are told to do for speed, 4
-  batches of 50 unanswered each; 4 connections pull and acknowledge each task. No worker reads the task. Pulls are of 50
-  as everywhere here, and of 500, as many as its `Consume` asks for by default.
-- NATS in Python (nats-py): one agent publishes 16 batches of 50 at once by `publish_async`; one worker pulls 50 at a
-  time by 4 subscriptions and acknowledges each task. Beside it is Taskyard in Go, too: compare the servers' CPU.
+- Taskyard: `load flow` in Go on one thread. 4 streams submit 50 per message with 4 unanswered messages each; 4 hosts;
+  50 watchers, each of one agent of 1,000.
+- NATS in Go (nats.go, on one thread): 4 connections publish asynchronously, as its documentation recommends for speed,
+  with 4 unanswered batches of 50 each; 4 connections pull and acknowledge each task. No worker reads the task. Pulls
+  have 50 tasks as everywhere here, or 500, the default of `Consume`.
+- NATS in Python (nats-py): one agent publishes 16 batches of 50 at once with `publish_async`; one worker pulls 50 at a
+  time with 4 subscriptions and acknowledges each task. The row beside it is Taskyard in Go: compare the servers' CPU.
 
-JetStream is a work queue with file storage, all else by default: it writes each task and syncs every two minutes, where
-Taskyard and Redis keep theirs in memory. It has no fair queue and no watchers, and acknowledgements have no answer.
+JetStream is a work queue with file storage and defaults otherwise: it writes each task and syncs every two minutes,
+while Taskyard and Redis keep tasks in memory. It has no fair queue and no watchers, and does not answer
+acknowledgements.
 """
 
 import argparse
@@ -60,15 +61,15 @@ WORKER = ("--workers", "2", "--no-parse", "--log-level", "WARNING")
 CONNECTIONS = 50
 WAVES, WAVE = 20, 1000
 AGENT_SECS = 60
-"""How long an agent may take in all."""
+"""Maximum seconds of an agent."""
 
 Programs = Mapping[str, str]
-"""Where the programs are that rows need, by name."""
+"""The paths of the programs that rows need, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A server and a worker that run, and the command of the agent that uses them."""
+    """A running server, a running worker, and the command of the agent that uses them."""
 
     server: psutil.Process
     worker: psutil.Process
@@ -94,7 +95,7 @@ class Side:
 
 
 def sides(secs: float) -> tuple[Side, ...]:
-    """All rows; in each group ours is the one that the others are compared with."""
+    """All rows. The others of a group are compared with ours."""
     at_once, end_to_end = "1,000 submits awaited at once, Python", "end to end, 50 a message"
     redis, nats, go = ("redis-server", "python"), ("nats-server", "python"), ("nats-server", "go")
     return (
@@ -142,27 +143,27 @@ def nats_pair(programs: Programs) -> Iterator[Pair]:
 def by_agent(
     pair: Callable[[Programs], AbstractContextManager[Pair]], *arguments: float
 ) -> Callable[[Programs], Figure]:
-    """What an agent measures by itself, and the CPU time that all the processes use meanwhile."""
+    """Takes the measurement of an agent, and the CPU time that all processes use during it."""
 
     def measure(programs: Programs) -> Figure:
         with tempfile.TemporaryDirectory() as counts:
             os.environ["BESIDE_COUNTS"] = counts
-            with pair(programs) as running, asked(*running.agent, *map(str, arguments)) as agent:
+            with pair(programs) as running, start_agent(*running.agent, *map(str, arguments)) as agent:
                 processes = (running.server, running.worker, psutil.Process(agent.pid))
                 answer(agent)
                 before = [cpu_secs(process) for process in processes]
                 print(file=agent.stdin, flush=True)
-                said = json.loads(answer(agent))
+                result = json.loads(answer(agent))
                 used = [cpu_secs(process) - earlier for process, earlier in zip(processes, before, strict=True)]
-        tasks, secs = said["tasks"], said["secs"]
+        tasks, secs = result["tasks"], result["secs"]
         return Figure(tasks / secs, used[0] / tasks * 1e6, used[0] / secs, sum(used[1:]) / secs)
 
     return measure
 
 
 @contextmanager
-def asked(*command: str) -> Iterator[subprocess.Popen[str]]:
-    """An agent that is told when to begin, and is killed at the end of the block or when it takes too long."""
+def start_agent(*command: str) -> Iterator[subprocess.Popen[str]]:
+    """Starts an agent. It is killed at the end of the block, or when it takes too long."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as agent:
         late = threading.Timer(AGENT_SECS, agent.kill)
         late.start()
@@ -181,7 +182,7 @@ def answer(agent: subprocess.Popen[str]) -> str:
 
 
 def cpu_secs(process: psutil.Process) -> float:
-    """User and system time of a process and of those that it started."""
+    """User and system time of a process and of its children."""
     used = [each.cpu_times() for each in (process, *process.children(recursive=True))]
     return float(sum(times.user + times.system for times in used))
 
@@ -208,9 +209,9 @@ def nats_flow(secs: float, pull: int) -> Callable[[Programs], Figure]:
             done = subprocess.run(command, capture_output=True, text=True, timeout=secs + AGENT_SECS, check=False)
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)}: {done.stderr[-2_000:]}")
-        said = json.loads(done.stdout)
-        tasks, window, used = said["operations"], said["secs"], said["server_cpu_secs"]
-        return Figure(tasks / window, used / tasks * 1e6, used / window, said["cpu_secs"] / window)
+        result = json.loads(done.stdout)
+        tasks, window, used = result["operations"], result["secs"], result["server_cpu_secs"]
+        return Figure(tasks / window, used / tasks * 1e6, used / window, result["cpu_secs"] / window)
 
     return measure
 
@@ -220,7 +221,7 @@ def nats_flow(secs: float, pull: int) -> Callable[[Programs], Figure]:
 
 @contextmanager
 def new_server(*command: str) -> Iterator[tuple[psutil.Process, str]]:
-    """A server in a folder of its own, once it listens, and its address. `FOLDER` and `PORT` stand for both."""
+    """Starts a server, and waits until it listens. `FOLDER` and `PORT` stand for a new folder and its port."""
     port = str(servers.free_port())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         words = [{"FOLDER": folder, "PORT": port}.get(word, word) for word in command]
@@ -234,7 +235,7 @@ def nats_server(programs: Programs) -> AbstractContextManager[tuple[psutil.Proce
 
 
 def python_of_others() -> str:
-    """The interpreter of `.venv-others`, which is made anew unless it is as the requirements say."""
+    """The interpreter of `.venv-others`, which is created again if the requirements have changed."""
     python, made_of = VENV / "bin" / "python", VENV / REQUIREMENTS.name
     if not made_of.exists() or made_of.read_text() != REQUIREMENTS.read_text():
         print(f"making {VENV.name}", file=sys.stderr, flush=True)
@@ -246,16 +247,16 @@ def python_of_others() -> str:
 
 
 def versions(programs: Programs, used: set[str]) -> dict[str, str]:
-    """Of the machine and of the programs that are used."""
+    """The versions of the machine and of the programs."""
     found = machine()
     for name in sorted(used & {"redis-server", "nats-server"}):
-        said = subprocess.run((programs[name], "--version"), capture_output=True, text=True, check=True).stdout
-        version = re.search(r"\d+(\.\d+)+", said)
+        output = subprocess.run((programs[name], "--version"), capture_output=True, text=True, check=True).stdout
+        version = re.search(r"\d+(\.\d+)+", output)
         found[name] = version[0] if version else "unknown"
     if "python" in used:
         code = f"from importlib.metadata import version\nprint(*map(version, {PACKAGES}))"
-        said = subprocess.run((programs["python"], "-c", code), capture_output=True, text=True, check=True).stdout
-        found |= dict(zip(PACKAGES, said.split(), strict=True))
+        output = subprocess.run((programs["python"], "-c", code), capture_output=True, text=True, check=True).stdout
+        found |= dict(zip(PACKAGES, output.split(), strict=True))
     return found
 
 
@@ -263,7 +264,7 @@ def versions(programs: Programs, used: set[str]) -> dict[str, str]:
 
 
 def table(results: Sequence[tuple[Side, Result]]) -> str:
-    """Tasks a second, how many times theirs ours is, and the CPU time a task of the server and of all its clients."""
+    """Tasks per second, the ratio of ours to theirs, and the CPU time per task of the server and of all clients."""
     lines = [f"{'':36}{'tasks/s':>9}{'ours/theirs':>13}{'server us':>11}{'clients us':>12}   rounds"]
     ours = {side.group: result for side, result in results if not side.is_other}
     group = ""
@@ -273,7 +274,7 @@ def table(results: Sequence[tuple[Side, Result]]) -> str:
         ratio = ""
         if side.is_other and group in ours:
             ratio = f"{Result(side.row, ours[group].ours, result.ours).ratio:.2f}"
-        # The round whose rate is in the middle tells of the CPU time.
+        # The CPU time is that of the round with the median rate.
         middle = sorted(result.ours, key=lambda figure: figure.value)[len(result.ours) // 2]
         clients = (middle.client_share or 0) / middle.value * 1e6
         rounds = " ".join(shown(figure.value) for figure in result.ours)

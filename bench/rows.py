@@ -1,7 +1,7 @@
-"""What a benchmark says: rows, the figures of their rounds, and the table and the JSON made of them.
+"""The results of a benchmark: rows, the figures of their rounds, and the table and the JSON made from them.
 
-It starts nothing and looks at no clock. A *ceiling* is what the bare transport reaches with the same messages in the
-same run; a ratio is always ours by the ceiling, whichever of more and less is better.
+This module starts nothing and measures nothing. A *ceiling* is the figure of the bare transport with the same messages
+in the same run. A ratio is always ours by the ceiling, no matter whether more or less is better.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,15 +11,15 @@ from statistics import median
 from typing import Any, Literal
 
 BUSY_SHARE = 0.9
-"""A process that uses more of one core than this has no room left."""
+"""Share of one core above which a process has no capacity left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One measurement of one row, in one round.
 
-    `server_cpu_us` is microseconds of the server's CPU an operation; the shares are of one core. All are absent where
-    they say nothing.
+    `server_cpu_us` is microseconds of the server's CPU per operation; the shares are of one core. All are None where
+    they have no meaning.
     """
 
     value: float
@@ -37,7 +37,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """The least that the ratio or the value should be, or the most where less is better."""
+    """The minimum of the ratio or the value, or the maximum where less is better."""
 
     bound: float
     of: Literal["ratio", "value"] = "ratio"
@@ -45,7 +45,7 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; the name is what two runs are compared by."""
+    """One line of the table. Two runs are compared by its name."""
 
     name: str
     unit: str
@@ -55,19 +55,18 @@ class Row:
 
 
 Measure = Callable[[float], Sequence[Figure]]
-"""Takes so many seconds, about, and answers a figure for each row of its case."""
+"""Measures for about this number of seconds, and returns a figure for each row of its case."""
 
 
 Side = Callable[[], AbstractContextManager[Measure]]
-"""Opens ours or the ceiling: servers start and stop there."""
+"""Opens ours or the ceiling, which starts and stops servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Rows that one measurement fills, ours and the ceiling.
+    """The rows that one measurement fills, ours and the ceiling.
 
-    Each side is opened once, measured in every round, and closed. `rounds` and `secs` are for cases that need their
-    own.
+    Each side is opened once, measured in every round, and closed. `rounds` and `secs` override those of the run.
     """
 
     rows: tuple[Row, ...]
@@ -79,7 +78,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """All rounds of a row. `ceiling` is empty where there is none, else as long as `ours`."""
+    """All rounds of a row. `ceiling` is as long as `ours`, or empty for a row without one."""
 
     row: Row
     ours: tuple[Figure, ...]
@@ -92,19 +91,19 @@ class Result:
 
     @property
     def ceiling_value(self) -> float | None:
-        """The same of the ceiling; None where there is none."""
+        """The median of the ceiling, None for a row without one."""
         return median(figure.value for figure in self.ceiling) if self.ceiling else None
 
     @property
     def ratio(self) -> float | None:
-        """The median of the rounds' own ratios, since what disturbs a round disturbs both of its sides."""
+        """The median of the ratios of the rounds, because a disturbance of a round affects both of its sides."""
         if not self.ceiling:
             return None
         return median(ours.value / ceiling.value for ours, ceiling in zip(self.ours, self.ceiling, strict=True))
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the aim is reached; None without one."""
+        """Whether the aim is reached, None for a row without one."""
         aim = self.row.aim
         reached = None if aim is None else self.value if aim.of == "value" else self.ratio
         if aim is None or reached is None:
@@ -112,7 +111,7 @@ class Result:
         return reached >= aim.bound if self.row.better == "more" else reached <= aim.bound
 
     def as_json(self) -> dict[str, Any]:
-        """What a file keeps of it: every round, and the medians for those who read the file by eye."""
+        """The JSON for a file: every round, and the medians for human readers."""
         return {
             **asdict(self.row),
             "value": self.value,
@@ -123,29 +122,29 @@ class Result:
         }
 
     @classmethod
-    def from_json(cls, kept: dict[str, Any]) -> "Result":
-        """The same again; `KeyError` or `TypeError` if it is something else."""
-        aim = None if kept["aim"] is None else Aim(**kept["aim"])
-        row = Row(kept["name"], kept["unit"], kept["better"], aim, kept["remark"])
-        ours = tuple(Figure(**figure) for figure in kept["ours"])
-        return cls(row, ours, tuple(Figure(**figure) for figure in kept["ceiling"]))
+    def from_json(cls, saved: dict[str, Any]) -> "Result":
+        """The result from the JSON of a file. Raises `KeyError` or `TypeError` for anything else."""
+        aim = None if saved["aim"] is None else Aim(**saved["aim"])
+        row = Row(saved["name"], saved["unit"], saved["better"], aim, saved["remark"])
+        ours = tuple(Figure(**figure) for figure in saved["ours"])
+        return cls(row, ours, tuple(Figure(**figure) for figure in saved["ceiling"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A whole run: on which machine, with what versions, and what came out."""
+    """A whole run: the machine with its versions, and the results."""
 
     machine: dict[str, str]
     results: tuple[Result, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """What a file keeps of it."""
+        """The JSON for a file."""
         return {"machine": self.machine, "rows": [result.as_json() for result in self.results]}
 
     @classmethod
-    def from_json(cls, kept: dict[str, Any]) -> "Run":
-        """The same again; `KeyError` or `TypeError` if it is something else."""
-        return cls(kept["machine"], tuple(Result.from_json(row) for row in kept["rows"]))
+    def from_json(cls, saved: dict[str, Any]) -> "Run":
+        """The run from the JSON of a file. Raises `KeyError` or `TypeError` for anything else."""
+        return cls(saved["machine"], tuple(Result.from_json(row) for row in saved["rows"]))
 
 
 HEADER = ("", "ours", "ceiling", "unit", "ratio", "aim", "met", "CPU us", "of ceiling")
@@ -153,7 +152,7 @@ LEFT_ALIGNED = ("", "unit", "aim", "met")
 
 
 def table(results: Sequence[Result]) -> str:
-    """The table for people, and below it what its columns and marks mean."""
+    """The table, and below it the meaning of its columns and marks."""
     lines = [HEADER, *(_cells(result) for result in results)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADER))]
     text = ["  ".join(_aligned(line, widths)).rstrip() for line in lines]
@@ -167,7 +166,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def shown(value: float) -> str:
-    """Three digits that count, thousands parted."""
+    """A value with three significant digits and separated thousands."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
@@ -193,7 +192,7 @@ def _value(figures: Sequence[Figure]) -> str:
 
 
 def _is_of_the_client(figures: Sequence[Figure]) -> bool:
-    # In most of the rounds: one may have met a busy moment of the machine.
+    # Most rounds decide, because the machine may have been busy during one of them.
     return 2 * sum(figure.is_of_the_client for figure in figures) > len(figures)
 
 

@@ -1,8 +1,8 @@
-"""`make bench`: runs the benchmarks, ours and its ceiling in turn, and prints one table.
+"""`make bench`: runs the benchmarks, ours and the ceiling alternately, and prints one table.
 
     python bench/run.py [--rows WORD ...] [--secs S] [--rounds N] [--json FILE]
 
-The figures are those of this machine; the ratios travel. Nothing here passes or fails.
+The figures depend on the machine; the ratios can be compared between machines. Nothing here passes or fails.
 """
 
 import argparse
@@ -29,7 +29,7 @@ PACKAGES = ("grpcio", "protobuf", "uvloop")
 
 
 def cases(words: Sequence[str]) -> Iterator[Case]:
-    """Those of the families named, and those with a row whose name has one of the other words; all without words."""
+    """The cases of the named families, and those with a row whose name contains a word. All cases without words."""
     parts = [word.lower() for word in words if word not in FAMILIES]
     for family in FAMILIES:
         if words and family not in words and not parts:
@@ -41,7 +41,7 @@ def cases(words: Sequence[str]) -> Iterator[Case]:
 
 
 def measure(case: Case, rounds: int, secs: float) -> list[Result]:
-    """All rounds of a case, its sides in turn, so that what else the machine does falls on both."""
+    """All rounds of a case. Its sides alternate, so that other work of the machine affects both."""
     ours: list[tuple[Figure, ...]] = []
     ceilings: list[tuple[Figure, ...]] = []
     with ExitStack() as opened:
@@ -58,7 +58,7 @@ def measure(case: Case, rounds: int, secs: float) -> list[Result]:
 
 
 def machine() -> dict[str, str]:
-    """What the figures depend on: the machine and the versions."""
+    """The machine and the versions, on which the figures depend."""
     return {
         "CPU": _cpu_model(),
         "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()),
@@ -81,15 +81,15 @@ def _cpu_model() -> str:
 
 def _version(*command: str) -> str:
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+        output = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return "none"
-    found = re.search(r"\d+(\.\d+)+", said.rpartition("version")[2])
+    found = re.search(r"\d+(\.\d+)+", output.rpartition("version")[2])
     return found[0] if found else "unknown"
 
 
 def measure_all(chosen: Iterable[Case], rounds: int, secs: float) -> tuple[list[Result], list[str]]:
-    """What came out, and a line for each case that failed, which leaves the others as they are."""
+    """The results, and a line for each case that has failed. The other cases still run."""
     results: list[Result] = []
     failures: list[str] = []
     for case in chosen:
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to keep all rounds, for compare.py")
     given = parser.parse_args()
-    # So that what was started is ended then too.
+    # On SIGTERM, too, the started processes are ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     about = machine()
     print(", ".join(f"{name} {value}" for name, value in about.items()), flush=True)

@@ -1,10 +1,10 @@
-"""What it costs when 10,000 schedules come due in the same minute: are all fired in time, and do others notice?
+"""The cost of 10,000 schedules that are due in the same minute: do all fire in time, and do other callers notice?
 
     python bench/schedules.py [--schedules N] [--quiet SECS]
 
-A host runs what the schedules submit. Meanwhile a prober submits one task at a time and waits until a host of its own
-has it, beside an echo over a bare stream: before the minute, and in the window after it. Server, bare server, host and
-prober are processes of their own, on loopback and uvloop.
+A host executes the tasks of the schedules. A prober submits one task at a time and waits until another host has it,
+beside an echo over a bare stream, both before the minute and in the window after it. Server, bare server, host and
+prober are separate processes, on loopback and uvloop.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AT_ONCE = 50
 
 
 def settings(schedules: int) -> dict[str, dict[str, int]]:
-    """Limits that let all of it run, and the documented jitter."""
+    """Limits that all tasks fit in, and the documented jitter."""
     room = 2 * schedules
     return {
         "scheduler": {
@@ -60,7 +60,7 @@ async def run_host(address: str) -> None:
 
 
 async def create(stub: ScheduleServiceAsyncStub, count: int, lead_secs: float) -> float:
-    """Make the schedules, each of them due in the same minute; when that is."""
+    """Create the schedules, all due in the same minute, and return that minute."""
     begin = time.time()
     due = (int(begin + lead_secs) // 60 + 1) * 60
     minute, hour = time.gmtime(due)[4], time.gmtime(due)[3]
@@ -80,7 +80,7 @@ async def create(stub: ScheduleServiceAsyncStub, count: int, lead_secs: float) -
 
 
 class Prober:
-    """One task at a time from submit to its host, and one echo, over and over."""
+    """Measures one task at a time from submit to its host, and one echo, in a loop."""
 
     def __init__(self, taskyard: grpc.aio.Channel, hosts: grpc.aio.Channel, bare: grpc.aio.Channel) -> None:
         self._submit = task_pb2_grpc.TaskServiceStub(taskyard).SubmitTask
@@ -93,7 +93,7 @@ class Prober:
         await self._host.read()
 
     async def until(self, end: float) -> tuple[list[float], list[float]]:
-        """Seconds from submit to host, and of an echo, over and over until the wall clock shows `end`."""
+        """Seconds from submit to host, and of an echo, measured until the wall clock shows `end`."""
         starts, echoes = [], []
         while time.time() < end:
             await self._host.write(pb.ConnectRequest(credit=pb.Credit(count=1)))
@@ -123,7 +123,7 @@ class Prober:
 
 
 async def delays(stub: ScheduleServiceAsyncStub) -> list[float]:
-    """For each trigger that fired, the seconds from its due time."""
+    """The seconds from its due time for each trigger that fired."""
     found: list[float] = []
     token = ""
     while True:

@@ -1,7 +1,7 @@
 """The processes of a benchmark: `taskyard up`, the bare server, either behind Envoy, and the load generator.
 
-Each runs by itself on free ports of loopback and is ended, by its pid, with the block that started it. Taskyard runs as
-it does for users, metrics and logs on, save that its limits let all of the load in.
+Each runs on free ports of loopback and is ended, by its pid, with the block that started it. Taskyard runs as it does
+for users, with metrics and logs, except for limits that admit the whole load.
 """
 
 import functools
@@ -26,7 +26,7 @@ START_SECS = 20.0
 POLL_SECS = 0.005
 WARM_UP_SECS = 0.5
 SPARE_SECS = 60.0
-"""How long a load generator may take beyond the time that it was given."""
+"""Maximum seconds of a load generator beyond the time of its measurement."""
 PLENTY = 4_000_000_000
 SETTINGS = {
     "scheduler": {
@@ -34,7 +34,7 @@ SETTINGS = {
         "maxPerAgent": PLENTY,
         "maxInflight": PLENTY,
         "maxPerAgentInflight": PLENTY,
-        # A task that expires in the middle of a row would be work that the ceiling does not have.
+        # A task that expires during a row would be work that the ceiling does not do.
         "defaultDeadlineSec": 3600,
     }
 }
@@ -42,14 +42,14 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that serves. `address` and `rest` are HOST:PORT; `rest` is there if it stands behind Envoy."""
+    """A running server. `address` and `rest` are HOST:PORT; `rest` is set if it runs behind Envoy."""
 
     address: str
     rest: str | None
     process: psutil.Process
 
     def cpu_secs(self) -> float:
-        """User and system time of the server's process until now; Envoy is a process of its own."""
+        """User and system time of the server's process until now, without Envoy."""
         return cpu_secs(self.process)
 
     def rss_bytes(self) -> int:
@@ -58,9 +58,9 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the load generator saw in its window. Operations are calls, or tasks where a message carries several.
+    """The measurement of the load generator. Operations are calls, or tasks where a message carries several.
 
-    `server_cpu_secs` is of the process that it was told to look at. The latencies are those of calls or messages.
+    `server_cpu_secs` is that of the process that it observes. The latencies are those of calls or messages.
     """
 
     operations: int
@@ -77,7 +77,7 @@ class Load:
 
 @contextmanager
 def taskyard(gateway: bool = False, settings: Mapping[str, object] = SETTINGS) -> Iterator[Server]:
-    """`taskyard up` with these settings, once it serves."""
+    """Starts `taskyard up` with these settings, and waits until it serves."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "taskyard.json")
         file.write_text(json.dumps(settings))
@@ -88,7 +88,7 @@ def taskyard(gateway: bool = False, settings: Mapping[str, object] = SETTINGS) -
 
 @contextmanager
 def bare(gateway: bool = False) -> Iterator[Server]:
-    """The ceiling: the server of bare.py, once it serves, behind the same Envoy if asked."""
+    """Starts the ceiling, the server of bare.py, with `gateway` behind the same Envoy."""
     with serving(sys.executable, str(HERE / "bare.py"), gateway=gateway) as server:
         yield server
 
@@ -99,7 +99,7 @@ def up_command() -> tuple[str, ...]:
 
 @contextmanager
 def serving(*command: str, gateway: bool) -> Iterator[Server]:
-    """A server that takes `--grpc`, `--rest` and `--no-gateway`, once it serves; `SystemExit` if it does not."""
+    """Starts a server that takes `--grpc`, `--rest` and `--no-gateway`. Raises `SystemExit` if it does not serve."""
     address, rest = local(free_port()), local(free_port()) if gateway else None
     with running(*command, "--grpc", address, *(("--rest", rest) if rest else ("--no-gateway",))) as process:
         for each in filter(None, (address, rest)):
@@ -109,7 +109,7 @@ def serving(*command: str, gateway: bool) -> Iterator[Server]:
 
 @contextmanager
 def running(*command: str) -> Iterator[psutil.Process]:
-    """A process that ends with the block, its children with it. What it prints goes to a file that nobody keeps."""
+    """Starts a process that ends with the block, and so do its children. Its output goes to a temporary file."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, env={**os.environ, "TMPDIR": folder}
@@ -131,7 +131,7 @@ def running(*command: str) -> Iterator[psutil.Process]:
 
 
 def wait_for(address: str, process: psutil.Process) -> None:
-    """Return once someone listens on `address`; `SystemExit` if the process ends before, or takes too long."""
+    """Wait until `address` accepts connections. Raises `SystemExit` if the process ends before, or takes too long."""
     deadline = time.monotonic() + START_SECS
     while time.monotonic() < deadline and process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
         with socket.socket() as probe:
@@ -142,7 +142,7 @@ def wait_for(address: str, process: psutil.Process) -> None:
 
 
 def load(mode: str, server: Server, secs: float, **flags: int | float | str) -> Load:
-    """Run the load generator against `server` for `secs` after its warm-up; `SystemExit` if it fails.
+    """Run the load generator against `server` for `secs` after its warm-up. Raises `SystemExit` if it fails.
 
     Flags are those of `load MODE -help`, with `_` for `-`.
     """
@@ -154,15 +154,15 @@ def load(mode: str, server: Server, secs: float, **flags: int | float | str) -> 
     done = subprocess.run(command, capture_output=True, text=True, timeout=secs + SPARE_SECS, check=False)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)}: {done.stderr[-2_000:]}")
-    said = json.loads(done.stdout.splitlines()[-1])
-    result = Load(**{name: said[name] for name in Load.__dataclass_fields__ if name in said})
+    fields = json.loads(done.stdout.splitlines()[-1])
+    result = Load(**{name: fields[name] for name in Load.__dataclass_fields__ if name in fields})
     if result.errors or not result.operations:
         raise SystemExit(f"{' '.join(command)}: {result.operations} done, {result.errors} not: {result.last_error}")
     return result
 
 
 def figure(value: float, result: Load) -> Figure:
-    """`value` with what the processes used for it."""
+    """A figure of `value` with the CPU use of the processes."""
     return Figure(
         value,
         server_cpu_us=result.server_cpu_secs / result.operations * 1e6,
@@ -172,14 +172,14 @@ def figure(value: float, result: Load) -> Figure:
 
 
 def throughput(server: Server, mode: str, secs: float, **flags: int | float | str) -> Figure:
-    """Operations a second under the load generator."""
+    """Measures operations per second with the load generator."""
     result = load(mode, server, secs, **flags)
     return figure(result.operations / result.secs, result)
 
 
 @functools.cache
 def load_program() -> Path:
-    """The load generator, built if it is stale; `SystemExit` where Go is missing."""
+    """The path of the load generator, built if it is stale. Raises `SystemExit` if Go is missing."""
     go = shutil.which("go")
     if go is None:
         raise SystemExit("Go is missing, in which the load generator is written; ROWS picks rows that need none")
@@ -189,7 +189,7 @@ def load_program() -> Path:
 
 
 def cpu_secs(process: psutil.Process) -> float:
-    """User and system time of a process until now; `SystemExit` if it has ended."""
+    """User and system time of a process until now. Raises `SystemExit` if it has ended."""
     if process.status() == psutil.STATUS_ZOMBIE:
         raise SystemExit(f"process {process.pid} ended early")
     times = process.cpu_times()
@@ -197,7 +197,7 @@ def cpu_secs(process: psutil.Process) -> float:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
+    """A free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,6 +1,7 @@
-"""How soon a fresh `taskyard up` takes its first task, by gRPC and by REST, beside a bare server behind the same Envoy.
+"""The time until a new `taskyard up` accepts its first task, by gRPC and by REST, beside a bare server.
 
-From the start of the process, with all that is on by default, until the first call is answered.
+It is measured from the start of the process, with default settings, until the first call is answered. The bare server
+runs behind the same Envoy.
 """
 
 import http.client
@@ -23,7 +24,7 @@ JSON_TYPE = {"content-type": "application/json"}
 
 
 def cases() -> list[Case]:
-    """One start fills both rows."""
+    """The two rows, which one start fills."""
     rows = (
         Row("start-up to the first task, gRPC", "s", better="less"),
         Row("start-up to the first task, REST", "s", better="less"),
@@ -34,7 +35,7 @@ def cases() -> list[Case]:
 
 def _starting(command: Callable[[], tuple[str, ...]]) -> Side:
     def measure(secs: float) -> list[Figure]:
-        del secs  # A start takes as long as it takes.
+        del secs  # A start has no fixed length.
         address, rest = servers.local(servers.free_port()), servers.local(servers.free_port())
         begin = time.perf_counter()
         with servers.running(*command(), "--grpc", address, "--rest", rest) as process:
@@ -54,14 +55,14 @@ def _starting(command: Callable[[], tuple[str, ...]]) -> Side:
 
 
 def submit(address: str) -> None:
-    """One task; `grpc.RpcError` if it is not accepted."""
+    """Submit one task. Raises `grpc.RpcError` if it is not accepted."""
     with grpc.insecure_channel(address) as channel:
         asked = task_pb2.SubmitTaskRequest(agent_id="agent", action="click")
         task_pb2_grpc.TaskServiceStub(channel).SubmitTask(asked, timeout=CALL_SECS)
 
 
 def submit_by_rest(address: str) -> None:
-    """One task; `SystemExit` if it is not accepted."""
+    """Submit one task. Raises `SystemExit` if it is not accepted."""
     connection = http.client.HTTPConnection(address, timeout=CALL_SECS)
     connection.request("POST", "/tasks", BODY, JSON_TYPE)
     answer = connection.getresponse()

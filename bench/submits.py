@@ -1,6 +1,7 @@
-"""What it costs to submit: unary, by REST through Envoy, in batches and over a stream, each beside the bare transport.
+"""The cost of submitting: unary, by REST through Envoy, in batches and over a stream, beside the bare transport.
 
-A task is about 300 bytes, of one of a thousand agents, and no two are alike. Nobody takes the tasks: they stay queued.
+A task has about 300 bytes and belongs to one of a thousand agents, and no two are equal. No host claims the tasks, so
+they stay queued.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ REST_REMARK = "the CPU of Envoy is not in that of the server"
 
 
 def cases() -> list[Case]:
-    """Unary, REST, batch and stream."""
+    """Rows for unary calls, REST, batches and streams."""
     rest = Row("REST submit through Envoy", "calls/s", aim=Aim(0.70), remark=REST_REMARK)
     return [
         _case(Row("unary submit", "calls/s", aim=Aim(0.75)), "submit", connections=4, inflight=32),

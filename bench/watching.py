@@ -1,9 +1,9 @@
-"""What it costs to tell watchers, beside bare streams that send messages of the same size to as many.
+"""The cost of sending events to watchers, beside bare streams with the same number of messages of the same size.
 
-The load generator submits ten tasks in a message, and the next ones when every watcher has been told of them, so that
-ten events stand in each message. What the submission costs is part of the figures, on both sides: it shows with one
-watcher, which therefore has four such messages on their way, and not with many. In the last row each watcher watches
-one agent of a thousand, and an event is delivered to one of them.
+The load generator submits ten tasks per message, and the next ten when every watcher has their events, so that each
+message has ten events. The figures of both sides include the cost of the submission. It matters only with one watcher,
+for which four such messages are on their way. In the last row each watcher watches one agent of a thousand, and an
+event is delivered to one of them.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ SECS = 1.0
 
 
 def cases() -> list[Case]:
-    """50 watchers, the fan-out to 1, 100 and 1,000, and 1,000 with a filter."""
+    """Rows with 50 watchers, with a fan-out to 1, 100 and 1,000, and with 1,000 filters."""
     return [
         _case(Row("watch, 50 watchers, 10 events a message", "events/s", aim=Aim(0.70)), 50),
         _case(Row("watch, 1 watcher", "events/s"), 1, inflight=4),

@@ -1,5 +1,9 @@
 -- What the transcoder leaves to do on answers to REST callers: the documented status codes, error bodies and empty
--- lists, and the type of streams. The routes for gRPC switch this filter off; README.md has the contract with the server.
+-- lists, the type of streams, and HEAD. The routes for gRPC switch this filter off; README.md has the contract with the
+-- server.
+
+-- Tells the server that a GET came as HEAD.
+local HEAD = "x-taskyard-head"
 
 -- The transcoder turns gRPC's headers into HTTP and forgets to remove them; the last three are for this file alone.
 local NOT_FOR_CALLERS = {
@@ -80,13 +84,16 @@ local function envoys_words(status, text)
     local path = text:match("^Could not resolve (.*) to a method%.$")
     return path and "unknown path or verb: " .. path:sub(1, QUOTED_BYTES)
   elseif status == 400 then
+    if text:find("^invalid JSON: ") then
+      return text
+    end
     local parameter = text:match('^Could not find field "(.*)" in the type "[%w_.]+"%.$')
     if parameter then
       return "unknown query parameter: " .. parameter:sub(1, QUOTED_BYTES)
     end
     local twice = text:match("oneof field '_([%w_]+)' is already set")
     if twice then
-      return "given more than once: " .. twice
+      return twice .. ": is given more than once"
     end
     if text:find("Root element must be a message", 1, true) then
       return "the body must be a JSON object"
@@ -136,35 +143,39 @@ local function refuse(status, text, content_type)
     error or json_string(refusal.error), refusal.retryable and ',"retryable":true' or "")
 end
 
-local function replace_body(handle, body, text)
-  local length = body:setBytes(text)
+-- An answer to HEAD has the length of a body that it does not have.
+local function replace_body(handle, body, text, is_head)
+  body:setBytes(is_head and "" or text)
   -- A header object does not outlive the wait for the body: fetch it anew.
-  handle:headers():replace("content-length", tostring(length))
+  handle:headers():replace("content-length", tostring(#text))
 end
 
-local function success(handle, headers)
+local function success(handle, headers, is_head)
   local status, empty_list = headers:get("x-http-status"), headers:get("x-rest-empty")
   remove_all(headers)
   if status and status:find("^20[0-3]$") then
     headers:replace(":status", status)
   end
   if not headers:get("content-length") and headers:get("content-type") == "application/json" then
-    -- A stream: one JSON object a line. It is never held back.
+    -- A stream: one JSON object a line. It is never held back. To HEAD the server sends none.
     headers:replace("content-type", "application/x-ndjson")
-  elseif empty_list then
+  elseif empty_list or is_head then
     local body = handle:body(true)
-    local fields = body:getBytes(0, body:length()):match("^{(.*)}$")
+    local text = body:getBytes(0, body:length())
+    local fields = empty_list and text:match("^{(.*)}$")
     if fields then
-      replace_body(handle, body, '{"' .. empty_list .. '":[]' .. (fields ~= "" and "," or "") .. fields .. "}")
+      text = '{"' .. empty_list .. '":[]' .. (fields ~= "" and "," or "") .. fields .. "}"
     end
+    replace_body(handle, body, text, is_head)
   end
 end
 
-local function failure(handle, headers, status)
+local function failure(handle, headers, status, is_head)
   local json, wanted = headers:get("x-error-json"), headers:get("x-http-status")
   local content_type = headers:get("content-type")
   remove_all(headers)
-  local body = handle:body(true)
+  -- Envoy gives its own refusals no body where the request was HEAD.
+  local body = handle:body(not is_head)
   local trailers = not json and handle:trailers()
   if trailers then
     -- The call was refused after its headers had been sent.
@@ -172,13 +183,30 @@ local function failure(handle, headers, status)
     remove_all(trailers)
   end
   if not json then
-    wanted, json = refuse(status, body:getBytes(0, body:length()), content_type)
+    wanted, json = refuse(status, body and body:getBytes(0, body:length()) or "", content_type)
   end
-  replace_body(handle, body, json)
+  if body then
+    replace_body(handle, body, json, is_head)
+  else
+    handle:headers():remove("content-length")
+  end
   headers = handle:headers()
   headers:replace("content-type", "application/json")
   if wanted and wanted:find("^[45]%d%d$") then
     headers:replace(":status", wanted)
+  end
+end
+
+-- HEAD is a GET without the body of its answer (RFC 9110, 9.3.2). The transcoder knows no HEAD, and Envoy writes whatever
+-- body comes behind the headers, where the next answer on the connection should begin.
+function envoy_on_request(handle)
+  local headers = handle:headers()
+  if headers:get(":method") == "HEAD" then
+    headers:replace(":method", "GET")
+    headers:replace(HEAD, "1")
+    handle:streamInfo():dynamicMetadata():set("taskyard", "is_head", true)
+  else
+    headers:remove(HEAD)
   end
 end
 
@@ -188,10 +216,12 @@ function envoy_on_response(handle)
   if (headers:get("content-type") or ""):find("^application/grpc") then
     return
   end
+  local request = handle:streamInfo():dynamicMetadata():get("taskyard")
+  local is_head = request and request.is_head
   local status = tonumber(headers:get(":status"))
   if status < 400 then
-    success(handle, headers)
+    success(handle, headers, is_head)
   else
-    failure(handle, headers, status)
+    failure(handle, headers, status, is_head)
   end
 end

@@ -1,4 +1,4 @@
-"""The log in a file: whole lines of JSON, set aside when it is full; what goes wrong with it breaks nothing else."""
+"""The log file: whole lines of JSON, rotation, and failures that break nothing else (docs/rules.md, Logs)."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from structlog.testing import LogCapture
 from taskyard_server import log_file
 from taskyard_server.log_file import LogFile, ToFile
 
-MANY = 1_000_000
+NO_ROTATION_BYTES = 1_000_000
 
 
 @pytest.fixture
@@ -24,21 +24,21 @@ def path(tmp_path):
 
 @pytest.fixture
 def console():
-    """What the console is given, one dict a line."""
+    """The lines of the console, as dicts."""
     return LogCapture()
 
 
 @pytest.fixture
 def logger(path, console, monkeypatch):
-    """Logs to the file and to the console, as the server does; also what the file has to say of itself."""
-    processors = [structlog.processors.add_log_level, ToFile(LogFile(path, MANY, 5)), console]
+    """Logs to the file and to the console, as the server does, and so do the messages of the file itself."""
+    processors = [structlog.processors.add_log_level, ToFile(LogFile(path, NO_ROTATION_BYTES, 5)), console]
     logger = structlog.wrap_logger(None, processors=processors, wrapper_class=structlog.BoundLogger)
     monkeypatch.setattr(log_file, "log", logger)
     return logger
 
 
 def lines_of(path):
-    """The objects of a file, one a line."""
+    """The lines of a file, as dicts."""
     text = path.read_text()
     assert text == "" or text.endswith("\n")
     return [json.loads(line) for line in text.splitlines()]
@@ -48,7 +48,7 @@ def events(lines):
     return [line["event"] for line in lines]
 
 
-# What is written
+# Writing
 
 
 def test_each_line_is_in_the_file_and_on_the_console(logger, console, path):
@@ -61,13 +61,13 @@ def test_each_line_is_in_the_file_and_on_the_console(logger, console, path):
     assert events(console.entries) == ["trigger_fired", "odd"]
 
 
-def test_a_file_that_is_there_is_continued(path):
+def test_an_existing_file_is_continued(path):
     path.write_text('{"event": "before"}\n')
-    LogFile(path, MANY, 5).write('{"event": "after"}')
+    LogFile(path, NO_ROTATION_BYTES, 5).write('{"event": "after"}')
     assert events(lines_of(path)) == ["before", "after"]
 
 
-def test_a_full_file_is_set_aside_and_the_oldest_of_those_dropped(path):
+def test_a_full_file_is_rotated_and_the_oldest_one_deleted(path):
     file = LogFile(path, 100, 2)
     for number in range(5):
         file.write(json.dumps({"event": str(number), "filler": "x" * 50}))
@@ -75,13 +75,13 @@ def test_a_full_file_is_set_aside_and_the_oldest_of_those_dropped(path):
     assert kept == {"taskyard.log": ["4"], "taskyard.log.1": ["3"], "taskyard.log.2": ["2"]}
 
 
-def test_what_a_person_reads_on_the_console_is_json_in_the_file(path):
+def test_the_file_has_json_while_the_console_has_columns(path):
     program = f"""
 from pathlib import Path
 import structlog
 from taskyard_server import logs
 from taskyard_server.log_file import LogFile
-logs.configure(as_json=False, file=LogFile(Path({str(path)!r}), {MANY}, 5))
+logs.configure(as_json=False, file=LogFile(Path({str(path)!r}), {NO_ROTATION_BYTES}, 5))
 log = structlog.get_logger()
 log.debug('hidden')
 try: 1 / 0
@@ -96,58 +96,59 @@ except ZeroDivisionError: log.exception('no', task_id='tsk_1')
     assert not done.stderr.startswith("{")
 
 
-# How it is opened
+# Opening
 
 
-def test_the_folder_of_the_file_is_made(tmp_path):
-    LogFile(tmp_path / "logs" / "taskyard.log", MANY, 5).write("{}")
+def test_the_folder_of_the_file_is_created(tmp_path):
+    LogFile(tmp_path / "logs" / "taskyard.log", NO_ROTATION_BYTES, 5).write("{}")
     assert lines_of(tmp_path / "logs" / "taskyard.log") == [{}]
 
 
-def test_a_folder_in_a_folder_that_is_not_there_is_taken_for_a_mistake(tmp_path):
+def test_a_missing_parent_of_the_folder_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
-        LogFile(tmp_path / "lgo" / "taskyard" / "taskyard.log", MANY, 5)
+        LogFile(tmp_path / "lgo" / "taskyard" / "taskyard.log", NO_ROTATION_BYTES, 5)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("path", [Path("/"), Path("/dev/null"), Path("/dev/null/x"), Path("a\0b")])
-def test_what_can_be_no_log_file_is_refused(path):
+def test_a_path_that_cannot_be_a_file_is_refused(path):
     with pytest.raises((OSError, ValueError)):
-        LogFile(path, MANY, 5)
+        LogFile(path, NO_ROTATION_BYTES, 5)
 
 
-# What goes wrong later
+# Failures
 
 
 @pytest.mark.parametrize(
-    "lose", [Path.unlink, lambda path: path.rename(path.with_name("moved"))], ids=["gone", "moved"]
+    "remove", [Path.unlink, lambda path: path.rename(path.with_name("moved"))], ids=["gone", "moved"]
 )
-def test_a_file_that_is_deleted_or_moved_is_begun_anew(logger, console, path, lose):
+def test_a_file_that_is_deleted_or_moved_is_created_again(logger, console, path, remove):
     logger.info("before")
-    lose(path)
+    remove(path)
     logger.info("after")
     assert events(lines_of(path)) == ["after"]
     assert events(console.entries) == ["before", "after"]
 
 
-def test_while_the_file_cannot_be_written_the_console_is_and_that_is_said_once(logger, console, path):
+def test_a_file_that_cannot_be_written_is_logged_once_on_the_console(logger, console, path):
     logger.info("before")
     shutil.rmtree(path.parent)
     for number in range(3):
         logger.info("lost", number=number)
     assert sorted(events(console.entries)) == ["before", "log_file_failed", "lost", "lost", "lost"]
-    (said,) = [line for line in console.entries if line["event"] == "log_file_failed"]
-    assert (said["file"], said["error"], said["log_level"]) == (str(path), "No such file or directory", "error")
+    (failure,) = [line for line in console.entries if line["event"] == "log_file_failed"]
+    assert (failure["file"], failure["error"]) == (str(path), "No such file or directory")
+    assert failure["log_level"] == "error"
 
 
-def test_once_it_can_be_written_again_it_says_how_much_is_missing(logger, console, path):
+def test_a_file_that_can_be_written_again_logs_the_number_of_lost_lines(logger, console, path):
     shutil.rmtree(path.parent)
     for _ in range(2):
         logger.info("lost")
     path.parent.mkdir()
     logger.info("after")
     logger.info("later")
-    # The line that said that the file had failed is not in it either, and is told from those that are lost.
+    # The line `log_file_failed` is lost too.
     assert events(lines_of(path)) == ["after", "log_file_resumed", "later"]
     assert lines_of(path)[1]["lost_lines"] == 2 + 1
     shutil.rmtree(path.parent)
@@ -155,15 +156,15 @@ def test_once_it_can_be_written_again_it_says_how_much_is_missing(logger, consol
     assert events(console.entries).count("log_file_failed") == 2
 
 
-def test_a_full_disk_leaves_whole_lines_and_a_running_program(path):
-    """The limit on the size of files stands for the disk: it cuts a line in the middle, as the disk does."""
+def test_on_a_full_disk_lines_stay_whole_and_the_program_goes_on(path):
+    """A limit on the size of files cuts a line in the middle, as a full disk does."""
     program = f"""
 import resource
 from pathlib import Path
 import structlog
 from taskyard_server import logs
 from taskyard_server.log_file import LogFile
-logs.configure(as_json=True, file=LogFile(Path({str(path)!r}), {MANY}, 5))
+logs.configure(as_json=True, file=LogFile(Path({str(path)!r}), {NO_ROTATION_BYTES}, 5))
 log = structlog.get_logger()
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
 for number in range(4): log.info('line', number=number, filler='x' * 300)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs make targets of one client: tools/client.sh go setup check test
 #
-# Where its tools are missing it says so; that is an error in CI alone.
+# If tools of the client are missing, it says so; only in CI is that an error.
 set -eu
 
 cd "$(dirname "$0")/.."

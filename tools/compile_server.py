@@ -1,9 +1,8 @@
 """Compile the hot part of the server to machine code, beside its sources: `python tools/compile_server.py`.
 
-The core, and what is done outside it once and more for every task, is plain, typed Python, which mypyc compiles as it
-stands and which runs uncompiled as well, the core at a third of its speed. Python prefers the compiled form where both
-are there, so a compiled form that is older than its source is removed before anything else. Without a C compiler all
-stays as it is, and one line says so.
+The core and the modules outside it that run for every task are plain, typed Python. mypyc compiles them unchanged; the
+uncompiled core has a third of the speed. Python prefers the compiled form, so a stale one is removed before anything
+else. Without a C compiler nothing is compiled, and one line says so.
 """
 
 import argparse
@@ -33,7 +32,7 @@ BESIDE_THE_CORE = (
     "engine/event_feeds.py",
     "engine/event_log.py",
 )
-"""What is done for every task outside the core."""
+"""The modules outside the core that run for every task."""
 NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all is slower."
 
 
@@ -57,13 +56,13 @@ def main(*words: str) -> None:
 
 
 def is_fresh() -> bool:
-    """Whether what is compiled is what the sources say."""
+    """Whether the compiled form is complete and up to date."""
     is_whole = len(compiled()) == len(sources()) + 1
     return is_whole and STAMP.exists() and STAMP.read_text() == fingerprint()
 
 
 def fingerprint() -> str:
-    """Of all that decides what is compiled."""
+    """A hash of everything that the compiled form depends on."""
     digest = hashlib.sha256(f"{platform.python_version()} {importlib.metadata.version('mypy')}".encode())
     for source in (Path(__file__), *sources()):
         digest.update(f"{source} {source.stat().st_size} ".encode() + source.read_bytes())
@@ -71,44 +70,44 @@ def fingerprint() -> str:
 
 
 def sources() -> list[Path]:
-    """The modules that are compiled. A package itself holds nothing and stays a file that says so."""
+    """The modules that are compiled. The `__init__.py` of packages hold no code and are not."""
     core = sorted(path for path in (PACKAGE / "core").rglob("*.py") if path.name != "__init__.py")
     return [*core, *(PACKAGE / name for name in BESIDE_THE_CORE)]
 
 
 def folders() -> set[Path]:
-    """Where they are."""
+    """The folders of these modules."""
     return {source.parent for source in sources()}
 
 
 def compiled() -> list[Path]:
-    """What was compiled: a stub for each module, and the library that they share."""
+    """The compiled files: a stub for each module, and the library that all stubs share."""
     stubs = (source.with_suffix(EXTENSION_SUFFIXES[0]) for source in sources())
     return [path for path in (*stubs, SERVER / f"{GROUP}__mypyc{EXTENSION_SUFFIXES[0]}") if path.exists()]
 
 
 def remove() -> None:
-    """Go back to the sources."""
+    """Remove the compiled form."""
     STAMP.unlink(missing_ok=True)
     for path in (*PACKAGE.rglob("*.so"), *SERVER.glob(f"{GROUP}__mypyc*.so")):
         path.unlink()
 
 
 def has_compiler() -> bool:
-    """Whether C can be compiled here, and for this Python."""
+    """Whether there is a C compiler, and the headers of this Python."""
     compiler = shlex.split(os.environ.get("CC", "cc"))[0]
     return shutil.which(compiler) is not None and Path(sysconfig.get_path("include"), "Python.h").exists()
 
 
 def compile_to(folder: Path) -> None:
-    """Compile into `folder`, laid out as packages are."""
+    """Compile into `folder`, in the layout of the packages."""
     from mypyc.build import mypycify
     from setuptools import Distribution
 
-    # The names of the modules are those of their paths.
+    # mypyc derives the names of modules from relative paths.
     with chdir(SERVER), tempfile.TemporaryDirectory() as build:
         names = [str(path.relative_to(SERVER)) for path in sources()]
-        # `make lint` checks types. Here a wheel is built, perhaps where what the server imports is not installed.
+        # `make lint` checks types. A wheel may be built where the server's dependencies are not installed.
         flags = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", f"--cache-dir={build}/cache"]
         extensions = mypycify([*flags, *names], group_name=GROUP, target_dir=build, debug_level="0")
         distribution = Distribution({"name": GROUP, "ext_modules": extensions})

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes what is generated from proto/: the Python stubs, the descriptor set of the gateway, and the description of REST.
+# Makes what is generated: from proto/ the Python stubs, the descriptor set of the gateway, the OpenAPI description and
+# docs/api.md, and from the model of the settings the tables of docs/settings.md.
 #
 #   tools/generate.sh                  write them
 #   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
@@ -15,6 +16,8 @@ export PATH
 stubs=clients/python/taskyard/v1
 descriptors=gateway/taskyard.binpb
 description=gateway/openapi.json
+api=docs/api.md
+settings=docs/settings.md
 
 # The Google protos that ours import, and those that a gRPC status may carry to the gateway. Only these: the descriptor
 # set holds every file of both modules.
@@ -36,15 +39,18 @@ copy_googleapis() {
 
 # Generates everything below the folder $1.
 generate_into() {
-	mkdir -p "$1/$(dirname "$descriptors")"
+	mkdir -p "$1/$(dirname "$descriptors")" "$1/$(dirname "$settings")"
 	buf generate --output "$1"
 	buf build --as-file-descriptor-set --exclude-source-info --output "$1/$descriptors"
 	buf build --as-file-descriptor-set --output - | python tools/openapi.py >"$1/$description"
+	buf build --as-file-descriptor-set --output - | python tools/api_doc.py >"$1/$api"
+	python tools/settings_doc.py "$settings" "$1/$settings"
 }
 
 # Names the generated files below the folder $1.
 generated_in() {
-	(cd "$1" && find "$stubs" -name '*_pb2*.py' -o -name '*_pb2*.pyi' && echo "$descriptors" && echo "$description")
+	(cd "$1" && find "$stubs" -name '*_pb2*.py' -o -name '*_pb2*.pyi' &&
+		printf '%s\n' "$descriptors" "$description" "$api" "$settings")
 }
 
 copy_googleapis

@@ -1,20 +1,18 @@
 #!/usr/bin/env python
-"""Describes the REST API as OpenAPI 3.1: annotations and comments of the protos, in the shapes that the gateway sends.
+"""Describes the REST API as OpenAPI 3.1, from the annotations and comments of the protos.
 
     buf build --as-file-descriptor-set --output - | tools/openapi.py > gateway/openapi.json
 
-tools/generate.sh runs it. What a field's comment says decides whether it is required: in requests where it says
-"Required.", in answers unless it says when the field is absent. gateway/README.md tells which route prints how.
+tools/generate.sh runs it. The comment of a field decides whether it is required: in requests if it says "Required.", in
+answers unless it says when the field is absent. gateway/README.md shows how each route spells messages.
 """
 
 import json
 import re
 import sys
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
-from google.api import annotations_pb2
 from google.protobuf.descriptor import (
     Descriptor,
     EnumDescriptor,
@@ -22,7 +20,9 @@ from google.protobuf.descriptor import (
     MethodDescriptor,
     OneofDescriptor,
 )
-from proto_comments import PACKAGE, Protos
+from proto_comments import PACKAGE, Protos, is_map
+from rest_styles import Style, style_of
+from rpcs import Explanation, Route, explain, route
 
 from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
 from taskyard_server.interceptors.errors import MAPPINGS
@@ -42,37 +42,11 @@ unknown path or verb is answered by 404, and so are tasks, batches and stats whe
 Schema = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How a route spells a message: its field names, whether it shows what is 0 or empty, and which way it goes."""
-
-    snake: bool = False
-    shows_empty: bool = False
-    is_input: bool = False
-
-    @property
-    def suffix(self) -> str:
-        """What tells this form of a message from its others."""
-        return "SnakeCase" * self.snake + "Full" * self.shows_empty + "Input" * self.is_input
-
-    def name(self, field: FieldDescriptor) -> str:
-        """The field in JSON."""
-        return field.name if self.snake else field.json_name
-
-
-STYLES: Final = (
-    (re.compile("/api/runtime-hosts/[^/]+/tasks/"), Style(snake=True)),
-    (re.compile("/api/"), Style(snake=True, shows_empty=True)),
-    (re.compile("/(scheduler|targets|schedules|triggers|admin)([/:]|$)"), Style(shows_empty=True)),
-    (re.compile("/"), Style()),
-)
-"""As the routes of gateway/envoy.yaml; the first that matches."""
-
 MAY_BE_ABSENT: Final = re.compile(r"\b(Absent|Only in|Default)\b")
 
 WELL_KNOWN: Final[dict[str, Schema]] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
-    # Said aloud, since some generators of clients take an object of no fields for one that may have none.
+    # Some generators of clients would take it for an object that may have no fields.
     "google.protobuf.Struct": {"type": "object", "additionalProperties": True},
     "google.protobuf.Value": {},
     "google.protobuf.FieldMask": {"type": "string", "pattern": "^([A-Za-z]+(,[A-Za-z]+)*)?$"},
@@ -88,11 +62,11 @@ SCALARS: Final[dict[int, Schema]] = {
     FieldDescriptor.TYPE_UINT64: {"type": "string", "pattern": "^[0-9]+$"},
 }
 
-# What the comments say to people alone.
+# Rules that the comments state in words.
 ONLY_IF_CLAIMED: Final = ("task_id", "lease_expires_at", "fencing_token", "task")
 IN_OUTCOMES: Final = {"SubmitBatch": ("already_exists", "queue_full")}
 
-# What any call may end with, by HTTP status: the code word and when.
+# The errors that any call may end with, by HTTP status: the code and its condition.
 COMMON: Final = {
     400: ("bad_request", "The request is malformed."),
     401: ("unauthenticated", "The caller is not known."),
@@ -107,7 +81,7 @@ WITH_A_BODY: Final = {413: ("too_large", "The body is over 1 MiB.")}
 
 
 class Description:
-    """The document, as it grows from the calls."""
+    """Builds the document from the calls."""
 
     def __init__(self, protos: Protos) -> None:
         self._protos = protos
@@ -119,15 +93,13 @@ class Description:
             tag = service.name.removesuffix("Service")
             self._tags.append({"name": tag, "description": protos.comment(service)})
             for method in service.methods:
-                rule = method.GetOptions().Extensions[annotations_pb2.http]
-                verb = rule.WhichOneof("pattern")
-                if verb is not None:
-                    self._add(method, tag, verb, getattr(rule, verb), rule.body == "*")
+                if (rest := route(method)) is not None:
+                    self._add(method, tag, rest)
         self._task = self._ref(protos.message("Task"), Style())
         self._ref(protos.message("Error"), Style())
 
     def document(self) -> Schema:
-        """All of it."""
+        """The whole document."""
         schemas = self._schemas()
         shared = {**COMMON, **WITH_A_BODY}
         ended = {
@@ -172,30 +144,29 @@ class Description:
 
     # Calls
 
-    def _add(self, method: MethodDescriptor, tag: str, verb: str, template: str, has_body: bool) -> None:
-        style = next(style for pattern, style in STYLES if pattern.match(template))
-        asked = Style(snake=style.snake, is_input=True)
-        words = re.split(r" ?\b(Errors:|Retry:|REST answers(?= \d)) ", self._protos.comment(method))
-        said = dict(zip(words[1::2], words[2::2], strict=True))
-        summary, _, description = words[0].strip().partition("\n\n")
-        if "Retry:" in said:
-            description = f"{description}\n\nRetry: {said['Retry:']}".strip()
-        fields = {field.name: field for field in method.input_type.fields}
-        in_path = [fields.pop(name) for name in re.findall(r"{(\w+)}", template)]
-        parameters = [self._parameter(field, "path", asked) for field in in_path]
-        if not has_body:
-            parameters += [self._parameter(field, "query", asked) for field in fields.values()]
+    def _add(self, method: MethodDescriptor, tag: str, rest: Route) -> None:
+        style = style_of(rest.template)
+        request_style = Style(snake=style.snake, is_input=True)
+        explanation = explain(self._protos, method)
+        description = (
+            f"{explanation.description}\n\nRetry: {explanation.retry}".strip()
+            if explanation.retry
+            else explanation.description
+        )
+        parameters = [self._parameter(field, "path", request_style) for field in rest.in_path]
+        if not rest.has_body:
+            parameters += [self._parameter(field, "query", request_style) for field in rest.others(method)]
         if tag != "Admin":
             parameters.append({"$ref": "#/components/parameters/Namespace"})
         call: Schema = {
             "operationId": method.name,
             "tags": [tag],
-            "summary": self._spelled(summary, style),
+            "summary": self._spelled(explanation.summary, style),
             "description": self._spelled(description, style),
             "parameters": parameters,
         }
-        if has_body:
-            body = self._form(method.input_type, asked, frozenset(field.name for field in in_path))
+        if rest.has_body:
+            body = self._form(method.input_type, request_style, frozenset(field.name for field in rest.in_path))
             name = short_name(method.input_type)
             self._others[name] = body
             call["requestBody"] = {
@@ -204,17 +175,19 @@ class Description:
             }
         answer = self._ref(method.output_type, style)
         call["responses"] = {
-            said.get("REST answers", "200").rstrip("."): {
+            explanation.status: {
                 "description": self._spelled(self._protos.comment(method.output_type), style)
                 + (" One JSON object a line." if method.server_streaming else ""),
                 "content": {LINES if method.server_streaming else JSON: {"schema": answer}},
             },
-            **self._refusals(method, self._spelled(said.get("Errors:", ""), style), has_body),
+            **self._refusals(method, explanation, style, rest.has_body),
         }
         path = re.sub(
-            r"{(\w+)}", lambda found: f"{{{style.name(method.input_type.fields_by_name[found[1]])}}}", template
+            r"{(\w+)}", lambda found: f"{{{style.name(method.input_type.fields_by_name[found[1]])}}}", rest.template
         )
-        self._paths.setdefault(path, {})[verb] = {key: value for key, value in call.items() if value not in ("", [])}
+        self._paths.setdefault(path, {})[rest.verb] = {
+            key: value for key, value in call.items() if value not in ("", [])
+        }
 
     def _parameter(self, field: FieldDescriptor, where: str, style: Style) -> Schema:
         schema = self._field(field, style)
@@ -225,19 +198,19 @@ class Description:
             parameter["required"] = True
         return parameter
 
-    def _refusals(self, method: MethodDescriptor, errors: str, has_body: bool) -> Schema:
-        """Answers that are errors, by status: those that the comment names, then what any call may end with."""
-        told: dict[int, dict[str, str]] = {}
-        for code, when in re.findall(r"`(\w+)`(?: \(([^()]*)\))?", errors):
+    def _refusals(self, method: MethodDescriptor, explanation: Explanation, style: Style, has_body: bool) -> Schema:
+        """The answers for errors, by status: those that the comment names, and those that any call may end with."""
+        named: dict[int, dict[str, str]] = {}
+        for code, when in explanation.codes():
             if code in MAPPINGS and code not in IN_OUTCOMES.get(method.name, ()):
-                told.setdefault(MAPPINGS[code].http, {})[code] = when
+                named.setdefault(MAPPINGS[code].http, {})[code] = self._spelled(when, style)
         answers: dict[int, Schema] = {}
         for status, (code, _) in {**COMMON, **(WITH_A_BODY if has_body else {})}.items():
-            if status in told:
-                told[status].setdefault(code, "")
+            if status in named:
+                named[status].setdefault(code, "")
             else:
                 answers[status] = {"$ref": f"#/components/responses/{response_name(status)}"}
-        for status, codes in told.items():
+        for status, codes in named.items():
             text = "; ".join(f"`{code}`: {when}" if when else f"`{code}`" for code, when in codes.items())
             answers[status] = self._refusal(text, list(codes))
         return {str(status): answers[status] for status in sorted(answers)}
@@ -253,7 +226,7 @@ class Description:
         if style not in forms:
             forms[style] = {}
             forms[style].update(self._form(message, style))
-        # Stands for the name, which is known once all forms of the message are.
+        # A placeholder for the name, which depends on all forms of the message.
         return {"$ref": (message, style)}
 
     def _form(self, message: Descriptor, style: Style, left_out: frozenset[str] = frozenset()) -> Schema:
@@ -266,7 +239,7 @@ class Description:
         if required := [style.name(field) for field in fields if self._is_required(field, style)]:
             schema["required"] = required
         for choice in (oneof for oneof in message.oneofs if not oneof.name.startswith("_")):
-            # Not as a plain `oneOf`, of which generators of clients make a union of objects without fields.
+            # Generators of clients would turn a plain `oneOf` into a union of objects without fields.
             schema["if"], schema["else"] = {"oneOf": self._alternatives(choice, style)}, {"not": {}}
         if message.name == "ClaimTaskResponse":
             schema["required"] = ["claimed"]
@@ -311,18 +284,18 @@ class Description:
 
     def _enum(self, enum: EnumDescriptor, style: Style) -> Schema:
         name = short_name(enum)
-        # JSON shows the lower-case names, and never the one of 0.
+        # JSON shows the lower-case names, but never the value 0.
         words = [value.name for value in enum.values if value.number and value.name.islower()]
-        told = "\n".join(f"- `{word}`: {self._protos.comment(enum, word)}" for word in words)
+        meanings = "\n".join(f"- `{word}`: {self._protos.comment(enum, word)}" for word in words)
         self._others[name] = {
             "type": "string",
             "enum": words,
-            "description": self._spelled(f"{self._protos.comment(enum)}\n\n{told}", style),
+            "description": self._spelled(f"{self._protos.comment(enum)}\n\n{meanings}", style),
         }
         return {"$ref": f"#/components/schemas/{name}"}
 
     def _spelled(self, text: str, style: Style) -> str:
-        """A comment with the names of fields as this route spells them."""
+        """A comment in which fields have the names of this route."""
         if style.snake:
             return text
         names = self._protos.json_names
@@ -331,7 +304,7 @@ class Description:
         )
 
     def _schemas(self) -> Schema:
-        """All schemas under their names, which all references are given."""
+        """All schemas by name. All references get these names."""
         named: dict[tuple[Descriptor, Style], str] = {}
         for message, forms in self._forms.items():
             first, *others = sorted(forms, key=lambda style: (style.is_input, style.snake, style.shows_empty))
@@ -345,7 +318,7 @@ class Description:
 
 
 def resolve(part: Any, named: dict[tuple[Descriptor, Style], str]) -> None:
-    """Give each reference in a part of the document the name that it stands for."""
+    """Replace the placeholder in each reference of a part of the document by the name."""
     inner = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     for each in inner:
         resolve(each, named)
@@ -353,18 +326,13 @@ def resolve(part: Any, named: dict[tuple[Descriptor, Style], str]) -> None:
         part["$ref"] = f"#/components/schemas/{named[part['$ref']]}"
 
 
-def is_map(field: FieldDescriptor) -> bool:
-    """Whether the field is a map, which is a list of entries to protobuf."""
-    return field.message_type is not None and field.message_type.GetOptions().map_entry
-
-
 def short_name(named: Descriptor | EnumDescriptor) -> str:
-    """The name without its package, nested ones in one word."""
+    """The name without its package; a nested name is one word."""
     return str(named.full_name).removeprefix(f"{PACKAGE}.").replace(".", "")
 
 
 def response_name(status: int) -> str:
-    """What a shared answer is called: the words of its status."""
+    """The name of a shared answer: the words of its status."""
     return HTTPStatus(status).phrase.title().replace(" ", "").replace("-", "")
 
 

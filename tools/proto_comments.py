@@ -1,14 +1,16 @@
-"""A descriptor set as descriptors, each with the comment that stands over it in its file."""
+"""A descriptor set as descriptors, each with the comment over it in its file."""
 
 import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2
-from google.protobuf.descriptor import Descriptor, ServiceDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor, ServiceDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
 PACKAGE: Final = "taskyard.v1"
+SYNTAX: Final = (12,)
+"""The path of the line that begins a file."""
 
 
 class Protos:
@@ -25,18 +27,27 @@ class Protos:
             if file.package == PACKAGE:
                 by_path = {tuple(x.path): x.leading_comments for x in file.source_code_info.location}
                 self._read(file, (), PACKAGE, by_path)
+                self._comments[file.name] = paragraphs(by_path[SYNTAX])
+
+    def files(self) -> list[FileDescriptor]:
+        """The files of our package."""
+        return [self._pool.FindFileByName(name) for name in self._files]
 
     def services(self) -> Iterator[ServiceDescriptor]:
         """All services, file by file."""
-        for name in self._files:
-            yield from self._pool.FindFileByName(name).services_by_name.values()
+        for file in self.files():
+            yield from file.services_by_name.values()
 
     def message(self, name: str) -> Descriptor:
         """A message of our package."""
         return self._pool.FindMessageTypeByName(f"{PACKAGE}.{name}")
 
+    def introduction(self, file: FileDescriptor) -> str:
+        """The comment at the top of a file."""
+        return self._comments[file.name]
+
     def comment(self, of: Any, value: str = "") -> str:
-        """The comment over what is described, or over a value of that enum; each paragraph is one line."""
+        """The comment over a descriptor, or over a value of an enum. Each paragraph is one line."""
         return self._comments[f"{of.full_name}.{value}".rstrip(".")]
 
     def _read(self, part: Any, path: tuple[int, ...], name: str, by_path: dict[tuple[int, ...], str]) -> None:
@@ -55,6 +66,15 @@ class Protos:
 
 
 def paragraphs(comment: str) -> str:
-    """A comment without its line breaks, but for those between paragraphs."""
-    parts = re.split(r"\n\s*\n", comment.strip())
-    return "\n\n".join(" ".join(line.strip() for line in part.splitlines()) for part in parts)
+    """A comment without its line breaks, but for those between paragraphs and before the items of a list.
+
+    Lines for buf are left out.
+    """
+    lines = (line.strip() for line in comment.strip().splitlines())
+    text = "\n".join(line for line in lines if not line.startswith("buf:")).strip()
+    return re.sub(r"(?<!\n)\n(?!\n|- )", " ", text)
+
+
+def is_map(field: FieldDescriptor) -> bool:
+    """Whether the field is a map, which is a list of entries to protobuf."""
+    return field.message_type is not None and field.message_type.GetOptions().map_entry

@@ -1,8 +1,8 @@
 #!/usr/bin/env python
-"""What of REST a change takes away, which buf does not see: `tools/rest_breaking.py BEFORE NOW`, two descriptions.
+"""Finds what a change removes from REST, which buf does not check: `tools/rest_breaking.py BEFORE NOW`.
 
-Paths, verbs, parameters and the status of success must stay; those that are gone are printed. `tools/generate.sh` runs
-it.
+BEFORE and NOW are two OpenAPI descriptions. Paths, verbs, parameters and the status of success must stay; missing ones
+are printed. `tools/generate.sh` runs this.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def promises(description: dict[str, Any]) -> Iterator[str]:
-    """What callers of a described API rely on, a line each."""
+    """What callers of the described API rely on, one line each."""
     for path, verbs in description["paths"].items():
         for verb, call in verbs.items():
             name = f"{verb.upper()} {path}"
@@ -27,7 +27,7 @@ def promises(description: dict[str, Any]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Exit code 1 where something is gone."""
+    """Print what is missing; exit code 1 if there is any."""
     before, now = (json.loads(Path(name).read_text()) for name in sys.argv[1:])
     gone = sorted(set(promises(before)) - set(promises(now)))
     for line in gone:

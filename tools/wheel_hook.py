@@ -1,7 +1,6 @@
-"""Puts what is compiled of the server into wheels, beside its sources, where there is a C compiler.
+"""Puts the compiled form of the server into wheels, beside its sources, where there is a C compiler.
 
-pyproject.toml names this hook.
-An editable install takes the work tree as it is: `make compile`.
+pyproject.toml names this hook. For an editable install, `make compile` compiles in the work tree.
 """
 
 import sys
@@ -16,7 +15,7 @@ import compile_server
 
 
 class CompiledServer(BuildHookInterface):
-    """Compiles into a temporary folder, so that the work tree stays as it is."""
+    """Compiles into a temporary folder and leaves the work tree unchanged."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called by hatchling before it builds a wheel."""

@@ -1,7 +1,7 @@
-"""NATS JetStream's agent and worker, by nats-py: `nats_side.py agent ADDRESS SECS` or `nats_side.py worker ADDRESS`.
+"""Agent and worker of NATS JetStream, by nats-py: `nats_side.py agent ADDRESS SECS` or `nats_side.py worker ADDRESS`.
 
-The agent publishes 50 at a time and awaits that they are stored, some such batches at once. The worker pulls 50 at a
-time and acknowledges each message.
+The agent publishes several batches of 50 at once, and awaits that they are stored. The worker pulls 50 at a time and
+acknowledges each message.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from waves import Executed, run_window
 STREAM, SUBJECT, CONSUMER = "TASKS", "tasks", "workers"
 BATCH = 50
 PUBLISHERS = 16
-"""Batches on their way at once."""
+"""Unanswered batches."""
 PULLERS = 4
 PULL_SECS = 1.0
-"""For how long a pull waits until it is full: what it has by then it keeps back so long."""
+"""Maximum seconds until a pull returns. Until it is full, it holds back the messages that it has."""
 
 
 async def queue(js: JetStreamContext) -> None:
-    """A work queue, in files, as that is the default."""
+    """Create a work queue in files, which is the default."""
     await js.add_stream(name=STREAM, subjects=[SUBJECT], retention=RetentionPolicy.WORK_QUEUE)
     await js.add_consumer(STREAM, ConsumerConfig(durable_name=CONSUMER, ack_policy=AckPolicy.EXPLICIT))
 

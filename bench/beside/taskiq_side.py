@@ -1,6 +1,6 @@
-"""Taskiq's broker and task for `taskiq worker taskiq_side:broker`; run as a script it is the agent: WAVES SIZE.
+"""Broker and task of Taskiq for `taskiq worker taskiq_side:broker`. Run as a script, it is the agent: WAVES SIZE.
 
-The environment says which broker and where: BESIDE_BROKER is `list` or `stream`, BESIDE_REDIS its URL.
+The environment selects the broker: BESIDE_BROKER is `list` or `stream`, BESIDE_REDIS its URL.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ broker = KINDS[os.environ["BESIDE_BROKER"]](
     os.environ["BESIDE_REDIS"], max_connection_pool_size=int(os.environ["BESIDE_CONNECTIONS"])
 ).with_serializer(ORJSONSerializer())
 counts = functools.cache(Executed)
-"""Made by the first task, as only workers execute any."""
+"""Created by the first task, because only workers execute tasks."""
 
 
 @broker.task(task_name="click")

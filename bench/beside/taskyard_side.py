@@ -1,4 +1,4 @@
-"""Taskyard's agent and host, by the SDK as README shows it: `taskyard_side.py agent|host ADDRESS [WAVES SIZE]`."""
+"""Agent and host of Taskyard, with the SDK as README shows it: `taskyard_side.py agent|host ADDRESS [WAVES SIZE]`."""
 
 import asyncio
 import sys

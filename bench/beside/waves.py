@@ -1,6 +1,6 @@
-"""What the agents and workers in Python of `others.py` share: the tasks, the count of executions, the measurement.
+"""The common part of the Python agents and workers of `others.py`: tasks, counts of executions, and the measurement.
 
-It needs nothing but the standard library, as it runs in the virtual environments of all the systems.
+It needs only the standard library, because it runs in the virtual environments of all systems.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ from pathlib import Path
 from typing import Any
 
 COUNTS = "BESIDE_COUNTS"
-"""The variable that names the folder where the processes that execute tasks keep their counts."""
+"""The variable that names the folder in which processes count the tasks that they execute."""
 AGENTS = 1000
 WARM_UP_WAVES = 3
 WAVE_LIMIT_SECS = 30.0
 WARM_UP_SECS = 1.0
 BACKLOG = 4000
-"""The most tasks that are submitted and not yet executed, where there are no waves."""
-LOOK_SECS = 0.001
+"""Maximum tasks that are submitted and not yet executed, where there are no waves."""
+POLL_SECS = 0.001
 RECORD = struct.Struct("<dQ")
-"""The time of the last execution, then the number: who sees a number sees its time, or a later one."""
+"""The time of the last execution, then the number. A reader of a number gets its time, or a later one."""
 
 
 def task(number: int) -> dict[str, Any]:
-    """A task of about 300 bytes, no two of them alike, of `AGENTS` agents in turn."""
+    """A task of about 300 bytes. No two are equal, and `AGENTS` agents take turns."""
     return {
         "agent_id": f"agent-{number % AGENTS}",
         "action": "click",
@@ -44,7 +44,7 @@ def task(number: int) -> dict[str, Any]:
 
 
 class Executed:
-    """How many tasks this process has executed, where the agent can see it without being told."""
+    """Counts the tasks that this process has executed, in a file that the agent reads."""
 
     def __init__(self) -> None:
         path = Path(os.environ[COUNTS]) / str(os.getpid())
@@ -54,27 +54,27 @@ class Executed:
         self._count = 0
 
     def add(self) -> None:
-        """One more, just now."""
+        """Count one task, executed now."""
         self._count += 1
         RECORD.pack_into(self._memory, 0, time.monotonic(), self._count)
 
 
 def executed() -> tuple[int, float]:
-    """How many tasks were executed by all processes together, and when the last one was, by the monotonic clock."""
+    """How many tasks all processes have executed, and the time of the last one by the monotonic clock."""
     files = [path.read_bytes() for path in Path(os.environ[COUNTS]).iterdir()]
     counts = [RECORD.unpack(file) for file in files if file]
     return sum(count for _, count in counts), max((last for last, _ in counts), default=0.0)
 
 
 async def until_executed(least: int) -> tuple[int, float]:
-    """What `executed` answers once it is so many tasks. It looks, as no system tells its agents without a cost."""
+    """Wait for at least this number of executed tasks. It polls, because notifications would cost each system time."""
     while (seen := executed())[0] < least:  # noqa: ASYNC110
-        await asyncio.sleep(LOOK_SECS)
+        await asyncio.sleep(POLL_SECS)
     return seen
 
 
 async def measured(measure: Callable[[], Awaitable[tuple[int, float]]]) -> None:
-    """Print `ready`, wait for a line, and print the tasks and the seconds that were measured."""
+    """Print `ready`, wait for a line, measure, and print the tasks and the seconds."""
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     tasks, secs = await measure()
@@ -82,9 +82,9 @@ async def measured(measure: Callable[[], Awaitable[tuple[int, float]]]) -> None:
 
 
 async def run_waves(submit_all: Callable[[list[dict[str, Any]]], Awaitable[object]], waves: int, size: int) -> None:
-    """Measure waves of `size` tasks, after a few that do not count.
+    """Measure waves of `size` tasks, after a few for warm-up.
 
-    A wave lasts from before its tasks are made to the last execution; then the next one begins.
+    A wave lasts from before its tasks are created to the last execution; then the next one begins.
     """
     submitted = 0
 
@@ -110,7 +110,7 @@ async def run_waves(submit_all: Callable[[list[dict[str, Any]]], Awaitable[objec
 async def run_window(
     submit_all: Callable[[list[dict[str, Any]]], Awaitable[object]], submitters: int, batch: int, secs: float
 ) -> None:
-    """Measure `secs` of what some submitters do, each batch after batch, once that runs."""
+    """Measure for `secs` how fast the tasks of several submitters are executed. Each submits batch after batch."""
     submitted = 0
 
     async def submitter() -> None:

@@ -99,8 +99,11 @@ func (c *Client) SubmitBatch(ctx context.Context, batch NewBatch) (*SubmittedBat
 
 // Batch is the present state of a batch.
 type Batch struct {
-	ID        string
-	Agent     string
+	// ID is the id of the batch.
+	ID string
+	// Agent is who submitted the batch.
+	Agent string
+	// CreatedAt is when the server accepted the batch.
 	CreatedAt time.Time
 	// States has the number of tasks in each state. States without tasks are left out.
 	States map[State]int

@@ -24,20 +24,20 @@ type Code string
 
 // The codes. The last four may also come from the client itself.
 const (
-	CodeBadRequest       Code = "bad_request"
-	CodeBatchTooLarge    Code = "batch_too_large"
-	CodeTooLarge         Code = "too_large"
-	CodeUnauthenticated  Code = "unauthenticated"
-	CodePermissionDenied Code = "permission_denied"
-	CodeNotFound         Code = "not_found"
-	CodeConflict         Code = "conflict"
-	CodeLeaseLost        Code = "lease_lost"
-	CodeAlreadyExists    Code = "already_exists"
-	CodeCursorExpired    Code = "cursor_expired"
-	CodeQueueFull        Code = "queue_full"
-	CodeUnimplemented    Code = "unimplemented"
-	CodeInternal         Code = "internal"
-	CodeUnavailable      Code = "unavailable"
+	CodeBadRequest       Code = "bad_request"       // The request is invalid. The reason names the field.
+	CodeBatchTooLarge    Code = "batch_too_large"   // The batch has too many tasks.
+	CodeTooLarge         Code = "too_large"         // The params, the result or the message are too large.
+	CodeUnauthenticated  Code = "unauthenticated"   // The token is missing or not valid.
+	CodePermissionDenied Code = "permission_denied" // The token does not permit the call.
+	CodeNotFound         Code = "not_found"         // The object does not exist, or is no longer retained.
+	CodeConflict         Code = "conflict"          // The object is in the wrong state for the call.
+	CodeLeaseLost        Code = "lease_lost"        // The lease has ended.
+	CodeAlreadyExists    Code = "already_exists"    // The key or the id is in use for something else.
+	CodeCursorExpired    Code = "cursor_expired"    // The cursor is older than the log of the server.
+	CodeQueueFull        Code = "queue_full"        // Too many tasks are queued. Retryable.
+	CodeUnimplemented    Code = "unimplemented"     // The server does not have the call.
+	CodeInternal         Code = "internal"          // A fault.
+	CodeUnavailable      Code = "unavailable"       // The server cannot be reached, or drains. Retryable.
 	// CodeDeadlineExceeded means that there was no answer in time. The server may have carried out the call.
 	CodeDeadlineExceeded Code = "deadline_exceeded"
 	// CodeCancelled means that the caller gave up. The server may have carried out the call.

@@ -56,6 +56,14 @@ var reportCases = map[string]string{
 		send ->
 		heartbeat -> a
 		send -> a:done`,
+	"an outcome that was refused for now does not replace the release of a cancelled task": `
+		running a
+		ended a
+		send -> a:done | credit 1
+		answer unavailable
+		cancel a
+		heartbeat ->
+		send -> a:released`,
 	"a refused progress report changes nothing": `
 		running a
 		progress a half

@@ -61,6 +61,14 @@ var streamCases = map[string]string{
 		send -> a:released | credit 2
 		answer ok
 		finished -> true`,
+	"the progress of a lost lease is not sent again": `
+		running a
+		progress a half
+		send -> a:half
+		cancel a -> stop a
+		break
+		welcome
+		send -> credit 1`,
 	"leases outlive a break by the grace period": `
 		running a
 		at 10

@@ -43,6 +43,7 @@ func statesOf(states []State) *string {
 // Task is a task as the server showed it. A field that the server left out is zero. [NewTask] describes the fields that
 // are set by the submitter.
 type Task struct {
+	// ID is the id that the server gave the task.
 	ID       string
 	Agent    string
 	Action   string

@@ -1,8 +1,8 @@
 /**
- * The conformance program of this client; clients/conformance/README.md tells what it does.
+ * The conformance program of this client, see clients/conformance/README.md.
  *
- * It performs the steps of a scenario in their order and prints the outcome of each as one line of JSON, or with
- * `--serve` runs a host until SIGTERM.
+ * It performs the steps of a scenario in order and prints the outcome of each as one line of JSON. With `--serve` it runs
+ * a host until SIGTERM instead.
  */
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -44,7 +44,7 @@ const { values: given } = parseArgs({
 });
 const connection = { address: given.server, namespace: given.namespace };
 
-/** A host in the background, and what its handlers have seen. */
+/** A host in the background that counts how its handlers begin and end. */
 class ObservedHost {
   begun = 0;
   ended = 0;
@@ -96,7 +96,7 @@ async function work(task: RunningTask): Promise<JsonValue> {
   return { attempt: task.attempt };
 }
 
-/** A watch that stays open over several steps. A read that was not over in time is where the next one goes on. */
+/** A watch that stays open over several steps. A read that was not finished in time continues in the next step. */
 class OpenWatch {
   #cursor: string | undefined;
   #pending: Promise<IteratorResult<TaskEvent, void>> | undefined;
@@ -133,7 +133,7 @@ class OpenWatch {
   }
 }
 
-/** Performs the steps, one operation each. */
+/** Performs the operations of the steps. */
 class Program {
   readonly #client = connect(connection);
   readonly #hosts = new Map<string, ObservedHost>();
@@ -280,13 +280,13 @@ class Program {
   async #counts(hostId: string, args: JsonObject): Promise<Outcome> {
     const host = this.#hosts.get(hostId);
     if (!host) throw new Error(`no host ${hostId} was started`);
-    const isSo = () =>
+    const isReached = () =>
       host.begun >= Number(args.begun ?? 0) &&
       host.ended >= Number(args.ended ?? 0) &&
       host.stopped >= Number(args.stopped ?? 0) &&
       (host.left || !args.left);
     const end = Date.now() + Number(args.ms ?? 0);
-    while (!isSo() && Date.now() < end) await sleep(10);
+    while (!isReached() && Date.now() < end) await sleep(10);
     const { begun, ended, stopped, left } = host;
     return { begun, ended, stopped, left };
   }
@@ -311,7 +311,7 @@ function outcomeOf(task: Task): Outcome {
   };
 }
 
-/** The value with each `$step.key` in it replaced by what that stands for. */
+/** The value with each `$step.key` in it replaced by that part of an earlier outcome. */
 function resolved(value: JsonValue, outcomes: JsonObject): JsonValue {
   if (typeof value === "string" && value.startsWith("$")) {
     const found = value
@@ -354,6 +354,6 @@ async function serve(): Promise<void> {
 if (given.serve) await serve();
 else {
   await play((JSON.parse(await readFile(given.scenario ?? "", "utf8")) as { steps: Step[] }).steps);
-  // What a scenario leaves open, be it a watch or a host, has no one to wait for it.
+  // A scenario may leave watches and hosts open.
   process.exit(0);
 }

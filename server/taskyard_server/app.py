@@ -10,6 +10,7 @@ import structlog
 from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+from pydantic import HttpUrl, SecretStr
 
 from taskyard.v1 import (
     admin_pb2_grpc,
@@ -21,14 +22,14 @@ from taskyard.v1 import (
     target_pb2_grpc,
     task_pb2_grpc,
 )
-from taskyard_server import garbage
+from taskyard_server import gc_policy
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.executors.tab_actions import TabExecutor
-from taskyard_server.executors.tab_resolver import TabMap
+from taskyard_server.executors.tab_executor import TabExecutor
+from taskyard_server.executors.tab_resolver import Endpoint, TabMap
 from taskyard_server.gateway import Gateway
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.live_config import LiveConfig
@@ -61,8 +62,8 @@ WEBHOOK_GRACE_SECS: Final = 10.0
 SERVER_OPTIONS: Final = (
     # Without this a second server could take the same port and steal half of the calls.
     ("grpc.so_reuseport", 0),
-    # Above what the gateway lets in, so that its limit is the one that callers meet.
-    ("grpc.max_receive_message_length", 8 * 1024 * 1024),
+    # Above the limit of the interceptor, so that callers get the documented error.
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
     # The gateway's keepalive on idle streams would otherwise be answered with "too many pings".
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -123,7 +124,7 @@ class App:
         except BaseException:
             await self._stop_serving()
             raise
-        parts = [self._webhooks.run(), self._snapshots.run(), self._reconcile(), garbage.keep_tidy()]
+        parts = [self._webhooks.run(), self._snapshots.run(), self._reconcile(), gc_policy.collect_periodically()]
         if self._config.file is not None:
             parts.append(self._config.watch())
         if settings.executor is not None or settings.tabs:
@@ -132,7 +133,7 @@ class App:
         served = SERVICES if settings.scheduler.enabled else SERVICES[len(SCHEDULER_SERVICES) :]
         for name in ("", *served):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
-        garbage.tame()
+        gc_policy.install()
         log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
 
     async def run(self) -> None:
@@ -248,7 +249,9 @@ class App:
         if scheduler.enabled:
             tasks = TaskService(engine, scheduler.max_payload_bytes, self._task_watches, self._default_retry)
             batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes, self._default_retry)
-            stats = StatsService(engine, self._snapshots, scheduler.strategy, scheduler.worker_count)
+            stats = StatsService(
+                engine, self._snapshots, self._webhooks.counts_of, scheduler.strategy, scheduler.worker_count
+            )
             task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
@@ -272,8 +275,8 @@ class App:
     def _tab_executor(self) -> TabExecutor:
         settings = self._settings
         resolver = TabMap(
-            {tab_id: str(url) for tab_id, url in settings.tabs.items()},
-            str(settings.executor) if settings.executor else None,
+            {tab_id: _endpoint(tab.url, tab.token) for tab_id, tab in settings.tabs.items()},
+            None if settings.executor is None else _endpoint(settings.executor, settings.executor_token),
         )
         return TabExecutor(
             self._engine,
@@ -281,3 +284,7 @@ class App:
             workers=settings.scheduler.worker_count,
             max_answer_bytes=settings.scheduler.max_payload_bytes,
         )
+
+
+def _endpoint(url: HttpUrl, token: SecretStr | None) -> Endpoint:
+    return Endpoint(str(url), None if token is None else token.get_secret_value())

@@ -1,7 +1,7 @@
-"""When schedules are due: cron expressions, intervals, single times (scheduler-daemon, Cron Expressions).
+"""When schedules are due: cron expressions, intervals and single times (docs/rules.md, Cron, Intervals).
 
-cronsim knows the calendar, and sees local times without a zone; how these become instants is decided here. All times
-are seconds since the epoch. Cadences are values: equal ones are due at the same times.
+cronsim knows the calendar but no time zones; this module turns its local times into instants. All times are seconds
+since the epoch. Cadences are values: equal ones are due at the same times.
 """
 
 import math
@@ -36,11 +36,13 @@ SECOND: Final = timedelta(seconds=1)
 class Cron:
     """A cron expression in a time zone, made by `parse_cron`.
 
-    Day of month and day of week: either matches when both are given, both must when one begins with `*`.
+    A day matches if the day of the month or the day of the week does; if one of these fields begins with `*`, both must
+    match.
 
-    Around a change of the local time, the rules of Debian's cron hold. Where neither minute nor hour begins with `*`, a
-    time that is skipped is due at the instant after the gap, and one that comes twice is due at its first. All other
-    expressions are due whenever the local clock shows a matching time: not in a gap, and twice in an hour that repeats.
+    Changes of the local time follow the rules of Debian's cron. If neither minute nor hour begins with `*`, a time that
+    the clock skips is due at the first instant after the gap, and a time that comes twice is due the first time. All
+    other expressions are due whenever the local clock shows a matching time: not in a gap, and twice in an hour that
+    repeats.
     """
 
     expression: str
@@ -48,27 +50,27 @@ class Cron:
     by_wall: ClassVar[bool] = True
 
     def next_after(self, at: float, since: float) -> float | None:  # noqa: ARG002
-        """The first due time after `at`, None if there is none before the year 10000. `since` does not matter."""
+        """The first due time after `at`, None if there is none before the year 10000. `since` is ignored."""
         return _due(self.expression, self.zone, math.floor(at), False) if abs(at) < YEAR_10000 else None
 
     def last_until(self, at: float, since: float) -> float | None:  # noqa: ARG002
-        """The latest due time that is not after `at`, None if there is none. `since` does not matter."""
+        """The latest due time that is not after `at`, None if there is none. `since` is ignored."""
         return _due(self.expression, self.zone, math.floor(at), True) if abs(at) < YEAR_10000 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Each whole multiple of `secs` after the schedule's beginning, made by `parse_interval` from `text`."""
+    """Each whole multiple of `secs` after the start of the schedule, made by `parse_interval` from `text`."""
 
     text: str
     secs: float
     by_wall: ClassVar[bool] = False
 
     def next_after(self, at: float, since: float) -> float | None:
-        """The first `since` + n * `secs`, n >= 1, after `at`; None if there is none before the year 10000."""
+        """The first `since` + n * `secs`, n >= 1, after `at`, None if there is none before the year 10000."""
         if not abs(at) < YEAR_10000:
             return None
-        # The division rounds, and where `at` is a due time or next to one, so may the sum: what counts is the sum.
+        # The division may round to the wrong n when `at` is a due time or next to one. The sum decides.
         n = max(1, int((at - since) // self.secs))
         while since + n * self.secs <= at:
             n += 1
@@ -76,7 +78,7 @@ class Every:
         return due if due < YEAR_10000 else None
 
     def last_until(self, at: float, since: float) -> float | None:
-        """The latest `since` + n * `secs`, n >= 1, that is not after `at`; None before the first."""
+        """The latest `since` + n * `secs`, n >= 1, that is not after `at`, None before the first."""
         if not abs(at) < YEAR_10000:
             return None
         n = int((at - since) // self.secs) + 1
@@ -93,21 +95,21 @@ class Once:
     by_wall: ClassVar[bool] = True
 
     def next_after(self, at: float, since: float) -> float | None:  # noqa: ARG002
-        """The instant if it is after `at`, else None. `since` does not matter."""
+        """The instant if it is after `at`, else None. `since` is ignored."""
         return self.at if self.at > at else None
 
     def last_until(self, at: float, since: float) -> float | None:  # noqa: ARG002
-        """The instant if it is not after `at`, else None. `since` does not matter."""
+        """The instant if it is not after `at`, else None. `since` is ignored."""
         return self.at if self.at <= at else None
 
 
 def parse_cron(expression: str, zone: str) -> Cron:
-    """A cadence from five fields between spaces or tabs, and the name of an IANA time zone.
+    """Parse five fields separated by spaces or tabs, in the IANA time zone of this name.
 
-    Each field is a list of `*`, values, and ranges; `*` and ranges may have a step, at most the field's largest value.
-    Months and days of the week may be names. The expression is kept with single spaces between its fields.
+    Each field is a list of `*`, values and ranges. `*` and ranges may have a step, at most the field's largest value.
+    Months and days of the week may be names. The cadence keeps the expression with single spaces between its fields.
 
-    Raises `BadRequest`: what is wrong with which field, an expression that never comes, an unknown time zone.
+    Raises `BadRequest` for a malformed field, an expression that is never due, and an unknown time zone.
     """
     if len(expression) > MAX_CRON_CHARS:
         raise BadRequest(f"cron: must be at most {MAX_CRON_CHARS} characters")
@@ -130,13 +132,13 @@ def parse_cron(expression: str, zone: str) -> Cron:
 
 
 def check_zone(name: str) -> None:
-    """Raises `BadRequest` for what is not the name of an IANA time zone."""
+    """Raises `BadRequest` unless this is the name of an IANA time zone."""
     if name not in _zones():
         raise BadRequest(f"timeZone: unknown time zone {_quoted(name)}")
 
 
 def parse_interval(text: str) -> Every:
-    """A cadence from a number and its unit (scheduler-daemon, duration strings); raises `BadRequest`."""
+    """Parse a number and its unit (docs/rules.md, Intervals). Raises `BadRequest`."""
     match = INTERVAL.fullmatch(text)
     secs = Decimal(match[1]) * UNITS[match[2]] if match else Decimal(0)
     if not MIN_INTERVAL_SECS <= secs <= MAX_INTERVAL_SECS:
@@ -152,7 +154,7 @@ class _Field:
     max_step: int
 
     def takes(self, term: str) -> bool:
-        """Whether one element of a list is well-formed. This is stricter than cronsim, and than some other crons."""
+        """Whether one element of a list is well-formed. cronsim and some other crons are less strict."""
         match = TERM.fullmatch(term)
         if match is None or (match[3] is not None and not 1 <= int(match[3]) <= self.max_step):
             return False
@@ -162,7 +164,7 @@ class _Field:
         if match[2] is None:
             return low is not None and match[3] is None
         high = self.values.get(match[2].upper())
-        # A step from a single value would be read as open-ended by cronsim.
+        # cronsim would read a step from a single value as open-ended.
         return low is not None and high is not None and (low < high or (low == high and match[3] is None))
 
 
@@ -189,7 +191,7 @@ def _quoted(text: str) -> str:
 
 @cache
 def _zones() -> frozenset[str]:
-    # The names come from the package: the system's folder also holds `localtime` and the like.
+    # The package lists the names of zones only; the system's folder also has files such as `localtime`.
     return frozenset(files("tzdata").joinpath("zones").read_text().split())
 
 
@@ -200,14 +202,14 @@ def _zone(name: str) -> ZoneInfo:
 
 @lru_cache(maxsize=1024)
 def _calendar(expression: str) -> CronSim:
-    # Parsing is half of the time of a look-up; this one is only ever copied.
+    # Parsing takes half of the time of a look-up. Callers copy the result, because iteration changes it.
     return CronSim(expression, datetime.min)
 
 
 @lru_cache(maxsize=1024)
 def _due(expression: str, zone_name: str, at: int, back: bool) -> float | None:
-    """The due time nearest to `at`: after it, or with `back` until it."""
-    # Cached, because many schedules are due at the same full hour, and each asks for the next.
+    """The first due time after `at`, or with `back` the last one that is not after it."""
+    # Cached, because many schedules are due at the same full hour and each needs its next due time.
     zone = _zone(zone_name)
     minute, hour = expression.split(" ", 2)[:2]
     wildcard = minute.startswith("*") or hour.startswith("*")
@@ -215,7 +217,7 @@ def _due(expression: str, zone_name: str, at: int, back: bool) -> float | None:
     try:
         here = datetime.fromtimestamp(at, zone).replace(tzinfo=None, fold=0)
         first, second = _readings(here, zone)
-        # What the clock shows within an hour that repeats may be due before or after what it shows now.
+        # In an hour that repeats, a matching local time may come before or after the current one.
         repeated = timedelta(seconds=max(0.0, second - first))
         walk = copy(_calendar(expression))
         walk.dt = here + repeated + SECOND if back else here - repeated
@@ -225,13 +227,13 @@ def _due(expression: str, zone_name: str, at: int, back: bool) -> float | None:
             if found and (local <= here if back else local > here):
                 break
     except (OverflowError, ValueError):
-        # Past the years of the calendar.
+        # The calendar ends before the due time.
         pass
     return (max if back else min)(found, default=None)
 
 
 def _instants(local: datetime, zone: ZoneInfo, wildcard: bool) -> tuple[float, ...]:
-    """When `local`, which matches, is due."""
+    """The instants at which `local`, a matching local time, is due."""
     first, second = _readings(local, zone)
     if first == second:
         return (first,)
@@ -241,12 +243,12 @@ def _instants(local: datetime, zone: ZoneInfo, wildcard: bool) -> tuple[float, .
 
 
 def _readings(local: datetime, zone: ZoneInfo) -> tuple[float, float]:
-    """The instants when the clock shows `local`: equal ones, rising ones if it does twice, falling ones in a gap."""
+    """The instants when the clock shows `local`: equal, or rising if it does so twice, or falling in a gap."""
     return local.replace(tzinfo=zone).timestamp(), local.replace(tzinfo=zone, fold=1).timestamp()
 
 
 def _gap_end(before: int, after: int, zone: ZoneInfo) -> float:
-    """The instant between these two when the offset changes."""
+    """The instant between these two at which the offset changes."""
     offset = datetime.fromtimestamp(after, zone).utcoffset()
     while after - before > 1:
         middle = (before + after) // 2

@@ -1,13 +1,10 @@
-"""The one model of all configuration: a file, then environment variables, then flags.
+"""The model of all settings: their keys, types, defaults and descriptions.
 
-Keys are those of the specs, camelCase, under `scheduler` (scheduler-reference, Scheduler Config), so the documented
-example is a valid file. The environment writes them as `TASKYARD_SCHEDULER__MAX_QUEUE_SIZE`.
+The file spells keys in camelCase, by section, as the documented example does. `config_sources.py` reads them,
+`live_config.py` reloads them, and `tools/settings_doc.py` makes docs/settings.md from this model.
 """
 
-import json
 import re
-import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -15,66 +12,89 @@ from pydantic import (
     AfterValidator,
     AliasChoices,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     HttpUrl,
-    PositiveInt,
     SecretStr,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     field_validator,
+    model_serializer,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic_core import PydanticCustomError
 
 from taskyard_server.core.history import RetryPolicy
-from taskyard_server.core.limits import MAX_LEASE_SECS, Limits
+from taskyard_server.core.limits import DEFAULTS, MAX_LEASE_SECS, Limits
 
 MAX_PORT: Final = 65_535
-
-
+MASK: Final = "**********"
+"""What is shown of a secret."""
+BEARER_TOKEN: Final = re.compile("[!-~]+")
+RETRY_DEFAULTS: Final = RetryPolicy()
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
 ORIGIN: Final = re.compile(
     r"\*|(?!https:.*:443$|http:.*:80$)[a-z][a-z0-9+.-]*://(\*\.)?([a-z0-9._-]+|\[[0-9a-f:.]+\])(:(\d{1,5}|\*))?"
 )
 
 
-def _with_a_port(address: str) -> str:
-    # A free port of the system's choice would be of no use: nobody could know where to call.
+def _refuse_boolean(value: Any) -> Any:
+    # In Python `True` is an integer, so pydantic would take it for 1.
+    if isinstance(value, bool):
+        raise PydanticCustomError("number_type", "must be a number, not a boolean")
+    return value
+
+
+def _check_port(address: str) -> str:
+    # A port that the system chooses is of no use: clients could not know it.
     if not 1 <= int(address.rpartition(":")[2]) <= MAX_PORT:
         raise ValueError(f"the port must be from 1 to {MAX_PORT}")
     return address
 
 
-def _as_browsers_send_it(origin: str) -> str:
+def _check_origin(origin: str) -> str:
     if not ORIGIN.fullmatch(origin):
         raise ValueError("must be an origin as browsers send it: https://app.example, without a path or a default port")
     return origin
 
 
-def _from_home(path: Path) -> Path:
+def _check_token(token: SecretStr) -> SecretStr:
+    text = token.get_secret_value()
+    # A line end would begin another header, and headers are ASCII.
+    if not BEARER_TOKEN.fullmatch(text):
+        raise PydanticCustomError("token", "must be visible ASCII characters, without spaces and line ends")
+    if text == MASK:
+        raise PydanticCustomError("token", "must be the token, not the mask that is shown in its place")
+    return token
+
+
+def _expand_home(path: Path) -> Path:
     try:
         return path.expanduser()
     except RuntimeError:
         raise ValueError("no such home directory") from None
 
 
-Count = Annotated[int, Field(gt=0, lt=2**32)]
-CountOrZero = Annotated[int, Field(ge=0, lt=2**32)]
-PositiveSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-HomePath = Annotated[Path, AfterValidator(_from_home)]
-"""It may begin with `~`."""
-Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_with_a_port)]
-Origin = Annotated[str, AfterValidator(_as_browsers_send_it)]
-
-KEEPS_WHAT_IS_SET: Final = frozenset(
-    {"maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight", "maxPerAgentFlight", "resultTTLSec"}
-)
-"""Keys whose zero means no opinion (scheduler-reference, Config Hot-Reload)."""
+Integer = Annotated[int, BeforeValidator(_refuse_boolean)]
+Float = Annotated[float, BeforeValidator(_refuse_boolean)]
+PositiveInt = Annotated[Integer, Field(gt=0)]
+Count = Annotated[Integer, Field(gt=0, lt=2**32)]
+CountOrZero = Annotated[Integer, Field(ge=0, lt=2**32)]
+PositiveSeconds = Annotated[Float, Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[Float, Field(ge=0, allow_inf_nan=False)]
+HomePath = Annotated[Path, AfterValidator(_expand_home)]
+"""A path that may begin with `~`."""
+Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_check_port)]
+Origin = Annotated[str, AfterValidator(_check_origin)]
+BearerToken = Annotated[SecretStr, AfterValidator(_check_token)]
 
 
 class ConfigError(Exception):
-    """What is wrong with the configuration, one line a mistake, each naming its key."""
+    """What is wrong with the configuration: one line for each mistake, which names its key."""
 
 
 class Section(BaseModel):
@@ -84,13 +104,22 @@ class Section(BaseModel):
 
 
 class RetrySettings(Section):
-    """A retry policy, as on a task (DESIGN, Retries). `...Ms` are milliseconds."""
+    """A retry policy, as on a task."""
 
-    max_attempts: Count = 1
-    first_delay_ms: CountOrZero = 1_000
-    multiplier: Annotated[float, Field(ge=1, allow_inf_nan=False)] = 2.0
-    max_delay_ms: CountOrZero = 60_000
-    non_retryable_codes: list[Annotated[str, Field(min_length=1, max_length=1_024)]] = []
+    max_attempts: Count = Field(default=RETRY_DEFAULTS.max_attempts, description="Attempts in all, the first included.")
+    first_delay_ms: CountOrZero = Field(
+        default=round(RETRY_DEFAULTS.first_delay_secs * 1000), description="Milliseconds before the second attempt."
+    )
+    multiplier: Annotated[Float, Field(ge=1, allow_inf_nan=False)] = Field(
+        default=RETRY_DEFAULTS.multiplier, description="Factor by which the delay grows after each failed attempt."
+    )
+    max_delay_ms: CountOrZero = Field(
+        default=round(RETRY_DEFAULTS.max_delay_secs * 1000),
+        description="Longest delay between two attempts, in milliseconds.",
+    )
+    non_retryable_codes: list[Annotated[str, Field(min_length=1, max_length=1_024)]] = Field(
+        default=[], description="Error codes after which a task is not attempted again."
+    )
 
     def policy(self) -> RetryPolicy:
         """The same in the core's terms."""
@@ -104,62 +133,130 @@ class RetrySettings(Section):
 
 
 class SchedulerSettings(Section):
-    """Limits and times of the scheduler. Counts are tasks, `...Sec` are seconds."""
+    """Limits and times of the scheduler. Counts and limits are those of one namespace."""
 
-    enabled: bool = True
-    strategy: Literal["fair-fifo"] = "fair-fifo"
-    max_queue_size: Count = 1000
-    max_per_agent: Count = 100
-    max_inflight: Count = 20
+    enabled: bool = Field(default=True, description="Whether tasks, batches and their statistics are served.")
+    strategy: Literal["fair-fifo"] = Field(default="fair-fifo", description="Order of claims; there is only this one.")
+    max_queue_size: Count = Field(
+        default=DEFAULTS.max_queue_size, description="Maximum queued tasks; further ones are refused as `queue_full`."
+    )
+    max_per_agent: Count = Field(
+        default=DEFAULTS.max_per_agent, description="Maximum queued tasks of one agent; further ones are refused."
+    )
+    max_inflight: Count = Field(
+        default=DEFAULTS.max_inflight, description="Maximum tasks that are assigned or running."
+    )
     max_per_agent_inflight: Count = Field(
-        default=10, validation_alias=AliasChoices("maxPerAgentInflight", "maxPerAgentFlight", "max_per_agent_inflight")
+        default=DEFAULTS.max_per_agent_inflight,
+        description="Maximum tasks of one agent that are assigned or running. `maxPerAgentFlight` is another name.",
+        validation_alias=AliasChoices("maxPerAgentInflight", "maxPerAgentFlight", "max_per_agent_inflight"),
     )
     result_ttl_sec: PositiveSeconds = Field(
-        default=300,
+        default=DEFAULTS.result_ttl_secs,
+        description="Seconds for which an ended task is retained. A new value holds for those retained already.",
         validation_alias=AliasChoices("resultTTLSec", "result_ttl_sec"),
         serialization_alias="resultTTLSec",
     )
-    worker_count: PositiveInt = 4
-    default_deadline_sec: PositiveSeconds = 60
-    max_batch_size: PositiveInt = 50
-    watcher_interval_sec: PositiveSeconds = 30
-    heartbeat_timeout_secs: PositiveSeconds = 60
-    lease_secs: Annotated[float, Field(ge=1, le=MAX_LEASE_SECS)] = 60
-    reconnect_grace_secs: Seconds = 5
-    start_timeout_secs: PositiveSeconds = 10
-    max_deliveries: PositiveInt = 5
-    max_retained_tasks: PositiveInt = 200_000
-    max_payload_bytes: PositiveInt = 262_144
-    retry_policies: dict[str, RetrySettings] = {}
-    """By action: how failed attempts are repeated where the task itself does not say."""
+    worker_count: PositiveInt = Field(default=4, description="Tab actions that the built-in executor runs at once.")
+    default_deadline_sec: PositiveSeconds = Field(
+        default=DEFAULTS.default_deadline_secs, description="Seconds until the deadline of a task that sets none."
+    )
+    max_batch_size: PositiveInt = Field(default=50, description="Maximum tasks of one batch.")
+    watcher_interval_sec: PositiveSeconds = Field(
+        default=30, description="Seconds between two checks whether the configuration file has changed."
+    )
+    heartbeat_timeout_secs: PositiveSeconds = Field(
+        default=DEFAULTS.heartbeat_timeout_secs,
+        description="Seconds without a sign of life after which a host is offline.",
+    )
+    lease_secs: Annotated[Float, Field(ge=1, le=MAX_LEASE_SECS)] = Field(
+        default=DEFAULTS.lease_secs, description="Length of a lease in seconds where the host asks for none."
+    )
+    reconnect_grace_secs: Seconds = Field(
+        default=DEFAULTS.reconnect_grace_secs,
+        description="Seconds for which the leases of a host outlive its broken stream; 0 ends them at once.",
+    )
+    start_timeout_secs: PositiveSeconds = Field(
+        default=DEFAULTS.start_timeout_secs,
+        description="Seconds within which a host must start a task from its stream; after that another host gets it.",
+    )
+    max_deliveries: PositiveInt = Field(
+        default=DEFAULTS.max_deliveries,
+        description="Maximum deliveries of a task whose leases are lost; after the last one it fails. "
+        "A target or a retry policy of the task decides instead.",
+    )
+    max_retained_tasks: PositiveInt = Field(
+        default=DEFAULTS.max_retained_tasks,
+        description="Maximum ended tasks that are retained; the oldest are dropped first.",
+    )
+    max_payload_bytes: PositiveInt = Field(
+        default=262_144, description="Maximum bytes of `params`, and of `result`, of one task."
+    )
+    retry_policies: dict[str, RetrySettings] = Field(
+        default={}, description="Retry policies by action, for tasks that bring none. Their keys follow below."
+    )
+    forget_hosts_secs: PositiveSeconds = Field(
+        default=DEFAULTS.forget_hosts_secs,
+        description="Seconds without a sign of life after which a host without stream and leases is no longer listed.",
+    )
+    max_agent_figures: PositiveInt = Field(
+        default=DEFAULTS.max_agent_figures,
+        description="Agents whose figures are kept one by one, the newest ones; those of all others are summed up.",
+    )
 
 
 class DaemonSettings(Section):
-    """How schedules fire and hosts are looked after (scheduler-daemon, Configuration). `...Ms` are milliseconds."""
+    """How schedules fire and how hosts are checked. Counts and limits are those of one namespace."""
 
-    max_concurrent: Count = 5
-    """The most triggers of a namespace that execute at once."""
-    max_schedules: Count = 10_000
-    """The most schedules of a namespace; the creation of more is refused."""
-    poll_interval_ms: Annotated[int, Field(ge=1_000, lt=2**32)] = 30_000
-    """How often the wall clock is looked at, at the least; a due time that passed longer ago was missed."""
-    max_jitter_ms: CountOrZero = 30_000
-    """Over how long triggers that come due together are spread; 0: not at all."""
-    jitter_threshold: CountOrZero = 3
-    """How many triggers may come due together before they are spread."""
-    heartbeat_interval_ms: Count = 60_000
-    """How often the machine figures of hosts are kept as a snapshot."""
-    orphan_check_interval_ms: Count = 300_000
-    dead_heartbeat_threshold: Count = 2
-    """A host that was silent for so many heartbeat time-outs is dead."""
+    max_concurrent: Count = Field(
+        default=DEFAULTS.max_concurrent, description="Maximum triggers whose task is assigned or running."
+    )
+    max_queued_triggers: Count = Field(
+        default=DEFAULTS.max_queued_triggers,
+        description="Maximum triggers of one schedule whose task waits to be handed out; further ones stay pending.",
+    )
+    max_schedules: Count = Field(
+        default=DEFAULTS.max_schedules, description="Maximum schedules; further ones are refused."
+    )
+    poll_interval_ms: Annotated[Integer, Field(ge=1_000, lt=2**32)] = Field(
+        default=round(DEFAULTS.poll_secs * 1000),
+        description="Longest interval between two looks at the wall clock, in milliseconds; "
+        "a due time that is noticed later than this counts as missed.",
+    )
+    max_jitter_ms: CountOrZero = Field(
+        default=round(DEFAULTS.max_jitter_secs * 1000),
+        description="Milliseconds over which triggers that come due together are spread; 0 spreads none.",
+    )
+    jitter_threshold: CountOrZero = Field(
+        default=DEFAULTS.jitter_threshold, description="Triggers that may come due together without being spread."
+    )
+    heartbeat_interval_ms: Count = Field(
+        default=60_000, description="Milliseconds between two snapshots of the machines of hosts and server."
+    )
+    orphan_check_interval_ms: Count = Field(
+        default=round(DEFAULTS.orphan_check_secs * 1000),
+        description="Milliseconds between two checks that end the leases of dead hosts.",
+    )
+    dead_heartbeat_threshold: Count = Field(
+        default=DEFAULTS.dead_heartbeat_threshold,
+        description="Heartbeat time-outs (`scheduler.heartbeatTimeoutSecs`) in silence after which a host is dead.",
+    )
 
 
 class WebhookSettings(Section):
-    """Deliveries to `callbackUrl` (DESIGN, Webhooks)."""
+    """Deliveries to the `callbackUrl` of tasks."""
 
-    allow_private: bool = False
-    secret: SecretStr | None = None
-    """Signs deliveries as Standard Webhooks do; `whsec_` and base64."""
+    allow_private: bool = Field(
+        default=False, description="Whether deliveries may go to loopback, private and link-local addresses."
+    )
+    secret: SecretStr | None = Field(
+        default=None, description="Signs deliveries as Standard Webhooks does: `whsec_` and base64. Never shown."
+    )
+    workers: PositiveInt = Field(default=16, description="Deliveries that are made at once.")
+    max_pending: PositiveInt = Field(
+        default=10_000, description="Maximum deliveries that wait; further ones are dropped."
+    )
+    timeout_secs: PositiveSeconds = Field(default=10, description="Seconds that one try of a delivery may take.")
 
     @field_validator("secret")
     @classmethod
@@ -168,31 +265,60 @@ class WebhookSettings(Section):
             raise ValueError("must be whsec_ and base64")
         return secret
 
-    workers: PositiveInt = 16
-    max_pending: PositiveInt = 10_000
-    timeout_secs: PositiveSeconds = 10
-
 
 class LogSettings(Section):
-    """A file that is given every log line as JSON, beside the console. Its folder is made, but not that one's own."""
+    """The log file, beside the log on standard error."""
 
-    file: HomePath | None = None
-    max_bytes: Annotated[int, Field(ge=65_536, lt=2**63)] = 10_485_760
-    """The file that grew to this is set aside as FILE.1, the one before as FILE.2, and so on."""
-    backups: Annotated[int, Field(ge=1, le=1_000)] = 5
-    """How many files are kept set aside."""
+    file: HomePath | None = Field(
+        default=None,
+        description="File that gets every log line as JSON. Its folder is created if the parent folder exists.",
+    )
+    max_bytes: Annotated[Integer, Field(ge=65_536, lt=2**63)] = Field(
+        default=10_485_760,
+        description="Bytes after which the file is rotated: FILE becomes FILE.1, FILE.1 becomes FILE.2.",
+    )
+    backups: Annotated[Integer, Field(ge=1, le=1_000)] = Field(default=5, description="Rotated files that are kept.")
 
 
 class CorsSettings(Section):
-    """Which browser pages may call the gateway. Others read nothing and change nothing (gateway/README.md)."""
+    """Which browser pages may call the gateway."""
 
-    origins: list[Origin] = []
-    """Origins as browsers send them, such as `https://app.example`; none by default. `https://*.example` is all names
-    below, `http://localhost:*` every port, and `*` alone every page."""
+    origins: list[Origin] = Field(
+        default=[],
+        description="Origins of pages that may call, such as `https://app.example`; `https://*.example` is every name "
+        "below, `http://localhost:*` every port, `*` every page. Other pages read nothing and change nothing.",
+    )
+
+
+class TabSettings(Section):
+    """Where the actions of one tab are sent, and the bearer token that is sent along."""
+
+    url: HttpUrl
+    token: BearerToken | None = None
+
+    @model_serializer(mode="wrap")
+    def _as_in_the_file(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        """In JSON, a tab without a token is its URL."""
+        fields = dump(self)
+        return fields["url"] if info.mode == "json" and self.token is None else fields
+
+
+def _read_tab(tab: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """An entry of `tabs`: a URL, or an object with `url` and `token`."""
+    if isinstance(tab, dict | TabSettings):
+        return read(tab)
+    try:
+        return read({"url": tab})
+    except ValidationError as error:
+        # Without this the message would name a key `url`, which the entry does not have.
+        raise PydanticCustomError("tab", "{problem}", {"problem": error.errors()[0]["msg"]}) from None
+
+
+Tab = Annotated[TabSettings, WrapValidator(_read_tab)]
 
 
 class Settings(BaseModel):
-    """Everything that `taskyard up` can be told. Addresses are HOST:PORT."""
+    """All settings of `taskyard up`. Addresses are HOST:PORT."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -201,16 +327,28 @@ class Settings(BaseModel):
     webhooks: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
     cors: CorsSettings = CorsSettings()
-    grpc: Address = "127.0.0.1:50051"
-    rest: Address = "127.0.0.1:9867"
-    metrics: Address = "127.0.0.1:9464"
-    store: Literal["memory://"] = "memory://"
-    gateway: bool = True
-    executor: HttpUrl | None = None
-    tabs: dict[str, HttpUrl] = {}
-    """Instances by tab, for tabs that do not live at `executor`."""
+    grpc: Address = Field(default="127.0.0.1:50051", description="Address of the gRPC server.")
+    rest: Address = Field(default="127.0.0.1:9867", description="Address of the gateway: REST, gRPC-Web and gRPC.")
+    metrics: Address = Field(default="127.0.0.1:9464", description="Address of the metrics for Prometheus.")
+    store: Literal["memory://"] = Field(default="memory://", description="Where tasks are kept: in memory alone.")
+    gateway: bool = Field(default=True, description="Whether the gateway runs.")
+    executor: HttpUrl | None = Field(
+        default=None, description="Base URL that tab actions are sent to. Without it tasks wait for runtime hosts."
+    )
+    executor_token: BearerToken | None = Field(
+        default=None,
+        description="Bearer token for requests to `executor`. Never shown.",
+        validation_alias="executorToken",
+        serialization_alias="executorToken",
+    )
+    tabs: dict[str, Tab] = Field(
+        default={},
+        description="Base URLs by tab, for tabs that are not behind `executor`: a URL, or an object with `url` and "
+        "`token`, a bearer token for this URL. `executorToken` is not sent there.",
+    )
     shutdown_grace_period_seconds: Seconds = Field(
         default=300,
+        description="Seconds that running tasks are given to end when the server shuts down; then they are paused.",
         validation_alias=AliasChoices("shutdownGracePeriodSeconds", "SHUTDOWN_GRACE_PERIOD_SECONDS"),
         serialization_alias="shutdownGracePeriodSeconds",
     )
@@ -235,64 +373,17 @@ class Settings(BaseModel):
             heartbeat_timeout_secs=scheduler.heartbeat_timeout_secs,
             reconnect_grace_secs=scheduler.reconnect_grace_secs,
             start_timeout_secs=scheduler.start_timeout_secs,
+            forget_hosts_secs=scheduler.forget_hosts_secs,
+            max_agent_figures=scheduler.max_agent_figures,
             dead_heartbeat_threshold=daemon.dead_heartbeat_threshold,
             orphan_check_secs=daemon.orphan_check_interval_ms / 1000,
             max_concurrent=daemon.max_concurrent,
+            max_queued_triggers=daemon.max_queued_triggers,
             max_schedules=daemon.max_schedules,
             poll_secs=daemon.poll_interval_ms / 1000,
             max_jitter_secs=daemon.max_jitter_ms / 1000,
             jitter_threshold=daemon.jitter_threshold,
         )
-
-
-class Environment(BaseSettings, Settings):
-    """The part that environment variables set."""
-
-    model_config = SettingsConfigDict(env_prefix="TASKYARD_", env_nested_delimiter="__", frozen=True)
-
-    max_concurrent: Count | None = Field(default=None, validation_alias="TASKYARD_MAX_CONCURRENT")
-    """Another name of `daemon.maxConcurrent`, which has a variable in the spec (scheduler-daemon, Configuration)."""
-
-    def in_sections(self) -> Settings:
-        """The same with every key in its section, where the variable that names the section comes first."""
-        found = self.model_dump(exclude_unset=True)
-        if (cap := found.pop("max_concurrent", None)) is not None:
-            found["daemon"] = {"max_concurrent": cap, **found.get("daemon", {})}
-        return Settings.model_validate(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The settings in force, and for each dotted key that was set, by what."""
-
-    settings: Settings
-    sources: dict[str, str]
-
-
-def load(file: Path | None, flags: dict[str, Any], before: Settings | None = None) -> Loaded:
-    """The settings in force; raises `ConfigError`.
-
-    On a reload, `before` are the settings until now: keys of the scheduler and daemon that nobody sets keep their value
-    (scheduler-reference, Config Hot-Reload).
-    """
-    try:
-        parts = {
-            "file": Settings.model_validate(_read(file) if file else {}),
-            "environment": Environment().in_sections(),
-            "flag": Settings.model_validate(flags),
-        }
-        kept = {"scheduler": before.scheduler.model_dump(), "daemon": before.daemon.model_dump()} if before else {}
-        merged: dict[str, Any] = dict(kept)
-        sources: dict[str, str] = {}
-        for source, part in parts.items():
-            for key, value in part.model_dump(exclude_unset=True).items():
-                merged[key] = {**merged.get(key, {}), **value} if isinstance(value, dict) else value
-            sources.update(dict.fromkeys(by_key(part, only_set=True), source))
-        return Loaded(Settings.model_validate(merged), sources)
-    except SettingsError as error:
-        raise ConfigError(f"environment: {error}") from None
-    except ValidationError as error:
-        raise ConfigError("\n".join(_explain(mistake) for mistake in error.errors())) from None
 
 
 def by_key(settings: Settings, only_set: bool = False, mode: Literal["json", "python"] = "json") -> dict[str, Any]:
@@ -304,37 +395,3 @@ def by_key(settings: Settings, only_set: bool = False, mode: Literal["json", "py
         else:
             flat[name] = value
     return flat
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        text = file.read_text()
-        content = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
-    except OSError as error:
-        raise ConfigError(f"{file}: {(error.strerror or 'cannot be read').lower()}") from None
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{file}: {error}") from None
-    if not isinstance(content, dict):
-        raise ConfigError(f"{file}: must hold an object")
-    scheduler = content.get("scheduler")
-    if isinstance(scheduler, dict):
-        kept = {key: value for key, value in scheduler.items() if not (key in KEEPS_WHAT_IS_SET and _is_zero(value))}
-        content["scheduler"] = kept
-    return content
-
-
-def _is_zero(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
-
-
-def _explain(mistake: Any) -> str:
-    key = ".".join(str(part) for part in mistake["loc"])
-    if mistake["type"] == "extra_forbidden":
-        return f"{key}: unknown key"
-    if mistake["loc"][0] == "webhooks":
-        # What was given may be the secret.
-        return f"{key}: {mistake['msg'].replace('Input', 'input', 1)}"
-    message = mistake["msg"]
-    return (
-        f"{key}: {message[0].lower() if message[1:2].islower() else message[0]}{message[1:]}, got {mistake['input']!r}"
-    )

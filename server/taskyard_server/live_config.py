@@ -1,6 +1,6 @@
-"""The settings in force while the server runs: re-read from their file on SIGHUP, on call, and every so often.
+"""The settings in force while the server runs, reloaded on SIGHUP, by call, and when the file has changed.
 
-A broken file is logged and changes nothing (scheduler-reference, ConfigWatcher).
+A broken file is logged and changes nothing (docs/rules.md, Reload).
 """
 
 import asyncio
@@ -14,7 +14,8 @@ from typing import Any, Final
 import structlog
 from pydantic.alias_generators import to_camel
 
-from taskyard_server.config import ConfigError, DaemonSettings, Loaded, SchedulerSettings, Settings, by_key, load
+from taskyard_server.config import ConfigError, DaemonSettings, SchedulerSettings, Settings, by_key
+from taskyard_server.config_sources import Loaded, load
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +34,8 @@ RELOADABLE: Final = frozenset(f"daemon.{to_camel(key)}" for key in DaemonSetting
         "heartbeatTimeoutSecs",
         "reconnectGraceSecs",
         "startTimeoutSecs",
+        "forgetHostsSecs",
+        "maxAgentFigures",
         "retryPolicies",
         "watcherIntervalSec",
     )
@@ -41,14 +44,14 @@ RELOADABLE: Final = frozenset(f"daemon.{to_camel(key)}" for key in DaemonSetting
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """What a reload did: dotted keys that changed, and those that hold only after a restart."""
+    """The dotted keys that a reload changed, and those that differ in the file but need a restart."""
 
     changed: list[str]
     needs_restart: list[str]
 
 
 class LiveConfig:
-    """Holds the settings; `apply` puts new ones in force."""
+    """Holds the settings. `apply` is called with new ones."""
 
     def __init__(self, file: Path | None, flags: dict[str, Any]) -> None:
         self.file = file
@@ -66,11 +69,11 @@ class LiveConfig:
 
     @property
     def sources(self) -> dict[str, str]:
-        """What set each dotted key that is not at its default."""
+        """The source of each dotted key that is set: `file`, `environment` or `flag`."""
         return self._loaded.sources
 
     def reload(self) -> Reload:
-        """Read the file again; raises `ConfigError` and changes nothing if it is wrong."""
+        """Read the file again. Raises `ConfigError` for a broken file, and changes nothing."""
         self._last_content = self._content()
         try:
             loaded = load(self.file, self._flags, self.settings)
@@ -90,7 +93,7 @@ class LiveConfig:
         return Reload(changed, needs_restart)
 
     def _put_in_force(self, loaded: Loaded) -> None:
-        """Take over what can change while the server runs; the rest stays as it was at the start."""
+        """Apply the keys that can change while the server runs. All others keep their value of the start."""
         current, wanted = self.settings.scheduler, loaded.settings.scheduler
         fixed = {
             name: getattr(current, name)
@@ -104,18 +107,18 @@ class LiveConfig:
         self.apply(settings)
 
     async def watch(self) -> None:
-        """Reload whenever the file has changed, looking every `watcherIntervalSec`."""
+        """Check every `watcherIntervalSec` whether the file has changed, and reload it then."""
         while True:
             await asyncio.sleep(self.settings.scheduler.watcher_interval_sec)
             self.reload_if_changed()
 
     def reload_if_changed(self) -> None:
-        """Reload unless the file is as it was; a broken one is logged once."""
+        """Reload if the file has changed since it was last read. A broken file is logged once."""
         if self._content() != self._last_content:
             self.try_reload()
 
     def try_reload(self) -> None:
-        """Reload; a broken file is logged, and that is all."""
+        """Reload. A broken file is only logged."""
         with contextlib.suppress(ConfigError):
             self.reload()
 

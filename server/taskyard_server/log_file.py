@@ -1,7 +1,6 @@
-"""The log in a file beside the console: JSON, one object a line (scheduler-daemon, Structured Logging).
+"""The log file beside the console: JSON, one object per line (docs/rules.md, Logs).
 
-What goes wrong with the file is told once on the console, and the server goes on; lines are written again as soon as
-that works.
+A failure of the file is logged once on the console. The server goes on, and writes lines again as soon as that works.
 """
 
 import errno
@@ -18,10 +17,10 @@ log = structlog.get_logger(__name__)
 
 
 class LogFile:
-    """A file of lines. Where a line would make it too large, it is set aside as FILE.1, and a new one begun."""
+    """A file of lines. Before a line would make it too large, it becomes FILE.1 and a new file begins."""
 
     def __init__(self, path: Path, max_bytes: int, backups: int) -> None:
-        """Open it, and make its folder. Raises `OSError` or, for what is no path at all, `ValueError`."""
+        """Open the file and create its folder. Raises `OSError`, or `ValueError` for an invalid path."""
         if path.exists() and not path.is_file():
             raise OSError(errno.EINVAL, "not a regular file")
         if not path.parent.exists():
@@ -31,22 +30,22 @@ class LogFile:
         self._lock = Lock()
 
     def write(self, line: str) -> None:
-        """Append a line, as a whole or not at all; raises `OSError`."""
+        """Append a whole line, or nothing. Raises `OSError`."""
         data = f"{line}\n".encode()
         with self._lock:
-            self._find_again()
+            self._close_if_moved()
             if self._handler.shouldRollover(makeLogRecord({"msg": line})):
                 self._handler.doRollover()
             assert self._handler.stream is not None, "shouldRollover opens what is closed"
-            # Not through the buffers of the stream: they would keep part of a line that did not fit on the disk.
+            # Bypasses the buffer of the stream, which would keep the part of a line that did not fit on the disk.
             file = self._handler.stream.fileno()
             size = os.fstat(file).st_size
             if os.write(file, data) < len(data):
                 os.ftruncate(file, size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def _find_again(self) -> None:
-        """Someone may have moved or deleted the file: what is written to it then is lost."""
+    def _close_if_moved(self) -> None:
+        """Lines written to a file that another program has moved or deleted would be lost."""
         stream = self._handler.stream
         if stream is None:
             return
@@ -59,7 +58,7 @@ class LogFile:
 
 
 class ToFile:
-    """A structlog processor: writes each line to the file too, and passes it on as it came."""
+    """A structlog processor that also writes each line to the file, and passes it on unchanged."""
 
     def __init__(self, file: LogFile) -> None:
         self._file = file
@@ -67,7 +66,7 @@ class ToFile:
         self._lost = 0
 
     def __call__(self, logger: Any, method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        """Write it."""
+        """Write the line."""
         try:
             self._file.write(str(self._render(logger, method, line)))
         except OSError as error:

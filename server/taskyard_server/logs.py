@@ -1,7 +1,6 @@
-"""Structured logs: one line an event, as JSON unless a person reads along; and in a file, if one is wanted.
+"""Structured logs: one line per event, as JSON or in columns for a terminal, and in a file where one is configured.
 
-Events that can come by the thousand pass a `Throttle`: above a hundred a second, one counted line a second stands for
-the rest.
+Frequent events pass a `Throttle`: above a hundred per second, one line per second counts the rest.
 """
 
 import asyncio
@@ -19,13 +18,16 @@ from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.schedules.schedule import TriggerEvent, TriggerEventKind
 from taskyard_server.log_file import LogFile, ToFile
 
-MOST_A_SECOND: Final = 100
+MAX_LINES_PER_SEC: Final = 100
 
 log = structlog.get_logger(__name__)
 
 
 def configure(level: str = "info", as_json: bool | None = None, file: LogFile | None = None) -> None:
-    """Send all logs to standard error; `as_json` None means unless that is a terminal. To `file` they go as JSON."""
+    """Write all logs to standard error, and as JSON to `file`.
+
+    `as_json` None means JSON unless standard error is a terminal.
+    """
     renderer: structlog.typing.Processor
     if sys.stderr.isatty() if as_json is None else not as_json:
         renderer = structlog.dev.ConsoleRenderer()
@@ -34,7 +36,7 @@ def configure(level: str = "info", as_json: bool | None = None, file: LogFile | 
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            # Not "iso", which leaves the fraction out where it is zero.
+            # "iso" would omit a fraction of zero.
             structlog.processors.TimeStamper(fmt="%Y-%m-%dT%H:%M:%S.%fZ", utc=True, key="timestamp"),
             structlog.processors.format_exc_info,
             *([] if file is None else [ToFile(file)]),
@@ -47,7 +49,7 @@ def configure(level: str = "info", as_json: bool | None = None, file: LogFile | 
 
 
 class Throttle:
-    """Admits a hundred lines a second, counts the others by kind, and logs the counts when the second is over."""
+    """Admits a hundred lines per second, counts the others by kind, and logs the counts when the second is over."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
@@ -57,16 +59,16 @@ class Throttle:
         self._counts: Counter[str] = Counter()
 
     def admits(self, kind: str) -> bool:
-        """Whether this event gets a line of its own."""
+        """Whether to log this event."""
         return bool(self.admits_of((kind,)))
 
     def admits_of(self, kinds: Sequence[str]) -> int:
-        """How many of these events, the first ones, get a line of their own."""
+        """How many of these events to log; the first ones are admitted."""
         second = int(self._clock())
         if second != self._second:
             self.flush()
             self._second, self._seen = second, 0
-        admitted = min(max(MOST_A_SECOND - self._seen, 0), len(kinds))
+        admitted = min(max(MAX_LINES_PER_SEC - self._seen, 0), len(kinds))
         self._seen += len(kinds)
         if admitted < len(kinds):
             if not self._counts:
@@ -76,12 +78,12 @@ class Throttle:
         return admitted
 
     def _flush_if_still(self, second: int) -> None:
-        """Nothing came after that second which would have told its counts."""
+        """Log the counts of that second, unless a later event has done so."""
         if self._second == second:
             self.flush()
 
     def flush(self) -> None:
-        """Log what was counted."""
+        """Log the counts."""
         if self._counts:
             counts, self._counts = self._counts, Counter()
             log.info(f"{self._what}_counted", count=counts.total(), by_kind=dict(counts))
@@ -91,15 +93,15 @@ TRANSITIONS: Final = frozenset({EventKind.SUBMITTED, EventKind.CHANGED})
 
 
 class TransitionLog:
-    """An engine listener: one line for each state that a task takes (scheduler-architecture, Lifecycle Logging)."""
+    """An engine listener that logs each state that a task takes (docs/rules.md, Logs)."""
 
     def __init__(self) -> None:
         self._throttle = Throttle("transitions")
 
-    def __call__(self, namespace: str, happened: Sequence[Event]) -> None:
-        """Log what happened in one turn."""
-        told = [event for event in happened if event.kind in TRANSITIONS]
-        for event in told[: self._throttle.admits_of([event.state for event in told])]:
+    def __call__(self, namespace: str, events: Sequence[Event]) -> None:
+        """Log the events of one turn."""
+        transitions = [event for event in events if event.kind in TRANSITIONS]
+        for event in transitions[: self._throttle.admits_of([event.state for event in transitions])]:
             task = event.task
             fields = {"error": event.error} if event.error else {}
             if task.options.traceparent:
@@ -118,15 +120,15 @@ AFTER_FIRING: Final = frozenset(TriggerEventKind) - {TriggerEventKind.DUE, Trigg
 
 
 class TriggerLog:
-    """A listener of triggers: one line for each thing that happens to one (scheduler-daemon, Structured Logging)."""
+    """A listener that logs each event of a trigger (docs/rules.md, Logs)."""
 
     def __init__(self) -> None:
-        # One for each kind, so that what fails is not drowned by what comes due.
+        # One for each kind, so that many due triggers do not hide failed ones.
         self._throttles = {kind: Throttle(f"trigger_{kind}") for kind in TriggerEventKind}
 
-    def __call__(self, namespace: str, happened: Sequence[TriggerEvent]) -> None:
-        """Log what happened in one turn."""
-        for event in happened:
+    def __call__(self, namespace: str, events: Sequence[TriggerEvent]) -> None:
+        """Log the events of one turn."""
+        for event in events:
             if self._throttles[event.kind].admits(event.kind):
                 trigger = event.trigger
                 known = {"task_id": trigger.task_id, "reason": trigger.reason} if event.kind in AFTER_FIRING else {}
@@ -141,5 +143,5 @@ class TriggerLog:
 
 
 def trace_id(traceparent: str) -> str:
-    """The trace that a W3C trace context belongs to."""
+    """The trace id in a W3C trace context."""
     return traceparent.split("-")[1]

@@ -1,7 +1,7 @@
 """Prometheus metrics over HTTP: the scheduler's figures, summed over namespaces.
 
-No label takes values that callers make up: neither agents nor namespaces appear. The server of prometheus-client runs
-in a thread; it asks the event loop for a snapshot at each scrape.
+No label has values that callers choose, such as agents or namespaces. The server of prometheus-client runs in a thread
+and asks the event loop for a snapshot at each scrape.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 class Histogram:
-    """Seconds, counted by bucket."""
+    """Durations in seconds, counted by bucket."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(BUCKETS) + 1)
@@ -39,7 +39,7 @@ class Histogram:
         self._sum += secs
 
     def family(self, name: str, text: str) -> HistogramMetricFamily:
-        """As Prometheus wants it, cumulative."""
+        """The cumulative form that Prometheus reads."""
         family = HistogramMetricFamily(name, text)
         total = 0
         rows: list[tuple[str, float]] = []
@@ -51,7 +51,7 @@ class Histogram:
 
 
 class Metrics(Collector):
-    """An engine listener for the durations, and the collector of everything."""
+    """Measures durations as an engine listener, and collects all metrics."""
 
     def __init__(self, totals: Callable[[], Totals], webhooks: WebhookCounts, snapshots: Snapshots) -> None:
         self._totals = totals
@@ -62,20 +62,20 @@ class Metrics(Collector):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: tuple[WSGIServer, Thread] | None = None
 
-    def __call__(self, namespace: str, happened: Sequence[Event]) -> None:
-        """Measure waits and runs."""
+    def __call__(self, namespace: str, events: Sequence[Event]) -> None:
+        """Measure how long tasks waited and ran."""
         del namespace
-        for event in happened:
+        for event in events:
             if event.kind is not CHANGED:
                 continue
             if event.state is ASSIGNED:
-                # A task that was given back in the very turn in which it was handed out has waited anew.
+                # A task that was returned in the same turn as it was dispatched has been queued again since.
                 self._queue_wait.observe(max(0.0, event.at - event.task.queued_at))
             elif event.state in TERMINAL and event.started_at is not None:
                 self._run_time.observe(event.at - event.started_at)
 
     def serve(self, address: str) -> None:
-        """Answer scrapes at HOST:PORT until `stop`; raises `OSError` if it cannot listen there."""
+        """Answer scrapes at HOST:PORT until `stop`. Raises `OSError` if it cannot listen there."""
         self._loop = asyncio.get_running_loop()
         registry = CollectorRegistry()
         for collector in (self, PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
@@ -92,7 +92,7 @@ class Metrics(Collector):
             thread.join(timeout=2)
 
     def describe(self) -> list[Metric]:
-        """Nothing ahead of the first scrape."""
+        """No metrics are known before the first scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
@@ -111,8 +111,8 @@ class Metrics(Collector):
             "tasks_retained": ("Ended tasks that can still be asked for.", totals.retained),
             "namespaces": ("Namespaces in use.", totals.namespaces),
             "schedules": ("Schedules, paused ones among them.", totals.schedules),
-            "triggers_pending": ("TriggerStore that have not fired.", totals.triggers_pending),
-            "triggers_executing": ("TriggerStore whose task has not ended.", totals.triggers_executing),
+            "triggers_pending": ("Triggers that have not fired.", totals.triggers_pending),
+            "triggers_executing": ("Triggers whose task has not ended.", totals.triggers_executing),
         }
         families: list[Metric] = [
             GaugeMetricFamily(f"taskyard_{name}", text, value) for name, (text, value) in gauges.items()
@@ -131,10 +131,10 @@ class Metrics(Collector):
         ):
             families.append(CounterMetricFamily(f"taskyard_tasks_{name}", text, getattr(counters, name)))
         for name, text in (
-            ("fired", "TriggerStore that submitted their task."),
-            ("completed", "TriggerStore whose task was done."),
-            ("failed", "TriggerStore whose task failed or was cancelled."),
-            ("skipped", "TriggerStore that a policy or a pause skipped."),
+            ("fired", "Triggers that submitted their task."),
+            ("completed", "Triggers whose task was done."),
+            ("failed", "Triggers whose task failed or was cancelled."),
+            ("skipped", "Triggers that a policy or a pause skipped."),
             ("deferred", "How often a full queue put a trigger off."),
         ):
             families.append(CounterMetricFamily(f"taskyard_triggers_{name}", text, getattr(totals.triggers, name)))
@@ -156,7 +156,7 @@ class Metrics(Collector):
         return families
 
     async def _hosts_and_machine(self) -> list[Metric]:
-        """The hosts as they are now; the machine as in the newest snapshot, since its use is that between two looks."""
+        """The current hosts, and the machine of the newest snapshot: its CPU use is measured between two snapshots."""
         hosts, machine = await self._snapshots.count_hosts(), self._snapshots.machine
         families: list[Metric] = [
             GaugeMetricFamily("taskyard_hosts_online", "Runtime hosts that were heard of in time.", hosts.online),

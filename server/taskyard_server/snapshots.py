@@ -1,4 +1,4 @@
-"""How the machines of hosts and the server itself stood over the last hour (scheduler-daemon, Machine Snapshots)."""
+"""Snapshots of the machines of hosts and server over the last hour (docs/rules.md, Machine figures)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE
 
-KEPT_SECS: Final = 3600.0
-MOST_KEPT: Final = 100_000
-MOST_BYTES: Final = 64 * 1024 * 1024
+MAX_AGE_SECS: Final = 3600.0
+MAX_SNAPSHOTS: Final = 100_000
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Maximum bytes of all machine figures that are kept."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """Tasks of a namespace at one moment."""
+    """How many tasks a namespace had at one moment."""
 
     inflight: int
     queued: int
@@ -35,8 +36,8 @@ class TaskCounts:
 class Snapshot:
     """One machine at one moment. `number` counts snapshots.
 
-    `machine` are the bytes that the host reported; or, where `host_id` is None, the server's own figures, which go with
-    the tasks of the namespace.
+    `machine` holds the bytes that the host reported. Where `host_id` is None, it holds the figures of the server, and
+    `tasks` those of the namespace.
     """
 
     number: int
@@ -49,14 +50,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class HostCounts:
-    """Runtime hosts that are online, and open streams of hosts. The built-in executor is none."""
+    """Runtime hosts that are online, and open streams of hosts. The built-in executor does not count."""
 
     online: int = 0
     streams: int = 0
 
 
 class Snapshots:
-    """Takes snapshots of each online host that reports figures, and of the server; keeps an hour's, within bounds."""
+    """Takes snapshots of the server and of each online host that reports figures, and keeps those of an hour."""
 
     def __init__(self, engine: Engine, interval_secs: Callable[[], float]) -> None:
         self._engine = engine
@@ -69,17 +70,17 @@ class Snapshots:
 
     @property
     def machine(self) -> Machine | None:
-        """The figures of the server's machine in the newest snapshot; None before the first."""
+        """The figures of the server's machine in the newest snapshot, None before the first."""
         return self._machine
 
     async def run(self) -> None:
-        """Take them now and every so often, until cancelled."""
+        """Take snapshots now and once per interval, until cancelled."""
         while True:
             await self.take()
             await asyncio.sleep(self._interval_secs())
 
     async def take(self) -> None:
-        """Take one of every host, and of the server one for each namespace in use and for the default one."""
+        """Take one snapshot of each host, and one of the server for the default namespace and each one in use."""
         now, limits = self._engine.now(), self._engine.limits
         timeout = limits.heartbeat_timeout_secs
         machine = self._machine = self._figures.look(0)
@@ -94,19 +95,20 @@ class Snapshots:
         if by_status:
             log.debug("heartbeats_collected", **{status.value: by_status[status] for status in HostStatus})
         kept = self._kept
-        while kept and (kept[0].at <= now - KEPT_SECS or len(kept) > MOST_KEPT or self._bytes > MOST_BYTES):
+        while kept and (kept[0].at <= now - MAX_AGE_SECS or len(kept) > MAX_SNAPSHOTS or self._bytes > MAX_BYTES):
             self._bytes -= len(kept.popleft().machine)
 
     async def count_hosts(self) -> HostCounts:
-        """The hosts of all namespaces now. It looks at every host."""
+        """Count the hosts of all namespaces, by visiting each of them."""
         now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
         counts = [_count(await self._runtime_hosts(each), now, timeout) for each in self._engine.admin.namespaces()]
         return HostCounts(sum(each.online for each in counts), sum(each.streams for each in counts))
 
     def newest_first(self, namespace: str, host_id: str | None, before: int, own: bool | None) -> Iterator[Snapshot]:
-        """Those of a namespace, perhaps of one host, perhaps only the server's `own` or only those of hosts.
+        """The snapshots of a namespace that match, newest first.
 
-        With `before`, only those taken before that number.
+        `host_id` selects one host, a true `own` the server, a false one all hosts, and `before` those with a smaller
+        number; None, and 0 for `before`, select all.
         """
         for snapshot in reversed(self._kept):
             if (

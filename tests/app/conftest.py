@@ -1,9 +1,8 @@
-"""What the tests of the whole process share: `taskyard up` as a child, the example executor, a place for webhooks."""
+"""Fixtures of the tests of the whole process: `taskyard up` as a child, the example executor, a webhook receiver."""
 
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,21 +17,16 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from taskyard.v1 import admin_pb2_grpc, stats_pb2_grpc, task_pb2, task_pb2_grpc
+from tests.environment import without_settings
 from tests.ports import free_port
 
 EXAMPLE_EXECUTOR = Path(__file__).parents[2] / "examples" / "tab_executor.py"
-PATIENCE_SECS = 15.0
-
-
-def clean_environment() -> dict[str, str]:
-    """The environment without any setting of Taskyard."""
-    ours = ("TASKYARD_", "SHUTDOWN_GRACE_PERIOD_SECONDS")
-    return {name: value for name, value in os.environ.items() if not name.upper().startswith(ours)}
+MAX_WAIT_SECS = 15.0
 
 
 @dataclass
 class Up:
-    """A running `taskyard up`: its process, what it logs, and its services."""
+    """A running `taskyard up`: its process, its log lines and its services."""
 
     process: asyncio.subprocess.Process
     grpc_port: int
@@ -44,7 +38,7 @@ class Up:
     _reader: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Return once it serves, and minds signals: it does so before it answers the first call."""
+        """Wait until it serves. It handles signals before it answers the first call."""
         self._reader = asyncio.create_task(self._read())
         self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{self.grpc_port}")
         await self.logged("started")
@@ -63,24 +57,24 @@ class Up:
             self._came.notify_all()
 
     async def logged(self, event: str, times: int = 1, **fields: Any) -> list[dict[str, Any]]:
-        """The lines of this event that have these fields, once there are so many."""
+        """Wait for this number of log lines with the event and the fields, and return them."""
 
         def found() -> list[dict[str, Any]]:
             return [line for line in self.lines if line.items() >= {"event": event, **fields}.items()]
 
-        async with asyncio.timeout(PATIENCE_SECS), self._came:
+        async with asyncio.timeout(MAX_WAIT_SECS), self._came:
             await self._came.wait_for(lambda: len(found()) >= times)
         return found()
 
     def events(self, *events: str) -> list[str]:
-        """The order in which these events were logged."""
+        """The logged ones of these events, in their order."""
         return [line["event"] for line in self.lines if line["event"] in events]
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    async def exited(self, secs: float = PATIENCE_SECS) -> int:
-        """The exit code, once the process has ended and all its lines were read."""
+    async def exited(self, secs: float = MAX_WAIT_SECS) -> int:
+        """Wait until the process has ended and all its lines are read, and return the exit code."""
         async with asyncio.timeout(secs):
             code = await self.process.wait()
             assert self._reader is not None
@@ -100,19 +94,19 @@ class Up:
         return admin_pb2_grpc.AdminServiceStub(self._channel)
 
     async def health(self, service: str = "") -> str:
-        """SERVING or NOT_SERVING."""
+        """The health of a service: SERVING or NOT_SERVING."""
         answer = await health_pb2_grpc.HealthStub(self._channel).Check(health_pb2.HealthCheckRequest(service=service))
         return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
 
     async def submit(self, action: str = "click", callback_url: str = "", tab_id: str = "t1", **params: Any) -> str:
-        """Submit a task for a tab; its id."""
+        """Submit a task for a tab, and return its id."""
         request = task_pb2.SubmitTaskRequest(agent_id="ann", action=action, tab_id=tab_id, callback_url=callback_url)
         request.params.update(params)
         return (await self.tasks.SubmitTask(request)).task_id
 
-    async def submit_running(self, ms: int, **wish: Any) -> str:
-        """Submit a task that takes so many milliseconds; its id, once it runs."""
-        task_id = await self.submit("wait", ms=ms, **wish)
+    async def start_task(self, ms: int, **options: Any) -> str:
+        """Submit a task that takes `ms` milliseconds, wait until it runs, and return its id."""
+        task_id = await self.submit("wait", ms=ms, **options)
         await self.logged("task_running", task_id=task_id)
         return task_id
 
@@ -120,7 +114,7 @@ class Up:
         return await self.tasks.GetTask(task_pb2.GetTaskRequest(task_id=task_id))
 
     async def metrics(self) -> str:
-        """What Prometheus gets."""
+        """The answer for Prometheus."""
         return await asyncio.to_thread(_get, f"http://127.0.0.1:{self.metrics_port}/metrics")
 
     async def close(self) -> None:
@@ -153,7 +147,7 @@ def executor() -> Iterator[str]:
 
 @pytest.fixture
 async def up(executor: str, tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Up]]]:
-    """Starts `taskyard up --no-gateway` with the content of a configuration file, environment variables and flags."""
+    """Starts `taskyard up --no-gateway` with the content of a configuration file, flags and environment variables."""
     made: list[Up] = []
 
     async def start(config: dict[str, Any] | None = None, *flags: str, **environment: str) -> Up:
@@ -166,7 +160,7 @@ async def up(executor: str, tmp_path: Path) -> AsyncIterator[Callable[..., Await
             command += ["--config", str(file)]
         process = await asyncio.create_subprocess_exec(
             *command,
-            env=clean_environment() | environment,
+            env=without_settings() | environment,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )
@@ -182,17 +176,17 @@ async def up(executor: str, tmp_path: Path) -> AsyncIterator[Callable[..., Await
 
 @dataclass(frozen=True)
 class Refusal:
-    """How a `taskyard up` ended that could not start."""
+    """How a `taskyard up` that cannot start has ended."""
 
     exit_code: int
     errors: list[str]
-    """The lines of standard error that are Taskyard's own, without its name."""
+    """The lines of standard error that begin with the name of the command, without it."""
     others: list[str]
 
 
 @pytest.fixture
 def refused(tmp_path: Path) -> Callable[..., Refusal]:
-    """Starts a `taskyard up` that ends by itself, with the text of a configuration file, flags and environment."""
+    """Starts a `taskyard up` that cannot start, with the text of a configuration file, flags and environment."""
 
     def start(config: str | None, *flags: str, **environment: str) -> Refusal:
         command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", *flags]
@@ -203,7 +197,7 @@ def refused(tmp_path: Path) -> Callable[..., Refusal]:
             file.write_text(config)
             command += ["--config", str(file)]
         ended = subprocess.run(
-            command, env=clean_environment() | environment, capture_output=True, text=True, timeout=PATIENCE_SECS
+            command, env=without_settings() | environment, capture_output=True, text=True, timeout=MAX_WAIT_SECS
         )
         lines, name = ended.stderr.splitlines(), "taskyard: "
         return Refusal(
@@ -216,8 +210,8 @@ def refused(tmp_path: Path) -> Callable[..., Refusal]:
 
 
 @dataclass
-class Hook:
-    """A real HTTP server that takes webhooks. Each answer waits for `opened`."""
+class WebhookReceiver:
+    """A real HTTP server that receives webhooks. Each answer waits for `opened`."""
 
     posts: list[dict[str, Any]] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
@@ -239,9 +233,9 @@ class Hook:
 
 
 @pytest.fixture
-async def hook() -> AsyncIterator[Hook]:
-    """A `Hook` that answers at once, unless a test clears `opened`."""
-    hook = Hook()
+async def hook() -> AsyncIterator[WebhookReceiver]:
+    """A `WebhookReceiver` that answers at once, unless a test clears `opened`."""
+    hook = WebhookReceiver()
     hook.opened.set()
     server = await asyncio.start_server(hook.serve, "127.0.0.1", 0)
     hook.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"

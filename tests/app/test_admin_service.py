@@ -1,4 +1,4 @@
-"""AdminService over a real channel: the settings in force and their sources, the reload, the drain."""
+"""AdminService over a real channel: the settings and their sources, the reload, and the drain."""
 
 import json
 import time
@@ -20,8 +20,8 @@ from taskyard_server.services.admin import AdminService
 SECRET = "whsec_c2VjcmV0IG9mIHR3ZW50eS1mb3Vy"
 
 
-class Office:
-    """An AdminService behind a channel. `drains` are the grace periods that it was asked to drain with."""
+class AdminServer:
+    """An AdminService behind a channel. `drains` holds the grace period of each drain."""
 
     def __init__(self, file, flags):
         self.file = file
@@ -63,8 +63,8 @@ class Office:
 
 
 @pytest.fixture
-async def make_office(tmp_path, monkeypatch):
-    """Opens an `Office` with this content of its file, None for no file, and these flags."""
+async def make_admin_server(tmp_path, monkeypatch):
+    """Opens an `AdminServer` with this content of its file, None for no file, and these flags."""
     for name in ("TASKYARD_GRPC", "SHUTDOWN_GRACE_PERIOD_SECONDS"):
         monkeypatch.delenv(name, raising=False)
     made = []
@@ -73,18 +73,18 @@ async def make_office(tmp_path, monkeypatch):
         file = tmp_path / "taskyard.json" if content is not None else None
         if file is not None:
             file.write_text(json.dumps(content))
-        office = Office(file, flags)
-        made.append(office)
-        await office.open()
-        return office
+        admin_server = AdminServer(file, flags)
+        made.append(admin_server)
+        await admin_server.open()
+        return admin_server
 
     yield make
-    for office in made:
-        await office.close()
+    for admin_server in made:
+        await admin_server.close()
 
 
 async def refusal_of(call):
-    """The status, the code word, and the message of a call that is refused."""
+    """The status, the code and the message of a refused call."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await call
     trailers = dict(tuple(refused.value.trailing_metadata()))
@@ -96,9 +96,11 @@ async def refusal_of(call):
 # GetConfig
 
 
-async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_office):
-    office = await make_office({"scheduler": {"maxInflight": 7, "resultTTLSec": 1.5}}, executor="http://127.0.0.1:9222")
-    config = json_format.MessageToDict((await office.config()).config)
+async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_admin_server):
+    admin_server = await make_admin_server(
+        {"scheduler": {"maxInflight": 7, "resultTTLSec": 1.5}}, executor="http://127.0.0.1:9222"
+    )
+    config = json_format.MessageToDict((await admin_server.config()).config)
     assert config["scheduler"] == {
         "enabled": True,
         "strategy": "fair-fifo",
@@ -119,6 +121,8 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_of
         "maxRetainedTasks": 200_000,
         "maxPayloadBytes": 262_144,
         "retryPolicies": {},
+        "forgetHostsSecs": 86_400,
+        "maxAgentFigures": 10_000,
     }
     assert (config["grpc"], config["rest"], config["metrics"]) == (
         "127.0.0.1:50051",
@@ -128,63 +132,63 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_of
     assert (config["executor"], config["shutdownGracePeriodSeconds"]) == ("http://127.0.0.1:9222/", 300)
 
 
-async def test_the_answer_could_be_loaded_as_a_file(make_office, tmp_path):
-    office = await make_office({"scheduler": {"maxInflight": 7}, "tabs": {"t1": "http://127.0.0.1:9222"}})
-    config = json_format.MessageToDict((await office.config()).config)
+async def test_the_answer_could_be_loaded_as_a_file(make_admin_server, tmp_path):
+    admin_server = await make_admin_server({"scheduler": {"maxInflight": 7}, "tabs": {"t1": "http://127.0.0.1:9222"}})
+    config = json_format.MessageToDict((await admin_server.config()).config)
     again = tmp_path / "again.json"
     again.write_text(json.dumps(config))
-    assert LiveConfig(again, {}).settings == office.live.settings
+    assert LiveConfig(again, {}).settings == admin_server.live.settings
 
 
-async def test_each_setting_tells_where_it_comes_from(make_office, monkeypatch):
+async def test_each_setting_shows_its_source(make_admin_server, monkeypatch):
     monkeypatch.setenv("TASKYARD_SCHEDULER__MAX_PER_AGENT", "5")
-    office = await make_office({"scheduler": {"maxInflight": 7, "maxPerAgent": 6}}, rest="127.0.0.1:1")
-    answer = await office.config()
+    admin_server = await make_admin_server({"scheduler": {"maxInflight": 7, "maxPerAgent": 6}}, rest="127.0.0.1:1")
+    answer = await admin_server.config()
     named = {key: source for key, source in answer.sources.items() if source != "default"}
     assert named == {"scheduler.maxInflight": "file", "scheduler.maxPerAgent": "environment", "rest": "flag"}
     assert answer.sources["scheduler.maxQueueSize"] == "default"
 
 
-async def test_every_setting_has_a_source(make_office):
-    office = await make_office({})
-    answer = await office.config()
+async def test_every_setting_has_a_source(make_admin_server):
+    admin_server = await make_admin_server({})
+    answer = await admin_server.config()
     config = json_format.MessageToDict(answer.config)
     sections = ("scheduler", "daemon", "webhooks", "log", "cors")
     keys = {f"{section}.{key}" for section in sections for key in config[section]}
     assert set(answer.sources) == keys | (set(config) - set(sections))
 
 
-async def test_a_secret_is_masked(make_office):
-    office = await make_office({"webhooks": {"secret": SECRET}})
-    answer = await office.config()
+async def test_a_secret_is_masked(make_admin_server):
+    admin_server = await make_admin_server({"webhooks": {"secret": SECRET}})
+    answer = await admin_server.config()
     assert answer.sources["webhooks.secret"] == "file"
     assert answer.config["webhooks"]["secret"] == "**********"
     assert SECRET.removeprefix("whsec_") not in str(answer)
 
 
-async def test_the_time_of_the_last_reading_is_told_where_there_is_a_file(make_office):
+async def test_the_time_of_the_last_reading_of_the_file_is_shown(make_admin_server):
     before = time.time()
-    answer = await (await make_office({})).config()
+    answer = await (await make_admin_server({})).config()
     assert before - 1 < answer.loaded_at.ToNanoseconds() / 1e9 < time.time() + 1
 
 
-async def test_without_a_file_there_is_no_time_of_reading_it(make_office):
-    answer = await (await make_office()).config()
+async def test_without_a_file_there_is_no_time_of_the_last_reading(make_admin_server):
+    answer = await (await make_admin_server()).config()
     assert not answer.HasField("loaded_at")
     assert not answer.HasField("error")
 
 
-async def test_a_failed_reading_is_shown_until_one_works(make_office):
-    office = await make_office({"scheduler": {"maxInflight": 7}})
-    assert not (await office.config()).HasField("error")
-    office.write({"scheduler": {"maxInflight": -7}})
-    office.live.try_reload()
-    answer = await office.config()
+async def test_a_failed_reading_is_shown_until_one_works(make_admin_server):
+    admin_server = await make_admin_server({"scheduler": {"maxInflight": 7}})
+    assert not (await admin_server.config()).HasField("error")
+    admin_server.write({"scheduler": {"maxInflight": -7}})
+    admin_server.live.try_reload()
+    answer = await admin_server.config()
     assert answer.error.startswith("scheduler.maxInflight: ")
     assert answer.config["scheduler"]["maxInflight"] == 7
-    office.write({"scheduler": {"maxInflight": 8}})
-    office.live.try_reload()
-    answer = await office.config()
+    admin_server.write({"scheduler": {"maxInflight": 8}})
+    admin_server.live.try_reload()
+    answer = await admin_server.config()
     assert not answer.HasField("error")
     assert answer.config["scheduler"]["maxInflight"] == 8
 
@@ -192,40 +196,40 @@ async def test_a_failed_reading_is_shown_until_one_works(make_office):
 # ReloadConfig
 
 
-async def test_a_reload_tells_what_changed_and_what_needs_a_restart(make_office):
-    office = await make_office({})
-    office.write({"scheduler": {"maxQueueSize": 7, "maxInflight": 8, "workerCount": 9}, "grpc": "127.0.0.1:1"})
-    answer = await office.reload()
+async def test_a_reload_answers_what_changed_and_what_needs_a_restart(make_admin_server):
+    admin_server = await make_admin_server({})
+    admin_server.write({"scheduler": {"maxQueueSize": 7, "maxInflight": 8, "workerCount": 9}, "grpc": "127.0.0.1:1"})
+    answer = await admin_server.reload()
     assert list(answer.changed) == ["scheduler.maxInflight", "scheduler.maxQueueSize"]
     assert list(answer.needs_restart) == ["grpc", "scheduler.workerCount"]
 
 
-async def test_a_reload_is_in_force_when_it_is_answered(make_office):
-    office = await make_office({})
-    office.write({"scheduler": {"maxQueueSize": 7}})
-    await office.reload()
-    assert (await office.engine.admin.stats("default")).limits.max_queue_size == 7
+async def test_a_reload_is_in_force_when_it_is_answered(make_admin_server):
+    admin_server = await make_admin_server({})
+    admin_server.write({"scheduler": {"maxQueueSize": 7}})
+    await admin_server.reload()
+    assert (await admin_server.engine.admin.stats("default")).limits.max_queue_size == 7
 
 
-async def test_a_repeated_reload_changes_nothing(make_office):
-    office = await make_office({})
-    office.write({"scheduler": {"maxQueueSize": 7}})
-    await office.reload()
-    assert list((await office.reload()).changed) == []
+async def test_a_repeated_reload_changes_nothing(make_admin_server):
+    admin_server = await make_admin_server({})
+    admin_server.write({"scheduler": {"maxQueueSize": 7}})
+    await admin_server.reload()
+    assert list((await admin_server.reload()).changed) == []
 
 
-async def test_a_reload_of_a_broken_file_is_a_conflict_that_names_the_key(make_office):
-    office = await make_office({"scheduler": {"maxInflight": 7}})
-    office.write({"scheduler": {"maxInflight": 8, "maxQueuSize": 9}})
-    status, reason, message = await refusal_of(office.reload())
+async def test_a_reload_of_a_broken_file_is_a_conflict_that_names_the_key(make_admin_server):
+    admin_server = await make_admin_server({"scheduler": {"maxInflight": 7}})
+    admin_server.write({"scheduler": {"maxInflight": 8, "maxQueuSize": 9}})
+    status, reason, message = await refusal_of(admin_server.reload())
     assert (status, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "CONFLICT")
-    assert message == "scheduler.maxQueuSize: unknown key"
-    assert (await office.config()).config["scheduler"]["maxInflight"] == 7
+    assert message == "scheduler.maxQueuSize: unknown key, did you mean maxQueueSize?"
+    assert (await admin_server.config()).config["scheduler"]["maxInflight"] == 7
 
 
-async def test_a_reload_without_a_file_is_a_conflict(make_office):
-    office = await make_office()
-    status, reason, message = await refusal_of(office.reload())
+async def test_a_reload_without_a_file_is_a_conflict(make_admin_server):
+    admin_server = await make_admin_server()
+    status, reason, message = await refusal_of(admin_server.reload())
     assert (status, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "CONFLICT")
     assert message == "the server was started without a configuration file"
 
@@ -233,31 +237,31 @@ async def test_a_reload_without_a_file_is_a_conflict(make_office):
 # DrainServer
 
 
-async def test_a_drain_passes_its_grace_period_on_and_answers_its_end(make_office):
-    office = await make_office()
-    answer = await office.drain(grace_period_secs=7)
-    assert office.drains == [7]
+async def test_a_drain_passes_its_grace_period_on_and_answers_its_end(make_admin_server):
+    admin_server = await make_admin_server()
+    answer = await admin_server.drain(grace_period_secs=7)
+    assert admin_server.drains == [7]
     assert answer.draining
-    assert answer.deadline.ToNanoseconds() / 1e9 == pytest.approx(office.drain_end, abs=0.001)
+    assert answer.deadline.ToNanoseconds() / 1e9 == pytest.approx(admin_server.drain_end, abs=0.001)
 
 
-async def test_a_drain_without_a_grace_period_leaves_it_to_the_settings(make_office):
-    office = await make_office()
-    await office.drain()
-    assert office.drains == [None]
+async def test_a_drain_without_a_grace_period_takes_that_of_the_settings(make_admin_server):
+    admin_server = await make_admin_server()
+    await admin_server.drain()
+    assert admin_server.drains == [None]
 
 
-async def test_a_drain_with_no_grace_is_not_one_without_a_grace_period(make_office):
-    office = await make_office()
-    await office.drain(grace_period_secs=0)
-    assert office.drains == [0]
+async def test_a_grace_period_of_zero_is_not_a_missing_one(make_admin_server):
+    admin_server = await make_admin_server()
+    await admin_server.drain(grace_period_secs=0)
+    assert admin_server.drains == [0]
 
 
-async def test_a_drain_counts_what_is_in_flight_in_all_namespaces(make_office):
-    office = await make_office()
+async def test_a_drain_counts_the_tasks_in_flight_of_all_namespaces(make_admin_server):
+    admin_server = await make_admin_server()
     for namespace in ("default", "acme"):
-        await office.engine.hosts.register(namespace, "host", None, HostProfile())
+        await admin_server.engine.hosts.register(namespace, "host", None, HostProfile())
         for _ in range(3):
-            await office.engine.tasks.submit(namespace, Submission("ann", "click"))
-        assert len(await office.engine.leases.claim(namespace, "host", 2)) == 2
-    assert (await office.drain()).inflight == 4
+            await admin_server.engine.tasks.submit(namespace, Submission("ann", "click"))
+        assert len(await admin_server.engine.leases.claim(namespace, "host", 2)) == 2
+    assert (await admin_server.drain()).inflight == 4

@@ -1,4 +1,4 @@
-"""Drain and shutdown of the real process (DESIGN, Drain; queueing-and-execution, Graceful shutdown)."""
+"""Drain and shutdown of the real process (docs/rules.md, Drain and shutdown)."""
 
 import asyncio
 import json
@@ -11,16 +11,16 @@ from google.rpc import error_details_pb2, status_pb2
 
 from taskyard.v1 import admin_pb2, stats_pb2, task_pb2
 
-FOR_EVER_MS = 600_000
+ENDLESS_MS = 600_000
 ALLOW_PRIVATE = {"webhooks": {"allowPrivate": True}}
-STOPPED_SECS = 8
-"""Long for a stop that waits for nothing, short beside any grace period."""
+STOP_SECS = 8
+"""Enough for a stop that waits for no task, and much less than any grace period."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_lets_a_running_task_finish_and_ends_the_process_with_0(up, number):
     server = await up()
-    await server.submit_running(600)
+    await server.start_task(600)
     server.signal(number)
     (draining,) = await server.logged("draining")
     assert draining["inflight"] == 1
@@ -28,18 +28,18 @@ async def test_a_signal_lets_a_running_task_finish_and_ends_the_process_with_0(u
     assert server.events("draining", "task_done", "task_paused", "stopped") == ["draining", "task_done", "stopped"]
 
 
-async def test_a_signal_while_nothing_runs_ends_the_process_at_once_with_0(up):
+async def test_a_signal_ends_an_idle_process_at_once_with_0(up):
     server = await up()
     server.signal(signal.SIGTERM)
-    assert await server.exited(STOPPED_SECS) == 0
+    assert await server.exited(STOP_SECS) == 0
     assert server.events("draining", "stopped") == ["draining", "stopped"]
     assert server.noise == []
 
 
-async def test_while_it_drains_health_is_not_serving_and_reads_still_work(up):
+async def test_a_draining_server_is_not_healthy_but_answers_reads(up):
     server = await up()
     assert await server.health() == "SERVING"
-    task_id = await server.submit_running(FOR_EVER_MS)
+    task_id = await server.start_task(ENDLESS_MS)
     server.signal(signal.SIGTERM)
     await server.logged("draining")
     services = ("", "taskyard.v1.TaskService", "taskyard.v1.AdminService")
@@ -49,9 +49,9 @@ async def test_while_it_drains_health_is_not_serving_and_reads_still_work(up):
     assert "taskyard_tasks_inflight 1.0" in await server.metrics()
 
 
-async def test_while_it_drains_new_submits_are_refused_as_unavailable(up):
+async def test_a_draining_server_refuses_submits_as_unavailable(up):
     server = await up()
-    await server.submit_running(FOR_EVER_MS)
+    await server.start_task(ENDLESS_MS)
     server.signal(signal.SIGTERM)
     await server.logged("draining")
     request = task_pb2.SubmitTaskRequest(agent_id="ann", action="click", tab_id="t1")
@@ -69,9 +69,9 @@ async def test_while_it_drains_new_submits_are_refused_as_unavailable(up):
     assert retry.Is(error_details_pb2.RetryInfo.DESCRIPTOR)
 
 
-async def test_what_is_queued_is_not_started_any_more_and_ends_as_cancelled(up):
+async def test_a_draining_server_starts_no_queued_task_and_cancels_it(up):
     server = await up({"scheduler": {"workerCount": 1}})
-    running = await server.submit_running(600)
+    running = await server.start_task(600)
     queued = [await server.submit() for _ in range(2)]
     server.signal(signal.SIGTERM)
     assert await server.exited() == 0
@@ -82,23 +82,23 @@ async def test_what_is_queued_is_not_started_any_more_and_ends_as_cancelled(up):
     assert [line["task_id"] for line in await server.logged("task_assigned")] == [running]
 
 
-async def test_what_still_runs_after_the_grace_period_is_paused(up):
+async def test_a_task_that_runs_after_the_grace_period_is_paused(up):
     server = await up(SHUTDOWN_GRACE_PERIOD_SECONDS="1")
-    task_id = await server.submit_running(FOR_EVER_MS)
+    task_id = await server.start_task(ENDLESS_MS)
     server.signal(signal.SIGTERM)
     (draining,) = await server.logged("draining")
     began = time.monotonic()
     assert draining["grace_secs"] == 1.0
     (paused,) = await server.logged("task_paused")
-    assert 0.8 < time.monotonic() - began < STOPPED_SECS
+    assert 0.8 < time.monotonic() - began < STOP_SECS
     assert (paused["task_id"], paused["error"]) == (task_id, "Job was interrupted by user")
-    assert await server.exited(STOPPED_SECS) == 0
+    assert await server.exited(STOP_SECS) == 0
     assert server.events("task_paused", "task_done", "task_failed", "stopped") == ["task_paused", "stopped"]
 
 
-async def test_a_task_that_ends_while_it_drains_is_still_posted(up, hook):
+async def test_a_task_that_ends_during_the_drain_is_posted(up, hook):
     server = await up(ALLOW_PRIVATE)
-    task_id = await server.submit_running(600, callback_url=hook.url)
+    task_id = await server.start_task(600, callback_url=hook.url)
     server.signal(signal.SIGTERM)
     assert await server.exited() == 0
     assert server.events("draining", "task_done", "stopped") == ["draining", "task_done", "stopped"]
@@ -109,7 +109,7 @@ async def test_a_task_that_ends_while_it_drains_is_still_posted(up, hook):
 
 async def test_tasks_that_end_with_the_server_are_posted_before_it_stops(up, hook):
     server = await up({"scheduler": {"workerCount": 1}, **ALLOW_PRIVATE})
-    await server.submit_running(600)
+    await server.start_task(600)
     queued = [await server.submit(callback_url=hook.url) for _ in range(2)]
     server.signal(signal.SIGTERM)
     assert await server.exited() == 0
@@ -119,10 +119,10 @@ async def test_tasks_that_end_with_the_server_are_posted_before_it_stops(up, hoo
     assert len(await server.logged("webhook_delivered", 2)) == 2
 
 
-async def test_a_webhook_that_is_under_way_at_the_stop_is_finished(up, hook):
+async def test_a_delivery_that_is_under_way_at_the_stop_is_finished(up, hook):
     server = await up(ALLOW_PRIVATE)
     hook.opened.clear()
-    task_id = await server.submit_running(300, callback_url=hook.url)
+    task_id = await server.start_task(300, callback_url=hook.url)
     server.signal(signal.SIGTERM)
     await server.logged("task_done")
     await hook.came.wait()
@@ -135,43 +135,43 @@ async def test_a_webhook_that_is_under_way_at_the_stop_is_finished(up, hook):
 
 async def test_a_paused_task_is_not_posted(up, hook):
     server = await up({**ALLOW_PRIVATE, "shutdownGracePeriodSeconds": 0})
-    await server.submit_running(FOR_EVER_MS, callback_url=hook.url)
+    await server.start_task(ENDLESS_MS, callback_url=hook.url)
     server.signal(signal.SIGTERM)
-    assert await server.exited(STOPPED_SECS) == 0
+    assert await server.exited(STOP_SECS) == 0
     assert len(await server.logged("task_paused")) == 1
     assert hook.posts == []
 
 
-async def test_a_second_signal_ends_it_at_once(up):
+async def test_a_second_signal_ends_the_server_at_once(up):
     server = await up()
-    await server.submit_running(FOR_EVER_MS)
+    await server.start_task(ENDLESS_MS)
     server.signal(signal.SIGTERM)
     (draining,) = await server.logged("draining")
     assert draining["grace_secs"] == 300.0
     server.signal(signal.SIGTERM)
-    await server.exited(STOPPED_SECS)
+    await server.exited(STOP_SECS)
     assert len(await server.logged("task_paused")) == 1
 
 
-async def test_a_caller_that_waits_for_a_task_gets_its_answer_when_the_server_stops(up):
+async def test_a_call_that_waits_for_a_task_is_answered_when_the_server_stops(up):
     server = await up({"scheduler": {"workerCount": 1}})
-    await server.submit_running(500)
+    await server.start_task(500)
     queued = await server.submit()
     waiting = asyncio.ensure_future(server.tasks.WaitTask(task_pb2.WaitTaskRequest(task_id=queued, timeout_ms=60_000)))
     await server.get(queued)
     server.signal(signal.SIGTERM)
-    answer = await asyncio.wait_for(waiting, STOPPED_SECS)
+    answer = await asyncio.wait_for(waiting, STOP_SECS)
     assert answer.ended
     assert (answer.task.state, answer.task.error) == (task_pb2.Task.cancelled, "scheduler shutdown")
-    assert await server.exited(STOPPED_SECS) == 0
+    assert await server.exited(STOP_SECS) == 0
 
 
-# The same by call
+# Drain by call
 
 
-async def test_a_drain_call_answers_at_once_and_ends_the_process_when_what_runs_has_ended(up):
+async def test_a_drain_call_answers_at_once_and_ends_the_process_after_the_last_task(up):
     server = await up()
-    await server.submit_running(600)
+    await server.start_task(600)
     before = time.time()
     answer = await server.admin.DrainServer(admin_pb2.DrainServerRequest(grace_period_secs=60))
     assert (answer.draining, answer.inflight) == (True, 1)
@@ -183,24 +183,24 @@ async def test_a_drain_call_answers_at_once_and_ends_the_process_when_what_runs_
 
 async def test_a_drain_call_without_a_grace_period_takes_the_configured_one(up):
     server = await up({"shutdownGracePeriodSeconds": 120})
-    await server.submit_running(FOR_EVER_MS)
+    await server.start_task(ENDLESS_MS)
     before = time.time()
     answer = await server.admin.DrainServer(admin_pb2.DrainServerRequest())
     assert before + 119 < answer.deadline.ToNanoseconds() / 1e9 < time.time() + 121
 
 
-async def test_a_drain_call_with_no_grace_pauses_what_runs(up):
+async def test_a_drain_call_without_grace_pauses_running_tasks(up):
     server = await up()
-    task_id = await server.submit_running(FOR_EVER_MS)
+    task_id = await server.start_task(ENDLESS_MS)
     await server.admin.DrainServer(admin_pb2.DrainServerRequest(grace_period_secs=0))
-    assert await server.exited(STOPPED_SECS) == 0
+    assert await server.exited(STOP_SECS) == 0
     (paused,) = await server.logged("task_paused")
     assert (paused["task_id"], paused["error"]) == (task_id, "Job was interrupted by user")
 
 
 async def test_a_repeated_drain_call_can_lengthen_the_grace_period(up):
     server = await up()
-    await server.submit_running(1_500)
+    await server.start_task(1_500)
     await server.admin.DrainServer(admin_pb2.DrainServerRequest(grace_period_secs=1))
     await server.admin.DrainServer(admin_pb2.DrainServerRequest(grace_period_secs=60))
     assert await server.exited() == 0

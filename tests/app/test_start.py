@@ -1,4 +1,4 @@
-"""How the process starts, and how it says in one line that it cannot (DESIGN, Configuration)."""
+"""How the process starts, and the one line with which it fails to (docs/rules.md, Settings)."""
 
 import socket
 
@@ -12,7 +12,7 @@ SERVICES = ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedul
 
 @pytest.fixture
 def taken():
-    """A port of 127.0.0.1 where somebody listens, who would even share it."""
+    """A port of 127.0.0.1 that is taken, though its listener would share it."""
     with socket.socket() as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         server.bind(("127.0.0.1", 0))
@@ -20,14 +20,14 @@ def taken():
         yield server.getsockname()[1]
 
 
-def test_a_taken_grpc_port_is_said_in_one_line_and_ends_with_1(refused, taken):
+def test_a_taken_grpc_port_is_one_line_and_exit_code_1(refused, taken):
     refusal = refused(None, "--grpc", f"127.0.0.1:{taken}")
     assert refusal.exit_code == 1
     assert refusal.errors == [f"cannot listen on 127.0.0.1:{taken}: the port is taken or the address is not ours"]
     assert refusal.others == []
 
 
-def test_a_taken_metrics_port_is_said_in_one_line_and_ends_with_1(refused, taken):
+def test_a_taken_metrics_port_is_one_line_and_exit_code_1(refused, taken):
     refusal = refused(None, "--metrics", f"127.0.0.1:{taken}")
     assert refusal.exit_code == 1
     assert refusal.errors == [f"cannot listen on 127.0.0.1:{taken} for metrics: address already in use"]
@@ -42,7 +42,7 @@ def test_a_taken_metrics_port_is_said_in_one_line_and_ends_with_1(refused, taken
     ],
     ids=["unknown key", "broken file"],
 )
-def test_a_bad_file_is_said_in_one_line_and_ends_with_1(refused, tmp_path, config, error):
+def test_a_broken_file_is_one_line_and_exit_code_1(refused, tmp_path, config, error):
     refusal = refused(config)
     assert refusal.exit_code == 1
     (line,) = refusal.errors
@@ -50,14 +50,14 @@ def test_a_bad_file_is_said_in_one_line_and_ends_with_1(refused, tmp_path, confi
     assert refusal.others == []
 
 
-def test_a_file_that_is_not_there_is_said_in_one_line_and_ends_with_1(refused, tmp_path):
+def test_a_missing_file_is_one_line_and_exit_code_1(refused, tmp_path):
     refusal = refused(None, "--config", str(tmp_path / "gone.json"))
     assert refusal.exit_code == 1
     assert refusal.errors == [f"{tmp_path}/gone.json: no such file or directory"]
     assert refusal.others == []
 
 
-def test_a_bad_flag_is_said_in_one_line_and_ends_with_1(refused):
+def test_a_wrong_flag_is_one_line_and_exit_code_1(refused):
     refusal = refused(None, "--grpc", "50051")
     assert refusal.exit_code == 1
     (line,) = refusal.errors
@@ -65,7 +65,7 @@ def test_a_bad_flag_is_said_in_one_line_and_ends_with_1(refused):
     assert refusal.others == []
 
 
-def test_a_bad_environment_is_said_in_one_line_and_ends_with_1(refused):
+def test_a_wrong_variable_is_one_line_and_exit_code_1(refused):
     refusal = refused(None, SHUTDOWN_GRACE_PERIOD_SECONDS="soon")
     assert refusal.exit_code == 1
     (line,) = refusal.errors
@@ -73,7 +73,16 @@ def test_a_bad_environment_is_said_in_one_line_and_ends_with_1(refused):
     assert refusal.others == []
 
 
-async def test_a_server_that_started_is_healthy_runs_tasks_and_shows_its_figures(up):
+def test_an_unknown_variable_is_one_line_and_exit_code_1(refused):
+    refusal = refused(None, TASKYARD_SCHEDULER__MAX_QUEU_SIZE="5")
+    assert refusal.exit_code == 1
+    assert refusal.errors == [
+        "TASKYARD_SCHEDULER__MAX_QUEU_SIZE: unknown variable, did you mean TASKYARD_SCHEDULER__MAX_QUEUE_SIZE?"
+    ]
+    assert refusal.others == []
+
+
+async def test_a_server_that_has_started_is_healthy_runs_tasks_and_shows_its_figures(up):
     server = await up()
     health = [await server.health(name) for name in ("", *[f"taskyard.v1.{service}Service" for service in SERVICES])]
     assert set(health) == {"SERVING"}
@@ -94,6 +103,7 @@ async def test_ended_tasks_are_posted_to_their_callback(up, hook):
     await server.logged("webhook_delivered", 2)
     assert {post["taskId"]: post["state"] for post in hook.posts} == {done: "done", failed: "failed"}
     assert 'taskyard_webhooks_total{outcome="delivered"} 2.0' in await server.metrics()
+    assert (await server.stats.GetStats(stats_pb2.GetStatsRequest())).metrics.webhooks_delivered == 2
 
 
 async def test_callbacks_to_this_machine_are_refused_unless_allowed(up, hook):
@@ -101,10 +111,11 @@ async def test_callbacks_to_this_machine_are_refused_unless_allowed(up, hook):
     task_id = await server.submit(callback_url=hook.url)
     (failed,) = await server.logged("webhook_failed")
     assert (failed["task_id"], failed["tries"]) == (task_id, 1)
+    assert (await server.stats.GetStats(stats_pb2.GetStatsRequest())).metrics.webhooks_failed == 1
     assert hook.posts == []
 
 
-async def test_a_scheduler_that_is_not_enabled_serves_no_tasks_but_still_its_administration(up):
+async def test_a_disabled_scheduler_serves_administration_but_no_tasks(up):
     server = await up({"scheduler": {"enabled": False}})
     for call in (
         server.tasks.GetTask(task_pb2.GetTaskRequest(task_id="tsk_1")),

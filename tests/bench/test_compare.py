@@ -1,4 +1,4 @@
-"""Which changes between two runs of the benchmarks count."""
+"""Which changes between two runs of the benchmarks are significant."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def result(
     return Result(Row(name, "calls/s", better), tuple(map(Figure, ours)), tuple(map(Figure, ceiling)))
 
 
-def test_a_change_within_the_spread_of_the_rounds_is_called_that() -> None:
+def test_a_change_within_the_spread_of_the_rounds_is_noise() -> None:
     assert verdict(result(100, 110, 120), result(120, 130, 140)) == "within the spread"
     assert verdict(result(100, 140), result(110, 120)) == "within the spread"
 
@@ -30,7 +30,7 @@ def test_less_time_is_better_and_more_worse() -> None:
     assert verdict(result(3, 4, better="less"), result(5, 6, better="less")) == "worse"
 
 
-def test_a_change_that_the_ceiling_shares_is_told_as_that_of_both() -> None:
+def test_a_change_that_the_ceiling_shares_is_attributed_to_both() -> None:
     before, faster_machine = result(10, 11, ceiling=(20, 21)), result(15, 16, ceiling=(30, 31))
     assert verdict(before, faster_machine) == "better, the ceiling too"
     assert verdict(faster_machine, before) == "worse, the ceiling too"
@@ -38,7 +38,7 @@ def test_a_change_that_the_ceiling_shares_is_told_as_that_of_both() -> None:
     assert verdict(before, result(15, 16, ceiling=(10, 11))) == "better"
 
 
-def test_one_round_has_no_spread_and_says_nothing() -> None:
+def test_one_round_has_no_spread_and_proves_no_change() -> None:
     assert verdict(result(100), result(200, 210)) == "one round"
     assert verdict(result(100, 110), result(200)) == "one round"
 
@@ -54,13 +54,13 @@ def test_rows_of_one_run_alone_are_named() -> None:
     assert text.splitlines()[1:] == ["old: only before", "new: only after"]
 
 
-def test_a_machine_that_differs_is_told_and_one_that_does_not_is_not() -> None:
+def test_only_a_different_machine_is_reported() -> None:
     text = comparison(Run({"Python": "3.11.7", "cores": "2"}), Run({"Python": "3.12.1", "cores": "2"}))
     assert text.splitlines()[0] == "Python: 3.11.7 -> 3.12.1"
     assert "cores" not in text
 
 
-def test_a_kept_run_is_read_again(tmp_path: Path) -> None:
+def test_a_saved_run_can_be_read(tmp_path: Path) -> None:
     run = Run({"CPU": "x"}, (result(1, 2, ceiling=(3, 4)),))
     file = tmp_path / "run.json"
     file.write_text(json.dumps(run.as_json()))
@@ -68,13 +68,13 @@ def test_a_kept_run_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"machine": {}, "rows": [{"name": "x"}]}'])
-def test_a_file_that_is_no_run_is_refused_by_its_name(tmp_path: Path, content: str) -> None:
+def test_a_file_that_is_not_a_run_is_refused_by_name(tmp_path: Path, content: str) -> None:
     file = tmp_path / "other.json"
     file.write_text(content)
     with pytest.raises(SystemExit, match=r"other\.json: is not a run"):
         read(file)
 
 
-def test_a_missing_file_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"none\.json: no such file"):
         read(tmp_path / "none.json")

@@ -1,4 +1,4 @@
-"""What the table of the benchmarks says, and that a file keeps all of it."""
+"""The table of the benchmarks, and the file that holds all rounds."""
 
 import json
 
@@ -19,8 +19,8 @@ def test_a_value_is_the_median_of_its_rounds() -> None:
     assert result(1, 100, 3, ceiling=(5, 7, 90)).ceiling_value == 7
 
 
-def test_a_ratio_is_of_the_two_sides_of_one_round() -> None:
-    # A machine that was twice as slow in the second round leaves the ratio as it is.
+def test_a_ratio_compares_the_two_sides_of_one_round() -> None:
+    # A machine that is twice as slow in the second round does not change the ratio.
     assert result(80, 40, 80, ceiling=(100, 50, 100)).ratio == pytest.approx(0.8)
     assert result(90, 40, 70, ceiling=(100, 80, 100)).ratio == pytest.approx(0.7)
 
@@ -31,16 +31,16 @@ def test_without_a_ceiling_there_is_no_ratio() -> None:
 
 
 @pytest.mark.parametrize(("ours", "is_met"), [(74.9, False), (75.0, True), (120.0, True)])
-def test_an_aim_is_the_least_where_more_is_better(ours: float, is_met: bool) -> None:
+def test_an_aim_is_a_minimum_where_more_is_better(ours: float, is_met: bool) -> None:
     assert result(ours, ceiling=(100,), row=Row("r", "calls/s", aim=Aim(0.75))).is_met is is_met
 
 
 @pytest.mark.parametrize(("ours", "is_met"), [(150.0, True), (200.0, True), (200.1, False)])
-def test_an_aim_is_the_most_where_less_is_better(ours: float, is_met: bool) -> None:
+def test_an_aim_is_a_maximum_where_less_is_better(ours: float, is_met: bool) -> None:
     assert result(ours, ceiling=(100,), row=Row("r", "ms", better="less", aim=Aim(2))).is_met is is_met
 
 
-def test_an_aim_of_the_value_does_not_look_at_the_ceiling() -> None:
+def test_an_aim_of_the_value_ignores_the_ceiling() -> None:
     row = Row("r", "ms", better="less", aim=Aim(20, "value"))
     assert result(19, ceiling=(1,), row=row).is_met is True
     assert result(21, ceiling=(100,), row=row).is_met is False
@@ -72,7 +72,7 @@ def test_the_table_marks_what_the_client_limited_and_says_so() -> None:
     assert "*: the load generator was the limit" in text
 
 
-def test_one_busy_round_of_three_is_no_limit() -> None:
+def test_one_busy_round_of_three_does_not_make_the_client_the_limit() -> None:
     assert "*" not in table([Result(CALLS, (BUSY_CLIENT, BUSY_SERVER, BUSY_SERVER), (BUSY_SERVER,) * 3)])
 
 
@@ -93,12 +93,12 @@ def test_a_line_shows_ratio_aim_and_cpu() -> None:
     ]
 
 
-def test_a_remark_of_several_rows_is_told_once() -> None:
+def test_a_remark_of_several_rows_is_printed_once() -> None:
     rows = [Row(name, "ms", remark="of 5 % of the events") for name in ("one", "two")]
     assert table([result(1, row=row) for row in rows]).splitlines()[-1] == "one; two: of 5 % of the events"
 
 
-def test_a_file_keeps_every_round() -> None:
+def test_a_file_has_every_round() -> None:
     row = Row("r", "ms", better="less", aim=Aim(3), remark="loaded")
     run = Run(
         {"CPU": "x", "Go": "none"}, (Result(row, (Figure(1.5, 2.5, 0.3, 0.4), Figure(2)), (Figure(1), Figure(1))),)

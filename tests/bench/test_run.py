@@ -1,4 +1,4 @@
-"""How rounds are taken: ours and the ceiling in turn, each opened once."""
+"""How rounds are measured: ours and the ceiling alternate, and each is opened once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ def side(name: str, calls: list[str]) -> Side:
 ROWS = (Row("first", "s"), Row("second", "s"))
 
 
-def test_sides_take_turns_between_one_opening_and_one_closing() -> None:
+def test_the_sides_alternate_and_each_is_opened_once() -> None:
     calls: list[str] = []
     measure(Case(ROWS, side("ours", calls), side("bare", calls)), rounds=2, secs=3)
     assert calls == [
@@ -37,7 +37,7 @@ def test_sides_take_turns_between_one_opening_and_one_closing() -> None:
     ]
 
 
-def test_each_row_gets_its_own_figure_of_every_round() -> None:
+def test_each_row_gets_its_figure_of_every_round() -> None:
     first, second = measure(Case(ROWS, side("ours", [])), rounds=2, secs=1)
     assert first.ours == (Figure(2), Figure(3))
     assert second.ours == (Figure(-2), Figure(-3))
@@ -50,7 +50,7 @@ def test_a_case_may_need_its_own_rounds_and_seconds() -> None:
     assert calls == ["open ours", "ours 0.5", "close ours"]
 
 
-def test_what_was_opened_is_closed_when_a_measurement_fails() -> None:
+def test_both_sides_are_closed_when_a_measurement_fails() -> None:
     calls: list[str] = []
 
     @contextmanager
@@ -65,7 +65,7 @@ def test_what_was_opened_is_closed_when_a_measurement_fails() -> None:
     assert calls[-1] == "close ours"
 
 
-def test_a_case_that_fails_is_told_and_leaves_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_case_is_reported_and_the_others_run(capsys: pytest.CaptureFixture[str]) -> None:
     @contextmanager
     def failing() -> Iterator[Measure]:
         raise SystemExit("Go is missing")

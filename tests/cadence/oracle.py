@@ -1,7 +1,7 @@
-"""Due times of cron expressions as croniter and the written rules see them, without the code under test.
+"""Due times of cron expressions by croniter and the written rules, without the code under test.
 
-croniter lists the local times of an expression. Which instants these are is read from a table of the zone's offsets,
-which is made from instants alone.
+croniter lists the local times of an expression. A table of the zone's offsets, made from instants alone, turns them
+into instants.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,12 +18,12 @@ DAY = 86_400
 
 
 def seconds(moment: datetime) -> int:
-    """A naive time as if it was UTC."""
+    """Seconds since the epoch of a naive time, read as UTC."""
     return (moment - EPOCH) // timedelta(seconds=1)
 
 
 def local_times(expression: str, start: datetime, end: datetime) -> list[int]:
-    """The matching local times from `start` until before `end`, as `seconds`; both days as Debian's cron reads them."""
+    """The matching local times from `start` until before `end`, as `seconds`, by the rules of Debian's cron."""
     walk = croniter(expression, start - timedelta(seconds=1), ret_type=datetime, implement_cron_bug=True)
     found = []
     while (moment := walk.get_next()) < end:
@@ -41,7 +41,7 @@ class Period:
 
 
 def periods(zone: str, start: int, end: int) -> list[Period]:
-    """The periods that cover these instants; two changes within one hour would be missed."""
+    """The periods that cover these instants. Two changes within one hour would be missed."""
     info = ZoneInfo(zone)
 
     def offset(instant: int) -> int:
@@ -57,7 +57,7 @@ def periods(zone: str, start: int, end: int) -> list[Period]:
 
 
 def due_times(expression: str, local: list[int], zone: list[Period]) -> list[int]:
-    """All instants within the periods when these sorted local times of the expression are due, in order."""
+    """The sorted instants within the periods at which these sorted local times of the expression are due."""
     minute, hour = expression.split()[:2]
     if minute.startswith("*") or hour.startswith("*"):
         return sorted(_shown(local, zone))
@@ -65,7 +65,7 @@ def due_times(expression: str, local: list[int], zone: list[Period]) -> list[int
 
 
 def _shown(local: list[int], zone: list[Period]) -> Iterator[int]:
-    """Whenever the clock shows one of these."""
+    """All instants when the clock shows one of these local times."""
     for period in zone:
         first = bisect_left(local, period.begin + period.offset)
         behind = bisect_left(local, period.end + period.offset)
@@ -73,10 +73,10 @@ def _shown(local: list[int], zone: list[Period]) -> Iterator[int]:
 
 
 def _once_each(local: list[int], zone: list[Period]) -> Iterator[int]:
-    """When the clock first shows each of these, or is past it."""
+    """The instants when the clock first shows each of these local times, or has skipped it."""
     first_end = zone[0].begin + zone[0].offset
     for period in zone:
-        # What an earlier period has shown is done; what lies between the two is due as this one begins.
+        # Local times that an earlier period has shown are done; skipped ones are due when this period begins.
         first = bisect_left(local, first_end)
         behind = bisect_left(local, period.end + period.offset)
         yield from (max(period.begin, moment - period.offset) for moment in local[first:behind])

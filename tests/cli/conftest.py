@@ -1,7 +1,6 @@
-"""What the tests of the command line share: a control plane that was started by `taskyard up`, and the commands."""
+"""Fixtures of the tests of the commands: a control plane that `taskyard up` runs, and the commands."""
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -16,12 +15,13 @@ import pytest
 
 from examples.tab_executor import TabActions
 from taskyard_server.cli.main import main
+from tests.environment import without_settings
 from tests.ports import free_port
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command printed, and how it ended."""
+    """The output and the exit code of a command."""
 
     out: str
     err: str
@@ -34,11 +34,11 @@ class Outcome:
 
 @pytest.fixture(scope="session")
 def instance() -> Iterator[str]:
-    """The URL of an instance that runs every tab action at once."""
+    """The URL of an instance that executes every tab action at once."""
 
     class Silent(TabActions):
         def log_message(self, *_: Any) -> None:
-            """Nobody reads along."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -48,13 +48,12 @@ def instance() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def address(instance: str) -> Iterator[str]:
-    """Where a control plane serves gRPC; it forwards the tab actions of the namespace `default`."""
+    """The gRPC address of a control plane that forwards the tab actions of the namespace `default`."""
     grpc_at, metrics_at = (f"127.0.0.1:{free_port()}" for _ in range(2))
     command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--log-level", "error"]
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
     server = subprocess.Popen(
         [*command, "--grpc", grpc_at, "--metrics", metrics_at, "--executor", instance],
-        env=clean,
+        env=without_settings(),
         stdout=subprocess.DEVNULL,
     )
     try:
@@ -71,7 +70,7 @@ namespaces = count()
 
 @pytest.fixture
 def namespace() -> str:
-    """A namespace of the test's own, in which nobody runs anything."""
+    """A namespace for one test, in which no tasks are executed."""
     return f"test-{next(namespaces)}"
 
 
@@ -80,7 +79,7 @@ Command = Callable[..., Outcome]
 
 @pytest.fixture
 def anywhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Runs a command as the shell would; it must say itself which server and namespace it means."""
+    """Runs a command as the shell does, without a default server and namespace."""
 
     def run(*words: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["taskyard", *words])
@@ -95,7 +94,7 @@ def anywhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 @pytest.fixture
 def taskyard(anywhere: Command, address: str, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Runs a command against the control plane, in the test's own namespace unless it names another."""
+    """Runs a command against the control plane, by default in the namespace of the test."""
     monkeypatch.setenv("TASKYARD_SERVER", address)
     monkeypatch.setenv("TASKYARD_NAMESPACE", namespace)
     return anywhere
@@ -103,7 +102,7 @@ def taskyard(anywhere: Command, address: str, namespace: str, monkeypatch: pytes
 
 @pytest.fixture
 def submit(taskyard: Command) -> Callable[..., str]:
-    """Submits a task; its id."""
+    """Submits a task and returns its id."""
 
     def run(*words: str) -> str:
         task_id: str = taskyard("submit", "--agent", "ann", "--action", "click", "--json", *words).json["taskId"]

@@ -9,7 +9,7 @@ from taskyard.v1 import batch_pb2, batch_pb2_grpc, task_pb2, task_pb2_grpc
 
 
 def wait_for(address, task_id):
-    """Return when the task has ended, in the namespace `default`."""
+    """Wait until the task, in the namespace `default`, has ended."""
     with grpc.insecure_channel(address) as channel:
         answer = task_pb2_grpc.TaskServiceStub(channel).WaitTask(task_pb2.WaitTaskRequest(task_id=task_id))
     assert answer.ended
@@ -18,7 +18,7 @@ def wait_for(address, task_id):
 # Submit
 
 
-def test_submit_tells_the_id_the_state_and_the_position(taskyard):
+def test_submit_prints_the_id_the_state_and_the_position(taskyard):
     done = taskyard("submit", "--agent", "ann", "--action", "click")
     assert (done.code, done.err) == (0, "")
     task_id = done.out.split()[0]
@@ -74,7 +74,7 @@ def test_the_same_key_twice_is_one_task(taskyard, submit):
     assert taskyard("list", "--json").json["count"] == 1
 
 
-def test_a_held_task_is_told_to_be_pending(taskyard):
+def test_a_held_task_is_printed_as_pending(taskyard):
     assert " is pending at position 1\n" in taskyard("submit", "--agent", "ann", "--action", "click", "--hold").out
 
 
@@ -117,7 +117,7 @@ def test_list_as_json_is_the_documented_answer(taskyard, submit):
     assert shown["tasks"][0] == taskyard("get", ids[0], "--json").json
 
 
-def test_list_shows_a_line_a_task(taskyard, submit):
+def test_list_shows_one_line_per_task(taskyard, submit):
     ids = [submit() for _ in range(3)]
     lines = taskyard("list").out.splitlines()
     assert lines[0].split() == ["task", "agent", "action", "state", "ms", "error"]
@@ -157,7 +157,7 @@ def test_list_filters_by_target_and_batch(taskyard, submit, address, namespace):
     assert ids("--target", "none") == []
 
 
-def test_a_list_that_is_cut_says_that_there_is_more(taskyard, submit):
+def test_a_cut_list_says_that_there_is_more(taskyard, submit):
     first, _ = submit(), submit()
     cut = taskyard("list", "--limit", "1")
     assert first in cut.out
@@ -166,7 +166,7 @@ def test_a_list_that_is_cut_says_that_there_is_more(taskyard, submit):
     assert taskyard("list", "--limit", "1", "--json").json["nextPageToken"]
 
 
-def test_an_empty_list_is_no_error(taskyard):
+def test_an_empty_list_is_not_an_error(taskyard):
     assert taskyard("list").code == 0
     assert taskyard("list", "--json").json["count"] == 0
 
@@ -174,7 +174,7 @@ def test_an_empty_list_is_no_error(taskyard):
 # Cancel
 
 
-def test_cancel_tells_what_it_did(taskyard, submit):
+def test_cancel_prints_the_new_state(taskyard, submit):
     task_id = submit()
     assert taskyard("cancel", task_id).out == f"{task_id} is cancelled\n"
 
@@ -215,7 +215,7 @@ def test_stats_as_json_are_the_documented_answer(taskyard, submit):
     }
 
 
-def test_stats_show_a_line_an_agent_and_the_sum(taskyard, submit):
+def test_stats_show_one_line_per_agent_and_the_sum(taskyard, submit):
     submit()
     taskyard("cancel", submit())
     taskyard("submit", "--agent", "bob", "--action", "click")
@@ -226,7 +226,7 @@ def test_stats_show_a_line_an_agent_and_the_sum(taskyard, submit):
     assert ["all", "2", "3", "0", "0", "1", "0"] in lines
 
 
-# Where
+# Server and namespace
 
 
 def test_namespaces_do_not_mix(taskyard, submit):
@@ -235,7 +235,7 @@ def test_namespaces_do_not_mix(taskyard, submit):
     assert taskyard("list", "--json").json["count"] == 1
 
 
-def test_an_option_comes_before_the_environment(taskyard, address, monkeypatch, submit):
+def test_an_option_overrides_the_environment(taskyard, address, monkeypatch, submit):
     submit()
     monkeypatch.setenv("TASKYARD_SERVER", "127.0.0.1:1")
     assert taskyard("list").code == 1
@@ -246,7 +246,7 @@ COMMANDS = "up submit get list cancel pause resume resolve targets watch stats h
 
 
 @pytest.mark.parametrize("command", COMMANDS.split())
-def test_every_command_is_listed_and_explains_itself(anywhere, command):
+def test_every_command_is_listed_and_has_help(anywhere, command):
     assert f" {command} " in anywhere("--help").out
     explained = anywhere(command, "--help")
     assert explained.code == 0

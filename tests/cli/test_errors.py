@@ -1,4 +1,4 @@
-"""Every error is one clear line on standard error, nothing on standard output, and exit code 1."""
+"""Every error is one line on standard error, nothing on standard output, and exit code 1."""
 
 import subprocess
 import sys
@@ -9,8 +9,8 @@ from tests.ports import free_port
 
 
 @pytest.fixture
-def says(taskyard):
-    """Runs a command that must fail; the one line that it prints."""
+def error_of(taskyard):
+    """Runs a command that must fail, and returns the line that it prints."""
 
     def run(*words):
         failed = taskyard(*words)
@@ -32,15 +32,15 @@ SUBMIT = ("submit", "--agent", "ann", "--action", "click")
 
 @pytest.mark.parametrize("words", [SUBMIT, ("get", "tsk_1"), ("list",), ("cancel", "tsk_1"), ("stats",)])
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_server_that_does_not_answer_is_named(says, words, as_json):
+def test_a_server_that_does_not_answer_is_named(error_of, words, as_json):
     nobody = f"127.0.0.1:{free_port()}"
     options = ("--json",) if as_json else ()
-    assert says(*words, "--server", nobody, *options) == f"no server answers at {nobody}"
+    assert error_of(*words, "--server", nobody, *options) == f"no server answers at {nobody}"
 
 
 @pytest.mark.parametrize("server", ["", "nonsense:::", "http://127.0.0.1:1"])
-def test_an_address_that_is_none_is_one_line_too(says, server):
-    assert says("list", "--server", server)
+def test_a_malformed_address_is_one_line_too(error_of, server):
+    assert error_of("list", "--server", server)
 
 
 # The task
@@ -48,53 +48,53 @@ def test_an_address_that_is_none_is_one_line_too(says, server):
 
 @pytest.mark.parametrize("command", ["get", "cancel"])
 @pytest.mark.parametrize("task_id", ["tsk_a1b2c3d4", "nonsense", ""])
-def test_an_unknown_task_is_not_found(says, command, task_id):
-    assert says(command, task_id) == "task not found"
-    assert says(command, task_id, "--json") == "task not found"
+def test_an_unknown_task_is_not_found(error_of, command, task_id):
+    assert error_of(command, task_id) == "task not found"
+    assert error_of(command, task_id, "--json") == "task not found"
 
 
-def test_a_task_that_has_ended_cannot_be_cancelled(says, taskyard, submit):
+def test_a_task_that_has_ended_cannot_be_cancelled(error_of, taskyard, submit):
     task_id = submit()
     taskyard("cancel", task_id)
-    assert says("cancel", task_id) == "task is already cancelled"
+    assert error_of("cancel", task_id) == "task is already cancelled"
 
 
-def test_a_full_queue_is_told(says, submit):
+def test_a_full_queue_is_an_error(error_of, submit):
     for _ in range(100):
         submit()
-    assert says(*SUBMIT) == "rejected: agent queue full"
+    assert error_of(*SUBMIT) == "rejected: agent queue full"
 
 
-# What was asked
+# Options
 
 
 @pytest.mark.parametrize("params", ["{", "nonsense", "", "{'x': 1}", '{"x": }'])
-def test_params_that_are_not_json_are_told(says, params):
-    assert says(*SUBMIT, "--params", params).startswith("--params: ")
+def test_params_that_are_not_json_are_an_error(error_of, params):
+    assert error_of(*SUBMIT, "--params", params).startswith("--params: ")
 
 
 @pytest.mark.parametrize("params", ["[1]", '"text"', "1", "true"])
-def test_params_must_be_an_object(says, params):
-    assert says(*SUBMIT, "--params", params) == "--params: must be a JSON object"
+def test_params_must_be_an_object(error_of, params):
+    assert error_of(*SUBMIT, "--params", params) == "--params: must be a JSON object"
 
 
-def test_params_that_nest_too_deep_are_told(says):
-    assert "nest" in says(*SUBMIT, "--params", '{"x":' * 40 + "1" + "}" * 40)
+def test_params_that_nest_too_deep_are_an_error(error_of):
+    assert "nest" in error_of(*SUBMIT, "--params", '{"x":' * 40 + "1" + "}" * 40)
 
 
-def test_params_that_are_too_large_are_told(says):
-    assert says(*SUBMIT, "--params", '{"x": "' + "x" * 262_144 + '"}').startswith(
+def test_params_that_are_too_large_are_an_error(error_of):
+    assert error_of(*SUBMIT, "--params", '{"x": "' + "x" * 262_144 + '"}').startswith(
         "params: must be at most 262144 bytes"
     )
 
 
 @pytest.mark.parametrize("deadline", ["tomorrow", "", "12:00", "2126-13-01T00:00:00Z", "99999-01-01T00:00:00Z"])
-def test_a_deadline_that_is_no_time_is_told(says, deadline):
-    assert "deadline" in says(*SUBMIT, "--deadline", deadline)
+def test_a_malformed_deadline_is_an_error(error_of, deadline):
+    assert "deadline" in error_of(*SUBMIT, "--deadline", deadline)
 
 
-def test_a_deadline_in_the_past_is_told(says):
-    assert says(*SUBMIT, "--deadline", "2020-03-08T12:05:00Z") == "deadline: must be in the future"
+def test_a_deadline_in_the_past_is_an_error(error_of):
+    assert error_of(*SUBMIT, "--deadline", "2020-03-08T12:05:00Z") == "deadline: must be in the future"
 
 
 @pytest.mark.parametrize(
@@ -110,17 +110,17 @@ def test_a_deadline_in_the_past_is_told(says):
         ),
     ],
 )
-def test_what_the_server_refuses_is_told_in_its_words(says, words, message):
-    assert says(*words) == message
+def test_a_refusal_of_the_server_is_printed_with_its_message(error_of, words, message):
+    assert error_of(*words) == message
 
 
-def test_a_priority_that_is_no_int32_is_told(says):
-    assert "priority" in says(*SUBMIT, "--priority", str(2**31))
+def test_a_priority_beyond_int32_is_an_error(error_of):
+    assert "priority" in error_of(*SUBMIT, "--priority", str(2**31))
 
 
 @pytest.mark.parametrize("label", ["gpu", ""])
-def test_a_label_without_a_value_is_told(says, label):
-    assert says(*SUBMIT, "--label", label) == "--label: must be KEY=VALUE"
+def test_a_label_without_a_value_is_an_error(error_of, label):
+    assert error_of(*SUBMIT, "--label", label) == "--label: must be KEY=VALUE"
 
 
 @pytest.mark.parametrize(
@@ -132,22 +132,22 @@ def test_a_label_without_a_value_is_told(says, label):
         ("--not-before", "tomorrow", "notBefore"),
     ],
 )
-def test_an_option_out_of_its_range_is_named(says, option, value, told):
-    assert told in says(*SUBMIT, option, value)
+def test_an_option_out_of_its_range_is_named(error_of, option, value, told):
+    assert told in error_of(*SUBMIT, option, value)
 
 
-def test_a_key_of_another_task_is_told(says, submit):
+def test_an_idempotency_key_of_another_task_is_an_error(error_of, submit):
     submit("--idempotency-key", "k")
-    assert says(*SUBMIT, "--tab", "t", "--idempotency-key", "k") == "idempotencyKey: is that of another task"
+    assert error_of(*SUBMIT, "--tab", "t", "--idempotency-key", "k") == "idempotencyKey: is that of another task"
 
 
-def test_an_unknown_state_is_told(says):
-    assert says("list", "--state", "nonsense").startswith('state: unknown state "nonsense"')
+def test_an_unknown_state_is_an_error(error_of):
+    assert error_of("list", "--state", "nonsense").startswith('state: unknown state "nonsense"')
 
 
-def test_nothing_was_submitted_by_a_refused_command(says, taskyard):
-    says(*SUBMIT, "--deadline", "2020-03-08T12:05:00Z")
-    says(*SUBMIT, "--params", "{")
+def test_a_refused_command_submits_nothing(error_of, taskyard):
+    error_of(*SUBMIT, "--deadline", "2020-03-08T12:05:00Z")
+    error_of(*SUBMIT, "--params", "{")
     assert taskyard("stats", "--json").json["metrics"]["tasksSubmitted"] == 0
 
 

@@ -1,4 +1,4 @@
-"""What the command sets before grpc is there."""
+"""The command switches the fork support of grpc off before it imports grpc: Envoy starts while calls are served."""
 
 import subprocess
 import sys
@@ -10,6 +10,6 @@ print(os.environ["GRPC_ENABLE_FORK_SUPPORT"], "grpc" in sys.modules)
 """
 
 
-def test_grpc_does_not_prepare_for_forks_since_envoy_starts_while_calls_are_served():
+def test_fork_support_of_grpc_is_off():
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["0", "True"]

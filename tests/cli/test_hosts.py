@@ -1,4 +1,4 @@
-"""`taskyard hosts` and `taskyard drain`, against a control plane with hosts that a test registers."""
+"""`taskyard hosts | drain` against a running control plane."""
 
 import grpc
 import pytest
@@ -9,7 +9,7 @@ from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
 @pytest.fixture
 def register(address, namespace):
-    """Registers a host in the test's namespace."""
+    """Registers a host in the namespace of the test."""
 
     def run(host_id, **fields):
         with grpc.insecure_channel(address) as channel:
@@ -24,7 +24,7 @@ def test_no_hosts_are_an_empty_list(taskyard):
     assert taskyard("hosts").code == 0
 
 
-def test_hosts_are_listed_with_what_they_are_and_how_they_stand(taskyard, register):
+def test_hosts_are_listed_with_their_profile_and_status(taskyard, register):
     machine = pb.Machine(cpu_percent=12.4, memory_mb=2048)
     register("gpu-1", slots=4, capabilities=["gpu"], actions=["train"], machine=machine)
     register("plain")
@@ -34,7 +34,7 @@ def test_hosts_are_listed_with_what_they_are_and_how_they_stand(taskyard, regist
     assert lines[2] == ["plain", "idle", "0", "0", "s", "ago"]
 
 
-def test_hosts_as_json_are_what_rest_answers(taskyard, register):
+def test_hosts_as_json_equal_the_answer_of_rest(taskyard, register):
     register("host-1", slots=2)
     (host,) = taskyard("hosts", "--json").json["hosts"]
     assert {"id": "host-1", "display_name": "host-1", "capabilities": [], "online": True}.items() <= host.items()
@@ -48,17 +48,17 @@ def test_a_drained_host_is_shown_as_one_that_drains(taskyard, register):
     assert taskyard("drain", "host-1", "--json").json["host"]["draining"] is True
 
 
-def test_draining_a_host_that_is_not_there_is_one_line_and_exit_code_1(taskyard):
+def test_draining_an_unknown_host_is_one_line_and_exit_code_1(taskyard):
     outcome = taskyard("drain", "nobody")
     assert (outcome.err, outcome.code) == ("taskyard: runtime host not found\n", 1)
 
 
-def test_what_a_host_calls_itself_cannot_play_tricks_on_the_terminal(taskyard, register):
+def test_the_name_of_a_host_cannot_control_the_terminal(taskyard, register):
     register("host-1", capabilities=["[red]x[/red]"])
     assert "[red]x[/red]" in taskyard("hosts").out
 
 
-def test_the_stats_tell_how_many_hosts_are_online(taskyard, register):
+def test_the_stats_count_the_hosts_that_are_online(taskyard, register):
     assert "hosts" not in taskyard("stats").out
     register("host-1")
     assert "1 of 1 hosts online" in taskyard("stats").out

@@ -10,13 +10,13 @@ from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_hos
 
 
 @pytest.fixture
-def place(address, namespace):
-    """Submits tasks with what the command line does not offer, and runs one, in the test's own namespace."""
+def server(address, namespace):
+    """Submits tasks with fields that the commands do not offer, and runs one, in the namespace of the test."""
     with grpc.insecure_channel(address) as channel:
-        yield Place(channel, (("taskyard-namespace", namespace),))
+        yield Server(channel, (("taskyard-namespace", namespace),))
 
 
-class Place:
+class Server:
     def __init__(self, channel, metadata):
         self.tasks = task_pb2_grpc.TaskServiceStub(channel)
         self.hosts = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
@@ -35,9 +35,9 @@ class Place:
         self.leases.StartTask(lease_pb2.StartTaskRequest(**about), **self.call)
 
 
-def test_a_task_is_paused_and_resumed(taskyard, place):
-    task_id = place.submit()
-    place.run()
+def test_a_task_is_paused_and_resumed(taskyard, server):
+    task_id = server.submit()
+    server.run()
     done = taskyard("pause", task_id)
     assert (done.code, done.out, done.err) == (0, f"{task_id} is paused\n", "")
     assert taskyard("resume", task_id).out == f"{task_id} is queued\n"
@@ -45,7 +45,7 @@ def test_a_task_is_paused_and_resumed(taskyard, place):
 
 
 class ResumedTasks(task_pb2_grpc.TaskServiceServicer):
-    """A server that keeps the requests for resuming a task."""
+    """A server that records the requests for resuming a task."""
 
     def __init__(self):
         self.requests = []
@@ -58,7 +58,7 @@ class ResumedTasks(task_pb2_grpc.TaskServiceServicer):
 
 @pytest.fixture
 def resumed():
-    """Where such a server listens, and the requests that it gets."""
+    """The address of such a server, and its requests."""
     service = ResumedTasks()
     server = grpc.server(ThreadPoolExecutor(1))
     task_pb2_grpc.add_TaskServiceServicer_to_server(service, server)
@@ -83,7 +83,7 @@ def test_a_task_keeps_its_token_limit_unless_a_new_one_is_given(anywhere, resume
 
 
 @pytest.mark.parametrize("limit", ["-1", "4294967296", "many"])
-def test_a_token_limit_that_is_no_count_is_refused(anywhere, resumed, limit):
+def test_a_malformed_token_limit_is_refused(anywhere, resumed, limit):
     address, requests = resumed
     done = anywhere("resume", "tsk_1", "--token-limit", limit, "--server", address)
     assert done.code == 1
@@ -91,48 +91,48 @@ def test_a_token_limit_that_is_no_count_is_refused(anywhere, resumed, limit):
     assert requests == []
 
 
-def test_a_held_task_is_released(taskyard, place):
-    task_id = place.submit(hold=True)
+def test_a_held_task_is_released(taskyard, server):
+    task_id = server.submit(hold=True)
     assert taskyard("resume", task_id, "--json").json == {"status": "queued", "taskId": task_id}
 
 
 @pytest.mark.parametrize("result", [{"by": "hand"}, "done", 7, None, [1, {}]])
-def test_a_task_is_resolved_with_any_json(taskyard, place, result):
-    task_id = place.submit()
-    place.run()
+def test_a_task_is_resolved_with_any_json(taskyard, server, result):
+    task_id = server.submit()
+    server.run()
     assert taskyard("pause", task_id, "--json").json["status"] == "paused"
     assert taskyard("resolve", task_id, "--result", json.dumps(result)).out == f"{task_id} is done\n"
     assert taskyard("get", task_id, "--json").json["result"] == result
 
 
-def test_a_task_is_resolved_without_a_result(taskyard, place):
-    task_id = place.submit()
-    place.run()
+def test_a_task_is_resolved_without_a_result(taskyard, server):
+    task_id = server.submit()
+    server.run()
     taskyard("pause", task_id)
     assert taskyard("resolve", task_id).code == 0
     assert "result" not in taskyard("get", task_id, "--json").json
 
 
-def test_a_result_that_is_no_json_is_one_line(taskyard, place):
-    done = taskyard("resolve", place.submit(), "--result", "{oops")
+def test_a_malformed_result_is_one_line(taskyard, server):
+    done = taskyard("resolve", server.submit(), "--result", "{oops")
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("taskyard: --result: ")
     assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["pause", "resume", "resolve"])
-def test_a_task_in_the_wrong_state_and_an_unknown_one_are_one_line(taskyard, place, command):
-    done = taskyard(command, place.submit())
+def test_a_wrong_state_and_an_unknown_task_are_one_line(taskyard, server, command):
+    done = taskyard(command, server.submit())
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("taskyard: task is queued, only a")
     assert taskyard(command, "tsk_0").err == "taskyard: task not found\n"
 
 
-def test_targets_are_listed_with_what_they_wait_for(taskyard, place):
-    blocker = place.submit(target="b")
-    place.submit(target="b")
-    place.run()
-    place.submit(target="a\u202e[31m?")
+def test_targets_are_listed_with_what_they_wait_for(taskyard, server):
+    blocker = server.submit(target="b")
+    server.submit(target="b")
+    server.run()
+    server.submit(target="a\u202e[31m?")
     taskyard("pause", blocker)
     assert taskyard("targets").out.split() == [
         *("target", "status", "queued", "waits", "for"),
@@ -141,32 +141,32 @@ def test_targets_are_listed_with_what_they_wait_for(taskyard, place):
     ]
 
 
-def test_targets_are_filtered_and_as_json_the_documented_answer(taskyard, place):
+def test_filtered_targets_as_json_are_the_documented_answer(taskyard, server):
     assert taskyard("targets", "--json").json == {"targets": []}
-    task_id = place.submit(target="t")
+    task_id = server.submit(target="t")
     (target,) = taskyard("targets", "--status", "ready", "--json").json["targets"]
     assert target.pop("since").endswith("Z")
     assert target == {"target": "t", "status": "ready", "queued": 1, "taskId": task_id}
     assert taskyard("targets", "--status", "blocked", "--json").json == {"targets": []}
 
 
-def test_a_longer_list_of_targets_says_so(taskyard, place):
+def test_a_longer_list_of_targets_says_so(taskyard, server):
     for name in "abc":
-        place.submit(target=name)
+        server.submit(target=name)
     assert "the first 2; there are more" in taskyard("targets", "--limit", "2").out
 
 
-def test_stats_tell_of_paused_tasks_and_of_those_that_wait_for_their_target(taskyard, place):
+def test_stats_count_paused_tasks_and_those_that_wait_for_their_target(taskyard, server):
     def caption():
         return " ".join(taskyard("stats").out.split())
 
-    blocker = place.submit(target="b")
-    place.run()
+    blocker = server.submit(target="b")
+    server.run()
     assert "paused" not in caption()
     assert "target" not in caption()
     taskyard("pause", blocker)
     for _ in range(2):
-        place.submit(target="b")
+        server.submit(target="b")
     assert "ms to hand-out, 1 paused, 2 wait for their target (see: taskyard targets)" in caption()
     taskyard("cancel", blocker)
     assert "paused" not in caption()

@@ -15,7 +15,7 @@ def _wide(monkeypatch):
 
 @pytest.fixture
 def create(taskyard):
-    """Creates a schedule of the agent `ann` that is due every hour unless told otherwise; what is said of it."""
+    """Creates a schedule of the agent `ann`, by default for every hour, and returns the line that is printed."""
 
     def run(*words):
         cadence = () if {"--cron", "--every", "--at"} & {*words} else ("--every", "1h")
@@ -33,8 +33,8 @@ def shown(taskyard):
 
 
 @pytest.fixture
-def says(taskyard):
-    """Runs a command that must fail; the one line that it prints."""
+def error_of(taskyard):
+    """Runs a command that must fail, and returns the line that it prints."""
 
     def run(*words):
         failed = taskyard(*words)
@@ -46,19 +46,19 @@ def says(taskyard):
 
 
 def local(text):
-    """A time of an answer as tables show it."""
+    """A time of an answer in the form of the tables."""
     return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def rows(done):
-    """The rows of a table, without its head; cells are parted by two spaces at least."""
+    """The rows of a table without its head. Two spaces or more separate the cells."""
     return [re.split(" {2,}", line.strip()) for line in done.out.splitlines()[1:]]
 
 
 # Create
 
 
-def test_create_tells_when_the_schedule_is_due(create, shown):
+def test_create_prints_when_the_schedule_is_due(create, shown):
     done = create("--id", "s")
     assert done.out == f"s is due at {local(shown('s')['nextDueAt'])}\n"
     assert create("--id", "p", "--paused").out == "p is paused\n"
@@ -144,8 +144,8 @@ CREATE = ("schedule", "create", "--agent", "ann", "--action", "note")
         (("--every", "1h", "--label", "gpu"), "--label: must be KEY=VALUE"),
     ],
 )
-def test_a_schedule_that_cannot_be_is_told_in_one_line(says, taskyard, words, message):
-    assert says(*CREATE, *words) == message
+def test_an_invalid_schedule_is_one_line(error_of, taskyard, words, message):
+    assert error_of(*CREATE, *words) == message
     assert taskyard("schedule", "list", "--json").json == {"schedules": []}
 
 
@@ -160,14 +160,14 @@ def test_a_schedule_that_cannot_be_is_told_in_one_line(says, taskyard, words, me
         (("--every", "1h", "--id", "a b"), "scheduleId: must be"),
     ],
 )
-def test_an_option_out_of_its_range_is_named(says, words, told):
-    assert told in says(*CREATE, *words)
+def test_an_option_out_of_its_range_is_named(error_of, words, told):
+    assert told in error_of(*CREATE, *words)
 
 
-def test_the_id_of_another_schedule_is_told(says, create):
+def test_the_id_of_another_schedule_is_an_error(error_of, create):
     create("--id", "s")
     create("--id", "s")
-    assert says(*CREATE, "--every", "2h", "--id", "s") == "scheduleId: is that of another schedule"
+    assert error_of(*CREATE, "--every", "2h", "--id", "s") == "scheduleId: is that of another schedule"
 
 
 # Get and list
@@ -203,7 +203,7 @@ def test_a_longer_list_of_schedules_says_so(taskyard, create):
 # Update
 
 
-def test_update_changes_only_what_is_given_of_the_schedule_and_of_its_task(taskyard, create, shown):
+def test_update_changes_only_the_given_fields_of_the_schedule_and_its_task(taskyard, create, shown):
     create("--id", "s", "--name", "x", "--params", '{"a": 1, "b": 2}', "--requires", "gpu", "--label", "a=b")
     before = shown("s")
     words = ("--overlap", "replace", "--params", '{"c": 3}', "--requires", "x86", "--deadline", "5")
@@ -226,11 +226,13 @@ def test_update_replaces_one_kind_of_cadence_by_another(taskyard, create):
     assert at == "2100-01-01T09:00:00Z"
 
 
-def test_an_update_that_makes_no_sense_is_told(says, create):
+def test_an_invalid_update_is_an_error(error_of, create):
     create("--id", "s")
-    assert says("schedule", "update", "s") == "give what is to change"
-    assert says("schedule", "update", "s", "--every", "1h", "--at", "2100-01-01T09:00:00Z").startswith("give only one")
-    assert says("schedule", "update", "s", "--agent", "") == "task.agentId: is required"
+    assert error_of("schedule", "update", "s") == "give what is to change"
+    assert error_of("schedule", "update", "s", "--every", "1h", "--at", "2100-01-01T09:00:00Z").startswith(
+        "give only one"
+    )
+    assert error_of("schedule", "update", "s", "--agent", "") == "task.agentId: is required"
 
 
 # Pause, resume, delete, preview
@@ -257,24 +259,24 @@ def test_preview_shows_the_next_times(taskyard, create):
     assert len(taskyard("schedule", "preview", "s").out.splitlines()) == 10
 
 
-def test_a_preview_after_no_time_is_told(says, create):
+def test_a_preview_after_a_malformed_time_is_an_error(error_of, create):
     create("--id", "s")
-    assert says("schedule", "preview", "s", "--after", "noon").startswith("--after: must be a time with its zone")
-    assert "--count" in says("schedule", "preview", "s", "--count", "0")
+    assert error_of("schedule", "preview", "s", "--after", "noon").startswith("--after: must be a time with its zone")
+    assert "--count" in error_of("schedule", "preview", "s", "--count", "0")
 
 
 @pytest.mark.parametrize("command", ["get", "delete", "pause", "resume", "trigger", "preview"])
 @pytest.mark.parametrize("schedule_id", ["nobody", "", "a/b"])
-def test_an_unknown_schedule_is_not_found(says, command, schedule_id):
-    assert says("schedule", command, schedule_id) == "schedule not found"
-    assert says("schedule", "update", schedule_id, "--priority", "1") == "schedule not found"
-    assert says("schedule", "update", schedule_id, "--name", "x") == "schedule not found"
+def test_an_unknown_schedule_is_not_found(error_of, command, schedule_id):
+    assert error_of("schedule", command, schedule_id) == "schedule not found"
+    assert error_of("schedule", "update", schedule_id, "--priority", "1") == "schedule not found"
+    assert error_of("schedule", "update", schedule_id, "--name", "x") == "schedule not found"
 
 
-# TriggerStore
+# Triggers
 
 
-def test_trigger_tells_the_task_and_one_that_is_skipped_says_why(taskyard, create):
+def test_trigger_prints_the_task_or_why_it_was_skipped(taskyard, create):
     create("--id", "s", "--paused")
     done = taskyard("schedule", "trigger", "s", "--idempotency-key", "k")
     (trigger,) = taskyard("triggers", "--json").json["triggers"]
@@ -296,7 +298,7 @@ def test_trigger_as_json_is_the_documented_answer(taskyard, create):
 
 @pytest.fixture
 def fired(taskyard, create):
-    """Two triggers of one schedule, the second of them skipped, and a failed one of another; oldest first."""
+    """Three triggers, oldest first: a completed and a skipped one of one schedule, and a failed one of another."""
     create("--id", "one")
     create("--id", "other")
     names = ("one", "one", "other")
@@ -305,7 +307,7 @@ def fired(taskyard, create):
     return made
 
 
-def test_triggers_show_what_became_of_each_latest_first(taskyard, fired):
+def test_triggers_show_their_outcome_latest_first(taskyard, fired):
     running, skipped, failed = fired
     shown = rows(taskyard("triggers"))
     for row, trigger, state, end in zip(
@@ -342,14 +344,14 @@ def test_a_longer_list_of_triggers_says_so(taskyard, fired):
     assert fired[0]["triggerId"] not in done.out
 
 
-def test_where_a_program_reads_each_line_is_whole(taskyard, fired, monkeypatch):
+def test_lines_for_a_program_are_not_cut(taskyard, fired, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     (_, line) = taskyard("triggers", "--state", "skipped").out.splitlines()
     assert line.split()[0] == fired[1]["triggerId"]
     assert line.rstrip().endswith(fired[1]["reason"])
 
 
-def test_ids_and_reasons_are_whole_on_a_narrow_terminal(taskyard, fired, monkeypatch):
+def test_a_narrow_terminal_does_not_cut_ids_and_reasons(taskyard, fired, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     head, *lines = taskyard("triggers", "--state", "skipped").out.splitlines()
     assert len(lines) > 1
@@ -367,11 +369,11 @@ def test_ids_and_reasons_are_whole_on_a_narrow_terminal(taskyard, fired, monkeyp
         (("--limit", "0"), "--limit"),
     ],
 )
-def test_a_filter_that_makes_no_sense_is_told(says, words, told):
-    assert told in says("triggers", *words)
+def test_an_invalid_filter_is_an_error(error_of, words, told):
+    assert told in error_of("triggers", *words)
 
 
-def test_help_alone_is_no_error_message(taskyard):
+def test_help_alone_prints_no_error(taskyard):
     done = taskyard("schedule")
     assert "preview" in done.out
     assert done.err == ""

@@ -1,4 +1,4 @@
-"""`taskyard watch`: a line an event, a table on a terminal, until Ctrl-C or until the tasks have ended."""
+"""`taskyard watch`: one line per event, or a table on a terminal, until Ctrl-C or until the tasks have ended."""
 
 import json
 import os
@@ -18,13 +18,13 @@ from tests.ports import free_port
 
 
 @contextmanager
-def watching(*words, address, namespace, **how):
-    """`taskyard watch` as the shell runs it; ended by the test's end if it still runs."""
+def start_watch(*words, address, namespace, **options):
+    """Runs `taskyard watch` as the shell does, until the test ends at the latest."""
     environment = os.environ | {"TASKYARD_SERVER": address, "TASKYARD_NAMESPACE": namespace, "COLUMNS": "200"}
     process = subprocess.Popen(
         [sys.executable, "-m", "taskyard_server.cli.main", "watch", *words],
         env=environment,
-        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **how},
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
     )
     try:
         yield process
@@ -33,7 +33,7 @@ def watching(*words, address, namespace, **how):
         process.communicate(timeout=30)
 
 
-def test_the_watch_of_a_task_shows_how_it_stands_and_ends_when_it_has(taskyard, submit):
+def test_the_watch_of_a_task_shows_its_state_and_ends_with_it(taskyard, submit):
     task_id = submit()
     taskyard("cancel", task_id)
     watched = taskyard("watch", "--task", task_id, "--until-ended")
@@ -42,7 +42,7 @@ def test_the_watch_of_a_task_shows_how_it_stands_and_ends_when_it_has(taskyard, 
     assert re.fullmatch(rf"\d\d:\d\d:\d\d\.\d\d\d  {task_id}  ann  click  cancelled", line)
 
 
-def test_json_is_one_event_a_line(taskyard, submit):
+def test_json_has_one_event_per_line(taskyard, submit):
     task_id = submit("--params", '{"x": 1}')
     taskyard("cancel", task_id)
     watched = taskyard("watch", "--task", task_id, "--until-ended", "--json")
@@ -51,9 +51,9 @@ def test_json_is_one_event_a_line(taskyard, submit):
     assert "params" not in event["task"]
 
 
-def test_what_happens_is_shown_until_ctrl_c_which_is_no_failure(taskyard, submit, address, namespace):
+def test_events_are_shown_until_ctrl_c_which_is_not_a_failure(taskyard, submit, address, namespace):
     first = submit("--action", "first")
-    with watching("--json", "--task", first, "--agent", "ann", address=address, namespace=namespace) as process:
+    with start_watch("--json", "--task", first, "--agent", "ann", address=address, namespace=namespace) as process:
         assert json.loads(process.stdout.readline())["kind"] == "current"
         taskyard("cancel", first)
         event = json.loads(process.stdout.readline())
@@ -70,7 +70,7 @@ def test_what_happens_is_shown_until_ctrl_c_which_is_no_failure(taskyard, submit
         (["--until-ended"], "untilEnded: needs taskIds or batchId"),
     ],
 )
-def test_what_the_server_refuses_is_one_line(taskyard, words, message):
+def test_a_refusal_of_the_server_is_one_line(taskyard, words, message):
     watched = taskyard("watch", *words)
     assert watched.code == 1
     assert watched.err.startswith(f"taskyard: {message}")
@@ -83,7 +83,7 @@ def test_without_a_server_it_fails_at_once(anywhere):
     assert (watched.err, watched.code) == (f"taskyard: no server answers at {address}\n", 1)
 
 
-def test_texts_of_others_cannot_move_the_terminal():
+def test_texts_of_callers_cannot_control_the_terminal():
     event = task_pb2.TaskEvent(task=task_pb2.Task(agent_id="[red]\x1b[2J", error="a\nb", state=task_pb2.Task.failed))
     shown = [cell.plain for cell in command._cells(event)]
     assert "[red]\ufffd[2J" in shown
@@ -103,7 +103,7 @@ def test_a_terminal_shows_the_newest_at_the_bottom(taskyard, submit, address, na
     ours, theirs = pty.openpty()
     words = [word for task_id in ids for word in ("--task", task_id)]
     terminal = {"stdout": theirs, "stderr": theirs, "stdin": subprocess.DEVNULL}
-    with watching(*words, "--until-ended", address=address, namespace=namespace, **terminal) as process:
+    with start_watch(*words, "--until-ended", address=address, namespace=namespace, **terminal) as process:
         assert process.wait(timeout=30) == 0
         os.close(theirs)
         drawn = ""
@@ -119,11 +119,11 @@ def test_a_terminal_shows_the_newest_at_the_bottom(taskyard, submit, address, na
     assert "cancelled" in last
 
 
-# Over breaks.
+# Broken streams
 
 
 class Broken(grpc.RpcError, grpc.Call):
-    """How a stream ends."""
+    """The error with which a stream ends."""
 
     def __init__(self, status):
         self._status = status
@@ -139,7 +139,7 @@ Broken.__abstractmethods__ = frozenset()
 
 
 class Streams:
-    """In place of the stub: each watch gets the next of the scripted streams, and what it asked for is kept."""
+    """Replaces the stub: each watch gets the next scripted stream, and its request is recorded."""
 
     def __init__(self, *scripts):
         self.asked = []
@@ -168,12 +168,12 @@ EXPIRED = Broken(grpc.StatusCode.OUT_OF_RANGE)
 
 def watched(monkeypatch, streams, **asked):
     monkeypatch.setattr(command.task_pb2_grpc, "TaskServiceStub", streams)
-    monkeypatch.setattr(command, "AGAIN_SECS", 0)
+    monkeypatch.setattr(command, "RECONNECT_SECS", 0)
     request = task_pb2.WatchTasksRequest(**asked)
     return [event.task.task_id for event in command._events(request, "127.0.0.1:1", "default")]
 
 
-def test_after_a_break_it_goes_on_from_the_last_cursor_and_says_so_once(monkeypatch, capsys):
+def test_a_broken_watch_resumes_from_the_last_cursor_and_says_so_once(monkeypatch, capsys):
     streams = Streams([message(1), GONE], [GONE], [message(2), message(3), END])
     assert watched(monkeypatch, streams, include_current=True) == ["t1", "t2", "t3"]
     assert [asked.cursor for asked in streams.asked] == ["", "c1", "c1"]
@@ -182,7 +182,7 @@ def test_after_a_break_it_goes_on_from_the_last_cursor_and_says_so_once(monkeypa
 
 
 @pytest.mark.parametrize("names_tasks", [True, False])
-def test_where_it_cannot_resume_it_begins_anew(monkeypatch, names_tasks):
+def test_a_watch_that_cannot_resume_begins_again(monkeypatch, names_tasks):
     streams = Streams([message(1), GONE], [EXPIRED], [message(9), END])
     assert watched(monkeypatch, streams, task_ids=["t1"] * names_tasks) == ["t1", "t9"]
     last = streams.asked[-1]

@@ -4,10 +4,7 @@ schemathesis makes up requests, of which most name things that are there; what i
 """
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +17,8 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.core.failures import FailureGroup
 
-from tests.gateway.live_things import REQUESTS, LiveThings
-from tests.ports import free_port
+from tests.gateway.control_plane import roomy_control_plane
+from tests.gateway.valid_requests import REQUESTS, ValidRequests
 
 pytest_plugins = "schemathesis.pytest.plugin"
 pytestmark = pytest.mark.long
@@ -29,9 +26,6 @@ pytestmark = pytest.mark.long
 FILE = Path(__file__).parents[2] / "gateway/openapi.json"
 SECS = 20.0
 EXAMPLES = 10
-ROOM = 1_000_000
-LIMITS = dict.fromkeys(("maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight"), ROOM)
-CONFIG = {"scheduler": LIMITS, "daemon": {"maxConcurrent": ROOM}}
 ENDLESS = "WatchTasks"
 LAST = "DrainServer"
 
@@ -54,34 +48,15 @@ CALLS = {
 }
 
 
-@contextmanager
-def served(config: Path) -> Iterator[httpx.Client]:
-    """A client of a control plane with these settings."""
-    config.write_text(json.dumps(CONFIG))
-    ports = {name: free_port() for name in ("grpc", "rest", "metrics")}
-    addresses = [word for name, port in ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
-    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--config", str(config), *addresses]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    try:
-        assert server.stdout is not None
-        assert b"serves" in server.stdout.readline()
-        with httpx.Client(base_url=f"http://127.0.0.1:{ports['rest']}", timeout=SECS, trust_env=False) as http:
-            yield http
-    finally:
-        server.kill()
-        server.wait()
-        server.stdout.close()
-
-
 @pytest.fixture(scope="module")
 def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    with served(tmp_path_factory.mktemp("openapi") / "taskyard.json") as http:
+    with roomy_control_plane(tmp_path_factory.mktemp("openapi")) as plane, plane.client() as http:
         yield http
 
 
 @pytest.fixture(scope="module")
-def things(http: httpx.Client) -> LiveThings:
-    return LiveThings(http)
+def valid(http: httpx.Client) -> ValidRequests:
+    return ValidRequests(http)
 
 
 def called(http: httpx.Client, case: Any) -> Any:
@@ -120,15 +95,15 @@ def test_every_call_is_tried() -> None:
 
 
 @pytest.mark.parametrize("operation", [operation for operation in REQUESTS if operation != LAST])
-def test_a_call_that_works_answers_as_described(http: httpx.Client, things: LiveThings, operation: str) -> None:
-    answer = called(http, case_of(operation, things))
+def test_a_call_that_works_answers_as_described(http: httpx.Client, valid: ValidRequests, operation: str) -> None:
+    answer = called(http, case_of(operation, valid))
     assert answer.status_code in (200, 202), answer.text
 
 
-def case_of(operation: str, things: LiveThings, api: Any = API) -> Any:
+def case_of(operation: str, valid: ValidRequests, api: Any = API) -> Any:
     """A request that must succeed."""
     verb, path = CALLS[operation]
-    request = things.request_for(operation)
+    request = valid.request_for(operation)
     described = api[path][verb.upper()]
     body = {"body": request.body, "media_type": "application/json"} if described.body else {}
     return described.Case(path_parameters=request.path, query=request.query, **body)
@@ -143,15 +118,15 @@ def case_of(operation: str, things: LiveThings, api: Any = API) -> Any:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_whatever_is_asked_is_answered_as_described(http: httpx.Client, things: LiveThings, case: Any) -> None:
-    aim(case, things)
+def test_whatever_is_asked_is_answered_as_described(http: httpx.Client, valid: ValidRequests, case: Any) -> None:
+    aim(case, valid)
     called(http, case)
 
 
-def aim(case: Any, things: LiveThings) -> None:
+def aim(case: Any, valid: ValidRequests) -> None:
     """Let a made-up request name what is there: in its path three times of four, in its body every other time."""
     operation = case.operation.definition.raw["operationId"]
-    turn, request = things.turn(), things.request_for(operation)
+    turn, request = valid.turn(), valid.request_for(operation)
     if turn % 4:
         case.path_parameters = {**case.path_parameters, **request.path}
     if turn % 2 and isinstance(case.body, dict):
@@ -163,8 +138,8 @@ def aim(case: Any, things: LiveThings) -> None:
         case.body.pop("wait_ms", None)
 
 
-def test_each_line_of_a_watch_is_as_described(http: httpx.Client, things: LiveThings) -> None:
-    task = things.request_for("GetTask").path["taskId"]
+def test_each_line_of_a_watch_is_as_described(http: httpx.Client, valid: ValidRequests) -> None:
+    task = valid.request_for("GetTask").path["taskId"]
     lines = []
     watch = {"taskIds": task, "includeCurrent": True, "untilEnded": True}
     with http.stream("GET", "/tasks:watch", params=watch) as answer:
@@ -182,10 +157,10 @@ def test_each_line_of_a_watch_is_as_described(http: httpx.Client, things: LiveTh
     assert not validator.is_valid({"events": [{}]})
 
 
-def test_an_answer_that_is_not_as_described_is_noticed(http: httpx.Client, things: LiveThings) -> None:
+def test_an_answer_that_is_not_as_described_is_noticed(http: httpx.Client, valid: ValidRequests) -> None:
     wrong = json.loads(FILE.read_text())
     wrong["components"]["schemas"]["Attempt"]["required"].append("colour")
-    case = case_of("GetTask", things, schemathesis.openapi.from_dict(wrong))
+    case = case_of("GetTask", valid, schemathesis.openapi.from_dict(wrong))
     with pytest.raises(FailureGroup, match="colour"):
         called(http, case)
 
@@ -197,6 +172,6 @@ def test_a_header_that_grpc_does_not_take_does_no_harm(http: httpx.Client, heade
 
 
 def test_a_drain_answers_as_described(tmp_path: Path) -> None:
-    with served(tmp_path / "taskyard.json") as http:
-        answer = called(http, case_of(LAST, LiveThings(http)))
+    with roomy_control_plane(tmp_path) as plane, plane.client() as http:
+        answer = called(http, case_of(LAST, ValidRequests(http)))
         assert answer.status_code == 200, answer.text

@@ -1,4 +1,4 @@
-"""A broken file is logged and changes nothing; what is wrong names its key (scheduler-reference, ConfigWatcher)."""
+"""A broken file is logged and changes nothing; the message names the key (docs/rules.md, Reload)."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from taskyard_server.live_config import LiveConfig
 
 GOOD = {"scheduler": {"maxInflight": 7, "maxQueueSize": 8}}
 
-# What is wrong with a file, and how that is put.
+# Contents with a mistake, and the message for each.
 WRONG_KEYS = {
     "unknown key": ({"scheduler": {"maxQueuSize": 1}}, "scheduler.maxQueuSize: unknown key"),
     "unknown section": ({"sheduler": {}}, "sheduler: unknown key"),
@@ -50,33 +50,33 @@ def broken(content):
 
 
 @pytest.mark.parametrize(("content", "message"), WRONG_KEYS.values(), ids=list(WRONG_KEYS))
-def test_what_is_wrong_names_its_key(bench, content, message):
-    live = bench.start(GOOD)
-    bench.write(content)
+def test_a_mistake_names_its_key(config_file, content, message):
+    live = config_file.start(GOOD)
+    config_file.write(content)
     with pytest.raises(ConfigError, match="(?i)^" + re.escape(message)) as error:
         live.reload()
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(("content", "message"), WRONG_KEYS.values(), ids=list(WRONG_KEYS))
-def test_what_is_wrong_names_its_key_at_the_start_too(bench, content, message):
+def test_a_mistake_names_its_key_at_the_start_too(config_file, content, message):
     with pytest.raises(ConfigError, match="(?i)^" + re.escape(message)):
-        bench.start(content)
+        config_file.start(content)
 
 
 @pytest.mark.parametrize("content", WRONG_FILES.values(), ids=list(WRONG_FILES))
-def test_a_file_that_cannot_be_read_as_a_configuration_is_named(bench, content):
-    live = bench.start(GOOD)
-    bench.write(content)
-    with pytest.raises(ConfigError, match="^" + re.escape(f"{bench.file}: ")) as error:
+def test_a_file_that_cannot_be_read_as_a_configuration_is_named(config_file, content):
+    live = config_file.start(GOOD)
+    config_file.write(content)
+    with pytest.raises(ConfigError, match="^" + re.escape(f"{config_file.file}: ")) as error:
         live.reload()
     assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_gone_is_named(bench):
-    live = bench.start(GOOD)
-    bench.file.unlink()
-    with pytest.raises(ConfigError, match="^" + re.escape(f"{bench.file}: no such file")):
+def test_a_missing_file_is_named(config_file):
+    live = config_file.start(GOOD)
+    config_file.file.unlink()
+    with pytest.raises(ConfigError, match="^" + re.escape(f"{config_file.file}: no such file")):
         live.reload()
 
 
@@ -92,32 +92,32 @@ def test_a_broken_toml_file_is_named(tmp_path):
     [*WRONG_FILES.values(), *(content for content, _ in WRONG_KEYS.values())],
     ids=[*WRONG_FILES, *WRONG_KEYS],
 )
-def test_a_broken_file_changes_nothing_and_is_logged(bench, logged, content):
-    live = bench.start(GOOD)
+def test_a_broken_file_changes_nothing_and_is_logged(config_file, logged, content):
+    live = config_file.start(GOOD)
     settings, sources, loaded_at = live.settings, live.sources, live.loaded_at
-    bench.write(broken(content))
+    config_file.write(broken(content))
     with pytest.raises(ConfigError) as error:
         live.reload()
     assert live.settings is settings
     assert live.sources == sources
     assert live.loaded_at == loaded_at
-    assert bench.applied == []
+    assert config_file.applied == []
     assert [(line["event"], line["log_level"], line["error"]) for line in logged] == [
         ("config_reload_failed", "error", str(error.value))
     ]
 
 
-def test_one_wrong_key_keeps_the_others_from_changing(bench):
-    live = bench.start(GOOD)
-    bench.write({"scheduler": {"maxInflight": 1, "maxQueueSize": -1}})
+def test_one_wrong_key_keeps_the_others_from_changing(config_file):
+    live = config_file.start(GOOD)
+    config_file.write({"scheduler": {"maxInflight": 1, "maxQueueSize": -1}})
     live.try_reload()
     assert live.settings.scheduler.max_inflight == 7
-    assert bench.applied == []
+    assert config_file.applied == []
 
 
-def test_every_mistake_is_told_each_on_its_line(bench):
+def test_every_mistake_has_a_line(config_file):
     with pytest.raises(ConfigError) as error:
-        bench.start({"scheduler": {"maxQueuSize": 1, "maxInflight": -1}, "metrix": "x"})
+        config_file.start({"scheduler": {"maxQueuSize": 1, "maxInflight": -1}, "metrix": "x"})
     assert sorted(line.partition(":")[0] for line in str(error.value).splitlines()) == [
         "metrix",
         "scheduler.maxInflight",
@@ -125,29 +125,31 @@ def test_every_mistake_is_told_each_on_its_line(bench):
     ]
 
 
-def test_the_error_can_be_seen_until_a_reload_works(bench):
-    live = bench.start(GOOD)
+def test_the_error_stays_visible_until_a_reload_works(config_file):
+    live = config_file.start(GOOD)
     assert live.error is None
-    bench.write({"scheduler": {"maxInflight": -1}})
+    config_file.write({"scheduler": {"maxInflight": -1}})
     live.try_reload()
     assert live.error is not None
     assert live.error.startswith("scheduler.maxInflight: ")
-    bench.write_scheduler(maxInflight=3)
+    config_file.write_scheduler(maxInflight=3)
     live.try_reload()
     assert live.error is None
     assert live.settings.scheduler.max_inflight == 3
 
 
-def test_a_signal_or_the_watcher_survive_a_broken_file(bench, events):
-    live = bench.start(GOOD)
-    bench.write("{")
+def test_a_broken_file_does_not_stop_the_signal_handler_or_the_watcher(config_file, events):
+    live = config_file.start(GOOD)
+    config_file.write("{")
     live.try_reload()
     assert events() == ["config_reload_failed"]
 
 
-def test_a_wrong_value_is_shown_but_a_secret_is_not(bench):
-    live = bench.start()
-    bench.write({"scheduler": {"maxInflight": "plenty"}, "webhooks": {"secret": "whsec_c2VjcmV0", "workers": "few"}})
+def test_a_wrong_value_is_shown_but_a_secret_is_not(config_file):
+    live = config_file.start()
+    config_file.write(
+        {"scheduler": {"maxInflight": "plenty"}, "webhooks": {"secret": "whsec_c2VjcmV0", "workers": "few"}}
+    )
     with pytest.raises(ConfigError) as error:
         live.reload()
     assert "'plenty'" in str(error.value)

@@ -1,9 +1,10 @@
-"""What a reload changes, what it keeps, and what it says (scheduler-reference, Config Hot-Reload)."""
+"""What a reload changes, keeps and reports (docs/rules.md, Reload)."""
 
 import pytest
 
 from taskyard_server.config import ConfigError, by_key
 from taskyard_server.core.history import RetryPolicy
+from taskyard_server.core.limits import DEFAULTS
 from taskyard_server.live_config import RELOADABLE, LiveConfig
 
 RETRY = {
@@ -29,17 +30,20 @@ KEYS = {
     "scheduler.watcherIntervalSec": (30, 16.5),
     "scheduler.reconnectGraceSecs": (5, 17.5),
     "scheduler.startTimeoutSecs": (10, 18.5),
+    "scheduler.forgetHostsSecs": (86_400, 27.5),
+    "scheduler.maxAgentFigures": (10_000, 28),
     "scheduler.retryPolicies": ({}, {"click": RETRY}),
     "daemon.heartbeatIntervalMs": (60_000, 19_000),
     "daemon.orphanCheckIntervalMs": (300_000, 20_000),
     "daemon.deadHeartbeatThreshold": (2, 21),
     "daemon.maxConcurrent": (5, 22),
     "daemon.maxSchedules": (10_000, 26),
+    "daemon.maxQueuedTriggers": (5, 29),
     "daemon.pollIntervalMs": (30_000, 23_000),
     "daemon.maxJitterMs": (30_000, 0),
     "daemon.jitterThreshold": (3, 0),
 }
-# The limits of the core that a key is put into force by.
+# The limit of the core that each key sets.
 LIMITS = {
     "scheduler.maxQueueSize": "max_queue_size",
     "scheduler.maxPerAgent": "max_per_agent",
@@ -53,11 +57,15 @@ LIMITS = {
     "scheduler.heartbeatTimeoutSecs": "heartbeat_timeout_secs",
     "scheduler.reconnectGraceSecs": "reconnect_grace_secs",
     "scheduler.startTimeoutSecs": "start_timeout_secs",
+    "scheduler.forgetHostsSecs": "forget_hosts_secs",
+    "scheduler.maxAgentFigures": "max_agent_figures",
     "daemon.deadHeartbeatThreshold": "dead_heartbeat_threshold",
     "daemon.maxConcurrent": "max_concurrent",
+    "daemon.maxQueuedTriggers": "max_queued_triggers",
+    "daemon.maxSchedules": "max_schedules",
     "daemon.jitterThreshold": "jitter_threshold",
 }
-# Keys that hold only after a restart, with a value that is not their default.
+# Keys that need a restart, with a value that is not their default.
 AFTER_RESTART = {
     "scheduler.enabled": False,
     "scheduler.workerCount": 9,
@@ -76,30 +84,31 @@ AFTER_RESTART = {
     "metrics": "127.0.0.1:3",
     "gateway": False,
     "executor": "http://127.0.0.1:4/",
+    "executorToken": "t0ken",
     "tabs": {"t1": "http://127.0.0.1:5/"},
     "shutdownGracePeriodSeconds": 6.5,
 }
 
 
 def in_file(key, value):
-    """The content of a file that sets just this dotted key."""
+    """The content of a file that sets this dotted key only."""
     section, _, name = key.rpartition(".")
     return {section: {name: value}} if section else {name: value}
 
 
-def test_the_reloadable_keys_are_the_documented_ones_and_those_of_the_design():
+def test_the_reloadable_keys_are_the_documented_ones():
     assert set(KEYS) == RELOADABLE
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_changed_key_is_applied(bench, key):
-    live = bench.start()
+def test_a_changed_key_is_applied(config_file, key):
+    live = config_file.start()
     before, after = KEYS[key]
-    bench.write(in_file(key, after))
+    config_file.write(in_file(key, after))
     reload = live.reload()
     assert reload.changed == [key]
     assert reload.needs_restart == []
-    (applied,) = bench.applied
+    (applied,) = config_file.applied
     assert applied is live.settings
     assert by_key(applied)[key] == after
     if key in LIMITS:
@@ -107,19 +116,19 @@ def test_a_changed_key_is_applied(bench, key):
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_changed_key_changes_no_other(bench, key):
-    live = bench.start()
+def test_a_changed_key_changes_no_other(config_file, key):
+    live = config_file.start()
     before = by_key(live.settings)
-    bench.write(in_file(key, KEYS[key][1]))
+    config_file.write(in_file(key, KEYS[key][1]))
     live.reload()
     assert {name for name, value in by_key(live.settings).items() if value != before[name]} == {key}
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_change_is_logged_with_its_old_and_new_value(bench, logged, key):
+def test_a_change_is_logged_with_its_old_and_new_value(config_file, logged, key):
     before, after = KEYS[key]
-    live = bench.start()
-    bench.write(in_file(key, after))
+    live = config_file.start()
+    config_file.write(in_file(key, after))
     live.reload()
     (line,) = logged
     assert (line["event"], line["log_level"]) == ("config_reloaded", "info")
@@ -127,124 +136,137 @@ def test_a_change_is_logged_with_its_old_and_new_value(bench, logged, key):
     assert line["needs_restart"] == []
 
 
-def test_the_next_reload_is_logged_against_the_one_before(bench, logged):
-    live = bench.start({"scheduler": {"maxInflight": 1}})
+def test_the_next_reload_is_logged_against_the_one_before(config_file, logged):
+    live = config_file.start({"scheduler": {"maxInflight": 1}})
     for size in (2, 3):
-        bench.write_scheduler(maxInflight=size)
+        config_file.write_scheduler(maxInflight=size)
         live.reload()
     assert [line["changed"]["scheduler.maxInflight"] for line in logged] == [{"old": 1, "new": 2}, {"old": 2, "new": 3}]
 
 
-def test_several_changes_are_told_in_order_of_their_keys(bench):
-    live = bench.start()
-    bench.write_scheduler(maxQueueSize=5, leaseSecs=6, maxInflight=7)
+def test_several_changes_are_sorted_by_key(config_file):
+    live = config_file.start()
+    config_file.write_scheduler(maxQueueSize=5, leaseSecs=6, maxInflight=7)
     assert live.reload().changed == ["scheduler.leaseSecs", "scheduler.maxInflight", "scheduler.maxQueueSize"]
 
 
-def test_the_name_of_the_stats_is_taken_for_the_limit_per_agent(bench):
-    live = bench.start()
-    bench.write_scheduler(maxPerAgentFlight=3)
+def test_the_name_in_the_stats_sets_the_limit_per_agent(config_file):
+    live = config_file.start()
+    config_file.write_scheduler(maxPerAgentFlight=3)
     assert live.reload().changed == ["scheduler.maxPerAgentInflight"]
-    assert bench.applied[0].limits().max_per_agent_inflight == 3
+    assert config_file.applied[0].limits().max_per_agent_inflight == 3
 
 
-def test_a_reload_without_a_change_changes_and_logs_nothing(bench, events):
-    live = bench.start({"scheduler": {"maxQueueSize": 5}})
+def test_a_reload_without_a_change_changes_and_logs_nothing(config_file, events):
+    live = config_file.start({"scheduler": {"maxQueueSize": 5}})
     reload = live.reload()
     assert (reload.changed, reload.needs_restart) == ([], [])
     assert events() == []
 
 
-def test_a_reload_tells_when_the_file_was_last_read(bench, monkeypatch):
+def test_a_reload_records_when_the_file_was_read(config_file, monkeypatch):
     monkeypatch.setattr("taskyard_server.live_config.time.time", lambda: 1000.0)
-    live = bench.start()
+    live = config_file.start()
     assert live.loaded_at == 1000.0
     monkeypatch.setattr("taskyard_server.live_config.time.time", lambda: 2000.0)
     live.reload()
     assert live.loaded_at == 2000.0
 
 
-# What is kept
+# Kept values
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["maxQueueSize", "maxPerAgent", "maxInflight", "maxPerAgentInflight", "maxPerAgentFlight", "resultTTLSec"],
-)
+# Keys for which zero is a value.
+ZERO_COUNTS = {"scheduler.reconnectGraceSecs", "daemon.maxJitterMs", "daemon.jitterThreshold"}
+ZERO_KEEPS = {
+    key: value for key, (_, value) in KEYS.items() if isinstance(value, int | float) and key not in ZERO_COUNTS
+} | {"scheduler.maxPerAgentFlight": 42, "scheduler.workerCount": 43, "scheduler.maxBatchSize": 44}
+
+
+@pytest.mark.parametrize("key", ZERO_KEEPS)
 @pytest.mark.parametrize("zero", [0, 0.0])
-def test_a_zero_keeps_what_is_set(bench, key, zero):
-    live = bench.start({"scheduler": {key: 42}})
+def test_a_zero_keeps_the_value(config_file, key, zero):
+    live = config_file.start(in_file(key, ZERO_KEEPS[key]))
     before = live.settings
-    bench.write_scheduler(**{key: zero})
-    assert live.reload().changed == []
+    config_file.write(in_file(key, zero))
+    reload = live.reload()
+    assert reload.changed == []
     assert live.settings == before
-    assert 42 in by_key(live.settings).values()
+    assert ZERO_KEEPS[key] in by_key(live.settings).values()
 
 
-def test_a_zero_keeps_what_is_set_beside_a_key_that_changes(bench):
-    live = bench.start({"scheduler": {"maxQueueSize": 42, "maxPerAgent": 43}})
-    bench.write_scheduler(maxQueueSize=0, maxPerAgent=1)
+@pytest.mark.parametrize("key", sorted(ZERO_COUNTS))
+def test_a_zero_is_taken_where_it_is_a_value(config_file, key):
+    live = config_file.start(in_file(key, 1))
+    config_file.write(in_file(key, 0))
+    assert live.reload().changed == [key]
+    assert by_key(live.settings)[key] == 0
+
+
+def test_a_zero_keeps_the_value_while_another_key_changes(config_file):
+    live = config_file.start({"scheduler": {"maxQueueSize": 42, "maxPerAgent": 43}})
+    config_file.write_scheduler(maxQueueSize=0, maxPerAgent=1)
     assert live.reload().changed == ["scheduler.maxPerAgent"]
     assert (live.settings.scheduler.max_queue_size, live.settings.scheduler.max_per_agent) == (42, 1)
 
 
-def test_a_zero_keeps_the_default_at_the_start(bench):
-    live = bench.start({"scheduler": {"maxQueueSize": 0, "resultTTLSec": 0}})
-    assert live.settings.scheduler.max_queue_size == 1000
-    assert live.settings.scheduler.result_ttl_sec == 300
+def test_a_zero_keeps_the_default_at_the_start(config_file):
+    live = config_file.start({"scheduler": {"maxQueueSize": 0, "resultTTLSec": 0}, "daemon": {"maxConcurrent": 0}})
+    assert live.settings.limits() == DEFAULTS
+    assert live.sources == {}
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_that_is_gone_from_the_file_keeps_what_is_set(bench, key):
+def test_a_key_that_is_removed_from_the_file_keeps_its_value(config_file, key):
     after = KEYS[key][1]
-    live = bench.start(in_file(key, after))
-    bench.write({})
+    live = config_file.start(in_file(key, after))
+    config_file.write({})
     assert live.reload().changed == []
     assert by_key(live.settings)[key] == after
 
 
-def test_what_was_reloaded_is_kept_by_later_reloads(bench):
-    live = bench.start()
-    bench.write_scheduler(maxInflight=3)
+def test_later_reloads_keep_what_an_earlier_one_set(config_file):
+    live = config_file.start()
+    config_file.write_scheduler(maxInflight=3)
     live.reload()
-    bench.write_scheduler(maxQueueSize=4)
+    config_file.write_scheduler(maxQueueSize=4)
     live.reload()
     assert (live.settings.scheduler.max_inflight, live.settings.scheduler.max_queue_size) == (3, 4)
 
 
-# What needs a restart
+# Keys that need a restart
 
 
 @pytest.mark.parametrize("key", AFTER_RESTART)
-def test_a_key_that_holds_only_after_a_restart_is_named(bench, logged, key):
-    live = bench.start()
-    bench.write(in_file(key, AFTER_RESTART[key]))
+def test_a_key_that_needs_a_restart_is_named(config_file, logged, key):
+    live = config_file.start()
+    config_file.write(in_file(key, AFTER_RESTART[key]))
     reload = live.reload()
     assert (reload.changed, reload.needs_restart) == ([], [key])
     assert [(line["event"], line["needs_restart"]) for line in logged] == [("config_reloaded", [key])]
 
 
-def test_every_key_either_reloads_or_needs_a_restart(bench):
-    known = set(by_key(bench.start().settings))
-    # These have one value only, and of the secret only its mask is compared.
+def test_every_key_either_reloads_or_needs_a_restart(config_file):
+    known = set(by_key(config_file.start().settings))
+    # Two of these have one value only, and the secret is compared by its mask.
     assert known - RELOADABLE - set(AFTER_RESTART) <= {"scheduler.strategy", "store", "webhooks.secret"}
 
 
-def test_a_key_that_needs_a_restart_is_named_until_it_is_as_at_the_start_again(bench):
-    live = bench.start({"scheduler": {"workerCount": 4}})
-    bench.write_scheduler(workerCount=9)
+def test_a_key_that_needs_a_restart_is_named_until_it_has_its_old_value(config_file):
+    live = config_file.start({"scheduler": {"workerCount": 4}})
+    config_file.write_scheduler(workerCount=9)
     assert live.reload().needs_restart == ["scheduler.workerCount"]
     assert live.reload().needs_restart == ["scheduler.workerCount"]
-    bench.write_scheduler(workerCount=4)
+    config_file.write_scheduler(workerCount=4)
     assert live.reload().needs_restart == []
 
 
-def test_a_key_that_needs_a_restart_does_not_stop_the_others(bench):
-    live = bench.start()
-    bench.write({"grpc": "127.0.0.1:1", "scheduler": {"maxInflight": 3}})
+def test_a_key_that_needs_a_restart_does_not_stop_the_others(config_file):
+    live = config_file.start()
+    config_file.write({"grpc": "127.0.0.1:1", "scheduler": {"maxInflight": 3}})
     reload = live.reload()
     assert (reload.changed, reload.needs_restart) == (["scheduler.maxInflight"], ["grpc"])
-    assert bench.applied[0].scheduler.max_inflight == 3
+    assert config_file.applied[0].scheduler.max_inflight == 3
 
 
 def test_without_a_file_a_reload_changes_nothing():
@@ -268,17 +290,17 @@ def test_a_toml_file_is_reloaded_too(tmp_path):
 # Retry policies by action
 
 
-def test_a_retry_policy_takes_its_defaults_for_what_it_leaves_out(bench):
-    live = bench.start({"scheduler": {"retryPolicies": {"click": {"maxAttempts": 3}, "type": RETRY}}})
+def test_a_retry_policy_has_defaults_for_missing_keys(config_file):
+    live = config_file.start({"scheduler": {"retryPolicies": {"click": {"maxAttempts": 3}, "type": RETRY}}})
     assert live.settings.retry_policies() == {
         "click": RetryPolicy(max_attempts=3),
         "type": RetryPolicy(3, 0.1, 1.5, 5.0, frozenset({"auth"})),
     }
 
 
-def test_a_reload_replaces_all_retry_policies(bench):
-    live = bench.start({"scheduler": {"retryPolicies": {"click": RETRY}}})
-    bench.write({"scheduler": {"retryPolicies": {"type": {}}}})
+def test_a_reload_replaces_all_retry_policies(config_file):
+    live = config_file.start({"scheduler": {"retryPolicies": {"click": RETRY}}})
+    config_file.write({"scheduler": {"retryPolicies": {"type": {}}}})
     live.reload()
     assert live.settings.retry_policies() == {"type": RetryPolicy()}
 
@@ -294,9 +316,9 @@ def test_a_reload_replaces_all_retry_policies(bench):
         ({"nonRetryableCodes": [""]}, "scheduler.retryPolicies.click.nonRetryableCodes.0: "),
     ],
 )
-def test_a_wrong_retry_policy_is_refused_by_its_key(bench, policy, problem):
-    live = bench.start()
-    bench.write({"scheduler": {"retryPolicies": {"click": policy}}})
+def test_a_wrong_retry_policy_is_refused_by_its_key(config_file, policy, problem):
+    live = config_file.start()
+    config_file.write({"scheduler": {"retryPolicies": {"click": policy}}})
     with pytest.raises(ConfigError) as refused:
         live.reload()
     assert str(refused.value).startswith(problem)

@@ -1,4 +1,4 @@
-"""The watcher looks at the file every `watcherIntervalSec`, and reloads one that changed (ConfigWatcher)."""
+"""The watcher checks the file every `watcherIntervalSec`, and reloads a changed one (docs/rules.md, Reload)."""
 
 import asyncio
 
@@ -9,32 +9,32 @@ PATIENCE_SECS = 5
 
 
 class Watch:
-    """A watcher at work on a file. It tells of each of its looks, once what follows from that look is done."""
+    """A watcher of a file, which notifies the test after each check."""
 
-    def __init__(self, bench):
-        self.bench = bench
-        self._looks = asyncio.Queue()
+    def __init__(self, config_file):
+        self.config_file = config_file
+        self._checks = asyncio.Queue()
         self.task = None
 
     def begin(self, **scheduler):
-        live = self.bench.start({"scheduler": {"watcherIntervalSec": INTERVAL_SECS, **scheduler}})
-        look = live.reload_if_changed
+        live = self.config_file.start({"scheduler": {"watcherIntervalSec": INTERVAL_SECS, **scheduler}})
+        check = live.reload_if_changed
 
-        def look_and_tell():
-            look()
-            self._looks.put_nowait(None)
+        def check_and_notify():
+            check()
+            self._checks.put_nowait(None)
 
-        live.reload_if_changed = look_and_tell
+        live.reload_if_changed = check_and_notify
         self.task = asyncio.create_task(live.watch())
         return live
 
-    async def looked(self, times=1):
-        """After so many further looks."""
-        while not self._looks.empty():
-            self._looks.get_nowait()
+    async def checks(self, times=1):
+        """Wait for this number of further checks."""
+        while not self._checks.empty():
+            self._checks.get_nowait()
         async with asyncio.timeout(PATIENCE_SECS):
             for _ in range(times):
-                await self._looks.get()
+                await self._checks.get()
 
     async def end(self):
         if self.task is not None:
@@ -43,94 +43,94 @@ class Watch:
 
 
 @pytest.fixture
-async def watch(bench):
-    """A `Watch` that has not begun yet."""
-    watch = Watch(bench)
+async def watch(config_file):
+    """A `Watch` that has not begun."""
+    watch = Watch(config_file)
     yield watch
     await watch.end()
 
 
-async def test_a_file_that_changed_is_reloaded(bench, watch):
+async def test_a_changed_file_is_reloaded(config_file, watch):
     watch.begin()
-    bench.write_scheduler(maxInflight=3)
-    await watch.looked()
-    assert [settings.scheduler.max_inflight for settings in bench.applied] == [3]
+    config_file.write_scheduler(maxInflight=3)
+    await watch.checks()
+    assert [settings.scheduler.max_inflight for settings in config_file.applied] == [3]
 
 
-async def test_a_file_that_did_not_change_is_not_reloaded(bench, watch):
+async def test_an_unchanged_file_is_not_reloaded(config_file, watch):
     live = watch.begin(maxInflight=2)
     loaded_at = live.loaded_at
-    await watch.looked(3)
-    assert bench.applied == []
+    await watch.checks(3)
+    assert config_file.applied == []
     assert live.loaded_at == loaded_at
 
 
-async def test_a_file_that_was_only_touched_is_not_reloaded(bench, watch):
+async def test_a_file_with_a_new_time_but_the_same_content_is_not_reloaded(config_file, watch):
     watch.begin(maxInflight=2)
-    bench.write(bench.file.read_bytes())
-    await watch.looked(3)
-    assert bench.applied == []
+    config_file.write(config_file.file.read_bytes())
+    await watch.checks(3)
+    assert config_file.applied == []
 
 
-async def test_each_change_is_reloaded_once(bench, watch):
+async def test_each_change_is_reloaded_once(config_file, watch):
     watch.begin()
     for limit in (3, 4):
-        bench.write_scheduler(maxInflight=limit)
-        await watch.looked(3)
-    assert [settings.scheduler.max_inflight for settings in bench.applied] == [3, 4]
+        config_file.write_scheduler(maxInflight=limit)
+        await watch.checks(3)
+    assert [settings.scheduler.max_inflight for settings in config_file.applied] == [3, 4]
 
 
-async def test_what_a_signal_reloaded_is_not_reloaded_again(bench, watch):
+async def test_the_watcher_does_not_repeat_the_reload_of_a_signal(config_file, watch):
     live = watch.begin()
-    bench.write_scheduler(maxInflight=3)
+    config_file.write_scheduler(maxInflight=3)
     live.try_reload()
-    await watch.looked(3)
-    assert len(bench.applied) == 1
+    await watch.checks(3)
+    assert len(config_file.applied) == 1
 
 
-async def test_a_broken_file_is_logged_once_and_the_watcher_goes_on(bench, watch, events):
+async def test_the_watcher_logs_a_broken_file_once_and_continues(config_file, watch, events):
     live = watch.begin(maxInflight=2)
-    bench.write("{")
-    await watch.looked(3)
+    config_file.write("{")
+    await watch.checks(3)
     assert events() == ["config_reload_failed"]
     assert live.settings.scheduler.max_inflight == 2
-    bench.write_scheduler(maxInflight=3)
-    await watch.looked()
+    config_file.write_scheduler(maxInflight=3)
+    await watch.checks()
     assert events() == ["config_reload_failed", "config_reloaded"]
     assert live.settings.scheduler.max_inflight == 3
 
 
-async def test_a_broken_file_that_breaks_in_another_way_is_logged_again(bench, watch, logged):
+async def test_a_broken_file_with_another_mistake_is_logged_again(config_file, watch, logged):
     watch.begin()
-    bench.write("{")
-    await watch.looked()
-    bench.write_scheduler(maxInflight=-1)
-    await watch.looked()
+    config_file.write("{")
+    await watch.checks()
+    config_file.write_scheduler(maxInflight=-1)
+    await watch.checks()
     assert ["maxInflight" in line["error"] for line in logged] == [False, True]
 
 
-async def test_a_file_that_goes_away_is_logged_once_and_reloaded_when_it_is_back(bench, watch, events):
+async def test_a_missing_file_is_logged_once_and_reloaded_when_it_is_back(config_file, watch, events):
     live = watch.begin(maxInflight=2)
-    content = bench.file.read_bytes()
-    bench.file.unlink()
-    await watch.looked(3)
+    content = config_file.file.read_bytes()
+    config_file.file.unlink()
+    await watch.checks(3)
     assert events() == ["config_reload_failed"]
     assert live.settings.scheduler.max_inflight == 2
-    bench.write(content)
-    await watch.looked()
+    config_file.write(content)
+    await watch.checks()
     assert live.error is None
 
 
-async def test_a_new_interval_is_in_force_from_the_next_look_on(bench, watch, monkeypatch):
+async def test_a_new_interval_applies_from_the_next_check_on(config_file, watch, monkeypatch):
     slept = []
     sleep = asyncio.sleep
 
-    async def sleep_and_tell(secs):
+    async def sleep_and_record(secs):
         slept.append(secs)
         await sleep(INTERVAL_SECS)
 
-    monkeypatch.setattr(asyncio, "sleep", sleep_and_tell)
+    monkeypatch.setattr(asyncio, "sleep", sleep_and_record)
     watch.begin()
-    bench.write_scheduler(watcherIntervalSec=77)
-    await watch.looked(2)
+    config_file.write_scheduler(watcherIntervalSec=77)
+    await watch.checks(2)
     assert slept[:2] == [INTERVAL_SECS, 77]

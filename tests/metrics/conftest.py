@@ -1,4 +1,4 @@
-"""What the tests of metrics share: an engine whose figures are served over HTTP, and a scraper."""
+"""Fixtures of the tests of metrics: an engine whose figures are served over HTTP, and a scraper."""
 
 import asyncio
 import socket
@@ -48,7 +48,7 @@ class Scrape:
         return value
 
     def buckets(self, name: str) -> dict[str, float]:
-        """The buckets of a histogram: how many observations were at most so long."""
+        """The buckets of a histogram: the number of observations by upper bound."""
         samples = self.families[name].samples
         return {sample.labels["le"]: sample.value for sample in samples if sample.name == f"{name}_bucket"}
 
@@ -58,8 +58,8 @@ def _get(url: str) -> tuple[bytes, str]:
         return answer.read(), answer.headers["content-type"]
 
 
-class Yard:
-    """An engine and its metrics. `now` is its time, in which nothing passes by itself."""
+class Harness:
+    """An engine and its metrics. Tests set its time, `now`."""
 
     def __init__(self, limits: dict[str, Any]) -> None:
         self.now = START
@@ -73,26 +73,25 @@ class Yard:
         self.address = f"127.0.0.1:{self.port}"
 
     async def scrape(self) -> Scrape:
-        """What Prometheus gets, after all that happened until now was told."""
+        """The answer for Prometheus, after the engine has delivered all events."""
         await asyncio.sleep(0)
         body, content_type = await asyncio.to_thread(_get, f"http://{self.address}/metrics")
         return Scrape(body.decode(), content_type)
 
-    async def submit(self, namespace: str = "default", agent: str = "ann", **wish: Any) -> Task:
-        """Submit a task; `wish` takes the fields of `Submission` and of `TaskOptions`."""
-        options = {name: wish.pop(name) for name in TaskOptions._fields if name in wish}
-        return await self.engine.tasks.submit(
-            namespace, Submission(agent, "click", **wish, options=TaskOptions(**options))
-        )
+    async def submit(self, namespace: str = "default", agent: str = "ann", **fields: Any) -> Task:
+        """Submit a task with these fields of `Submission` and `TaskOptions`."""
+        options = {name: fields.pop(name) for name in TaskOptions._fields if name in fields}
+        submission = Submission(agent, "click", **fields, options=TaskOptions(**options))
+        return await self.engine.tasks.submit(namespace, submission)
 
     async def claim(self, namespace: str = "default", lease_secs: float | None = None) -> Lease:
-        """A lease on the one task that is known to be there."""
+        """Claim the one task that can be claimed."""
         await self.engine.hosts.register(namespace, "host", None, HostProfile())
         (lease,) = await self.engine.leases.claim(namespace, "host", lease_secs=lease_secs)
         return lease
 
     async def pass_time(self, secs: float) -> None:
-        """Let time pass, and what comes due by it be done, as the engine's alarm would."""
+        """Move the time on, and do what is due by then, as the engine's alarm does."""
         await asyncio.sleep(0)
         self.now += secs
         self.engine._namespaces.driver.advance()
@@ -112,24 +111,24 @@ class Yard:
 
 
 @pytest.fixture
-async def make_yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Yard]]:
-    """Makes a `Yard` with these limits, whose metrics are served."""
-    # The server looks every half a second whether it is to stop; so many tests cannot wait for that.
+async def make_harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Harness]]:
+    """Makes a `Harness` with these limits, whose metrics are served."""
+    # By default the server checks every half a second whether to stop, which is slow for this many tests.
     monkeypatch.setattr(ThreadingWSGIServer, "serve_forever", lambda server: BaseServer.serve_forever(server, 0.01))
-    made: list[Yard] = []
+    made: list[Harness] = []
 
-    def make(**limits: Any) -> Yard:
-        yard = Yard(limits)
-        made.append(yard)
-        yard.metrics.serve(yard.address)
-        return yard
+    def make(**limits: Any) -> Harness:
+        harness = Harness(limits)
+        made.append(harness)
+        harness.metrics.serve(harness.address)
+        return harness
 
     yield make
-    for yard in made:
-        await yard.close()
+    for harness in made:
+        await harness.close()
 
 
 @pytest.fixture
-async def yard(make_yard: Callable[..., Yard]) -> Yard:
-    """A `Yard` whose metrics are served."""
-    return make_yard()
+async def harness(make_harness: Callable[..., Harness]) -> Harness:
+    """A `Harness` whose metrics are served."""
+    return make_harness()

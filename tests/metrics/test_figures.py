@@ -1,4 +1,4 @@
-"""The scheduler's figures as Prometheus metrics: their names, their types, and that they are the engine's own."""
+"""The scheduler's figures as Prometheus metrics: their names, types and values."""
 
 import asyncio
 from types import SimpleNamespace
@@ -73,67 +73,67 @@ def every_hour(overlap):
     return ScheduleSpec(parse_interval("1h"), "UTC", task, overlap=overlap)
 
 
-async def live_again(yard, namespace):
+async def run_with_retries_and_resume(harness, namespace):
     """A task fails, is repeated, fails for good, is resumed, loses its lease, is repeated and cancelled."""
-    task = await yard.submit(namespace, deadline=yard.now + 1_000, retry=RetryPolicy(2, 0.0))
-    await yard.fail(await yard.claim(namespace), namespace)
-    await yard.pass_time(1)
-    await yard.fail(await yard.claim(namespace), namespace)
-    await yard.engine.tasks.resume(namespace, task.id)
-    await yard.start(await yard.claim(namespace, lease_secs=1), namespace)
-    await yard.pass_time(2)
-    await yard.pass_time(1)
-    lease = await yard.claim(namespace)
+    task = await harness.submit(namespace, deadline=harness.now + 1_000, retry=RetryPolicy(2, 0.0))
+    await harness.fail(await harness.claim(namespace), namespace)
+    await harness.pass_time(1)
+    await harness.fail(await harness.claim(namespace), namespace)
+    await harness.engine.tasks.resume(namespace, task.id)
+    await harness.start(await harness.claim(namespace, lease_secs=1), namespace)
+    await harness.pass_time(2)
+    await harness.pass_time(1)
+    lease = await harness.claim(namespace)
     assert (lease.task, lease.token) == (task, 4)
-    await yard.engine.tasks.cancel(namespace, task.id)
+    await harness.engine.tasks.cancel(namespace, task.id)
 
 
-async def live_through(yard, namespace, rounds):
-    """So many times all that is counted, and a rejection: one task fills the queue at the end, one is in flight."""
+async def run_every_outcome(harness, namespace, rounds):
+    """Cause every outcome `rounds` times, then a rejection. In the end one task is queued and one in flight."""
     for _ in range(rounds):
-        await yard.submit(namespace)
-        lease = await yard.claim(namespace)
-        await yard.start(lease, namespace)
-        await yard.complete(lease, namespace)
+        await harness.submit(namespace)
+        lease = await harness.claim(namespace)
+        await harness.start(lease, namespace)
+        await harness.complete(lease, namespace)
         with pytest.raises(LeaseLost):
-            await yard.complete(lease, namespace)
-        await yard.submit(namespace)
-        await yard.fail(await yard.claim(namespace), namespace)
-        task = await yard.submit(namespace)
-        await yard.engine.tasks.cancel(namespace, task.id)
-        await yard.submit(namespace, deadline=yard.now + 1)
-        yard.now += 2
-        assert await yard.engine.leases.claim(namespace, "host") == []
-        await live_again(yard, namespace)
-    await yard.submit(namespace)
-    await yard.claim(namespace)
-    await yard.submit(namespace)
+            await harness.complete(lease, namespace)
+        await harness.submit(namespace)
+        await harness.fail(await harness.claim(namespace), namespace)
+        task = await harness.submit(namespace)
+        await harness.engine.tasks.cancel(namespace, task.id)
+        await harness.submit(namespace, deadline=harness.now + 1)
+        harness.now += 2
+        assert await harness.engine.leases.claim(namespace, "host") == []
+        await run_with_retries_and_resume(harness, namespace)
+    await harness.submit(namespace)
+    await harness.claim(namespace)
+    await harness.submit(namespace)
     with pytest.raises(QueueFull):
-        await yard.submit(namespace)
+        await harness.submit(namespace)
 
 
-async def test_each_metric_has_its_name_and_type(make_yard):
-    yard = make_yard(max_queue_size=1)
-    await live_through(yard, "default", 1)
-    families = (await yard.scrape()).families
+async def test_each_metric_has_its_name_and_type(make_harness):
+    harness = make_harness(max_queue_size=1)
+    await run_every_outcome(harness, "default", 1)
+    families = (await harness.scrape()).families
     ours = {name: family.type for name, family in families.items() if name.startswith("taskyard_")}
     assert ours == TYPES
 
 
-async def test_each_metric_explains_itself(yard):
-    families = (await yard.scrape()).families
+async def test_each_metric_has_a_description(harness):
+    families = (await harness.scrape()).families
     assert [name for name in TYPES if not families[name].documentation] == []
 
 
-async def test_all_metrics_are_there_before_anything_happened(yard):
-    scrape = await yard.scrape()
+async def test_all_metrics_exist_before_the_first_event(harness):
+    scrape = await harness.scrape()
     assert set(TYPES) <= set(scrape.families)
     assert {name: scrape.value(f"taskyard_tasks_{name}_total") for name in COUNTED} == dict.fromkeys(COUNTED, 0)
     assert scrape.value("taskyard_namespaces") == 0
 
 
-async def test_counters_end_in_total_and_durations_are_in_seconds(yard):
-    scrape = await yard.scrape()
+async def test_counters_end_in_total_and_durations_are_in_seconds(harness):
+    scrape = await harness.scrape()
     for name, kind in TYPES.items():
         samples = {sample.name for sample in scrape.families[name].samples}
         expected = {
@@ -145,10 +145,10 @@ async def test_counters_end_in_total_and_durations_are_in_seconds(yard):
         assert name.endswith("_seconds") == (kind == "histogram")
 
 
-async def test_every_figure_counts_what_it_says(make_yard):
-    yard = make_yard(max_queue_size=1, max_inflight=1, max_retained_tasks=5)
-    await live_through(yard, "default", 2)
-    scrape = await yard.scrape()
+async def test_every_figure_counts_the_outcome_of_its_name(make_harness):
+    harness = make_harness(max_queue_size=1, max_inflight=1, max_retained_tasks=5)
+    await run_every_outcome(harness, "default", 2)
+    scrape = await harness.scrape()
     assert {name: scrape.value(f"taskyard_tasks_{name}_total") for name in COUNTED} == {
         "submitted": 2 * 5 + 2,
         "completed": 2,
@@ -169,13 +169,13 @@ async def test_every_figure_counts_what_it_says(make_yard):
     assert scrape.value("taskyard_leases_expired_total") == 2
 
 
-async def test_figures_are_those_of_the_engine_summed_over_namespaces(make_yard):
-    yard = make_yard(max_queue_size=1, max_inflight=1, max_retained_tasks=9)
+async def test_figures_are_the_sums_over_all_namespaces(make_harness):
+    harness = make_harness(max_queue_size=1, max_inflight=1, max_retained_tasks=9)
     namespaces = {"default": 1, "acme": 2, "umbrella": 4}
     for namespace, rounds in namespaces.items():
-        await live_through(yard, namespace, rounds)
-    scrape = await yard.scrape()
-    stats = [await yard.engine.admin.stats(namespace) for namespace in namespaces]
+        await run_every_outcome(harness, namespace, rounds)
+    scrape = await harness.scrape()
+    stats = [await harness.engine.admin.stats(namespace) for namespace in namespaces]
     for name in COUNTED:
         figure = scrape.value(f"taskyard_tasks_{name}_total")
         assert figure == sum(getattr(each.counters, name) for each in stats) > 0, name
@@ -185,41 +185,41 @@ async def test_figures_are_those_of_the_engine_summed_over_namespaces(make_yard)
     assert scrape.value("taskyard_namespaces") == 3
 
 
-async def test_gauges_go_down_again_and_counters_do_not(yard):
-    await yard.submit()
-    before = await yard.scrape()
+async def test_gauges_decrease_and_counters_do_not(harness):
+    await harness.submit()
+    before = await harness.scrape()
     assert (before.value("taskyard_tasks_queued"), before.value("taskyard_tasks_inflight")) == (1, 0)
-    lease = await yard.claim()
-    leased = await yard.scrape()
+    lease = await harness.claim()
+    leased = await harness.scrape()
     assert (leased.value("taskyard_tasks_queued"), leased.value("taskyard_tasks_inflight")) == (0, 1)
-    await yard.complete(lease)
-    after = await yard.scrape()
+    await harness.complete(lease)
+    after = await harness.scrape()
     assert (after.value("taskyard_tasks_queued"), after.value("taskyard_tasks_inflight")) == (0, 0)
     assert after.value("taskyard_tasks_submitted_total") == 1
 
 
-async def test_failures_that_are_taken_back_stay_counted_and_are_counted_as_reopened(yard):
-    task = await yard.submit()
-    await yard.fail(await yard.claim())
+async def test_a_reopened_failure_stays_counted_as_a_failure(harness):
+    task = await harness.submit()
+    await harness.fail(await harness.claim())
     for resumes in range(1, 4):
-        await yard.engine.tasks.resume("default", task.id)
-        await yard.fail(await yard.claim())
-        scrape = await yard.scrape()
+        await harness.engine.tasks.resume("default", task.id)
+        await harness.fail(await harness.claim())
+        scrape = await harness.scrape()
         failed, reopened = (scrape.value(f"taskyard_tasks_{name}_total") for name in ("failed", "reopened"))
         assert (failed, reopened) == (resumes + 1, resumes)
 
 
-async def test_webhooks_are_counted_by_outcome(yard):
-    yard.webhooks.delivered, yard.webhooks.failed, yard.webhooks.dropped = 5, 3, 2
-    scrape = await yard.scrape()
+async def test_webhooks_are_counted_by_outcome(harness):
+    harness.webhooks.delivered, harness.webhooks.failed, harness.webhooks.dropped = 5, 3, 2
+    scrape = await harness.scrape()
     by_outcome = {sample.labels["outcome"]: sample.value for sample in scrape.families["taskyard_webhooks"].samples}
     assert by_outcome == {"delivered": 5, "failed": 3, "dropped": 2}
 
 
-async def test_no_label_takes_a_value_that_callers_make_up(yard):
-    await yard.submit("namespace-of-theirs", "agent-of-theirs", tab_id="tab-of-theirs", project="project-of-theirs")
-    await yard.claim("namespace-of-theirs")
-    scrape = await yard.scrape()
+async def test_no_label_has_a_value_that_callers_choose(harness):
+    await harness.submit("namespace-of-theirs", "agent-of-theirs", tab_id="tab-of-theirs", project="project-of-theirs")
+    await harness.claim("namespace-of-theirs")
+    scrape = await harness.scrape()
     assert scrape.value("taskyard_tasks_dispatched_total") == 1
     assert "of-theirs" not in scrape.text
     labels = {
@@ -232,41 +232,41 @@ async def test_no_label_takes_a_value_that_callers_make_up(yard):
     assert labels == {"outcome", "le"}
 
 
-async def test_the_number_of_series_does_not_grow_with_agents_namespaces_and_tasks(make_yard):
-    yard = make_yard(max_queue_size=1)
-    await live_through(yard, "default", 1)
-    few = (await yard.scrape()).families
+async def test_the_number_of_series_does_not_grow_with_agents_namespaces_and_tasks(make_harness):
+    harness = make_harness(max_queue_size=1)
+    await run_every_outcome(harness, "default", 1)
+    few = (await harness.scrape()).families
     for number in range(20):
-        await yard.submit(f"namespace-{number}", f"agent-{number}")
-    many = (await yard.scrape()).families
+        await harness.submit(f"namespace-{number}", f"agent-{number}")
+    many = (await harness.scrape()).families
     assert {name: len(family.samples) for name, family in many.items()} == {
         name: len(family.samples) for name, family in few.items()
     }
 
 
-async def test_the_usual_process_metrics_are_there(yard):
-    scrape = await yard.scrape()
+async def test_the_usual_process_metrics_exist(harness):
+    scrape = await harness.scrape()
     assert {name: scrape.value(name) > 0 for name in PROCESS} == dict.fromkeys(PROCESS, True)
     assert "python_info" in scrape.families
     assert "python_gc_collections" in scrape.families
 
 
-async def test_the_answer_is_in_the_text_format_of_prometheus(yard):
-    assert (await yard.scrape()).content_type.startswith("text/plain; version=")
+async def test_the_answer_is_in_the_text_format_of_prometheus(harness):
+    assert (await harness.scrape()).content_type.startswith("text/plain; version=")
 
 
-async def test_scrapes_are_answered_while_the_loop_works(yard):
+async def test_scrapes_are_answered_while_the_loop_is_busy(harness):
     async def work():
         while True:
-            await yard.complete(await claimed())
+            await harness.complete(await claimed())
 
     async def claimed():
-        await yard.submit()
+        await harness.submit()
         await asyncio.sleep(0)
-        return await yard.claim()
+        return await harness.claim()
 
     working = asyncio.create_task(work())
-    scrapes = await asyncio.gather(*[yard.scrape() for _ in range(5)])
+    scrapes = await asyncio.gather(*[harness.scrape() for _ in range(5)])
     working.cancel()
     for scrape in scrapes:
         submitted, completed = (scrape.value(f"taskyard_tasks_{name}_total") for name in ("submitted", "completed"))
@@ -275,56 +275,56 @@ async def test_scrapes_are_answered_while_the_loop_works(yard):
     assert max(scrape.value("taskyard_tasks_submitted_total") for scrape in scrapes) > 0
 
 
-async def test_a_paused_task_is_neither_queued_nor_in_flight(make_yard):
-    yard = make_yard()
-    task = await yard.submit()
-    await yard.claim()
-    await yard.engine.tasks.pause("default", task.id)
-    scrape = await yard.scrape()
+async def test_a_paused_task_is_neither_queued_nor_in_flight(make_harness):
+    harness = make_harness()
+    task = await harness.submit()
+    await harness.claim()
+    await harness.engine.tasks.pause("default", task.id)
+    scrape = await harness.scrape()
     names = ("queued", "inflight", "paused")
     assert [scrape.value(f"taskyard_tasks_{name}") for name in names] == [0, 0, 1]
 
 
-async def test_hosts_are_counted_as_they_are_at_the_scrape(yard):
-    await yard.engine.hosts.register("default", "silent", None, HostProfile())
-    await yard.pass_time(61)
-    await yard.engine.hosts.register("red", "polls", None, HostProfile())
-    await yard.engine.hosts.register("red", "taskyard:tabs", None, HostProfile(), built_in=True)
-    session = await yard.engine.hosts.connect("default", Hello("streams", "i1"), lambda: None)
-    scrape = await yard.scrape()
+async def test_hosts_are_counted_at_the_time_of_the_scrape(harness):
+    await harness.engine.hosts.register("default", "silent", None, HostProfile())
+    await harness.pass_time(61)
+    await harness.engine.hosts.register("red", "polls", None, HostProfile())
+    await harness.engine.hosts.register("red", "taskyard:tabs", None, HostProfile(), built_in=True)
+    session = await harness.engine.hosts.connect("default", Hello("streams", "i1"), lambda: None)
+    scrape = await harness.scrape()
     assert (scrape.value("taskyard_hosts_online"), scrape.value("taskyard_host_streams")) == (2, 1)
-    await yard.engine.hosts.disconnect(session)
-    assert (await yard.scrape()).value("taskyard_host_streams") == 0
+    await harness.engine.hosts.disconnect(session)
+    assert (await harness.scrape()).value("taskyard_host_streams") == 0
 
 
-async def test_the_machine_is_as_in_the_newest_snapshot_and_absent_before_the_first(yard, monkeypatch):
+async def test_the_machine_is_that_of_the_newest_snapshot_and_absent_before_the_first(harness, monkeypatch):
     monkeypatch.setattr(psutil, "cpu_percent", lambda _interval: 12.5)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(used=64 * 1024 * 1024))
-    assert not [name for name in (await yard.scrape()).families if name.startswith("taskyard_machine")]
-    await yard.snapshots.take()
-    scrape = await yard.scrape()
+    assert not [name for name in (await harness.scrape()).families if name.startswith("taskyard_machine")]
+    await harness.snapshots.take()
+    scrape = await harness.scrape()
     for name, value in (("cpu_percent", 12.5), ("memory_mb", 64)):
         family = scrape.families[f"taskyard_machine_{name}"]
         assert (family.type, family.samples[0].value) == ("gauge", value)
         assert family.documentation
 
 
-async def test_triggers_are_counted_by_what_became_of_them(make_yard):
-    yard = make_yard(max_queue_size=2, max_concurrent=2)
-    schedules = yard.engine.schedules
+async def test_triggers_are_counted_by_outcome(make_harness):
+    harness = make_harness(max_queue_size=2, max_concurrent=2)
+    schedules = harness.engine.schedules
     await schedules.create("default", "s", every_hour(Overlap.ALLOW))
     await schedules.create("default", "t", every_hour(Overlap.SKIP), paused=True)
     for _ in range(2):
         await schedules.trigger("default", "s", None, None)
-        await yard.complete(await yard.claim("default"), "default")
+        await harness.complete(await harness.claim("default"), "default")
     await schedules.trigger("default", "t", None, None)
     await schedules.trigger("default", "t", None, None)
-    await yard.fail(await yard.claim("default"), "default")
+    await harness.fail(await harness.claim("default"), "default")
     for _ in range(2):
-        await yard.submit("default")
+        await harness.submit("default")
     await schedules.trigger("default", "s", None, None)
     await schedules.trigger("default", "t", None, None)
-    scrape = await yard.scrape()
+    scrape = await harness.scrape()
     counted = ("fired", "completed", "failed", "skipped", "deferred")
     assert [scrape.value(f"taskyard_triggers_{name}_total") for name in counted] == [3, 2, 1, 1, 2]
     gauges = ("schedules", "triggers_pending", "triggers_executing")

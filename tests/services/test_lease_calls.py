@@ -30,9 +30,10 @@ from taskyard_server.services.stats import StatsService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.webhooks import WebhookCounts
 
 
-class LeaseDoor:
+class LeaseApi:
     """A server with its task, host, lease and stats services, as a host sees it."""
 
     def __init__(self, engine, clock, channel):
@@ -77,7 +78,7 @@ class LeaseDoor:
     async def late_reports(self):
         return (await self.figures.GetStats(stats_pb2.GetStatsRequest())).metrics.late_reports
 
-    async def pass_time(self, secs):
+    async def advance(self, secs):
         """Let time pass, and let everything happen that has come due by then."""
         self.clock.now += secs
         for _ in range(4):
@@ -95,7 +96,7 @@ async def open_leases():
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)
-            stats = StatsService(engine, Snapshots(engine, lambda: 60.0), "fair-fifo", 4)
+            stats = StatsService(engine, Snapshots(engine, lambda: 60.0), lambda _: WebhookCounts(), "fair-fifo", 4)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             lease_pb2_grpc.add_LeaseServiceServicer_to_server(LeaseService(engine, 262_144), server)
             runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(RuntimeHostService(engine, 262_144), server)
@@ -103,7 +104,7 @@ async def open_leases():
             await server.start()
             ends.push_async_callback(server.stop, None)
             channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
-            yard = LeaseDoor(engine, clock, channel)
+            yard = LeaseApi(engine, clock, channel)
             await yard.register()
             return yard
 
@@ -111,7 +112,7 @@ async def open_leases():
 
 
 @pytest.fixture
-async def still(clock, monkeypatch):
+async def frozen_clock(clock, monkeypatch):
     """A clock that stands still until a test moves it; the loop's timers go by it, too."""
     loop = asyncio.get_running_loop()
     loop_begin, begin = loop.time(), clock.now
@@ -120,9 +121,9 @@ async def still(clock, monkeypatch):
 
 
 @pytest.fixture
-async def yard(open_leases, still):
+async def yard(open_leases, frozen_clock):
     """A server with the documented limits, whose time a test moves."""
-    return await open_leases(still)
+    return await open_leases(frozen_clock)
 
 
 @pytest.fixture
@@ -167,7 +168,7 @@ async def test_each_claim_of_a_task_has_a_greater_token(yard):
         lease = await yard.claim()
         assert lease.task_id == task_id
         tokens.append(lease.fencing_token)
-        await yard.pass_time(61)
+        await yard.advance(61)
     assert tokens == [1, 2, 3]
 
 
@@ -175,7 +176,7 @@ async def test_each_claim_of_a_task_has_a_greater_token(yard):
 async def test_a_report_with_a_stale_token_is_lease_lost_and_changes_nothing(yard, refused, by_rest, call):
     task_id = await yard.submit()
     stale = await yard.claim()
-    await yard.pass_time(61)
+    await yard.advance(61)
     present = await yard.claim()
     before = await yard.get(task_id), await yard.leased()
     refusal = await refused(yard.report(call, stale, metadata=by_rest, **needed(call)))
@@ -191,7 +192,7 @@ async def test_a_report_with_a_stale_token_is_lease_lost_and_changes_nothing(yar
 async def test_a_release_with_a_stale_token_is_taken_and_changes_nothing(yard):
     task_id = await yard.submit()
     stale = await yard.claim()
-    await yard.pass_time(61)
+    await yard.advance(61)
     await yard.claim()
     before = await yard.get(task_id), await yard.leased()
     assert word(await yard.report("ReleaseTask", stale)) == "assigned"
@@ -248,7 +249,7 @@ async def test_a_report_after_the_lease_has_ended_is_lease_lost_and_changes_noth
         case "complete":
             await yard.report("CompleteTask", lease, result=Value(string_value="first"))
         case "expire":
-            await yard.pass_time(61)
+            await yard.advance(61)
         case "release":
             await yard.report("ReleaseTask", lease)
         case "deregister":
@@ -290,13 +291,13 @@ async def test_a_renewal_prolongs_to_now_and_the_length_of_the_lease(yard):
     task_id = await yard.submit()
     lease = await yard.claim(lease_secs=30)
     for _ in range(3):
-        await yard.pass_time(20)
+        await yard.advance(20)
         renewed = await yard.report("RenewLease", lease)
         assert renewed.task_id == task_id
         assert seconds(renewed.lease_expires_at) == pytest.approx(yard.clock.now + 30, abs=1e-5)
-    await yard.pass_time(29)
+    await yard.advance(29)
     assert await yard.state(task_id) == "assigned"
-    await yard.pass_time(2)
+    await yard.advance(2)
     assert await yard.state(task_id) == "queued"
 
 
@@ -305,7 +306,7 @@ async def test_a_renewal_never_shortens(yard):
     lease = await yard.claim(lease_secs=100)
     renewed = await yard.report("RenewLease", lease, lease_secs=1)
     assert renewed.lease_expires_at == lease.lease_expires_at
-    await yard.pass_time(99)
+    await yard.advance(99)
     assert await yard.state(task_id) == "assigned"
 
 
@@ -314,7 +315,7 @@ async def test_a_renewal_may_ask_for_more(yard):
     lease = await yard.claim(lease_secs=10)
     renewed = await yard.report("RenewLease", lease, lease_secs=3600)
     assert seconds(renewed.lease_expires_at) == pytest.approx(yard.clock.now + 3600, abs=1e-5)
-    await yard.pass_time(100)
+    await yard.advance(100)
     assert await yard.state(task_id) == "assigned"
 
 
@@ -442,7 +443,7 @@ async def test_a_start_may_be_repeated(yard):
     first = await yard.report("StartTask", lease)
     assert (first.task_id, word(first)) == (task_id, "running")
     started_at = (await yard.get(task_id)).started_at
-    await yard.pass_time(3)
+    await yard.advance(3)
     assert await yard.report("StartTask", lease) == first
     assert (await yard.get(task_id)).started_at == started_at
     assert await yard.late_reports() == 0
@@ -468,7 +469,7 @@ async def test_the_last_progress_is_shown_and_outlives_the_task(yard):
     await yard.report("ReportProgress", lease, progress=Progress(fraction=0.25, message="page 1"))
     forged = Progress(fraction=0.5)
     forged.reported_at.FromSeconds(1)
-    await yard.pass_time(2)
+    await yard.advance(2)
     await yard.report("ReportProgress", lease, progress=forged)
     shown = (await yard.get(task_id)).progress
     assert (shown.fraction, shown.HasField("message")) == (0.5, False)
@@ -519,7 +520,7 @@ async def test_an_end_that_is_reported_twice_counts_once(yard, refused, call):
     lease = await yard.claim()
     await yard.report(call, lease, **needed(call))
     assert (await refused(yard.report(call, lease, **needed(call)))).code == "lease_lost"
-    metrics = (await yard.figures.GetStats(stats_pb2.GetStatsRequest())).metrics
+    metrics = (await yard.stats_stub.GetStats(stats_pb2.GetStatsRequest())).metrics
     assert metrics.tasks_completed + metrics.tasks_failed == 1
     assert metrics.late_reports == 1
 
@@ -544,19 +545,19 @@ async def test_a_running_task_can_be_released_and_keeps_its_first_start(yard):
     await yard.report("StartTask", lease)
     started_at = (await yard.get(task_id)).started_at
     await yard.report("ReleaseTask", lease)
-    await yard.pass_time(5)
+    await yard.advance(5)
     await yard.report("StartTask", await yard.claim())
     assert (await yard.get(task_id)).started_at == started_at
 
 
-async def test_a_release_is_no_delivery_and_an_expiry_is_one(open_leases, still):
-    yard = await open_leases(still, max_deliveries=2)
+async def test_a_release_is_no_delivery_and_an_expiry_is_one(open_leases, frozen_clock):
+    yard = await open_leases(frozen_clock, max_deliveries=2)
     task_id = await yard.submit()
     for _ in range(4):
         await yard.report("ReleaseTask", await yard.claim())
     for state in ("queued", "failed"):
         assert (await yard.claim()).task_id == task_id
-        await yard.pass_time(61)
+        await yard.advance(61)
         assert await yard.state(task_id) == state
     assert (await yard.get(task_id)).error == "lease expired"
 

@@ -80,7 +80,7 @@ async def test_figures_of_a_machine_are_finite(engine):
         await RuntimeHostService(engine, 1000).HeartbeatHost(request, None)
 
 
-async def test_a_default_that_is_written_out_is_the_same_submission(door):
-    first = await door.submit(idempotency_key="k", requires=["a", "b"])
-    second = await door.submit(idempotency_key="k", requires=["b", "a"], priority=0, tab_id="")
+async def test_a_default_that_is_written_out_is_the_same_submission(api):
+    first = await api.submit(idempotency_key="k", requires=["a", "b"])
+    second = await api.submit(idempotency_key="k", requires=["b", "a"], priority=0, tab_id="")
     assert first.task_id == second.task_id

@@ -25,7 +25,7 @@ from taskyard_server.services.tasks import TaskService
 OTHER = (("taskyard-namespace", "other"),)
 
 
-class HostDoor:
+class HostApi:
     """A server with its host, lease and task services, as hosts see it."""
 
     def __init__(self, engine, clock, channel):
@@ -73,7 +73,7 @@ class HostDoor:
     async def state(self, task_id):
         return Task.State.Name((await self.get(task_id)).state)
 
-    async def pass_time(self, secs):
+    async def advance(self, secs):
         """Let time pass, and let everything happen that has come due by then."""
         self.clock.now += secs
         for _ in range(4):
@@ -100,7 +100,7 @@ async def open_hosts(clock, monkeypatch):
             await server.start()
             ends.push_async_callback(server.stop, None)
             channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
-            return HostDoor(engine, clock, channel)
+            return HostApi(engine, clock, channel)
 
         yield start
 
@@ -129,7 +129,7 @@ async def test_registering_again_keeps_the_time_of_registration_and_replaces_the
     )
     assert (first.display_name, list(first.capabilities), first.slots) == ("One", ["gpu"], 4)
     assert (first.project, list(first.actions), dict(first.labels)) == ("p", ["click"], {"rack": "7"})
-    await yard.pass_time(10)
+    await yard.advance(10)
     second = await yard.register(capabilities=["cpu"])
     assert second.registered_at == first.registered_at
     assert seconds(second.last_heartbeat_at) == pytest.approx(seconds(first.last_heartbeat_at) + 10)
@@ -203,7 +203,7 @@ async def test_in_a_namespace_that_nothing_entered_every_host_is_unknown(yard, r
 
 async def test_register_heartbeat_and_list_answer_an_online_host(yard):
     await yard.register()
-    await yard.pass_time(100)
+    await yard.advance(100)
     assert not (await yard.look()).online
     beat = await yard.heartbeat()
     assert beat.online
@@ -214,9 +214,9 @@ async def test_a_heartbeat_renews_no_lease(yard):
     await yard.register()
     task_id = await yard.submit()
     await yard.claim()
-    await yard.pass_time(50)
+    await yard.advance(50)
     await yard.heartbeat()
-    await yard.pass_time(12)
+    await yard.advance(12)
     assert await yard.state(task_id) == "queued"
 
 
@@ -254,7 +254,7 @@ async def test_a_host_that_comes_back_after_leaving_is_a_new_one(yard):
     first = await yard.register()
     await yard.register("other")
     await yard.deregister()
-    await yard.pass_time(5)
+    await yard.advance(5)
     again = await yard.register()
     assert seconds(again.registered_at) == pytest.approx(seconds(first.registered_at) + 5)
     assert again.leases == 0
@@ -296,7 +296,7 @@ async def test_a_lease_that_has_not_expired_blocks_every_claim(yard):
     await yard.register("other")
     await yard.submit()
     await yard.claim()
-    await yard.pass_time(59.9)
+    await yard.advance(59.9)
     assert not (await yard.claim("other")).claimed
     assert not (await yard.claim()).claimed
 
@@ -307,7 +307,7 @@ async def test_an_expired_lease_can_be_claimed_by_any_host(yard, host_id):
     await yard.register("other")
     task_id = await yard.submit()
     await yard.claim()
-    await yard.pass_time(61)
+    await yard.advance(61)
     lease = await yard.claim(host_id)
     assert (lease.task_id, lease.fencing_token) == (task_id, 2)
 
@@ -328,7 +328,7 @@ async def test_many_hosts_that_claim_at_once_share_no_task(open_hosts):
 async def test_a_host_is_online_up_to_and_at_its_time_out(yard, silent, online):
     yard.clock.now = float(int(yard.clock.now))
     await yard.register()
-    await yard.pass_time(silent)
+    await yard.advance(silent)
     assert (await yard.look()).online is online
 
 
@@ -336,9 +336,9 @@ async def test_the_time_out_is_the_configured_one(open_hosts):
     yard = await open_hosts(heartbeat_timeout_secs=5.0)
     yard.clock.now = float(int(yard.clock.now))
     await yard.register()
-    await yard.pass_time(5)
+    await yard.advance(5)
     assert (await yard.look()).online
-    await yard.pass_time(0.001)
+    await yard.advance(0.001)
     assert not (await yard.look()).online
 
 
@@ -346,13 +346,13 @@ async def test_the_time_out_is_the_configured_one(open_hosts):
 async def test_a_host_is_dead_once_silent_for_over_twice_its_time_out(yard, silent, word):
     yard.clock.now = float(int(yard.clock.now))
     await yard.register()
-    await yard.pass_time(silent)
+    await yard.advance(silent)
     assert status(await yard.look()) == word
 
 
 async def test_a_dead_host_is_alive_again_with_its_next_heartbeat(yard):
     await yard.register()
-    await yard.pass_time(1000)
+    await yard.advance(1000)
     assert status(await yard.look()) == "dead"
     assert status(await yard.heartbeat()) == "idle"
 
@@ -390,7 +390,7 @@ async def test_the_word_of_its_last_heartbeat_is_its_status(yard, word):
 async def test_the_word_of_a_silent_host_counts_no_more(yard):
     await yard.register()
     await yard.heartbeat(status="busy")
-    await yard.pass_time(121)
+    await yard.advance(121)
     assert status(await yard.look()) == "dead"
 
 
@@ -453,7 +453,7 @@ async def test_every_call_of_a_host_is_a_sign_of_life(yard, call):
     await yard.submit()
     lease = await yard.claim(lease_secs=3600)
     about = SimpleNamespace(host_id="host", task_id=lease.task_id, fencing_token=lease.fencing_token).__dict__
-    await yard.pass_time(110)
+    await yard.advance(110)
     assert not (await yard.look()).online
     match call:
         case "claim":
@@ -480,7 +480,7 @@ async def test_every_call_of_a_host_is_a_sign_of_life(yard, call):
 
 async def test_draining_and_listing_a_host_are_no_signs_of_its_life(yard):
     await yard.register()
-    await yard.pass_time(200)
+    await yard.advance(200)
     assert status((await yard.drain()).host) == "dead"
     assert status(await yard.look()) == "dead"
 
@@ -526,7 +526,7 @@ async def test_what_still_runs_after_the_grace_period_of_a_drain_is_paused(yard,
     await yard.claim()
     await yard.drain(grace_period_secs=grace_period_secs)
     assert await yard.state(task_id) == "assigned"
-    await yard.pass_time(grace_period_secs + 0.2)
+    await yard.advance(grace_period_secs + 0.2)
     assert await yard.state(task_id) == "paused"
     assert (await yard.look()).leases == 0
 

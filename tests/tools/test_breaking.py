@@ -1,4 +1,4 @@
-"""What `make lint` holds the protos to: nobody who uses the last release is broken (README, What users may rely on)."""
+"""`make lint` refuses changes of the protos and of REST that break users of the last release."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ NAMES = ("-c", "user.name=someone", "-c", "user.email=someone@example.com")
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A repository with the protos as they are, released as v1."""
+def repository(tmp_path: Path) -> Path:
+    """A repository with the current protos, released as v1."""
     for name in ("proto", "buf.yaml", "tools", "gateway/openapi.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tmp_path / name)
@@ -23,20 +23,20 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def guard(copy: Path) -> subprocess.CompletedProcess[str]:
+def run_breaking_check(repository: Path) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     command = ["tools/generate.sh", "--breaking", "v1"]
     return subprocess.run(
-        command, cwd=copy, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+        command, cwd=repository, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
     )
 
 
-def change(copy: Path, name: str, old: str, new: str) -> None:
-    file = copy / name
+def commit_change(repository: Path, name: str, old: str, new: str) -> None:
+    file = repository / name
     text = file.read_text()
     assert text.count(old) == 1
     file.write_text(text.replace(old, new))
-    subprocess.run(["git", *NAMES, "commit", "--quiet", "-am", "a change"], cwd=copy, check=True)
+    subprocess.run(["git", *NAMES, "commit", "--quiet", "-am", "a change"], cwd=repository, check=True)
 
 
 MESSAGE = "message GetTaskRequest {\n"
@@ -53,9 +53,9 @@ FIELD = MESSAGE + "  // The task. Required.\n  string task_id = 1"
         ("rpc GetTask(GetTaskRequest)", "rpc ReadTask(GetTaskRequest)"),
     ],
 )
-def test_a_change_that_breaks_users_is_refused(copy: Path, old: str, new: str) -> None:
-    change(copy, "proto/taskyard/v1/task.proto", old, new)
-    done = guard(copy)
+def test_a_change_that_breaks_users_is_refused(repository: Path, old: str, new: str) -> None:
+    commit_change(repository, "proto/taskyard/v1/task.proto", old, new)
+    done = run_breaking_check(repository)
     assert done.returncode != 0
     assert "proto/taskyard/v1/task.proto" in done.stdout, done.stderr
 
@@ -68,9 +68,9 @@ def test_a_change_that_breaks_users_is_refused(copy: Path, old: str, new: str) -
         ('"name": "timeoutMs"', '"name": "timeout"', "GET /tasks/{taskId}:wait: parameter timeoutMs"),
     ],
 )
-def test_what_rest_has_stays(copy: Path, old: str, new: str, gone: str) -> None:
-    change(copy, "gateway/openapi.json", old, new)
-    done = guard(copy)
+def test_a_change_that_removes_something_from_rest_is_refused(repository: Path, old: str, new: str, gone: str) -> None:
+    commit_change(repository, "gateway/openapi.json", old, new)
+    done = run_breaking_check(repository)
     assert done.returncode != 0
     assert f"gone from REST: {gone}\n" in done.stdout
 
@@ -82,8 +82,8 @@ def test_what_rest_has_stays(copy: Path, old: str, new: str, gone: str) -> None:
         ("gateway/openapi.json", ' "paths": {', ' "paths": {\n  "/colours": {"get": {"responses": {"200": {}}}},'),
     ],
 )
-def test_an_addition_breaks_nobody(copy: Path, name: str, old: str, new: str) -> None:
-    change(copy, name, old, new)
-    done = guard(copy)
+def test_an_addition_is_accepted(repository: Path, name: str, old: str, new: str) -> None:
+    commit_change(repository, name, old, new)
+    done = run_breaking_check(repository)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Nothing breaks users of v1." in done.stdout

@@ -1,4 +1,4 @@
-"""The compiled form is as its sources say, or is not there. Nothing here compiles for long."""
+"""The compiled form is either up to date or removed. These tests replace the compiler by a quick one."""
 
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -13,7 +13,7 @@ LIBRARY = f"{compile_server.GROUP}__mypyc{EXTENSION_SUFFIXES[0]}"
 
 @pytest.fixture
 def compiler(monkeypatch):
-    """A compiler that is quick; it tells into which folders it compiled."""
+    """Replaces the compiler. Returns the folders into which it compiled."""
     monkeypatch.setattr(compile_server, "has_compiler", lambda: True)
     calls: list[Path] = []
 
@@ -28,7 +28,7 @@ def compiler(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def core(tmp_path, monkeypatch):
-    """A core of one module, in a folder of its own."""
+    """A core of one module, in a temporary folder."""
     core = tmp_path / "taskyard_server" / "core"
     core.mkdir(parents=True)
     (core / "__init__.py").touch()
@@ -40,7 +40,7 @@ def core(tmp_path, monkeypatch):
     return core
 
 
-def test_what_is_compiled_is_fresh_until_a_source_changes(core, compiler):
+def test_the_compiled_form_is_fresh_until_a_source_changes(core, compiler):
     assert not compile_server.is_fresh()
     compile_server.main()
     assert compile_server.is_fresh()
@@ -65,7 +65,7 @@ def test_what_is_compiled_can_be_removed_always_or_where_it_is_stale(core, compi
 
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("change", ["rename", "add"])
-def test_a_module_more_or_less_is_a_change_too(core, change):
+def test_a_new_or_renamed_module_makes_the_compiled_form_stale(core, change):
     compile_server.main()
     if change == "rename":
         (core / "scheduler.py").rename(core / "another.py")
@@ -75,20 +75,20 @@ def test_a_module_more_or_less_is_a_change_too(core, change):
 
 
 @pytest.mark.usefixtures("compiler")
-def test_what_lacks_a_part_is_not_fresh(core):
+def test_an_incomplete_compiled_form_is_stale(core):
     compile_server.main()
     (core / STUB).unlink()
     assert not compile_server.is_fresh()
 
 
-def test_what_is_fresh_is_left_alone(compiler):
+def test_a_fresh_form_is_not_compiled_again(compiler):
     compile_server.main()
     compile_server.main()
     assert len(compiler) == 1
 
 
 @pytest.mark.usefixtures("compiler")
-def test_a_stale_form_is_gone_before_anything_is_compiled(core, monkeypatch):
+def test_a_stale_form_is_removed_before_compiling(core, monkeypatch):
     compile_server.main()
     (core / "scheduler.py").write_text("second")
 
@@ -103,7 +103,7 @@ def test_a_stale_form_is_gone_before_anything_is_compiled(core, monkeypatch):
 
 
 @pytest.mark.parametrize("compiler", ["/nonexistent", "/nonexistent -pthread"])
-def test_without_a_compiler_the_core_stays_as_it_is_and_one_line_says_so(core, monkeypatch, capsys, compiler):
+def test_without_a_compiler_nothing_is_compiled_and_one_line_says_so(core, monkeypatch, capsys, compiler):
     monkeypatch.setenv("CC", compiler)
     compile_server.main()
     assert [path.name for path in sorted(core.iterdir())] == ["__init__.py", "scheduler.py"]
@@ -112,7 +112,7 @@ def test_without_a_compiler_the_core_stays_as_it_is_and_one_line_says_so(core, m
 
 
 @pytest.mark.usefixtures("compiler")
-def test_without_a_compiler_a_stale_form_goes_too(core, monkeypatch):
+def test_without_a_compiler_a_stale_form_is_removed_too(core, monkeypatch):
     compile_server.main()
     (core / "scheduler.py").write_text("second")
     monkeypatch.setattr(compile_server, "has_compiler", lambda: False)

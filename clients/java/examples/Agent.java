@@ -10,10 +10,10 @@ import dev.taskyard.v1.WatchTasksRequest;
 import java.util.Map;
 
 /**
- * An agent: it submits a task, looks on until the task has ended, and prints the result.
+ * An agent: it submits a task, watches it until it has ended, and prints the result.
  *
- * <p>{@code make example ARGS="127.0.0.1:50051 greet"} runs it. A host must take the action, for instance examples/host.py
- * of the repository.
+ * <p>{@code make example ARGS="127.0.0.1:50051 greet"} runs it. A host must run the action, for instance examples/host.py of
+ * the repository.
  */
 public class Agent {
     public static void main(String[] arguments) {

@@ -1,13 +1,13 @@
-/** An agent: submits some work, follows it, and shows what came of it. Run a host as well, see host.ts. */
+/** An agent: submits tasks, follows them and prints their results. A host must run as well, see host.ts. */
 import { connect, TaskFailed, TaskyardError } from "@taskyard/client";
 
 const client = connect({ address: process.argv[2] ?? "127.0.0.1:50051", agent: "example-agent" });
 
 try {
-  // One task, and its result.
+  // Submit one task and wait for its result.
   console.log(await client.run({ action: "greet", params: { name: "Ada" } }));
 
-  // Several at once, and what happens to them.
+  // Submit several tasks as a batch and watch them.
   const tasks = Array.from({ length: 5 }, (_, n) => ({
     action: "count",
     params: { to: 5 * (n + 1) },

@@ -1,4 +1,4 @@
-/** A host: runs what agents submit, until SIGTERM or Ctrl-C. Run as many as you like, each with an id of its own. */
+/** A host: runs the tasks of agents until SIGTERM or Ctrl-C. Start any number of hosts, each with its own id. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { ActionFailed, Host } from "@taskyard/client";
 
@@ -17,7 +17,7 @@ host.action("greet", async ({ params }) => {
 host.action("count", async (task) => {
   const to = Number(task.params.to);
   for (let n = 1; n <= to; n++) {
-    // The signal ends the work when the task is cancelled, or its lease is lost.
+    // The signal aborts when the task is cancelled or its lease is lost.
     await sleep(100, undefined, { signal: task.signal });
     task.progress({ fraction: n / to, message: `at ${n}` });
   }

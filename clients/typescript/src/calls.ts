@@ -1,28 +1,34 @@
 /**
- * How a client makes its calls: with its namespace and token, in its time, and again where a repeat is safe.
+ * How a client makes its calls: with its namespace and token, with a timeout, and again where a repeat is safe.
  *
- * It is a transport around another one, so that the raw stubs behave as the methods of `Client` do. A call whose repeat
- * nobody could notice is repeated while the server is unavailable; which calls these are, the protos say
- * (`idempotency_level`). All others are left to their caller, who knows what a repeat would do.
+ * `Calls` is a transport around another one, so that the raw stubs behave as the methods of `Client` do. A call is
+ * repeated while the server is unavailable if its method is idempotent by the protos (`idempotency_level`). Any other
+ * call is left to its caller, who knows what a repeat would do.
  */
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import type { Transport } from "@connectrpc/connect";
+import { onAbort } from "./abort_listeners.js";
 import { errorFrom, TaskyardError } from "./errors.js";
-import { type Clock, givenUp, persistent } from "./retrying.js";
+import { abortError, type Clock, retryWhileUnavailable } from "./retrying.js";
 
 const NAMESPACE_KEY = "taskyard-namespace";
-/** The most that gRPC's header for it holds, more than a day. */
+/** The longest timeout that the header of gRPC holds, more than a day. */
 const MAX_TIMEOUT_MS = 99_999_999;
 
-/** What goes with every call, and how long it may take. */
+/** What every call of a client carries, and how long it may take. */
 export interface CallOptions {
-  /** The namespace to act in. Default `default`. */
+  /** The namespace of all calls, printable ASCII. Default `default`. */
   namespace?: string;
-  /** Sent as `authorization: Bearer ...`. Default none. */
+  /** The token of the caller, printable ASCII, sent as `authorization: Bearer ...`. Default none. */
   token?: string;
-  /** How long a call may go without its answer, in milliseconds; streams have no limit. Default 30,000. */
+  /**
+   * How long a call waits for its answer, in milliseconds, more than 0. It then throws `deadline_exceeded`. Streams have
+   * no limit. Default 30,000; more than 99,999,999 (27 hours) counts as that.
+   */
   timeoutMs?: number;
-  /** How long an outage of the server is borne, in milliseconds. Default 30,000. */
+  /**
+   * How long calls are repeated while the server is unavailable, in milliseconds; 0 for no repeats. Default 30,000.
+   */
   patienceMs?: number;
 }
 
@@ -36,7 +42,7 @@ export class Calls implements Transport {
   readonly #open = new Set<AbortController>();
   #isClosed = false;
 
-  /** Throws TypeError or RangeError for options that no call could be made with. */
+  /** Throws TypeError or RangeError for options that no call can be made with. */
   constructor(inner: Transport, options: CallOptions = {}, clock?: Clock) {
     this.#inner = inner;
     this.#header = headerOf(options);
@@ -52,16 +58,16 @@ export class Calls implements Transport {
     if (this.#isClosed) throw closed();
   }
 
-  /** End all calls and streams as `cancelled`, and refuse new ones. */
+  /** Ends all calls and streams as `cancelled`, and refuses new ones. */
   close(): void {
     this.#isClosed = true;
     for (const call of this.#open) call.abort(closed());
   }
 
-  /** The answer of an attempt that is repeated while the server is unavailable. */
-  repeated<T>(attempt: (number: number, linked: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
+  /** Makes a call, again and again while the server is unavailable. `call` is given the number of the try, from 1. */
+  repeated<T>(call: (attempt: number, linked: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
     return this.#during(signal, (linked) =>
-      persistent((number) => attempt(number, linked), this.patienceMs, this.#clock, linked),
+      retryWhileUnavailable((attempt) => call(attempt, linked), this.patienceMs, this.#clock, linked),
     );
   }
 
@@ -69,32 +75,32 @@ export class Calls implements Transport {
     this.#during(signal, (linked) => {
       const once = async () => {
         try {
-          const most = callLimit(timeoutMs ?? this.timeoutMs);
-          return await this.#inner.unary(method, linked, most, this.#headers(header), input, contextValues);
+          const limit = headerTimeout(timeoutMs ?? this.timeoutMs);
+          return await this.#inner.unary(method, linked, limit, this.#headers(header), input, contextValues);
         } catch (thrown) {
-          throw linked.aborted ? givenUp(linked) : errorFrom(thrown);
+          throw linked.aborted ? abortError(linked) : errorFrom(thrown);
         }
       };
       const isSafe = method.idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
-      return isSafe ? persistent(once, this.patienceMs, this.#clock, linked) : once();
+      return isSafe ? retryWhileUnavailable(once, this.patienceMs, this.#clock, linked) : once();
     });
 
-  // A broken stream is for its reader to resume, who knows how far it came.
+  // A broken stream is resumed by its reader, who knows what it has read.
   readonly stream: Transport["stream"] = async (method, signal, timeoutMs, header, input, contextValues) => {
     const [call, end] = this.begin(signal);
     const linked = call.signal;
     try {
-      const most = timeoutMs && callLimit(timeoutMs);
-      const answer = await this.#inner.stream(method, linked, most, this.#headers(header), input, contextValues);
+      const limit = timeoutMs && headerTimeout(timeoutMs);
+      const answer = await this.#inner.stream(method, linked, limit, this.#headers(header), input, contextValues);
       const message = read(answer.message, linked, () => {
-        // A reader that breaks off leaves a stream that nobody else would end.
+        // A reader that stops early leaves a stream that nothing else would end.
         call.abort();
         end();
       });
       return { ...answer, message };
     } catch (thrown) {
       end();
-      throw linked.aborted ? givenUp(linked) : errorFrom(thrown);
+      throw linked.aborted ? abortError(linked) : errorFrom(thrown);
     }
   };
 
@@ -108,25 +114,27 @@ export class Calls implements Transport {
   }
 
   /**
-   * A call that ends with the client, and when its caller says so. What stands second is to be called at its end.
+   * Begins a call that is aborted when the client closes and when the caller's signal aborts. The returned function must
+   * be called at its end.
    *
    * Throws `cancelled` once the client is closed.
    */
   begin(signal: AbortSignal | undefined): [AbortController, () => void] {
     this.checkOpen();
     const call = new AbortController();
+    let removeListener = () => {};
     const end = () => {
-      signal?.removeEventListener("abort", stop);
+      removeListener();
       this.#open.delete(call);
     };
     const stop = () => {
       call.abort(signal?.reason);
-      // The reader of a stream may have left, and nobody else would end it.
+      // The reader of a stream may have gone without ending the call.
       end();
     };
     this.#open.add(call);
-    signal?.addEventListener("abort", stop);
     if (signal?.aborted) stop();
+    else if (signal) removeListener = onAbort(signal, stop);
     return [call, end];
   }
 
@@ -137,7 +145,7 @@ export class Calls implements Transport {
   }
 }
 
-/** What goes with every call. Throws TypeError for what no header can hold: each call would fail by it. */
+/** The header of every call. Throws TypeError for values that no header can hold. */
 export function headerOf({ namespace = "default", token }: CallOptions): Record<string, string> {
   for (const [name, value] of Object.entries({ namespace, token })) {
     if (value && !/^[\x20-\x7e]+$/.test(value)) throw new TypeError(`${name}: must be of printable ASCII characters`);
@@ -145,8 +153,8 @@ export function headerOf({ namespace = "default", token }: CallOptions): Record<
   return { [NAMESPACE_KEY]: namespace, ...(token && { authorization: `Bearer ${token}` }) };
 }
 
-/** The time of a call in whole milliseconds, as the header has it. */
-function callLimit(ms: number): number {
+/** A timeout in whole milliseconds that the header can hold. */
+function headerTimeout(ms: number): number {
   return Math.min(Math.ceil(ms), MAX_TIMEOUT_MS);
 }
 
@@ -154,7 +162,7 @@ async function* read<T>(messages: AsyncIterable<T>, signal: AbortSignal, end: ()
   try {
     yield* messages;
   } catch (thrown) {
-    throw signal.aborted ? givenUp(signal) : errorFrom(thrown);
+    throw signal.aborted ? abortError(signal) : errorFrom(thrown);
   } finally {
     end();
   }

@@ -1,10 +1,11 @@
-/** The client: submit tasks, follow them and end them. */
+/** The client: submit tasks, follow them, interrupt and end them. */
 import { create, type JsonValue } from "@bufbuild/protobuf";
 import { type Client as Stub, createClient, type Transport } from "@connectrpc/connect";
+import { type Batch, batchFrom, type SubmittedBatch, submittedBatchFrom } from "./batches.js";
 import { type CallOptions, Calls } from "./calls.js";
-import { errorFrom, errorFromMessage, TaskyardError } from "./errors.js";
+import { errorFrom, TaskyardError } from "./errors.js";
 import { AdminService } from "./gen/taskyard/v1/admin_pb.js";
-import { BatchService, SubmitBatchRequestSchema } from "./gen/taskyard/v1/batch_pb.js";
+import { BatchService, type GetBatchResponse, SubmitBatchRequestSchema } from "./gen/taskyard/v1/batch_pb.js";
 import { LeaseService } from "./gen/taskyard/v1/lease_pb.js";
 import { RuntimeHostService } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { ScheduleService } from "./gen/taskyard/v1/schedule_pb.js";
@@ -24,79 +25,59 @@ import {
 } from "./tasks.js";
 import { MAX_TIMER_MS } from "./retrying.js";
 import { Submitter } from "./submitting.js";
-import { dateOf, valueFrom } from "./values.js";
+import { checkCount, dateOf, valueFrom } from "./values.js";
 import { type TaskEvent, watchEvents, type WatchOptions } from "./watching.js";
 
-/** How long one WaitTask waits: proxies end calls that are quiet for a minute. */
-const WAIT_PIECE_MS = 20_000;
+/** The longest wait of one WaitTask call. Proxies end calls that are idle for a minute. */
+const MAX_WAIT_MS = 20_000;
 
-/** How much later than the caller's time the server's last answer may come. */
+/** How much later than the caller's timeout the server's last answer may come. */
 const WAIT_GRACE_MS = 2_000;
 
-/** What every client can be told, whatever its transport. */
+/** The options of every client, whatever its transport. */
 export interface ClientOptions extends CallOptions {
-  /** The agent that submits the tasks which name no other. */
+  /** The agent of tasks that name no other. Default none: then each task must name one. */
   agent?: string;
 }
 
-/** A call that its caller can give up; it then throws `cancelled`, and the server may have done what was asked. */
+/** The options of every call. */
 export interface GiveUp {
+  /**
+   * Ends the call as `cancelled` when it aborts. The server may have done what was requested. One signal may be given to
+   * any number of calls. Default none.
+   */
   signal?: AbortSignal;
 }
 
-/** What a client has to know of its transport. */
+/** The properties of a transport. */
 export interface Wire {
-  /** Called when the client is closed. */
+  /** Called when the client is closed. Default none. */
   disconnect?: () => void;
-  /** Whether submits that are made at the same time share a stream: not over gRPC-Web. Default false. */
+  /** Whether tasks that are submitted at the same time share a stream, which gRPC-Web cannot do. Default false. */
   sharesSubmits?: boolean;
 }
 
-/** Which tasks to list. An absent filter selects all. */
+/** Which tasks to list: those that match all given filters. An absent filter matches all. */
 export interface ListOptions extends GiveUp {
+  /** Tasks of this agent. */
   agent?: string;
+  /** Tasks in one of these states. */
   states?: TaskState[];
+  /** Tasks of this batch. */
   batchId?: string;
+  /** Tasks of this target. */
   target?: string;
-  /** At most 1,000, the default. */
+  /** The number of tasks in one answer of the server, at most 1,000. Default 1,000. */
   pageSize?: number;
 }
 
-/** How one task of a batch fared. */
-export interface BatchOutcome {
-  state: TaskState;
-  /** Undefined if the task was refused and is not kept. */
-  taskId: string | undefined;
-  position: number | undefined;
-  /** Why it was refused; undefined if it was accepted. */
-  error: TaskyardError | undefined;
-}
-
-/** A batch just after its submission: one outcome for each task, in their order. */
-export interface SubmittedBatch {
-  id: string;
-  outcomes: BatchOutcome[];
-  /** The tasks that were accepted, in their order. */
-  taskIds: string[];
-}
-
-/** A batch as it stood when the server answered. */
-export interface Batch {
-  id: string;
-  agent: string;
-  createdAt: Date;
-  /** Counts its retained tasks. */
-  states: Partial<Record<TaskState, number>>;
-  ended: boolean;
-  /** Its retained tasks, in the order of the request. */
-  tasks: Task[];
-}
-
-/** A task did not end as done; `task` tells how it ended. */
+/** A task did not end as `done`. */
 export class TaskFailed extends Error {
   override readonly name = "TaskFailed";
+  /** The task as it ended. */
   readonly task: Task;
 
+  /** @param task The task as it ended. */
   constructor(task: Task) {
     super(`${task.id} is ${task.state}: ${task.error ?? "no reason given"}`);
     this.task = task;
@@ -104,17 +85,17 @@ export class TaskFailed extends Error {
 }
 
 /**
- * Calls a Taskyard server. Make it with `connect`, and close it when done.
+ * Calls a Taskyard server. Create it with `connect`, and close it when done.
  *
- * A call that has no answer in time throws `deadline_exceeded`. Where a repeat is safe, a call is repeated while the
- * server is unavailable, for as long as the client's patience; then it throws `unavailable`.
+ * A call that has no answer within `timeoutMs` throws `deadline_exceeded`. A call that is safe to repeat is repeated while
+ * the server is unavailable, for up to `patienceMs`; then it throws `unavailable`.
  *
- * Every method throws a `TaskyardError` for what the server refuses; its comment names the codes beside `bad_request`,
- * `unauthenticated`, `permission_denied`, `unavailable`, `deadline_exceeded`, `internal`, and `cancelled` once the client
- * is closed.
+ * Every method throws a `TaskyardError` if the server refuses the call. Each lists its codes beside those that any call
+ * may have: `bad_request`, `unauthenticated`, `permission_denied`, `unavailable`, `deadline_exceeded`, `internal`, and
+ * `cancelled` when the signal of the call aborts or the client is closed.
  */
 export class Client {
-  /** The raw stubs, for what has no method here. They have the client's namespace, token, times, retries and errors. */
+  /** The stubs of all services, with the client's namespace, token, timeouts, retries and errors. */
   readonly stubs: {
     readonly tasks: Stub<typeof TaskService>;
     readonly batches: Stub<typeof BatchService>;
@@ -130,10 +111,17 @@ export class Client {
   readonly #agent: string;
   readonly #disconnect: () => void;
 
-  /** A client over a transport of your own. Throws TypeError or RangeError for options that no call can be made with. */
+  /**
+   * A client over a transport of your own.
+   *
+   * @param transport Any transport of Connect for gRPC or gRPC-Web.
+   * @param options What every call carries.
+   * @param wire The properties of the transport.
+   * @throws TypeError or RangeError for options that no call can be made with.
+   */
   constructor(transport: Transport, options: ClientOptions = {}, { disconnect, sharesSubmits }: Wire = {}) {
     this.#calls = new Calls(transport, options);
-    // Calls of their own, since they are not ended when the client is closed.
+    // Calls of its own: closing the client does not end them.
     this.#submitter = new Submitter(new Calls(transport, options), sharesSubmits ?? false);
     this.#agent = options.agent ?? "";
     this.#disconnect = disconnect ?? (() => {});
@@ -150,7 +138,7 @@ export class Client {
   }
 
   /**
-   * End all calls and watches as `cancelled`, but wait until what was submitted is answered; then end the connection. The
+   * Ends all calls and watches as `cancelled`, waits for the answers to submitted tasks, then closes the connection. The
    * process can then exit.
    */
   async close(): Promise<void> {
@@ -162,11 +150,13 @@ export class Client {
   // Submitting
 
   /**
-   * Submit one task. Without an `idempotencyKey` it is given one, and is made once, however often the connection breaks.
-   * In Node, tasks that are submitted at the same time travel together: a thousand at once cost little more than a batch.
+   * Submits one task. Without an `idempotencyKey` the client generates one, so that the task is made once however often
+   * the connection breaks. In Node, tasks that are submitted at the same time share a stream: a thousand of them cost
+   * little more than a batch.
    *
-   * Throws `queue_full` (with the id of the task, which is kept as rejected), `too_large` for the params,
-   * `already_exists` for a key of another task, and TypeError for params that are not JSON.
+   * @throws TaskyardError `queue_full` (with the id of the task, if it is kept as rejected), `too_large` for the params,
+   *   `already_exists` if another task has the key. With `retryAfterMs` where the server says when to try again.
+   * @throws TypeError if the params are not JSON.
    */
   async submit(task: NewSingleTask, options: GiveUp = {}): Promise<Submitted> {
     this.#calls.checkOpen();
@@ -180,10 +170,14 @@ export class Client {
   }
 
   /**
-   * Submit several tasks of one agent as a batch, each admitted by itself; the answer says how each fared.
+   * Submits several tasks of one agent as a batch. Each is admitted or refused by itself, see the outcomes.
    *
-   * Throws `batch_too_large`, `too_large` for the params of a task, and `bad_request` where any task is malformed; then
-   * nothing was submitted.
+   * @param tasks The tasks, at most the server's `maxBatchSize` (50).
+   * @param options `agent`: default the client's. `callbackUrl`: the URL that each task is posted to when it ends,
+   *   default none. `signal`: gives the call up.
+   * @throws TaskyardError `batch_too_large`, `too_large` for the params of a task, `bad_request` if any task is malformed.
+   *   Then no task was submitted.
+   * @throws TypeError if the params of a task are not JSON.
    */
   async submitBatch(
     tasks: NewTask[],
@@ -199,25 +193,19 @@ export class Client {
       isRepeat = attempt > 1;
       return this.stubs.batches.submitBatch(request, { signal: options.signal });
     }, options.signal);
-    const outcomes = answer.tasks.map((each) => ({
-      state: stateOf(each.state),
-      taskId: each.taskId,
-      position: each.position,
-      error: each.error && errorFromMessage(each.error, each.taskId),
-    }));
-    const taskIds = outcomes.flatMap(({ taskId, error }) => (taskId !== undefined && !error ? [taskId] : []));
-    let id = answer.batchId ?? "";
-    if (isRepeat && taskIds[0] !== undefined) {
-      // The try before may have worked: its batch then holds the tasks, not the one that was answered.
-      id = (await this.get(taskIds[0], options)).batchId ?? id;
+    const batch = submittedBatchFrom(answer);
+    if (isRepeat && batch.taskIds[0] !== undefined) {
+      // The first try may have succeeded. The tasks then belong to its batch, not to the one of this answer.
+      batch.id = (await this.get(batch.taskIds[0], options)).batchId ?? batch.id;
     }
-    return { id, outcomes, taskIds };
+    return batch;
   }
 
   /**
-   * Submit one task, wait until it has ended, and answer its result.
+   * Submits one task and waits until it has ended.
    *
-   * Throws `TaskFailed` if it did not end as done, and what `submit` and `wait` throw.
+   * @returns The result of the task, undefined if it has none.
+   * @throws TaskFailed if the task does not end as `done`; otherwise as `submit` and `wait`.
    */
   async run(task: NewSingleTask, options: GiveUp = {}): Promise<JsonValue | undefined> {
     const { taskId } = await this.submit(task, options);
@@ -226,17 +214,26 @@ export class Client {
     return ended.result;
   }
 
-  // Looking
+  // Reading
 
-  /** One task as it stands. Throws `not_found`. */
+  /**
+   * One task as it stands.
+   *
+   * @throws TaskyardError `not_found`.
+   */
   async get(taskId: string, options: GiveUp = {}): Promise<Task> {
     return taskFrom(await this.stubs.tasks.getTask({ taskId }, { signal: options.signal }));
   }
 
   /**
-   * The task once it has ended, however long that takes unless `timeoutMs` is given.
+   * Waits until a task has ended.
    *
-   * Throws `not_found`, and `deadline_exceeded` when the task has not ended in time.
+   * @param taskId The task.
+   * @param options `timeoutMs`: how long to wait at most, in milliseconds, default without limit. `signal`: gives the
+   *   call up.
+   * @returns The task as it ended.
+   * @throws TaskyardError `not_found`, and `deadline_exceeded` if the task has not ended within `timeoutMs`.
+   * @throws RangeError if `timeoutMs` is not a number.
    */
   async wait(taskId: string, options: GiveUp & { timeoutMs?: number } = {}): Promise<Task> {
     const timeoutMs = options.timeoutMs ?? Number.POSITIVE_INFINITY;
@@ -251,9 +248,9 @@ export class Client {
         : setTimeout(() => call.abort(late("was not reached")), timeoutMs + WAIT_GRACE_MS);
     try {
       for (;;) {
-        const piece = Math.round(Math.min(Math.max(until - performance.now(), 0), WAIT_PIECE_MS));
-        const callOptions = { signal: call.signal, timeoutMs: this.#calls.timeoutMs + piece };
-        const { task, ended } = await this.stubs.tasks.waitTask({ taskId, timeoutMs: piece }, callOptions);
+        const waitMs = Math.round(Math.min(Math.max(until - performance.now(), 0), MAX_WAIT_MS));
+        const callOptions = { signal: call.signal, timeoutMs: this.#calls.timeoutMs + waitMs };
+        const { task, ended } = await this.stubs.tasks.waitTask({ taskId, timeoutMs: waitMs }, callOptions);
         if (ended && task) return taskFrom(task);
         if (performance.now() >= until) throw late(`is ${stateOf(task?.state)}`);
       }
@@ -263,7 +260,7 @@ export class Client {
     }
   }
 
-  /** The retained tasks that match all given filters, in order of submission, page after page. */
+  /** Lists the retained tasks that match all given filters, in order of submission. Reads page after page as needed. */
   async *list(options: ListOptions = {}): AsyncGenerator<Task, void, undefined> {
     const { agent: agentId, states, batchId, target, pageSize, signal } = options;
     let pageToken: string | undefined;
@@ -275,24 +272,20 @@ export class Client {
     } while (pageToken);
   }
 
-  /** How a batch stands, with all of its retained tasks. Throws `not_found`. */
+  /**
+   * One batch as it stands, with all of its retained tasks.
+   *
+   * @throws TaskyardError `not_found`.
+   */
   async getBatch(batchId: string, options: GiveUp = {}): Promise<Batch> {
-    const tasks: Task[] = [];
+    const pages: GetBatchResponse[] = [];
     let pageToken: string | undefined;
-    for (;;) {
+    do {
       const page = await this.stubs.batches.getBatch({ batchId, pageToken }, { signal: options.signal });
-      tasks.push(...page.tasks.map(taskFrom));
+      pages.push(page);
       pageToken = page.nextPageToken;
-      if (pageToken) continue;
-      return {
-        id: page.batchId ?? batchId,
-        agent: page.agentId ?? "",
-        createdAt: dateOf(page.createdAt) ?? new Date(0),
-        states: { ...page.states },
-        ended: page.ended ?? false,
-        tasks,
-      };
-    }
+    } while (pageToken);
+    return batchFrom(batchId, pages);
   }
 
   /** The figures of the client's namespace. */
@@ -301,13 +294,13 @@ export class Client {
   }
 
   /**
-   * What happens to the tasks that match all given filters, from the first read on, or after `cursor` of an earlier
-   * event. With `untilEnded` it ends once all tasks of `taskIds` or `batchId` have ended, else never; `break` closes it.
+   * Watches the tasks that match all given filters, from the first read on or after `cursor`. `break` ends the watch.
    *
-   * Broken connections are resumed without gap or repeat; where the server's log no longer reaches back so far, all
-   * tasks are told anew, by events of the kind `current`.
+   * After a broken connection the watch continues without a gap or a repeat. If the server's log no longer reaches back
+   * to the cursor, all tasks are listed again, as events of the kind `current`.
    *
-   * Throws `unavailable` after an outage longer than the client's patience; the last event's cursor is where to go on.
+   * @throws TaskyardError `unavailable` after an outage of more than `patienceMs`; another watch can continue at the
+   *   cursor of the last event.
    */
   async *watch(options: WatchOptions = {}): AsyncGenerator<TaskEvent, void, undefined> {
     const [call, end] = this.#calls.begin(options.signal);
@@ -320,53 +313,79 @@ export class Client {
     }
   }
 
-  // Ending and interrupting
+  // Interrupting and ending
 
-  /** Cancel a task at once. Throws `not_found`, and `conflict` if it has ended. */
+  /**
+   * Cancels a task at once.
+   *
+   * @returns The state of the task.
+   * @throws TaskyardError `not_found`, `conflict` if the task has ended.
+   */
   cancel(taskId: string, options: GiveUp = {}): Promise<TaskState> {
-    return this.#move((signal) => this.stubs.tasks.cancelTask({ taskId }, { signal }), taskId, "cancelled", options);
+    const call = (signal?: AbortSignal) => this.stubs.tasks.cancelTask({ taskId }, { signal });
+    return this.#transition(call, taskId, "cancelled", options);
   }
 
-  /** Cancel every task of a batch that has not ended; how many that were. Throws `not_found`. */
+  /**
+   * Cancels every task of a batch that has not ended.
+   *
+   * @returns The number of tasks that were cancelled.
+   * @throws TaskyardError `not_found`.
+   */
   async cancelBatch(batchId: string, options: GiveUp = {}): Promise<number> {
     return (await this.stubs.batches.cancelBatch({ batchId }, { signal: options.signal })).cancelled ?? 0;
   }
 
   /**
-   * Interrupt a task that is assigned or running; it becomes paused, or failed if over its token budget.
+   * Interrupts a task that is assigned or running. It becomes paused, or failed if it is over its token limit.
    *
-   * Throws `not_found`, and `conflict` if it does not run.
+   * @returns The state of the task.
+   * @throws TaskyardError `not_found`, `conflict` if the task does not run.
    */
   pause(taskId: string, options: GiveUp = {}): Promise<TaskState> {
-    return this.#move((signal) => this.stubs.tasks.pauseTask({ taskId }, { signal }), taskId, "paused", options);
+    const call = (signal?: AbortSignal) => this.stubs.tasks.pauseTask({ taskId }, { signal });
+    return this.#transition(call, taskId, "paused", options);
   }
 
   /**
-   * Queue a paused or failed task again, or release a held one; it becomes queued or pending.
+   * Queues a paused or failed task again, or releases a held one. The call is not repeated while the server is
+   * unavailable: a repeat could resume a new failure.
    *
-   * It is not repeated by itself: that could resume a new failure. Throws `not_found`, and `conflict` if the task is
-   * neither paused, failed nor held.
+   * @param taskId The task.
+   * @param options `tokenLimit`: the tokens that the task may use from now on, over all its attempts and runs, 0 to
+   *   4,294,967,295; default the limit that it has. A task that failed over its limit needs one above its `tokensUsed`.
+   *   `signal`: gives the call up.
+   * @returns The state of the task: queued or pending.
+   * @throws TaskyardError `not_found`, `conflict` if the task is neither paused, failed nor held.
+   * @throws RangeError if `tokenLimit` is not a whole number in that range.
    */
-  async resume(taskId: string, options: GiveUp = {}): Promise<TaskState> {
-    return stateOf((await this.stubs.tasks.resumeTask({ taskId }, { signal: options.signal })).status);
+  async resume(taskId: string, options: GiveUp & { tokenLimit?: number } = {}): Promise<TaskState> {
+    const { tokenLimit, signal } = options;
+    if (tokenLimit !== undefined) checkCount("tokenLimit", tokenLimit);
+    return stateOf((await this.stubs.tasks.resumeTask({ taskId, tokenLimit }, { signal })).status);
   }
 
   /**
-   * End a paused or failed task as done, with a result unless that is undefined.
+   * Ends a paused or failed task as `done`.
    *
-   * Throws `not_found`, `conflict` if it is neither paused nor failed, `too_large` for the result, and TypeError for one
-   * that is not JSON.
+   * @param taskId The task.
+   * @param result The result of the task, any JSON value. Default none.
+   * @param options `signal`: gives the call up.
+   * @returns The state of the task.
+   * @throws TaskyardError `not_found`, `conflict` if the task is neither paused nor failed, `too_large` for the result.
+   * @throws TypeError if the result is not JSON.
    */
   async resolve(taskId: string, result?: unknown, options: GiveUp = {}): Promise<TaskState> {
     const request = { taskId, result: result === undefined ? undefined : valueFrom(result) };
-    return this.#move((signal) => this.stubs.tasks.resolveTask(request, { signal }), taskId, "done", options);
+    const call = (signal?: AbortSignal) => this.stubs.tasks.resolveTask(request, { signal });
+    return this.#transition(call, taskId, "done", options);
   }
 
-  /** A call that leads a task to a state, after which the same call would be a conflict. */
-  #move(
+  /** Makes a call that brings a task to a state, in which the same call is a conflict. */
+  #transition(
     call: (signal: AbortSignal | undefined) => Promise<{ status?: Task_State }>,
     taskId: string,
-    aim: TaskState,
+    state: TaskState,
     { signal }: GiveUp,
   ): Promise<TaskState> {
     return this.#calls.repeated(async (attempt) => {
@@ -374,8 +393,9 @@ export class Client {
         return stateOf((await call(signal)).status);
       } catch (thrown) {
         const error = errorFrom(thrown);
-        // After a lost answer it may be the call's own doing.
-        if (error.code === "conflict" && attempt > 1 && (await this.get(taskId, { signal })).state === aim) return aim;
+        // A try before this one may have succeeded, and its answer was lost.
+        const isOwnDoing = error.code === "conflict" && attempt > 1;
+        if (isOwnDoing && (await this.get(taskId, { signal })).state === state) return state;
         throw error;
       }
     }, signal);

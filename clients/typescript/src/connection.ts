@@ -1,8 +1,8 @@
 /**
- * A connection to the server over HTTP/2, opened by its first call, kept alive by pings, and opened again after a loss.
+ * A connection to the server over HTTP/2: opened by its first call, kept alive by pings, opened again after a loss.
  *
- * That of connect-node is not used: it pings connections that are gone already, which Node answers by an exception that
- * nobody can catch (connect-es, issue 1795).
+ * The connection of connect-node is not used: it pings connections that are closed already, and Node then throws an
+ * exception that cannot be caught (connect-es, issue 1795).
  */
 import {
   type ClientHttp2Session,
@@ -15,18 +15,18 @@ import type { SecureContextOptions } from "node:tls";
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, type Http2SessionManager } from "@connectrpc/connect-node";
 
-/** The server permits a ping every 10 s; proxies drop connections that are quiet for a minute or more. */
+/** The server permits a ping every 10 s. Proxies drop connections that are idle for a minute or more. */
 const PING_INTERVAL_MS = 30_000;
-/** How long a ping, or an attempt to connect, may go without an answer. */
+/** How long a ping, or an attempt to connect, may stay without an answer. */
 const ANSWER_MS = 20_000;
 
-/** Where the server is, and how to reach it. */
+/** Where the server is and how the connection is secured. */
 export interface Address {
   /** `HOST:PORT`. Default `127.0.0.1:50051`. */
   address?: string;
   /**
-   * True for TLS with the certificate authorities of the system; an object with `ca`, `cert`, `key` and the like for
-   * others, or for a certificate of the client. Default: in the clear.
+   * True for TLS with Node's certificate authorities. An object with `ca`, `cert`, `key` and so on, as Node's `tls` takes
+   * them, for other authorities or for a client certificate. Default: no TLS.
    */
   tls?: boolean | (SecureContextOptions & { servername?: string; rejectUnauthorized?: boolean });
 }
@@ -39,7 +39,7 @@ export function openConnection({ address = "127.0.0.1:50051", tls }: Address): [
   return [createGrpcTransport({ baseUrl, sessionManager: connection }), connection];
 }
 
-/** Throws TypeError for what is no address: a URL, or a host without its port. */
+/** Throws TypeError for anything but `HOST:PORT`, such as a URL or a host without a port. */
 export function checkAddress(address: string | undefined): void {
   if (
     address === undefined ||
@@ -49,7 +49,7 @@ export function checkAddress(address: string | undefined): void {
   throw new TypeError(`address: must be HOST:PORT, is '${address}'`);
 }
 
-/** How often to ping, and how long to wait for what should be answered, in milliseconds. */
+/** How often to ping, and how long to wait for an answer, in milliseconds. */
 export interface Keepalive {
   intervalMs: number;
   answerMs: number;
@@ -57,12 +57,12 @@ export interface Keepalive {
 
 type Sessions = Pick<Http2SessionManager, "authority" | "request" | "notifyResponseByteRead">;
 
-/** At most one HTTP/2 session that takes new calls, and those before it that still finish some. */
+/** At most one HTTP/2 session that takes new calls, and earlier ones whose calls have not ended. */
 export class Connection implements Sessions {
   readonly authority: string;
   readonly #options: SecureContextOptions;
   readonly #keepalive: Keepalive;
-  /** The sessions, and how many streams each has open. */
+  /** The sessions, and the number of open streams of each. */
   readonly #sessions = new Map<ClientHttp2Session, number>();
   #current: Promise<ClientHttp2Session> | undefined;
   #isClosed = false;
@@ -78,10 +78,10 @@ export class Connection implements Sessions {
       const current = this.#session();
       const session = await current;
       try {
-        return this.#ask(session, { ...headers, ":method": method, ":path": path }, options);
+        return this.#open(session, { ...headers, ":method": method, ":path": path }, options);
       } catch (error) {
         if (!session.closed && !session.destroyed) throw error;
-        // It is gone, though it has not said so yet.
+        // It is closed, but its `close` event has not come yet.
         this.#retire(current);
       }
     }
@@ -89,7 +89,7 @@ export class Connection implements Sessions {
 
   notifyResponseByteRead(): void {}
 
-  /** End the connection with all that is open. The process can then exit. */
+  /** Ends the connection and all open streams. The process can then exit. */
   close(): void {
     this.#isClosed = true;
     for (const session of this.#sessions.keys())
@@ -99,7 +99,7 @@ export class Connection implements Sessions {
   #session(): Promise<ClientHttp2Session> {
     if (this.#isClosed) throw lost("the connection was closed");
     if (!this.#current) {
-      const opening: Promise<ClientHttp2Session> = this.#open(() => this.#retire(opening));
+      const opening: Promise<ClientHttp2Session> = this.#connect(() => this.#retire(opening));
       this.#current = opening;
     }
     return this.#current;
@@ -109,8 +109,8 @@ export class Connection implements Sessions {
     if (this.#current === session) this.#current = undefined;
   }
 
-  /** A stream of the session, which keeps the process alive for as long as it is open. */
-  #ask(session: ClientHttp2Session, headers: OutgoingHttpHeaders, options: object): ClientHttp2Stream {
+  /** Opens a stream of the session, which keeps the process alive while it is open. */
+  #open(session: ClientHttp2Session, headers: OutgoingHttpHeaders, options: object): ClientHttp2Stream {
     const stream = session.request(headers, options);
     const count = (change: number) => {
       const open = (this.#sessions.get(session) ?? 0) + change;
@@ -125,27 +125,27 @@ export class Connection implements Sessions {
     return stream;
   }
 
-  /** A new session; `retired` is called once it takes no new calls. */
-  #open(retired: () => void): Promise<ClientHttp2Session> {
+  /** Opens a session. `retired` is called once it takes no new calls. */
+  #connect(retired: () => void): Promise<ClientHttp2Session> {
     const { intervalMs, answerMs } = this.#keepalive;
     const session = connect(this.authority, this.#options);
     this.#sessions.set(session, 0);
-    const late = () => session.destroy(lost(`no answer for ${answerMs / 1000} s`), constants.NGHTTP2_CANCEL);
-    let owed: NodeJS.Timeout | undefined = setTimeout(late, answerMs).unref();
+    const giveUp = () => session.destroy(lost(`no answer for ${answerMs / 1000} s`), constants.NGHTTP2_CANCEL);
+    let waiting: NodeJS.Timeout | undefined = setTimeout(giveUp, answerMs).unref();
     const answered = () => {
-      clearTimeout(owed);
-      owed = undefined;
+      clearTimeout(waiting);
+      waiting = undefined;
     };
     const pinging = setInterval(() => {
-      if (owed || session.closed || session.destroyed) return;
-      owed = setTimeout(late, answerMs).unref();
+      if (waiting || session.closed || session.destroyed) return;
+      waiting = setTimeout(giveUp, answerMs).unref();
       session.ping((error) => {
         if (!error) answered();
       });
     }, intervalMs).unref();
     session.on("goaway", retired);
     session.on("close", () => {
-      clearTimeout(owed);
+      clearTimeout(waiting);
       clearInterval(pinging);
       this.#sessions.delete(session);
       retired();
@@ -153,11 +153,11 @@ export class Connection implements Sessions {
     return new Promise((resolve, reject) => {
       session.on("connect", () => {
         answered();
-        // An idle connection does not keep the process from its end.
+        // An idle connection does not keep the process alive.
         session.unref();
         resolve(session);
       });
-      // Its streams tell of the error too; without a listener it would end the process.
+      // Its streams fail with the error too. Without a listener here the error would end the process.
       session.on("error", (error) => {
         retired();
         reject(error);

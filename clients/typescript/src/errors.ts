@@ -1,8 +1,8 @@
 /**
- * What a call can end with: one error type, told apart by its code word (the `Error.code` of the API).
+ * The error of a failed call: one type, with a code (`Error.code` of the API).
  *
- * Three words come from the client's side of the wire too: `unavailable` when no server answers, `deadline_exceeded`
- * when the answer did not come in time, `cancelled` when the call was given up or the client closed.
+ * Three codes are also the client's own: `unavailable` when no server answers, `deadline_exceeded` when the answer does
+ * not come in time, `cancelled` when the signal of the call aborts or the client is closed.
  */
 import type { JsonObject } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -11,7 +11,7 @@ import type { Error as ErrorMessage } from "./gen/taskyard/v1/task_pb.js";
 
 const DOMAIN = "taskyard";
 
-/** The code words that this client knows; a later server may have more. */
+/** The codes that this client knows. A later server may send others. */
 export type ErrorCode =
   | "bad_request"
   | "batch_too_large"
@@ -31,10 +31,10 @@ export type ErrorCode =
   | "internal"
   | (string & {});
 
-/** What a status means that comes without an ErrorInfo of ours: from gRPC itself, a proxy or an older server. */
+/** The codes of statuses without an ErrorInfo of Taskyard: from gRPC itself, a proxy or an older server. */
 const CODE_OF_STATUS: Partial<Record<Code, ErrorCode>> = {
   [Code.InvalidArgument]: "bad_request",
-  // Without an ErrorInfo it is gRPC itself that speaks, of a message over its limit.
+  // Without an ErrorInfo it comes from gRPC itself: a message is over its limit.
   [Code.ResourceExhausted]: "too_large",
   [Code.Unauthenticated]: "unauthenticated",
   [Code.PermissionDenied]: "permission_denied",
@@ -49,7 +49,7 @@ const CODE_OF_STATUS: Partial<Record<Code, ErrorCode>> = {
   [Code.Canceled]: "cancelled",
 };
 
-/** The status of a whole call that is refused by these words. */
+/** The status of a whole call that is refused with one of these codes. */
 const STATUS_OF_CODE: Record<string, string> = {
   bad_request: "INVALID_ARGUMENT",
   batch_too_large: "INVALID_ARGUMENT",
@@ -66,40 +66,43 @@ const STATUS_OF_CODE: Record<string, string> = {
   internal: "INTERNAL",
 };
 
-/** What the server says by a RetryInfo, which an outcome has no field for. */
-const RETRY_AFTER_MS = 1_000;
-
-/** What else there is to know of a refusal. */
+/** The optional parts of a `TaskyardError`. */
 export interface ErrorExtras {
   details?: JsonObject;
+  /** Default: true for `unavailable` and `queue_full`. */
   retryable?: boolean;
-  retryAfterMs?: number;
+  retryAfterMs?: number | undefined;
   status?: string;
   taskId?: string;
   cause?: unknown;
 }
 
-/** A call, or one task of it, that was refused or did not reach the server. */
+/** A call, or one task among several, that the server refused or that did not reach it. */
 export class TaskyardError extends Error {
   override readonly name = "TaskyardError";
-  /** The code word; switch on this. */
+  /** The code, for programs. */
   readonly code: ErrorCode;
-  /** The text for people, without the code word. */
+  /** The text for people, without the code. */
   readonly reason: string;
-  /** Whether the same request may work later. */
+  /** Whether the same request may succeed later. */
   readonly retryable: boolean;
-  /** When it may, in milliseconds from now; undefined if the server did not say. */
+  /** How long to wait before another try, in milliseconds. Undefined if the server did not say. */
   readonly retryAfterMs: number | undefined;
   /**
-   * What the code comes with, under the keys of the REST error body: for a full queue `queued`, `maxQueue` and so on. A
-   * whole call's details are strings, those of one item among several are JSON values.
+   * Values that belong to the code, under the keys of the REST error body: for a full queue `queued`, `maxQueue` and so
+   * on. Those of a call are strings, those of one task among several are JSON values.
    */
   readonly details: JsonObject;
-  /** The gRPC status, such as `NOT_FOUND`; undefined for one item among several. */
+  /** The gRPC status, such as `NOT_FOUND`. Undefined for one task among several. */
   readonly status: string | undefined;
-  /** The id under which a task that was refused as `queue_full` is kept as rejected, where the server named it. */
+  /** The id of a task that was refused as `queue_full` and is kept as rejected. Undefined if the server named none. */
   readonly taskId: string | undefined;
 
+  /**
+   * @param code The code.
+   * @param reason The text for people, without the code.
+   * @param extras The other properties. Default: `retryable` by the code, the rest undefined or empty.
+   */
   constructor(code: ErrorCode, reason: string, extras: ErrorExtras = {}) {
     super(`${code}: ${reason}`, extras.cause === undefined ? undefined : { cause: extras.cause });
     this.code = code;
@@ -112,19 +115,19 @@ export class TaskyardError extends Error {
   }
 }
 
-/** How a stream ends that may be opened again: a server that goes away shows as any of these. */
+/** Whether a stream that ended with this error may be opened again: a server that goes away can cause any of these. */
 export function isBreak(error: TaskyardError): boolean {
   return ["unavailable", "internal", "cancelled", "deadline_exceeded"].includes(error.code);
 }
 
-/** What a failed call means, by the ErrorInfo and RetryInfo that the server sends, else by its status. */
-export function errorFrom(thrown: unknown, givenUp = false): TaskyardError {
+/** The error of a failed call, by the ErrorInfo and RetryInfo of the server, else by the status. */
+export function errorFrom(thrown: unknown): TaskyardError {
   if (thrown instanceof TaskyardError) return thrown;
   const error = ConnectError.from(thrown);
   const info = error.findDetails(ErrorInfoSchema).find((each) => each.domain === DOMAIN);
   const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
   const retryAfterMs = delay && Number(delay.seconds) * 1000 + delay.nanos / 1e6;
-  const isLost = !info && !givenUp && isConnectionLost(error);
+  const isLost = !info && isConnectionLost(error);
   const code = info ? info.reason.toLowerCase() : isLost ? "unavailable" : CODE_OF_STATUS[error.code];
   const status = isLost ? Code.Unavailable : error.code;
   return new TaskyardError(code ?? "internal", error.rawMessage || statusName(status).toLowerCase(), {
@@ -136,30 +139,32 @@ export function errorFrom(thrown: unknown, givenUp = false): TaskyardError {
   });
 }
 
-/** Why one item among several was refused; `taskId` is the id under which a refused task is kept. */
+/** Why one task of a batch was refused. `taskId` is the id under which a refused task is kept. */
 export function errorFromMessage(message: ErrorMessage, taskId?: string): TaskyardError {
   const code = message.code ?? "internal";
   return new TaskyardError(code, message.error ?? "", {
     ...(message.details && { details: message.details }),
     ...(message.retryable && { retryable: true }),
+    retryAfterMs: message.retryAfterMs,
     ...(code === "queue_full" && taskId && { taskId }),
   });
 }
 
-/** Why a task of a stream of submissions was refused, as its own call would have been. */
+/** Why one task of a submit stream was refused, as the error that a call of its own would have thrown. */
 export function errorFromOutcome(message: ErrorMessage | undefined, taskId?: string): TaskyardError {
-  const { code = "internal", error = "", retryable, details = {} } = message ?? {};
+  const { code = "internal", error = "", retryable, retryAfterMs, details = {} } = message ?? {};
   return new TaskyardError(code, error, {
     details: Object.fromEntries(Object.entries(details).map(([name, value]) => [name, String(value)])),
-    ...(retryable && { retryable: true, retryAfterMs: RETRY_AFTER_MS }),
+    ...(retryable && { retryable: true }),
+    retryAfterMs,
     ...(code === "queue_full" && taskId && { taskId }),
     status: STATUS_OF_CODE[code] ?? "INTERNAL",
   });
 }
 
 /**
- * Whether it is the connection that failed and no server that spoke. Node and browsers tell of it by codes that mean
- * something else when a server sends them: a reset is ABORTED, the end of the connection CANCELED.
+ * Whether the connection failed, and the status is not a server's. Node and browsers report that by codes that mean
+ * something else when a server sends them: ABORTED for a reset, CANCELED for the end of the connection.
  */
 function isConnectionLost(error: ConnectError): boolean {
   if (error.metadata.has("grpc-status")) return false;

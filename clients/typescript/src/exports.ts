@@ -1,17 +1,8 @@
-/** What both entries export. */
+/** The exports that both entries, `index.ts` and `web.ts`, have. */
+export type { Batch, BatchOutcome, SubmittedBatch } from "./batches.js";
 export type { CallOptions } from "./calls.js";
-export {
-  type Batch,
-  type BatchOutcome,
-  Client,
-  type ClientOptions,
-  type GiveUp,
-  type ListOptions,
-  type SubmittedBatch,
-  TaskFailed,
-  type Wire,
-} from "./client.js";
-export { type ErrorCode, TaskyardError } from "./errors.js";
+export { Client, type ClientOptions, type GiveUp, type ListOptions, TaskFailed, type Wire } from "./client.js";
+export { type ErrorCode, type ErrorExtras, TaskyardError } from "./errors.js";
 export {
   type Attempt,
   hasEnded,

@@ -1,50 +1,50 @@
 /**
- * The handlers of a host: which one runs which task, and what a handler's end means for its task.
+ * The handlers of a host: which one runs which task, and what the end of a handler means for its task.
  *
- * What a handler answers is the task's result, as JSON. `ActionFailed` fails the task with its text, any other error with
- * its name and text, and with its stack in the log only.
+ * The value of a handler is the task's result, as JSON. `ActionFailed` fails the task with its text, any other error with
+ * its name and text; the stack goes to the log only.
  */
 import type { Assignment } from "./gen/taskyard/v1/lease_pb.js";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
 import type { Logger } from "./host.js";
-import { ActionFailed, type Handler, RunningTask } from "./running_task.js";
-import { type Key, keyOf, report, type Session, sizeOf } from "./session.js";
+import { type Key, keyOf, type LeaseName, reportOn, sizeOf } from "./reports.js";
+import { ActionFailed, type Handler, RunningTask, type TaskReporter } from "./running_task.js";
+import type { Session } from "./session.js";
 import { taskFrom } from "./tasks.js";
 import { valueFrom } from "./values.js";
 
-/** The server keeps no more. */
+/** The server truncates longer texts. */
 const MAX_ERROR_CHARS = 10_000;
 
-/** The handlers by the actions that they run, and one for all other actions, if there is one. */
+/** The handlers by action, and one for all other actions, if there is one. */
 export class Actions {
   readonly #handlers = new Map<string, Handler>();
-  #any: Handler | undefined;
+  #fallback: Handler | undefined;
 
-  /** Have a handler run an action; without a name, all that no other one runs. Throws if another one does already. */
+  /** Registers the handler of an action; without a name, of all actions that have none. Throws if there is one already. */
   add(name: string | undefined, handler: Handler): void {
-    if (name === undefined ? this.#any : this.#handlers.has(name)) {
+    if (name === undefined ? this.#fallback : this.#handlers.has(name)) {
       throw new Error(`${name === undefined ? "any action" : `action '${name}'`} has a handler already`);
     }
-    if (name === undefined) this.#any = handler;
+    if (name === undefined) this.#fallback = handler;
     else this.#handlers.set(name, handler);
   }
 
   get isEmpty(): boolean {
-    return this.#handlers.size === 0 && !this.#any;
+    return this.#handlers.size === 0 && !this.#fallback;
   }
 
-  /** The only actions that can be run; none if any can. */
+  /** The only actions that the host takes; empty if it takes any. */
   get names(): string[] {
-    return this.#any ? [] : [...this.#handlers.keys()];
+    return this.#fallback ? [] : [...this.#handlers.keys()];
   }
 
-  /** Who runs an action. */
   handler(action: string): Handler | undefined {
-    return this.#handlers.get(action) ?? this.#any;
+    return this.#handlers.get(action) ?? this.#fallback;
   }
 }
 
-/** The handlers that run now. What becomes of them goes to the session, and then `changed` is called. */
+/** The running handlers. They report to the session; `changed` is called after each report. */
 export class Handlers {
   readonly #actions: Actions;
   readonly #session: Session;
@@ -59,7 +59,7 @@ export class Handlers {
     this.#logger = logger;
   }
 
-  /** Run these tasks. */
+  /** Runs the handlers of these tasks. */
   begin(assignments: Assignment[]): void {
     for (const assignment of assignments) {
       const { lease, task } = assignment;
@@ -67,32 +67,27 @@ export class Handlers {
     }
   }
 
-  /** Abort the signals of these leases' handlers. */
-  stop(keys: Key[], why = "the lease has ended"): void {
-    for (const key of keys) this.#running.get(key)?.abort(new DOMException(why, "AbortError"));
+  /** Aborts the signals of the handlers of these leases. */
+  stop(keys: Key[], reason = "the lease has ended"): void {
+    for (const key of keys) this.#running.get(key)?.abort(new DOMException(reason, "AbortError"));
   }
 
-  /** The same for all handlers. */
-  stopAll(why: string): void {
-    this.stop([...this.#running.keys()], why);
+  /** Aborts the signals of all handlers. */
+  stopAll(reason: string): void {
+    this.stop([...this.#running.keys()], reason);
   }
 
   async #run(key: Key, { lease, task }: Assignment): Promise<void> {
     const stop = new AbortController();
-    const tell = (progress: Report) => {
-      this.#session.progressed(progress);
-      this.#changed();
-    };
     const name = { taskId: lease?.taskId ?? "", fencingToken: lease?.fencingToken ?? 0 };
     let outcome: Report | undefined;
     this.#running.set(key, stop);
     try {
-      if (task) outcome = await this.#outcome(new RunningTask(taskFrom(task), name, stop.signal, tell));
+      if (task) outcome = await this.#outcome(new RunningTask(taskFrom(task), name, stop.signal, this.#reporter(key)));
     } catch (error) {
-      // Whatever is in a task, it must not end the host, nor the next one that it is handed to.
+      // Whatever a task holds, it must not end this host, nor the next one that it is handed to.
       this.#logger.error(`task ${name.taskId} cannot be read`, error);
-      const failure = { error: `the host cannot read the task: ${described(error)}`, code: "unreadable" };
-      outcome = report(name, { case: "failed", value: failure });
+      outcome = unreadable(name, error);
     } finally {
       this.#running.delete(key);
       this.#session.ended(key, outcome);
@@ -100,7 +95,17 @@ export class Handlers {
     }
   }
 
-  /** Run the handler; answers the report on its outcome, undefined if it was stopped before it had one. */
+  #reporter(key: Key): TaskReporter {
+    return {
+      progressed: (report) => {
+        this.#session.progressed(report);
+        this.#changed();
+      },
+      usedTokens: (count) => this.#session.usedTokens(key, count),
+    };
+  }
+
+  /** Runs the handler. Returns the report of its outcome, undefined if it was stopped before it had one. */
   async #outcome(task: RunningTask): Promise<Report | undefined> {
     const handler = this.#actions.handler(task.action);
     if (!handler) return failed(task, `this host has no action '${task.action}'`, "unknown_action");
@@ -114,29 +119,34 @@ export class Handlers {
         return failed(task, error.message, error.code, error.retryable);
       }
       this.#logger.warn(`task ${task.id} (${task.action}) failed`, error);
-      return failed(task, described(error));
+      return failed(task, textOf(error));
     }
     try {
       const value = result === undefined ? {} : { result: valueFrom(result) };
       const completed = task.reportOf({ case: "completed", value });
-      // Text that is none cannot be encoded, and would break the stream.
+      // A report that cannot be encoded, for instance a result with invalid Unicode, would break the stream.
       sizeOf(completed);
       return completed;
     } catch (error) {
       this.#logger.warn(`task ${task.id} (${task.action}): its result is not JSON`, error);
-      // The work is done; another attempt would do it twice, to the same end.
-      return failed(task, `result is not JSON: ${described(error)}`, "bad_result", false);
+      // The work is done. Another attempt would do it twice and fail in the same way.
+      return failed(task, `result is not JSON: ${textOf(error)}`, "bad_result", false);
     }
   }
 }
 
 function failed(task: RunningTask, error: string, code?: string, retryable = true): Report {
-  // An error's text may hold what is no text for others, such as half of a surrogate pair.
+  // The text of an error may hold invalid Unicode, such as half of a surrogate pair.
   const text = error.slice(0, MAX_ERROR_CHARS).toWellFormed() || "failed without a word";
   return task.reportOf({ case: "failed", value: { error: text, code, retryable: retryable ? undefined : false } });
 }
 
-function described(error: unknown): string {
+function unreadable(lease: LeaseName, error: unknown): Report {
+  const failure = { error: `the host cannot read the task: ${textOf(error)}`, code: "unreadable" };
+  return reportOn(lease, { case: "failed", value: failure });
+}
+
+function textOf(error: unknown): string {
   try {
     return String(error);
   } catch {

@@ -1,64 +1,70 @@
-/** Runtime hosts in Node: say what runs an action, then run the host. */
+/** Runtime hosts for Node: register the handlers of actions, then run the host. */
 import { type CallOptions, headerOf } from "./calls.js";
 import { Actions } from "./handlers.js";
 import { HostRun } from "./host_run.js";
 import { type Address, checkAddress } from "./connection.js";
 import type { Handler } from "./running_task.js";
 
-/** What comes so soon after the first signal is the same one again: terminals and init processes signal twice. */
+/** A signal that follows the first one so soon is the same request: terminals and init processes send two. */
 const SAME_SIGNAL_MS = 1_000;
 
-/** Where a host tells of its work; `console` is one. */
+/** Where a host logs its work. `console` is one. */
 export interface Logger {
   info(text: string, ...more: unknown[]): void;
   warn(text: string, ...more: unknown[]): void;
   error(text: string, ...more: unknown[]): void;
 }
 
-/** What a host is and how it works. */
+/** The identity and the settings of a host. */
 export interface HostOptions extends Address, Pick<CallOptions, "namespace" | "token"> {
-  /** This host's alone. */
+  /** The id of this host. No other running host may use it. */
   hostId: string;
-  /** How many tasks it runs at once. Default 10. */
+  /** The maximum number of tasks that it runs at once. Default 10. */
   slots?: number;
-  /** What it can do; a task's `requires` must be among them. */
+  /** What it offers; the `requires` of a task must be among them. Default none. */
   capabilities?: string[];
-  /** The only project whose tasks it takes. Default any. */
+  /** The only project whose tasks it takes. Default: any. */
   project?: string;
-  /** The operator's own marks. */
+  /** Labels for the operator, which the server shows. Default none. */
   labels?: Record<string, string>;
-  /** The length of its leases in seconds, 1 to 3,600. Default: the server's. */
+  /** The length of its leases in seconds, 1 to 3,600. Default: the server's `leaseSecs`. */
   leaseSecs?: number;
-  /** The name for people. Default: the id. */
+  /** A name for people. Default: the id. */
   displayName?: string;
-  /** How long what runs may take when the host is told to stop, in milliseconds. Default 30,000. */
+  /** How long running tasks may take to end after `drain`, in milliseconds. Default 30,000. */
   drainGraceMs?: number;
-  /** Report the use of processors and memory. Default true. */
+  /** Whether to report the use of processors and memory. Default true. */
   machineFigures?: boolean;
-  /** Drain at SIGTERM and SIGINT while it runs; a second signal ends the process. Default true. */
+  /** Whether to drain at SIGTERM and SIGINT while it runs. A second signal then ends the process. Default true. */
   handleSignals?: boolean;
-  /** Default: warnings and errors to the console. */
+  /** Where it logs. Default: warnings and errors to the console. */
   logger?: Logger;
 }
 
 const QUIET_LOGGER: Logger = {
   info: () => {},
-  warn: (...words) => console.warn(...words),
-  error: (...words) => console.error(...words),
+  warn: (...args) => console.warn(...args),
+  error: (...args) => console.error(...args),
 };
 
 /**
- * A runtime host: takes tasks from the server, up to `slots` at once, and runs their handlers.
+ * A runtime host: it takes tasks from the server, up to `slots` at once, and runs their handlers.
  *
- * Handlers share the event loop with the host's heartbeats, so long computations belong into a worker thread or a
+ * Handlers share the event loop with the host's heartbeats, so long computations belong in a worker thread or a child
  * process.
+ *
+ * Two tasks of one target never run at once. The host begins a task that has a target only when the server has confirmed
+ * its start.
  */
 export class Host {
   readonly #options: HostOptions;
   readonly #actions = new Actions();
   #run: HostRun | undefined;
 
-  /** Throws TypeError or RangeError for options that it could not connect with. */
+  /**
+   * @throws RangeError if `slots` is not a whole number of at least 1.
+   * @throws TypeError for an address, namespace or token that no call can be made with.
+   */
   constructor(options: HostOptions) {
     const { slots = 1 } = options;
     if (!Number.isInteger(slots) || slots < 1) throw new RangeError(`slots: must be 1 or more, is ${slots}`);
@@ -67,61 +73,73 @@ export class Host {
     this.#options = options;
   }
 
-  /** Have a handler run an action. Throws if it has one already. */
+  /**
+   * Registers the handler of an action.
+   *
+   * @returns This host, for further calls.
+   * @throws Error if the action has a handler already.
+   */
   action(name: string, handler: Handler): this {
     this.#actions.add(name, handler);
     return this;
   }
 
-  /** Have a handler run all actions without one of their own. With it the host takes every action. */
+  /**
+   * Registers the handler of all actions that have none of their own. With it the host takes tasks of any action.
+   *
+   * @returns This host, for further calls.
+   * @throws Error if there is such a handler already.
+   */
   anyAction(handler: Handler): this {
     this.#actions.add(undefined, handler);
     return this;
   }
 
   /**
-   * Connect, work, reconnect whenever the connection is lost, and end when the host has drained.
+   * Connects, runs tasks, and reconnects whenever the connection is lost. The promise resolves when the host has drained.
    *
-   * Throws a `TaskyardError` when the server refuses the host for good: `bad_request`, `unauthenticated`,
-   * `permission_denied`, or `conflict` where another stream of this very host has taken its place.
+   * @throws TaskyardError when the server refuses the host for good: `bad_request`, `unauthenticated`,
+   *   `permission_denied`, `unimplemented`, or `conflict` if another stream of this host has replaced this one.
+   * @throws Error if the host has no handlers or runs already.
    */
   async run(): Promise<void> {
     if (this.#actions.isEmpty) throw new Error("the host has no handlers: give it some with host.action()");
     if (this.#run) throw new Error("the host runs already");
     this.#run = new HostRun(this.#options, this.#actions, this.#options.logger ?? QUIET_LOGGER);
-    const letGo = this.#options.handleSignals === false ? () => {} : this.#takeSignals();
+    const stopListening = this.#options.handleSignals === false ? () => {} : this.#drainAtSignals();
     try {
       await this.#run.run();
     } finally {
-      letGo();
+      stopListening();
       this.#run = undefined;
     }
   }
 
   /**
-   * Take nothing new, finish what runs within the grace period, then have `run` end.
+   * Takes no new tasks, lets the running ones end within `drainGraceMs`, then has `run` resolve. It returns at once, and
+   * does nothing if the host does not run.
    *
-   * What still runs at the end of the grace period has its signal aborted and is given back, so that another host takes
-   * it.
+   * The signals of handlers that still run at the end of the grace period are aborted, and their tasks are given back so
+   * that another host takes them.
    */
   drain(): void {
     this.#run?.drain();
   }
 
-  #takeSignals(): () => void {
+  #drainAtSignals(): () => void {
     let timer: NodeJS.Timeout | undefined;
-    const letGo = () => {
+    const stopListening = () => {
       clearTimeout(timer);
       process.off("SIGTERM", onSignal);
       process.off("SIGINT", onSignal);
     };
     const onSignal = () => {
-      // Without our listener the second signal ends the process.
-      timer ??= setTimeout(letGo, SAME_SIGNAL_MS);
+      // Once the listener is gone, the next signal ends the process.
+      timer ??= setTimeout(stopListening, SAME_SIGNAL_MS);
       this.drain();
     };
     process.on("SIGTERM", onSignal);
     process.on("SIGINT", onSignal);
-    return letGo;
+    return stopListening;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * One start of a host: it connects, works, reconnects and leaves.
+ * One start of a host: it connects, runs tasks, reconnects and leaves.
  *
- * What is held and what is to be said is `Session`'s; this file has the connection and the clock. A stream has a reader
+ * `Session` decides what the host holds and reports; this file has the connection and the clock. A stream has a reader
  * and a writer that never wait for each other.
  */
 import { create, toBinary } from "@bufbuild/protobuf";
@@ -18,6 +18,7 @@ import {
   type Welcome,
 } from "./gen/taskyard/v1/runtime_host_pb.js";
 import { type Actions, Handlers } from "./handlers.js";
+import { HeartbeatTimer } from "./heartbeat_timer.js";
 import type { HostOptions, Logger } from "./host.js";
 import { MachineFigures } from "./machine.js";
 import { openConnection } from "./connection.js";
@@ -25,23 +26,30 @@ import { MAX_TIMER_MS, systemClock } from "./retrying.js";
 import { Session } from "./session.js";
 import { randomKey } from "./values.js";
 
-/** What no other try can mend. */
+/** The errors that another try cannot avoid. */
 const FINAL_ERRORS = ["bad_request", "conflict", "permission_denied", "unauthenticated", "unimplemented"];
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 5_000;
-/** Leases outlive a break only for seconds. */
+/** Leases outlive a broken stream for seconds only. */
 const MAX_DELAY_WITH_LEASES_MS = 1_000;
-/** A stream that lived so long was a good one; the next break is the first again. */
+/** After a stream that lasted so long, the delays between tries start from the shortest again. */
 const STEADY_MS = 5_000;
+/** How long the server may take to answer a Hello. */
 const WELCOME_MS = 10_000;
+/** How long the server may take to answer the calls and the end of the stream with which a host leaves. */
 const CLOSE_MS = 5_000;
-/** How long handlers that were stopped for leaving may take to end. */
+/** How long handlers that were stopped so that the host can leave may take to end. */
 const INTERRUPT_MS = 5_000;
-/** At the end of a drain of its own the server interrupts what runs, which is better than that the host does. */
+/** The server interrupts tasks at the deadline of its drain. The host gives it so much time before it does so itself. */
 const DRAIN_SLACK_MS = 2_000;
-const EXPIRY_LOOK_MS = 100;
+const EXPIRY_CHECK_MS = 100;
 
-/** A host at work. */
+/** How far one stream has come. */
+interface StreamState {
+  isWelcome: boolean;
+  hasLeft: boolean;
+}
+
 export class HostRun {
   readonly #options: HostOptions;
   readonly #actions: Actions;
@@ -51,18 +59,24 @@ export class HostRun {
   readonly #session: Session;
   readonly #handlers: Handlers;
   /** Aborts when the host leaves without waiting any longer. */
-  readonly #gone = new AbortController();
+  readonly #abandoned = new AbortController();
+  /** Whether something has changed since the writer last looked. */
   #isAwake = true;
   #sleepers: (() => void)[] = [];
-  #isBeatDue = false;
-  #acknowledgedAt = 0;
+  #isHeartbeatDue = false;
+  /** The heartbeats of the present stream, once that is welcome. */
+  #heartbeats: HeartbeatTimer | undefined;
   #wasConnected = false;
+  /** The stub of the present connection, once its stream is welcome. */
   #stub: Stub<typeof RuntimeHostService> | undefined;
-  /** What was logged last about not being connected. */
-  #trouble: string | undefined;
-  /** When what still runs is interrupted, by who said so. */
+  /** The code of the last connection error that was logged. */
+  #loggedCode: string | undefined;
+  /** When running tasks are interrupted, by who drains. */
   readonly #leaveBy = new Map<"host" | "server", number>();
   #leaving: NodeJS.Timeout | undefined;
+  /** The calls with which the host leaves, once they are made. They settle without an error. */
+  #drainCall: Promise<unknown> | undefined;
+  #deregisterCall: Promise<void> | undefined;
 
   constructor(options: HostOptions, actions: Actions, logger: Logger) {
     this.#options = options;
@@ -70,16 +84,16 @@ export class HostRun {
     this.#logger = logger;
     this.#machine = options.machineFigures === false ? undefined : new MachineFigures();
     this.#session = new Session(options.slots ?? 10, (text) => logger.warn(text));
-    this.#handlers = new Handlers(actions, this.#session, () => this.#awaken(), logger);
+    this.#handlers = new Handlers(actions, this.#session, () => this.#wake(), logger);
   }
 
-  /** Work until the host has drained. Throws `TaskyardError` when the server refuses it for good. */
+  /** Runs tasks until the host has drained. Throws `TaskyardError` when the server refuses it for good. */
   async run(): Promise<void> {
-    // What cannot be encoded would fail each time.
+    // A Hello that cannot be encoded would fail at each try.
     toBinary(ConnectRequestSchema, this.#hello());
     const expiring = setInterval(() => {
       this.#expireLeases();
-    }, EXPIRY_LOOK_MS);
+    }, EXPIRY_CHECK_MS);
     try {
       await this.#stayConnected();
     } finally {
@@ -94,13 +108,15 @@ export class HostRun {
     this.#handlers.stop(this.#session.expired(now()), "the server cannot be reached to renew the lease");
   }
 
-  /** Take no more, finish what runs within the grace period, then leave. A repeat changes nothing. */
+  /** Takes no more tasks, lets the running ones end within the grace period, then leaves. A repeat changes nothing. */
   drain(): void {
     if (this.#leaveBy.has("host")) return;
     this.#logger.info(`host ${this.#options.hostId} drains: ${this.#session.active} tasks run`);
     if (!this.#session.isDraining) {
-      // Have the server hand out nothing more, also for the credit that it still has. What comes is given back.
-      this.#stub?.drainHost({ hostId: this.#options.hostId }, { timeoutMs: CLOSE_MS }).catch(() => {});
+      // The server still has credit: this ends its hand-outs. A task that comes all the same is given back.
+      this.#drainCall = this.#stub
+        ?.drainHost({ hostId: this.#options.hostId }, { timeoutMs: CLOSE_MS })
+        .catch(() => {});
     }
     this.#drainUntil("host", now() + (this.#options.drainGraceMs ?? 30_000));
   }
@@ -110,19 +126,19 @@ export class HostRun {
   async #stayConnected(): Promise<void> {
     const session = this.#session;
     let tries = 0;
-    while (!this.#gone.signal.aborted && !(session.isDraining && !session.active && !session.holdsLeases)) {
+    while (!this.#abandoned.signal.aborted && !(session.isDraining && !session.active && !session.holdsLeases)) {
       const began = now();
       try {
         await this.#connect();
         return;
       } catch (thrown) {
         const error = errorFrom(thrown);
-        if (this.#gone.signal.aborted) return;
+        if (this.#abandoned.signal.aborted) return;
         if (error.code === "conflict" && error.details.cause === "deregistered") {
           this.#logger.warn(`host ${this.#options.hostId} was deregistered: it stops what runs and registers anew`);
           this.#handlers.stop(session.deregistered(), "the host was deregistered");
         } else if (FINAL_ERRORS.includes(error.code)) throw error;
-        else this.#note(error);
+        else this.#log(error);
       }
       if (now() - began > STEADY_MS) tries = 0;
       await this.#pause(tries);
@@ -130,85 +146,101 @@ export class HostRun {
     }
   }
 
-  /** Hold one stream until the host has left by it. Throws a `TaskyardError` if it breaks; handlers go on all the same. */
+  /** Holds one stream until the host has left. Throws a `TaskyardError` if the stream breaks; handlers run on. */
   async #connect(): Promise<void> {
-    // A connection that failed may not know it yet; a new one is sure.
+    // A connection that has failed may not have noticed it yet, so each try opens a new one.
     const [transport, connection] = openConnection(this.#options);
-    const { namespace, token, hostId } = this.#options;
+    const { namespace, token } = this.#options;
     const stub = createClient(RuntimeHostService, new Calls(transport, { namespace, token, patienceMs: CLOSE_MS }));
     const stream = new AbortController();
     const stop = () => stream.abort(new TaskyardError("cancelled", "the host leaves"));
-    this.#gone.signal.addEventListener("abort", stop);
+    this.#abandoned.signal.addEventListener("abort", stop);
     try {
       await this.#hold(stub, stream);
-      this.#stub = undefined;
-      // A host that has left in order is not looked for any more. If that fails it stays registered, as a dead one.
-      await stub.deregisterHost({ hostId }, { timeoutMs: CLOSE_MS }).catch(() => {});
+      await this.#deregisterCall;
     } finally {
       this.#stub = undefined;
-      this.#gone.signal.removeEventListener("abort", stop);
+      this.#abandoned.signal.removeEventListener("abort", stop);
       connection.close();
     }
   }
 
   async #hold(stub: Stub<typeof RuntimeHostService>, stream: AbortController): Promise<void> {
-    const timers: NodeJS.Timeout[] = [];
-    const giveUp = (reason: string) => stream.abort(new TaskyardError("unavailable", reason));
-    const state = {
-      isWelcome: false,
-      hasLeft: false,
-      leave() {
-        this.hasLeft = true;
-        timers.push(setTimeout(() => giveUp("no answer to the host's end"), CLOSE_MS));
-      },
+    const abort = (reason: string) => stream.abort(new TaskyardError("unavailable", reason));
+    let leaveTimer: NodeJS.Timeout | undefined;
+    const state: StreamState = { isWelcome: false, hasLeft: false };
+    const leave = async () => {
+      state.hasLeft = true;
+      this.#deregisterCall = this.#deregister(stub);
+      await this.#deregisterCall;
+      leaveTimer = setTimeout(() => abort("no answer to the host's end"), CLOSE_MS);
     };
-    const welcomeBy = setTimeout(() => giveUp("no answer to the host's hello"), WELCOME_MS);
-    timers.push(welcomeBy);
+    const welcomeTimer = setTimeout(() => abort("no answer to the host's hello"), WELCOME_MS);
     const sentAt = now();
     try {
-      for await (const response of stub.connect(this.#say(stream.signal, state), { signal: stream.signal })) {
-        const { message } = response;
+      const requests = this.#requests(stream.signal, state, leave);
+      for await (const { message } of stub.connect(requests, { signal: stream.signal })) {
         if (message.case === "welcome") {
-          clearTimeout(welcomeBy);
+          clearTimeout(welcomeTimer);
           this.#welcomed(message.value, sentAt);
           this.#stub = stub;
           state.isWelcome = true;
-          timers.push(this.#beat(message.value, giveUp));
-        } else this.#hear(message);
-        this.#awaken();
+          this.#heartbeats = this.#heartbeatTimer(message.value, sentAt, abort);
+        } else this.#receive(message);
+        this.#wake();
       }
       if (!state.hasLeft) throw new TaskyardError("unavailable", "the server closed the stream");
     } catch (error) {
-      // After its own end of the stream the host does not depend on the server's.
+      // Once the host has ended the stream, it does not matter how the server ends it.
       if (!state.hasLeft) throw error;
     } finally {
       stream.abort();
-      for (const timer of timers) clearTimeout(timer);
+      clearTimeout(welcomeTimer);
+      clearTimeout(leaveTimer);
+      this.#heartbeats?.stop();
+      this.#heartbeats = undefined;
       this.#session.broken(now());
-      // Its writer ends.
-      this.#awaken();
+      // The writer looks and ends.
+      this.#wake();
     }
   }
 
-  #hear(message: ConnectResponse["message"]): void {
+  /**
+   * Deregisters the host, which would else be listed as dead. This ends the stream. It must not come after its end: both
+   * calls name the host by its id, and would then reach the next host with that id.
+   */
+  async #deregister(stub: Stub<typeof RuntimeHostService>): Promise<void> {
+    await this.#drainCall;
+    await stub.deregisterHost({ hostId: this.#options.hostId }, { timeoutMs: CLOSE_MS }).catch(() => {});
+  }
+
+  #receive(message: ConnectResponse["message"]): void {
     const session = this.#session;
     switch (message.case) {
       case "assignments":
         for (const assignment of message.value.assignments) session.assigned(assignment);
         break;
-      case "reportResults":
-        this.#handlers.stop(session.answered(message.value));
+      case "reportResults": {
+        // The process may have stood still since the answer came: a lease that is over must not begin.
+        this.#expireLeases();
+        const { begin, stop } = session.answered(message.value);
+        this.#handlers.stop(stop);
+        this.#handlers.begin(begin);
         break;
+      }
       case "heartbeatAck":
-        this.#acknowledgedAt = now();
+        this.#heartbeats?.answered();
         this.#handlers.stop(session.acknowledged(message.value));
+        break;
+      case "heartbeatInterval":
+        this.#heartbeats?.changeInterval(message.value.heartbeatIntervalMs);
         break;
       case "cancellations":
         for (const cancellation of message.value.cancellations) {
-          const why = cancellation.message || "no reason given";
-          this.#logger.info(`task ${cancellation.taskId} is to be stopped: ${why}`);
-          // It may be the word on a lease that is lost already; then its handler knows.
-          this.#handlers.stop(session.cancelled(cancellation), why);
+          const reason = cancellation.message || "no reason given";
+          this.#logger.info(`task ${cancellation.taskId} is to be stopped: ${reason}`);
+          // The handler of a lease that was lost before is stopped already.
+          this.#handlers.stop(session.cancelled(cancellation), reason);
         }
         break;
       case "drain":
@@ -219,74 +251,67 @@ export class HostRun {
   #welcomed(welcome: Welcome, sentAt: number): void {
     const { hostId, address } = this.#options;
     this.#handlers.stop(this.#session.welcomed(welcome, sentAt), "the lease was lost while the host was away");
-    this.#acknowledgedAt = sentAt;
-    this.#isBeatDue = false;
+    this.#isHeartbeatDue = false;
     const how = this.#wasConnected ? "is back at" : "connected to";
     this.#logger.info(`host ${hostId} ${how} ${address ?? "its server"} (session ${welcome.session})`);
     if (welcome.lost.length) this.#logger.warn(`${welcome.lost.length} leases were lost while the host was away`);
     this.#wasConnected = true;
-    this.#trouble = undefined;
+    this.#loggedCode = undefined;
   }
 
-  /** What there is to say, message by message. The transport asks for the next one when it has written the last. */
-  async *#say(ended: AbortSignal, state: { isWelcome: boolean; leave(): void }): AsyncGenerator<ConnectRequest> {
+  /** The messages to write. The transport asks for the next one when it has written the last. */
+  async *#requests(ended: AbortSignal, state: StreamState, leave: () => Promise<void>): AsyncGenerator<ConnectRequest> {
     const session = this.#session;
     yield this.#hello();
     while (!ended.aborted) {
       this.#isAwake = false;
-      const messages: ConnectRequest[] = [];
-      if (state.isWelcome) {
-        if (this.#isBeatDue) {
-          this.#isBeatDue = false;
-          messages.push(session.heartbeat(now(), this.#machine?.look(session.active)));
-        }
-        messages.push(...session.turn());
-      }
+      const messages = state.isWelcome ? this.#nextMessages() : [];
       for (const message of messages) {
         yield message;
         if (ended.aborted) return;
-        // What lay in a buffer while the process stood still may be over before it begins.
+        // The process may have stood still while the message waited: a lease that is over must not begin.
         this.#expireLeases();
         this.#handlers.begin(session.written(message));
       }
       if (messages.length) continue;
       if (session.isDraining && session.isFinished && state.isWelcome) {
-        state.leave();
+        await leave();
         return;
       }
-      await this.#awoken();
+      await this.#woken();
     }
   }
 
-  /** Have a heartbeat written each interval, and give the stream up when none was answered for as long as a lease. */
-  #beat(welcome: Welcome, giveUp: (reason: string) => void): NodeJS.Timeout {
-    const intervalMs = welcome.heartbeatIntervalMs || 20_000;
-    let due = now() + intervalMs;
-    return setInterval(() => {
-      const late = now() - due;
-      due = now() + intervalMs;
-      if (late > intervalMs) this.#logger.warn(`heartbeat late by ${Math.round(late)} ms: a handler blocks the loop`);
-      const silentMs = now() - this.#acknowledgedAt;
-      // After a stall of the loop the answers may wait to be read.
-      if (late < intervalMs && silentMs > intervalMs + welcome.leaseSecs * 1000) {
-        giveUp(`no heartbeat was answered for ${Math.round(silentMs)} ms`);
-      }
-      this.#isBeatDue = true;
-      this.#awaken();
-    }, intervalMs);
+  #nextMessages(): ConnectRequest[] {
+    const session = this.#session;
+    if (!this.#isHeartbeatDue) return session.nextMessages();
+    this.#isHeartbeatDue = false;
+    const heartbeat = session.heartbeat(now(), this.#machine?.measure(session.active));
+    return [heartbeat, ...session.nextMessages()];
   }
 
-  /** Wait before the next try: exponential backoff with full jitter, cut short when the host is told to drain. */
+  #heartbeatTimer(welcome: Welcome, sentAt: number, abort: (reason: string) => void): HeartbeatTimer {
+    return new HeartbeatTimer(welcome.heartbeatIntervalMs, welcome.leaseSecs * 1000, sentAt, {
+      due: () => {
+        this.#isHeartbeatDue = true;
+        this.#wake();
+      },
+      late: (ms) => this.#logger.warn(`heartbeat late by ${Math.round(ms)} ms: a handler blocks the event loop`),
+      dead: (ms) => abort(`no heartbeat was answered for ${Math.round(ms)} ms`),
+    });
+  }
+
+  /** Waits before the next try: exponential backoff with full jitter, cut short when the host is told to drain. */
   async #pause(tries: number): Promise<void> {
-    const most = this.#session.holdsLeases ? MAX_DELAY_WITH_LEASES_MS : MAX_DELAY_MS;
-    const until = now() + Math.random() * Math.min(most, FIRST_DELAY_MS * 2 ** Math.min(tries, 10));
+    const maxDelayMs = this.#session.holdsLeases ? MAX_DELAY_WITH_LEASES_MS : MAX_DELAY_MS;
+    const until = now() + Math.random() * Math.min(maxDelayMs, FIRST_DELAY_MS * 2 ** Math.min(tries, 10));
     const wasDraining = this.#session.isDraining;
     for (;;) {
       const left = until - now();
-      if (left <= 0 || this.#session.isDraining !== wasDraining || this.#gone.signal.aborted) return;
+      if (left <= 0 || this.#session.isDraining !== wasDraining || this.#abandoned.signal.aborted) return;
       this.#isAwake = false;
       const timer = new AbortController();
-      await Promise.race([systemClock.sleep(left, timer.signal), this.#awoken()]);
+      await Promise.race([systemClock.sleep(left, timer.signal), this.#woken()]);
       timer.abort();
     }
   }
@@ -295,7 +320,7 @@ export class HostRun {
 
   #drained(drain: Drain): void {
     this.#logger.info(`host ${this.#options.hostId} is told to drain: ${drain.reason || "no reason given"}`);
-    // Nothing new comes on this stream, and what runs then is stopped by the server. After it there is another.
+    // The server shuts down: it ends this stream itself, and the host connects to the server that replaces it.
     if (drain.reconnect) return;
     const left = drain.deadline && Math.max(0, timestampMs(drain.deadline) - Date.now());
     this.#drainUntil("server", left === undefined ? Number.POSITIVE_INFINITY : now() + left + DRAIN_SLACK_MS);
@@ -307,22 +332,22 @@ export class HostRun {
     clearTimeout(this.#leaving);
     const left = Math.min(...this.#leaveBy.values()) - now();
     if (left < MAX_TIMER_MS) this.#leaving = setTimeout(() => this.#interrupt(), left);
-    this.#awaken();
+    this.#wake();
   }
 
-  /** Interrupt what still runs, and leave without waiting for ever. */
+  /** Interrupts the tasks that still run, and leaves even if their handlers do not end. */
   #interrupt(): void {
     const { active } = this.#session;
     if (active) this.#logger.warn(`${active} tasks still run: they are interrupted and given back`);
     this.#handlers.stopAll("the host leaves");
     this.#leaving = setTimeout(() => {
       this.#logger.warn(`host ${this.#options.hostId} leaves without waiting for ${this.#session.active} handlers`);
-      this.#gone.abort();
-      this.#awaken();
+      this.#abandoned.abort();
+      this.#wake();
     }, INTERRUPT_MS);
   }
 
-  // Words
+  // Messages and logs
 
   #hello(): ConnectRequest {
     const { hostId, displayName, capabilities, slots, project, labels, leaseSecs } = this.#options;
@@ -337,15 +362,15 @@ export class HostRun {
       actions: this.#actions.names,
       labels,
       leaseSecs,
-      machine: this.#machine?.look(this.#session.active),
+      machine: this.#machine?.measure(this.#session.active),
     };
     return create(ConnectRequestSchema, { message: { case: "hello", value: hello } });
   }
 
-  /** Say once what keeps the host from its server. */
-  #note(error: TaskyardError): void {
-    if (error.code === this.#trouble) return;
-    this.#trouble = error.code;
+  /** Logs why the host is not connected, once for each code in a row. */
+  #log(error: TaskyardError): void {
+    if (error.code === this.#loggedCode) return;
+    this.#loggedCode = error.code;
     const { hostId, address } = this.#options;
     if (error.code === "already_exists") {
       this.#logger.warn(`host ${hostId}: another instance holds this id; trying until it is gone`);
@@ -354,13 +379,13 @@ export class HostRun {
     } else this.#logger.warn(`host ${hostId}: no server at ${address ?? "the default"} yet: ${error.reason}`);
   }
 
-  /** There may be something to write, or a reason to leave. */
-  #awaken(): void {
+  /** There may be a message to write, or a reason to leave. */
+  #wake(): void {
     this.#isAwake = true;
-    for (const wake of this.#sleepers.splice(0)) wake();
+    for (const resolve of this.#sleepers.splice(0)) resolve();
   }
 
-  #awoken(): Promise<void> {
+  #woken(): Promise<void> {
     return this.#isAwake ? Promise.resolve() : new Promise((resolve) => this.#sleepers.push(resolve));
   }
 }

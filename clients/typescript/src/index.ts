@@ -1,7 +1,7 @@
 /**
- * Taskyard for Node: `connect` gives a client that submits tasks and follows them, `Host` takes tasks and runs them.
+ * Taskyard for Node: `connect` creates a client, which submits tasks and follows them. `Host` takes tasks and runs them.
  *
- * All errors of calls are `TaskyardError`s, told apart by their `code`.
+ * Calls fail with a `TaskyardError`, whose `code` says why.
  */
 import { Client, type ClientOptions } from "./client.js";
 import { type Address, openConnection } from "./connection.js";
@@ -10,9 +10,10 @@ import { type Address, openConnection } from "./connection.js";
 export interface ConnectOptions extends Address, ClientOptions {}
 
 /**
- * A client for Node. It connects with its first call; close it when done.
+ * Creates a client for Node. It connects with its first call; close it when done.
  *
- * Throws TypeError or RangeError for options that no call can be made with.
+ * @param options Default: the server at `127.0.0.1:50051`, without TLS, a token or an agent.
+ * @throws TypeError or RangeError for options that no call can be made with.
  */
 export function connect(options: ConnectOptions = {}): Client {
   const [transport, connection] = openConnection(options);

@@ -1,16 +1,16 @@
-/** The figures of this machine: a host reports them, the server keeps its own. */
+/** The load of this machine, which a host reports with its heartbeats. */
 import { cpus, freemem, totalmem } from "node:os";
 import { create } from "@bufbuild/protobuf";
 import { type Machine, MachineSchema } from "./gen/taskyard/v1/runtime_host_pb.js";
 
 const MIB = 1024 * 1024;
 
-/** Measures the whole machine. The use of the processors is over a time, which begins when this is made. */
+/** Measures the whole machine, not this process. */
 export class MachineFigures {
   #before = processorTimes();
 
-  /** The figures now; the use of the processors is that since the last look. */
-  look(activeWorkers: number): Machine {
+  /** The figures now. The use of the processors is the average since the last call, or since this object was made. */
+  measure(activeWorkers: number): Machine {
     const now = processorTimes();
     const total = now.total - this.#before.total;
     const busy = now.busy - this.#before.busy;

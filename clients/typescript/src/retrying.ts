@@ -1,19 +1,20 @@
 /**
- * When to try again, and for how long: what all calls share.
+ * When a call is tried again, and for how long.
  *
- * An outage shorter than the client's patience passes unnoticed; one that is longer ends in the error that it caused.
+ * The caller does not notice an outage of the server that is shorter than the client's patience. A longer one ends with
+ * the error that it caused.
  */
 import { errorFrom, TaskyardError } from "./errors.js";
 
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 3_000;
-/** The longest that a timer takes, 24 days. */
+/** The longest delay of a timer, 24 days. Timers fire at once for longer ones. */
 export const MAX_TIMER_MS = 0x7fffffff;
 
-/** Where time and chance come from, so that tests can pass their own. Times are milliseconds that never jump. */
+/** Time and chance, so that tests can pass in their own. Times are in milliseconds of a clock that never jumps. */
 export interface Clock {
   now(): number;
-  /** Resolves after so many milliseconds, or at once when the signal aborts. */
+  /** Resolves after `ms`, or at once when the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
   /** A number from 0 up to, not including, 1. */
   random(): number;
@@ -38,10 +39,10 @@ export const systemClock: Clock = {
 };
 
 /**
- * How long something has not worked, and whether that is longer than the caller has patience for.
+ * One outage after the other: how long the present one lasts, and how long to wait before the next try.
  *
- * Each delay is twice the one before, shortened at random by up to a half: that keeps clients which lost the same server
- * from coming back all at once.
+ * Each delay is twice the one before, shortened at random by up to a half: clients that lost the same server do not come
+ * back all at once.
  */
 export class Outage {
   readonly #patienceMs: number;
@@ -52,17 +53,17 @@ export class Outage {
   constructor(patienceMs: number, clock: Clock = systemClock) {
     this.#patienceMs = patienceMs;
     this.#clock = clock;
-    this.#delay = this.#first();
+    this.#delay = this.#firstDelay();
   }
 
-  /** It works. */
-  over(): void {
+  /** A call has worked: the outage is over. */
+  reset(): void {
     this.#since = undefined;
-    this.#delay = this.#first();
+    this.#delay = this.#firstDelay();
   }
 
-  /** Wait before the next try; throws the error once patience is at its end, or `cancelled` when the signal aborts. */
-  async bear(error: TaskyardError, signal?: AbortSignal): Promise<void> {
+  /** Waits before the next try. Throws the error once the patience is used up, and `cancelled` when the signal aborts. */
+  async backOff(error: TaskyardError, signal?: AbortSignal): Promise<void> {
     const now = this.#clock.now();
     this.#since ??= now;
     const left = this.#since + this.#patienceMs - now;
@@ -70,21 +71,22 @@ export class Outage {
     const delay = this.#delay * (0.5 + this.#clock.random() / 2);
     this.#delay = Math.min(this.#delay * 2, MAX_DELAY_MS, this.#patienceMs / 4);
     await this.#clock.sleep(Math.min(delay, left), signal);
-    if (signal?.aborted) throw givenUp(signal);
+    if (signal?.aborted) throw abortError(signal);
   }
 
-  #first(): number {
-    // A short patience still has room for several tries.
+  #firstDelay(): number {
+    // A short patience must leave time for several tries.
     return Math.min(FIRST_DELAY_MS, this.#patienceMs / 4);
   }
 }
 
 /**
- * The call's answer. It is repeated while the server is unavailable.
+ * Makes a call, again and again while the server is unavailable.
  *
- * The call is told the number of the try, from 1. Throws what the call throws; `unavailable` only after `patienceMs`.
+ * The call is given the number of the try, from 1. Throws what the call throws, but `unavailable` only after
+ * `patienceMs`.
  */
-export async function persistent<T>(
+export async function retryWhileUnavailable<T>(
   call: (attempt: number) => Promise<T>,
   patienceMs: number,
   clock?: Clock,
@@ -97,13 +99,13 @@ export async function persistent<T>(
     } catch (thrown) {
       const error = errorFrom(thrown);
       if (error.code !== "unavailable") throw error;
-      await outage.bear(error, signal);
+      await outage.backOff(error, signal);
     }
   }
 }
 
-/** The error of a call whose caller, or client, wants no answer any more. */
-export function givenUp(signal: AbortSignal): TaskyardError {
+/** The error of a call whose signal has aborted: the reason of the signal, or `cancelled`. */
+export function abortError(signal: AbortSignal): TaskyardError {
   const reason: unknown = signal.reason;
   if (reason instanceof TaskyardError) return reason;
   return new TaskyardError("cancelled", "the call was given up", { status: "CANCELLED", cause: reason });

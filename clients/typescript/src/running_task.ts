@@ -1,27 +1,31 @@
-/** A task as the handler that runs it sees it, and how a handler fails one with its own words. */
+/** A task as the handler that runs it sees it, and the error by which a handler fails a task with its own text. */
 import type { JsonObject } from "@bufbuild/protobuf";
 import type { Report } from "./gen/taskyard/v1/runtime_host_pb.js";
-import { type LeaseName, report } from "./session.js";
+import { type LeaseName, reportOn } from "./reports.js";
 import type { Task } from "./tasks.js";
-import { plainObject } from "./values.js";
+import { checkCount, plainObject } from "./values.js";
 
-/** What tells a process of its trace. That of the host's own process is not the task's. */
+/** The environment variables of a trace. Those of the host's own process are not the task's. */
 const TRACE_VARIABLES = new Set(["TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"]);
 
-/** The most that a report holds. */
-const MAX_COUNT = 0xffffffff;
-
-/** Runs a task: what it answers is the task's result, what it throws fails the task. */
+/**
+ * Runs a task. The value that it returns, or that its promise resolves with, is the task's result and must be JSON as
+ * `JSON.stringify` takes it; `undefined` is no result. An error that it throws fails the task.
+ */
 export type Handler = (task: RunningTask) => unknown;
 
-/** Throw it in a handler to fail the task with just this text; any other error adds its name. */
+/** Throw it in a handler to fail the task with exactly this text. Any other error adds its name to the text. */
 export class ActionFailed extends Error {
   override readonly name = "ActionFailed";
-  /** A word for the kind of failure, which a retry policy may name as final. */
+  /** The kind of failure, which `RetryPolicy.nonRetryableCodes` may name. Undefined if there is none. */
   readonly code: string | undefined;
-  /** False makes this failure final, whatever the policy says. */
+  /** Whether the retry policy of the task may try again. False makes this failure final. */
   readonly retryable: boolean;
 
+  /**
+   * @param error The text of the failure.
+   * @param options `code`: the kind of failure, default none. `retryable`: default true.
+   */
   constructor(error: string, options: { code?: string; retryable?: boolean } = {}) {
     super(error);
     this.code = options.code;
@@ -29,58 +33,74 @@ export class ActionFailed extends Error {
   }
 }
 
-/** What a handler is given: the task as it was handed out, and a way to report on it. */
+/** Where a running task sends what its handler reports. */
+export interface TaskReporter {
+  progressed(report: Report): void;
+  usedTokens(count: number | undefined): void;
+}
+
+/** The task that a handler runs, as it was handed out, and the means to report on it. Hosts create it. */
 export class RunningTask {
   /** The task as it stood when it was handed out. */
   readonly task: Task;
-  /** Grows with each hand-out of the task; give it along with side effects, to tell a later run from an earlier one. */
+  /**
+   * Increases with each hand-out of the task. Send it along with side effects, so that their receiver can tell a later
+   * attempt from an earlier one.
+   */
   readonly fencingToken: number;
   /**
-   * Aborts when the work is no longer wanted: the task was cancelled, paused or is past its deadline, or its lease is
-   * lost. Pass it to `fetch`, timers and child processes; what the handler throws then is not told to anybody.
+   * Aborts when the work is no longer wanted: the task was cancelled, paused or is past its deadline, or the lease is
+   * lost. Pass it to `fetch`, timers and child processes. What the handler returns or throws after that is discarded.
    */
   readonly signal: AbortSignal;
   #tokensUsed: number | undefined;
   readonly #lease: LeaseName;
-  readonly #report: (report: Report) => void;
+  readonly #reporter: TaskReporter;
 
-  constructor(task: Task, lease: LeaseName, signal: AbortSignal, report: (report: Report) => void) {
+  /** @internal */
+  constructor(task: Task, lease: LeaseName, signal: AbortSignal, reporter: TaskReporter) {
     this.task = task;
     this.fencingToken = lease.fencingToken;
     this.signal = signal;
     this.#lease = lease;
-    this.#report = report;
+    this.#reporter = reporter;
   }
 
   /**
-   * Yours to set: the tokens (of a language model) that this attempt has used so far, which every later report carries.
-   * Once one of them is over the task's budget, the task fails and is stopped. Throws RangeError for what is no count.
+   * The tokens (of a language model) that this attempt has used so far. Set it as they are used, without a call of
+   * `progress`: the next heartbeat carries the number, and so does every later report. Undefined, the default, reports
+   * nothing.
+   *
+   * When the server receives a number that takes the task over its token limit, the task fails and `signal` aborts.
+   *
+   * @throws RangeError when set to anything but a whole number from 0 to 4,294,967,295.
    */
   get tokensUsed(): number | undefined {
     return this.#tokensUsed;
   }
 
   set tokensUsed(count: number | undefined) {
-    if (count !== undefined && !(Number.isInteger(count) && count >= 0 && count <= MAX_COUNT)) {
-      throw new RangeError(`tokensUsed: must be a whole number from 0 to ${MAX_COUNT}, is ${count}`);
-    }
+    if (count !== undefined) checkCount("tokensUsed", count);
     this.#tokensUsed = count;
+    this.#reporter.usedTokens(count);
   }
 
+  /** The id of the task. */
   get id(): string {
     return this.task.id;
   }
 
+  /** The action to run. */
   get action(): string {
     return this.task.action;
   }
 
-  /** Fields for the action, empty if the submitter gave none. */
+  /** The parameters of the action. Empty if the submitter gave none. */
   get params(): JsonObject {
     return this.task.params;
   }
 
-  /** The number of this execution within the task's run, from 1. */
+  /** The number of this attempt within the task's run, from 1. */
   get attempt(): number {
     const last = this.task.attempts.at(-1);
     if (!last) return 1;
@@ -88,14 +108,15 @@ export class RunningTask {
   }
 
   /**
-   * Tell how far the work is; `fraction` is 0 to 1, and what lies outside counts as the nearer of both.
+   * Reports how far the work is. The call returns at once; the report is sent soon, unless a later one replaces it first.
    *
-   * It waits for nobody: the report goes out soon, unless a later one takes its place first. Throws TypeError for details
-   * that are not JSON.
+   * @param progress `fraction`: the part that is done, from 0 to 1; numbers outside that range count as the nearer bound.
+   *   `message`: a text for people. `details`: any JSON object. All are optional.
+   * @throws TypeError if `details` is not a JSON object.
    */
   progress(progress: { fraction?: number; message?: string; details?: object } = {}): void {
     const { fraction, message, details } = progress;
-    this.#report(
+    this.#reporter.progressed(
       this.reportOf({
         case: "progress",
         value: {
@@ -108,10 +129,11 @@ export class RunningTask {
   }
 
   /**
-   * The environment for a process that does the work: `spawn(command, { env: task.environment(), signal: task.signal })`.
+   * The environment for a child process that does the work:
+   * `spawn(command, { env: task.environment(), signal: task.signal })`.
    *
-   * It is this process's own, with `TASKYARD_TASK_ID`, `TASKYARD_ATTEMPT` and `TASKYARD_FENCING_TOKEN`; for a task with a
-   * trace context also `TRACEPARENT`, which tracing tools look for, and its trace id as `TASKYARD_TRACE_ID`.
+   * @returns The environment of this process with `TASKYARD_TASK_ID`, `TASKYARD_ATTEMPT` and `TASKYARD_FENCING_TOKEN`.
+   *   For a task with a trace context it also has `TRACEPARENT`, which tracing tools read, and `TASKYARD_TRACE_ID`.
    */
   environment(): NodeJS.ProcessEnv {
     const own = Object.entries(process.env).filter(([name]) => !TRACE_VARIABLES.has(name));
@@ -125,8 +147,8 @@ export class RunningTask {
     };
   }
 
-  /** @internal A report on this task, of one event. Throws where it cannot be encoded. */
-  reportOf(event: Parameters<typeof report>[1]): Report {
-    return report(this.#lease, event, this.tokensUsed);
+  /** @internal A report on this task with one event. Throws if it cannot be encoded. */
+  reportOf(event: Parameters<typeof reportOn>[1]): Report {
+    return reportOn(this.#lease, event, this.tokensUsed);
   }
 }

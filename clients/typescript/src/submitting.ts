@@ -1,10 +1,10 @@
 /**
- * Tasks that are submitted at the same time share the messages of one stream (DESIGN, Submitting fast).
+ * Tasks that are submitted at the same time share the messages of one stream.
  *
- * What is submitted in one turn, or while others are on their way, goes into one message; a task that is alone has a call
- * of its own and waits for nothing. A stream lives for as long as it owes answers, so that an idle client holds none.
- * Every task carries an idempotency key: after a break only what has no answer is submitted again, and nothing is made
- * twice.
+ * Tasks that are submitted in one turn of the event loop, or while others are being sent, go into one message. A single
+ * task has a call of its own and waits for nothing. A stream lives while answers are due, so an idle client has none.
+ * Every task has an idempotency key: after a break only the tasks without an answer are submitted again, and no task is
+ * made twice.
  */
 import { create, toBinary } from "@bufbuild/protobuf";
 import { type Client as Stub, createClient } from "@connectrpc/connect";
@@ -19,34 +19,35 @@ import {
   type SubmitTasksResponse,
   TaskService,
 } from "./gen/taskyard/v1/task_pb.js";
-import { givenUp, MAX_TIMER_MS } from "./retrying.js";
+import { abortError, MAX_TIMER_MS } from "./retrying.js";
 
-/** The most that shares a message; a server takes 8 MiB. */
+/** The limits of a message, well below the largest one that a server reads. */
 const MAX_TASKS = 50;
 const MAX_BYTES = 1_000_000;
-/** Messages on their way. They hide the time of a round trip; the bound keeps memory small here and there. */
+/** How many messages are sent before an answer. They hide the round trip; the limit bounds the memory on both sides. */
 const MAX_UNANSWERED = 20;
 
-/** One task on its way. It is settled once; its submitter may have given up on it. */
+/** One task to submit. It is settled once; after that nobody waits for its answer. */
 interface Submission {
   request: SubmitTaskRequest;
   size: number;
   isSettled: boolean;
-  accept(answer: SubmitTaskResponse): void;
-  refuse(error: TaskyardError): void;
-  /** Nothing is known of it: it is submitted by a call of its own. */
+  resolve(answer: SubmitTaskResponse): void;
+  reject(error: TaskyardError): void;
+  /** Submits the task by a call of its own, because its stream gave no answer. */
   sendAlone(): void;
 }
 
-/** Submits single tasks, together where the transport has streams of the client (gRPC-Web has none). */
+/** Submits tasks, together if the transport has client streams (gRPC-Web has none). */
 export class Submitter {
   readonly #calls: Calls;
   readonly #stub: Stub<typeof TaskService>;
   readonly #isSharing: boolean;
   readonly #pending = new Set<Promise<SubmitTaskResponse>>();
   #waiting: Submission[] = [];
-  /** Whether what waits is looked at when this turn ends. */
-  #isTurnOpen = false;
+  /** Whether the waiting tasks are sent at the end of this turn of the event loop. */
+  #isScheduled = false;
+  /** The number of tasks that are being submitted by calls of their own. */
   #alone = 0;
   #stream: SubmitStream | undefined;
 
@@ -56,11 +57,11 @@ export class Submitter {
     this.#isSharing = isSharing;
   }
 
-  /** The server's acceptance of one task, which must have an idempotency key. It throws what SubmitTask throws. */
+  /** Submits one task, which must have an idempotency key. Throws what SubmitTask throws. */
   async submit(request: SubmitTaskRequest, signal?: AbortSignal): Promise<SubmitTaskResponse> {
     const size = this.#isSharing ? sizeOf(request) : undefined;
     const answering = this.#calls.repeated(
-      // One that is too large for a message, or that cannot be encoded, must not be the others' harm.
+      // A task that is too large for a message, or cannot be encoded, must not affect the others.
       (_, linked) =>
         size === undefined || size > MAX_BYTES ? this.#call(request, linked) : this.#share(request, size, linked),
       signal,
@@ -69,7 +70,7 @@ export class Submitter {
     return answering.finally(() => this.#pending.delete(answering));
   }
 
-  /** Resolves once all that was submitted so far is answered or given up. */
+  /** Resolves once all tasks that were submitted so far are answered or given up. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#pending);
   }
@@ -83,38 +84,38 @@ export class Submitter {
 
   #share(request: SubmitTaskRequest, size: number, signal: AbortSignal): Promise<SubmitTaskResponse> {
     return new Promise((resolve, reject) => {
-      const giveUp = () => submission.refuse(givenUp(signal));
-      const settle = <V extends unknown[]>(act: (...value: V) => void) => {
+      const giveUp = () => submission.reject(abortError(signal));
+      const once = <V extends unknown[]>(settle: (...value: V) => void) => {
         return (...value: V) => {
           if (submission.isSettled) return;
           submission.isSettled = true;
           signal.removeEventListener("abort", giveUp);
-          act(...value);
+          settle(...value);
         };
       };
       const submission: Submission = {
         request,
         size,
         isSettled: false,
-        accept: settle(resolve),
-        refuse: settle(reject),
-        sendAlone: settle(() => resolve(this.#call(request, signal))),
+        resolve: once(resolve),
+        reject: once(reject),
+        sendAlone: once(() => resolve(this.#call(request, signal))),
       };
       signal.addEventListener("abort", giveUp);
       if (signal.aborted) return giveUp();
       this.#waiting.push(submission);
-      if (this.#stream) this.#stream.awaken();
-      else if (!this.#isTurnOpen) {
-        this.#isTurnOpen = true;
+      if (this.#stream) this.#stream.wake();
+      else if (!this.#isScheduled) {
+        this.#isScheduled = true;
         queueMicrotask(() => {
-          this.#isTurnOpen = false;
+          this.#isScheduled = false;
           this.#send();
         });
       }
     });
   }
 
-  /** Have all that waits sent. */
+  /** Sends the waiting tasks: one by a call of its own, more by a stream. */
   #send(): void {
     const first = this.#nextMessage();
     if (!first.length) return;
@@ -127,8 +128,8 @@ export class Submitter {
       next: () => this.#nextMessage(),
       left: (error) => {
         if (this.#stream === stream) this.#stream = undefined;
-        // Without a server no other stream does better; each task has its own patience.
-        if (error?.code === "unavailable") for (const each of this.#waiting.splice(0)) each.refuse(error);
+        // While the server is unavailable another stream would fail too. Each task is retried by its own patience.
+        if (error?.code === "unavailable") for (const each of this.#waiting.splice(0)) each.reject(error);
         if (!this.#stream) this.#send();
       },
       timeoutMs: this.#calls.timeoutMs,
@@ -137,7 +138,7 @@ export class Submitter {
     void stream.run();
   }
 
-  /** As much of what waits as may share a message, without what nobody waits for any more. */
+  /** The waiting tasks that fit one message, without those that were given up. */
   #nextMessage(): Submission[] {
     const message: Submission[] = [];
     let [taken, size] = [0, 0];
@@ -153,25 +154,25 @@ export class Submitter {
   }
 }
 
-/** Where a stream gets its messages from, and whom it tells that it takes no more. */
+/** Where a stream gets its tasks from. */
 interface Source {
   open(messages: AsyncIterable<SubmitTasksRequest>, signal: AbortSignal): AsyncIterable<SubmitTasksResponse>;
   next(): Submission[];
-  /** Without an error when it has sent all there was. It may be told twice. */
+  /** The stream takes no more tasks: it has sent all, or it failed with the error. May be called twice. */
   left(error?: TaskyardError): void;
-  /** How long the server may owe an answer. */
+  /** How long the server may take to answer a message. */
   timeoutMs: number;
 }
 
-/** One stream, from its first message until the server has answered its last. */
+/** One stream, from its first message to the answer to its last. */
 class SubmitStream {
   readonly #source: Source;
   readonly #stop = new AbortController();
-  /** The messages that the server owes an answer for, the oldest first. */
+  /** The messages without an answer, oldest first. */
   readonly #unanswered: { tasks: Submission[]; sentAt: number }[] = [];
   readonly #first: Submission[];
-  #late: ReturnType<typeof setTimeout> | undefined;
-  #wake = () => {};
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #wakeWriter = () => {};
   #isOver = false;
 
   constructor(first: Submission[], source: Source) {
@@ -179,14 +180,14 @@ class SubmitStream {
     this.#source = source;
   }
 
-  /** There is something to send, or room for it. */
-  awaken(): void {
-    this.#wake();
+  /** There may be another message to send. */
+  wake(): void {
+    this.#wakeWriter();
   }
 
-  /** Send and settle until all is answered. What a stream that breaks leaves behind is settled too; it never throws. */
+  /** Sends tasks and settles them until all are answered. Never throws: after a failure the tasks are settled as well. */
   async run(): Promise<void> {
-    this.#owe(this.#first);
+    this.#expectAnswer(this.#first);
     let broken: TaskyardError | undefined;
     try {
       for await (const answer of this.#source.open(this.#messages(), this.#stop.signal)) this.#settle(answer);
@@ -194,30 +195,30 @@ class SubmitStream {
     } catch (thrown) {
       broken = errorFrom(thrown);
     }
-    clearTimeout(this.#late);
+    clearTimeout(this.#timer);
     this.#isOver = true;
-    this.awaken();
+    this.wake();
     for (const { tasks } of this.#unanswered.splice(0)) {
       for (const each of tasks) {
-        // Any other end, a refusal of the whole stream for one, says nothing of a single task.
-        if (broken?.code === "unavailable" || broken?.code === "deadline_exceeded") each.refuse(broken);
+        // Any other error, such as a refusal of the whole stream, says nothing about a single task.
+        if (broken?.code === "unavailable" || broken?.code === "deadline_exceeded") each.reject(broken);
         else each.sendAlone();
       }
     }
     this.#source.left(broken);
   }
 
-  /** The transport asks for the next message when it has written the last; meanwhile more tasks come together. */
+  /** The messages to write. The transport asks for the next one when it has written the last; tasks gather meanwhile. */
   async *#messages(): AsyncGenerator<SubmitTasksRequest> {
     let tasks = this.#first;
     while (!this.#isOver) {
       if (tasks.length) yield create(SubmitTasksRequestSchema, { tasks: tasks.map(({ request }) => request) });
       tasks = this.#unanswered.length < MAX_UNANSWERED ? this.#source.next() : [];
-      if (tasks.length) this.#owe(tasks);
+      if (tasks.length) this.#expectAnswer(tasks);
       else if (!this.#unanswered.length) break;
       else {
         await new Promise<void>((resolve) => {
-          this.#wake = resolve;
+          this.#wakeWriter = resolve;
         });
       }
     }
@@ -231,30 +232,30 @@ class SubmitStream {
     }
     this.#unanswered.shift();
     for (const [index, { outcome, rejectedTaskId }] of outcomes.entries()) {
-      if (outcome.case === "accepted") tasks[index]?.accept(outcome.value);
-      else tasks[index]?.refuse(errorFromOutcome(outcome.value, rejectedTaskId));
+      if (outcome.case === "accepted") tasks[index]?.resolve(outcome.value);
+      else tasks[index]?.reject(errorFromOutcome(outcome.value, rejectedTaskId));
     }
-    this.#watchTime();
-    this.awaken();
+    this.#restartTimer();
+    this.wake();
   }
 
-  #owe(tasks: Submission[]): void {
+  #expectAnswer(tasks: Submission[]): void {
     this.#unanswered.push({ tasks, sentAt: performance.now() });
-    if (this.#unanswered.length === 1) this.#watchTime();
+    if (this.#unanswered.length === 1) this.#restartTimer();
   }
 
-  /** The oldest message has as much time as a call. */
-  #watchTime(): void {
-    clearTimeout(this.#late);
+  /** The server may take as long to answer the oldest message as it may take to answer a call. */
+  #restartTimer(): void {
+    clearTimeout(this.#timer);
     const [oldest] = this.#unanswered;
     if (!oldest) return;
-    const late = () => this.#stop.abort(new TaskyardError("deadline_exceeded", "the operation timed out"));
+    const abort = () => this.#stop.abort(new TaskyardError("deadline_exceeded", "the operation timed out"));
     const left = oldest.sentAt + this.#source.timeoutMs - performance.now();
-    if (left < MAX_TIMER_MS) this.#late = setTimeout(late, left);
+    if (left < MAX_TIMER_MS) this.#timer = setTimeout(abort, left);
   }
 }
 
-/** The size of a task in a message; undefined if it cannot be encoded. */
+/** The size of a task in bytes; undefined if it cannot be encoded. */
 function sizeOf(request: SubmitTaskRequest): number | undefined {
   try {
     return toBinary(SubmitTaskRequestSchema, request).length;

@@ -1,4 +1,4 @@
-/** Tasks as callers see them: what is submitted, and how it then stands (the proto's Task, in plain TypeScript). */
+/** Tasks as callers submit and see them: the messages of `task.proto` in plain TypeScript. */
 import { create, type JsonObject, type JsonValue } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import {
@@ -24,57 +24,68 @@ const STATES = [
   "rejected",
 ] as const;
 
-/** Where a task stands. `done`, `failed`, `cancelled` and `rejected` have ended. */
+/** The state of a task. `done`, `failed`, `cancelled` and `rejected` are final, see `hasEnded`. */
 export type TaskState = (typeof STATES)[number];
 
 const STATE_OF_NUMBER = new Map<number, TaskState>(STATES.map((state) => [Task_State[state], state]));
 
-/** The word for a state. A state that only a later server knows shows as its number. */
+/** The name of a state. A state that only a later server knows has its number as name. */
 export function stateOf(state: Task_State | undefined): TaskState {
   return STATE_OF_NUMBER.get(state ?? 0) ?? (String(state) as TaskState);
 }
 
-/** Whether a task in this state has ended. A failed one can still be resumed or resolved. */
+/**
+ * Whether a state is final.
+ *
+ * @param state The state of a task.
+ * @returns True for `done`, `failed`, `cancelled` and `rejected`. A failed task can still be resumed or resolved.
+ */
 export function hasEnded(state: TaskState): boolean {
   return state === "done" || state === "failed" || state === "cancelled" || state === "rejected";
 }
 
-/** A message without what only protobuf needs. The comments on its fields are those of the proto. */
+/** A message without the fields that only protobuf needs. The comments on the rest are those of the proto. */
 type Plain<M> = Omit<M, "$typeName" | "$unknown">;
 
-/** How a failed attempt is repeated. */
+/** How often, and with which delays in milliseconds, a task is tried again after a failure. */
 export interface RetryPolicy extends Partial<Plain<RetryPolicyMessage>> {}
 
 type OwnShape = "action" | "params" | "deadline" | "notBefore" | "retryPolicy";
 
-/** A task as its submitter writes it. Only `action` must be given; without an `idempotencyKey` it gets a new one. */
+/** A task to submit. Only `action` is required. Without an `idempotencyKey` the client generates one. */
 export interface NewTask extends Partial<Omit<Plain<SubmitTaskRequest>, OwnShape | "agentId" | "callbackUrl">> {
   /** The kind of action to run. */
   action: string;
-  /** Fields for the action. */
+  /** The parameters of the action, any JSON object. Default none. */
   params?: object;
-  /** When the task fails unless it has ended: a point in time, or milliseconds from the call on. */
+  /**
+   * When the task fails unless it has ended: a point in time, or milliseconds from the call on. Default: the server's
+   * `defaultDeadlineSec` from when the task is due.
+   */
   deadline?: Date | number;
-  /** The task is not due before: a point in time, or milliseconds from the call on. */
+  /** When the task is due: a point in time, or milliseconds from the call on. Default: at once. */
   notBefore?: Date | number;
   /** How a failed attempt is repeated. Default: one attempt. */
   retryPolicy?: RetryPolicy;
 }
 
-/** A single task, which may name an agent and a callback of its own. */
+/** A single task to submit, with an agent and a callback of its own. */
 export interface NewSingleTask extends NewTask {
   /** The submitting agent. Default: the client's. */
   agent?: string;
-  /** Where the task is posted when it ends, http or https. */
+  /** The URL that the task is posted to when it ends, http or https. Default none. */
   callbackUrl?: string;
 }
 
 /** The acceptance of a task. */
 export interface Submitted {
+  /** The id of the task. */
   taskId: string;
+  /** The state of the task just after its submission. */
   state: TaskState;
   /** The number of queued tasks of the namespace just after this one was admitted. */
   position: number;
+  /** When the task was submitted, by the server's clock. */
   createdAt: Date;
 }
 
@@ -82,12 +93,15 @@ export interface Submitted {
 export interface Attempt extends Omit<Plain<AttemptMessage>, "number" | "startedAt" | "endedAt"> {
   /** Its number within the run, from 1. */
   number: number;
+  /** When it started. Absent if its lease was lost before the host reported the start. */
   startedAt?: Date;
+  /** When it ended. Absent while it runs. */
   endedAt?: Date;
 }
 
-/** A host's last word on how far a task is. */
+/** The last progress that the host of a task reported. */
 export interface Progress extends Omit<Plain<ProgressMessage>, "reportedAt"> {
+  /** When the server received the report. */
   reportedAt?: Date;
 }
 
@@ -95,36 +109,45 @@ type Times = "createdAt" | "deadline" | "startedAt" | "completedAt" | "notBefore
 type OtherShape = "taskId" | "agentId" | "action" | "state" | "priority" | "params" | "result" | "hold" | "run";
 type Parts = "retryPolicy" | "attempts" | "progress";
 
-/** A task as it stood when the server answered. */
+/** A task as it stood when the server answered. Fields that do not apply are absent. */
 export interface Task extends Omit<Plain<TaskMessage>, Times | OtherShape | Parts> {
+  /** The id that the server gave it. */
   id: string;
   /** The submitting agent. */
   agent: string;
+  /** The kind of action to run. */
   action: string;
+  /** Where the task stands. */
   state: TaskState;
+  /** When it was submitted. */
   createdAt: Date;
+  /** The lower number is claimed first among the agent's tasks. */
   priority: number;
-  /** Empty if the submitter gave none, and in the events of a watch: they leave it out, since it never changes. */
+  /** Empty if the submitter gave none, and in the events of a watch, which leave it out because it never changes. */
   params: JsonObject;
-  /** What the handler answered; absent unless the task is `done` with a result. */
+  /** The value that the handler returned. Absent unless the task is `done` with a result. */
   result?: JsonValue;
-  /** When it fails unless it has ended; absent while that does not count. */
+  /** When it fails unless it has ended. Absent while no deadline applies. */
   deadline?: Date;
+  /** When it was first executed, in whichever attempt or run. Absent until then. */
   startedAt?: Date;
+  /** When it ended. */
   completedAt?: Date;
   /** When a `pending` task is due. */
   notBefore?: Date;
   /** Whether it is held back until it is resumed. */
   hold: boolean;
+  /** How a failed attempt is repeated. */
   retryPolicy?: RetryPolicy;
-  /** Oldest first; empty before the first execution, and where there is only one and no retry policy. */
+  /** Oldest first. Empty before the first execution, and if there is only one and no retry policy. */
   attempts: Attempt[];
-  /** Counts from 1 and grows with each resume. */
+  /** The number of the run, from 1. Each resume begins a new one. */
   run: number;
+  /** The last reported progress. */
   progress?: Progress;
 }
 
-/** The task as the server tells it. */
+/** The task of a message. */
 export function taskFrom(message: TaskMessage): Task {
   const { taskId, agentId, retryPolicy, progress, result, ...same } = plain(message);
   const { createdAt, deadline, startedAt, completedAt, notBefore, ...rest } = same;
@@ -155,13 +178,13 @@ function progressFrom(message: ProgressMessage): Progress {
   return { ...rest, ...dates({ reportedAt }) };
 }
 
-/** The request that submits a task, under a new key unless it has its own. Throws TypeError for params beyond JSON. */
+/** The request that submits a task, with a new key unless it has one. Throws TypeError for params that are not JSON. */
 export function submitRequest(task: NewSingleTask, agent: string): SubmitTaskRequest {
   const { agent: agentId = agent, callbackUrl, ...fields } = task;
   return create(SubmitTaskRequestSchema, { ...fieldsOf(fields), agentId, callbackUrl });
 }
 
-/** The same as a part of a batch, which gives the agent and the callback to all its tasks. */
+/** The fields of a task in a batch, whose agent and callback are those of the batch. */
 export function fieldsOf({ params, deadline, notBefore, ...same }: NewTask) {
   return {
     ...same,
@@ -178,7 +201,7 @@ function plain<M extends { $typeName: string; $unknown?: unknown }>(message: M):
   return rest;
 }
 
-/** Those of the times that there are, as dates. */
+/** The times that are set, as dates. */
 function dates<K extends string>(times: Record<K, Timestamp | undefined>): Partial<Record<K, Date>> {
   const found = Object.entries<Timestamp | undefined>(times).filter(([, time]) => time);
   return Object.fromEntries(found.map(([name, time]) => [name, dateOf(time)])) as Partial<Record<K, Date>>;

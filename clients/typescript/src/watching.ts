@@ -1,8 +1,8 @@
 /**
- * Watching tasks across broken connections.
+ * Watches of tasks, which continue after a broken connection.
  *
- * Each message of a watch carries the cursor to resume from, so a new stream goes on just where the last one broke. Only
- * while the current tasks are being told there is no such place: they are then told anew, less those already told.
+ * Each message of a watch carries a cursor, from which a new stream resumes. There is no cursor while the current tasks
+ * are listed: a new stream then lists them again, and those that were reported before are left out.
  */
 import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { errorFrom, isBreak, TaskyardError } from "./errors.js";
@@ -18,66 +18,73 @@ import { type Clock, Outage } from "./retrying.js";
 import { stateOf, type Task, taskFrom, type TaskState } from "./tasks.js";
 import { dateOf } from "./values.js";
 
-/** A stream that says nothing for so long is dead: a bookmark comes every 15 s. */
-const QUIET_MS = 45_000;
+/** A stream without a message for so long is dead: the server sends a bookmark every 15 s. */
+const SILENCE_LIMIT_MS = 45_000;
 
 const KINDS = ["current", "submitted", "changed", "progressed", "evicted"] as const;
 
-/** What happened to a task. `current` is how it stood when the watch began, or began anew. */
+/** What happened to a task. `current` is not a change: it is the task as it stood when the watch began or began anew. */
 export type EventKind = (typeof KINDS)[number];
 
 const KIND_OF_NUMBER = new Map<number, EventKind>(KINDS.map((kind) => [TaskEvent_Kind[kind], kind]));
 
-/** One thing that happened, and the task just after it, without `params`. */
+/** An event of a watch. */
 export interface TaskEvent {
+  /** What happened. */
   kind: EventKind;
+  /** When it happened, by the server's clock. */
   at: Date;
+  /** The task just after the event, without `params`. */
   task: Task;
-  /** The state before; only for `changed`. */
+  /** The state before the event. Undefined unless `kind` is `changed`. */
   previousState: TaskState | undefined;
   /**
-   * A watch that is given this goes on after this event; events that the server sent together with it may come again.
-   * Undefined where there is no such place yet: begin anew with the current tasks.
+   * The position after this event, at which another watch can continue. Events that the server sent in the same message
+   * may then come again. Undefined while the current tasks are listed: begin a new watch with `includeCurrent` instead.
    */
   cursor: string | undefined;
 }
 
-/** What to watch. An absent filter selects all. */
+/** What to watch. Only tasks that match all given filters; an absent filter matches all. */
 export interface WatchOptions {
+  /** Tasks with one of these ids. */
   taskIds?: string[];
+  /** Tasks of this batch. */
   batchId?: string;
+  /** Tasks of this agent. */
   agent?: string;
+  /** Tasks of this target. */
   target?: string;
-  /** Only events that leave a task in one of these states. */
+  /** Events after which the task is in one of these states. */
   states?: TaskState[];
-  /** Tell the tasks first as they stand. */
+  /** Whether the current tasks come first, as events of the kind `current`. Default false. */
   includeCurrent?: boolean;
-  /** End once all tasks of `taskIds` or `batchId` have ended. */
+  /** Whether the watch ends once all tasks of `taskIds` or `batchId` have ended. Default false: it never ends. */
   untilEnded?: boolean;
-  /** Go on after this cursor of an earlier event. */
+  /** The cursor of an earlier event, after which to continue. Default: from now on. */
   cursor?: string | undefined;
-  /** Aborting it ends the watch as `cancelled`. */
+  /** Ends the watch as `cancelled` when it aborts. Default none. */
   signal?: AbortSignal;
 }
 
 type Request = MessageInitShape<typeof WatchTasksRequestSchema>;
 
-/** How a watch opens one stream. */
+/** Opens one stream of a watch. */
 export type OpenWatch = (request: Request, signal: AbortSignal) => AsyncIterable<WatchTasksResponse>;
 
 /**
- * The events, until all watched tasks have ended if that was asked for, else without end.
+ * The events of a watch. It ends once all watched tasks have ended if `untilEnded` is set, else never.
  *
- * Throws what the server refuses the watch with, and `unavailable` after an outage longer than `patienceMs`.
+ * Throws what the server refuses the watch with, and `unavailable` after an outage of more than `patienceMs`.
  */
 export async function* watchEvents(
   open: OpenWatch,
   options: WatchOptions,
   patienceMs: number,
   clock?: Clock,
-  quietMs = QUIET_MS,
+  silenceLimitMs = SILENCE_LIMIT_MS,
 ): AsyncGenerator<TaskEvent, void, undefined> {
-  const place = new WatchPlace(options);
+  const position = new WatchPosition(options);
   const outage = new Outage(patienceMs, clock);
   const { signal } = options;
   for (;;) {
@@ -86,22 +93,22 @@ export async function* watchEvents(
     signal?.addEventListener("abort", stop);
     if (signal?.aborted) stop();
     try {
-      for await (const message of untilQuiet(open(place.request(), stream.signal), stream, quietMs)) {
-        yield* place.news(message);
+      for await (const message of withSilenceLimit(open(position.request(), stream.signal), stream, silenceLimitMs)) {
+        yield* position.newEvents(message);
         if (message.end) {
           if (message.end.reason === WatchEnd_Reason.tasks_ended) return;
           const code = message.end.reason === WatchEnd_Reason.cursor_expired ? "cursor_expired" : "unavailable";
           throw new TaskyardError(code, message.end.message ?? "the server ended the watch");
         }
-        outage.over();
+        outage.reset();
       }
       throw new TaskyardError("unavailable", "the server ended the stream");
     } catch (thrown) {
       const error = errorFrom(thrown);
       if (signal?.aborted) throw error;
-      if (error.code === "cursor_expired") place.beginAnew();
+      if (error.code === "cursor_expired") position.restart();
       else if (!isBreak(error)) throw error;
-      await outage.bear(error, signal);
+      await outage.backOff(error, signal);
     } finally {
       signal?.removeEventListener("abort", stop);
       stream.abort();
@@ -109,15 +116,17 @@ export async function* watchEvents(
   }
 }
 
-/** How far a watch has come: what to ask the next stream for, and what of its messages is new. */
-export class WatchPlace {
-  readonly #asked: Request;
+/** The position of a watch: what to request from the next stream, and which of its events are new. */
+export class WatchPosition {
+  readonly #filter: Request;
   #cursor: string | undefined;
-  #isTelling: boolean;
-  readonly #told = new Map<string, string>();
+  /** Whether the current tasks are being listed, so that there is no cursor to resume from. */
+  #isListing: boolean;
+  /** The current tasks that were reported, as they stood. */
+  readonly #reported = new Map<string, string>();
 
   constructor(options: WatchOptions) {
-    this.#asked = {
+    this.#filter = {
       taskIds: options.taskIds,
       batchId: options.batchId,
       agentId: options.agent,
@@ -126,65 +135,69 @@ export class WatchPlace {
       untilEnded: options.untilEnded || undefined,
     };
     this.#cursor = options.cursor || undefined;
-    this.#isTelling = options.includeCurrent ?? false;
+    this.#isListing = options.includeCurrent ?? false;
   }
 
   /** The request of the next stream. */
   request(): Request {
-    const place = this.#isTelling ? { includeCurrent: true } : { cursor: this.#cursor };
-    return create(WatchTasksRequestSchema, { ...this.#asked, ...place });
+    const start = this.#isListing ? { includeCurrent: true } : { cursor: this.#cursor };
+    return create(WatchTasksRequestSchema, { ...this.#filter, ...start });
   }
 
-  /** The server's log no longer reaches back so far: all tasks are to be told as they stand. */
-  beginAnew(): void {
+  /** The server's log does not reach back to the cursor: the current tasks are listed again. */
+  restart(): void {
     this.#cursor = undefined;
-    this.#isTelling = true;
+    this.#isListing = true;
   }
 
-  /** The events of a message that were not told yet; then the cursor moves on. */
-  *news(message: WatchTasksResponse): Generator<TaskEvent> {
+  /** The events of a message that were not reported before. Then the cursor is that of the message. */
+  *newEvents(message: WatchTasksResponse): Generator<TaskEvent> {
     let left = message.events.length;
     for (const event of message.events) {
       left -= 1;
       const kind = KIND_OF_NUMBER.get(event.kind ?? 0);
-      // A kind that only a later server knows has nothing for this client.
+      // A later server may send kinds that this client does not know.
       if (!kind || !event.task) continue;
       let cursor: string | undefined;
       if (kind === "current") {
-        if (this.#isTold(event.task)) continue;
+        if (this.#wasReported(event.task)) continue;
       } else {
-        this.#allTold();
+        this.#endListing();
         cursor = left ? this.#cursor : message.cursor;
       }
       const previousState = event.previousState === undefined ? undefined : stateOf(event.previousState);
       yield { kind, at: dateOf(event.occurredAt) ?? new Date(0), task: taskFrom(event.task), previousState, cursor };
     }
-    if (message.bookmark) this.#allTold();
+    if (message.bookmark) this.#endListing();
     if (message.cursor) this.#cursor = message.cursor;
   }
 
-  /** Whether a current task was told already as it stands, before the stream broke. */
-  #isTold(task: TaskMessage): boolean {
+  /** Whether a current task was reported before the stream broke, and has not changed since. */
+  #wasReported(task: TaskMessage): boolean {
     const id = task.taskId ?? "";
-    const print = toBinary(TaskSchema, task).join();
-    const isTold = this.#told.get(id) === print;
-    this.#told.set(id, print);
-    return isTold;
+    const encoded = toBinary(TaskSchema, task).join();
+    const wasReported = this.#reported.get(id) === encoded;
+    this.#reported.set(id, encoded);
+    return wasReported;
   }
 
-  /** The current tasks are through: from here on the cursor is a place to resume from. */
-  #allTold(): void {
-    this.#isTelling = false;
-    this.#told.clear();
+  /** All current tasks were listed: from here on the cursor is valid. */
+  #endListing(): void {
+    this.#isListing = false;
+    this.#reported.clear();
   }
 }
 
-/** The messages of a stream, which is broken off as `unavailable` when it says nothing for too long. */
-async function* untilQuiet<T>(messages: AsyncIterable<T>, stream: AbortController, quietMs: number): AsyncGenerator<T> {
-  const silence = new TaskyardError("unavailable", `nothing was heard of the server for ${quietMs / 1000} s`);
+/** The messages of a stream. It is aborted as `unavailable` when no message comes for `limitMs`. */
+async function* withSilenceLimit<T>(
+  messages: AsyncIterable<T>,
+  stream: AbortController,
+  limitMs: number,
+): AsyncGenerator<T> {
+  const silence = new TaskyardError("unavailable", `nothing was heard of the server for ${limitMs / 1000} s`);
   const reader = messages[Symbol.asyncIterator]();
   for (;;) {
-    const timer = setTimeout(() => stream.abort(silence), quietMs);
+    const timer = setTimeout(() => stream.abort(silence), limitMs);
     const next = await reader.next().finally(() => clearTimeout(timer));
     if (next.done) return;
     yield next.value;

@@ -1,18 +1,23 @@
 /**
  * Taskyard for browsers: the client over gRPC-Web, through the gateway. Hosts need Node.
  *
- * The same types and errors as the main entry has; `connect` takes the gateway's URL.
+ * Types and errors are those of the main entry; `connect` takes the URL of the gateway.
  */
 import { createGrpcWebTransport } from "@connectrpc/connect-web";
 import { Client, type ClientOptions } from "./client.js";
 
-/** How to reach the gateway, and what every call carries. */
+/** Where the gateway is, and what every call carries. */
 export interface ConnectOptions extends ClientOptions {
-  /** The gateway's address, such as `https://taskyard.example.com`. Default: where the page comes from. */
+  /** The URL of the gateway, such as `https://taskyard.example.com`. Default: the origin of the page. */
   baseUrl?: string;
 }
 
-/** A client for a browser. The gateway must allow the page's origin. */
+/**
+ * Creates a client for browsers. The gateway must allow the origin of the page.
+ *
+ * @param options Default: the gateway at the origin of the page, without a token or an agent.
+ * @throws TypeError or RangeError for options that no call can be made with.
+ */
 export function connect(options: ConnectOptions = {}): Client {
   const baseUrl = options.baseUrl ?? globalThis.location.origin;
   return new Client(createGrpcWebTransport({ baseUrl }), options);

@@ -1,4 +1,4 @@
-/** The client against a real server. */
+/** The client with a real server. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Client, connect, type TaskEvent, TaskFailed, TaskyardError } from "../src/index.js";
@@ -10,7 +10,7 @@ let client: Client;
 
 before(async () => {
   server = await TestServer.up();
-  proxy = await CuttableProxy.before(server.address);
+  proxy = await CuttableProxy.inFrontOf(server.address);
   client = connect({ address: proxy.address, agent: "ann" });
 });
 
@@ -29,7 +29,7 @@ async function toList<T>(items: AsyncIterable<T>): Promise<T[]> {
   return list;
 }
 
-test("a submitted task stands as it was submitted", async () => {
+test("a submitted task has the fields that it was submitted with", async () => {
   const params = { text: "grüß", list: [1, null], map: { k: 1.5 } };
   const retryPolicy = { maxAttempts: 3, firstDelayMs: 10 };
   const submitted = await client.submit({ ...held, params, labels: { team: "blue" }, deadline: 60_000, retryPolicy });
@@ -50,7 +50,7 @@ test("the same idempotency key makes one task", async () => {
   await assert.rejects(client.submit({ ...task, action: "other" }), isCode("already_exists"));
 });
 
-test("a refusal tells its code, its status and its reason", async () => {
+test("a refusal has a code, a status and a reason", async () => {
   const error = await client.get("tsk_unknown").catch((thrown: unknown) => thrown);
   assert.ok(error instanceof TaskyardError);
   assert.deepEqual([error.code, error.status, error.retryable], ["not_found", "NOT_FOUND", false]);
@@ -74,15 +74,15 @@ test("a refusal is the same whether a task was submitted alone or with others", 
     const alone = await crowded.submit(refused).catch((thrown: unknown) => thrown);
     const [together] = await Promise.allSettled([crowded.submit(refused), crowded.submit({ action: "" })]);
     assert.ok(alone instanceof TaskyardError && together.status === "rejected");
-    const words = ({ code, message, details, status, retryable, retryAfterMs }: TaskyardError) => {
-      return { code, message, details, status, retryable, retryAfterMs };
+    const fields = ({ code, message, details, status, retryable }: TaskyardError) => {
+      return { code, message, details, status, retryable };
     };
-    assert.deepEqual(words(together.reason), words(alone));
+    assert.deepEqual(fields(together.reason), fields(alone));
   }
   await crowded.close();
 });
 
-test("what is submitted at the same time is made once, however often the connection breaks", async () => {
+test("tasks that are submitted at the same time are made once, however often the connection breaks", async () => {
   const crowd = connect({ address: proxy.address, namespace: "crowd" });
   const submits = Array.from({ length: 900 }, (_, n) => crowd.submit({ ...held, agent: `agent-${n % 20}` }));
   for (const n of [0, 300, 600]) {
@@ -90,8 +90,8 @@ test("what is submitted at the same time is made once, however often the connect
     proxy.cut(n ? "reset" : "end");
   }
   const ids = new Set((await Promise.all(submits)).map(({ taskId }) => taskId));
-  const made = await toList(crowd.list());
-  assert.deepEqual([ids.size, made.length], [900, 900]);
+  const created = await toList(crowd.list());
+  assert.deepEqual([ids.size, created.length], [900, 900]);
   await crowd.close();
 });
 
@@ -108,7 +108,7 @@ test("a batch is admitted task by task, listed in pages, and cancelled as a whol
   assert.deepEqual([ended.ended, ended.states, ended.tasks.length, ended.agent], [true, { cancelled: 3 }, 3, "bob"]);
 });
 
-test("a wait ends with the task, or when its time is up", async () => {
+test("a wait ends with the task or at its timeout", async () => {
   const { taskId } = await client.submit(held);
   await assert.rejects(client.wait(taskId, { timeoutMs: 50 }), isCode("deadline_exceeded"));
   const waiting = client.wait(taskId);
@@ -126,7 +126,7 @@ test("a wait may be longer than a timer takes", async () => {
   await assert.rejects(client.wait(taskId, { timeoutMs: Number.NaN }), RangeError);
 });
 
-test("a run of a task that does not end as done throws how it ended", async () => {
+test("a run throws TaskFailed if the task does not end as done", async () => {
   const running = client.run({ action: "nobody", agent: "runner" });
   const [task] = await (async () => {
     let found = await toList(client.list({ agent: "runner" }));
@@ -137,7 +137,7 @@ test("a run of a task that does not end as done throws how it ended", async () =
   await assert.rejects(running, (error) => error instanceof TaskFailed && error.task.state === "cancelled");
 });
 
-test("a call is given up by its signal", async () => {
+test("a call ends when its signal aborts", async () => {
   const { taskId } = await client.submit(held);
   const stop = new AbortController();
   const waiting = client.wait(taskId, { signal: stop.signal });
@@ -153,18 +153,18 @@ test("namespaces do not see each other", async () => {
 });
 
 for (const how of ["reset", "end"] as const) {
-  test(`a watch goes on without gap or repeat after a connection's ${how}`, async () => {
+  test(`a watch continues without a gap or a repeat after a connection's ${how}`, async () => {
     const ids: string[] = [];
     for (let n = 0; n < 20; n++) ids.push((await client.submit({ ...held, agent: how })).taskId);
-    const told: TaskEvent[] = [];
+    const events: TaskEvent[] = [];
     let hasBegun = () => {};
     const begun = new Promise<void>((resolve) => {
       hasBegun = resolve;
     });
     const watching = (async () => {
       for await (const event of client.watch({ taskIds: ids, includeCurrent: true, untilEnded: true })) {
-        told.push(event);
-        if (told.length === ids.length) hasBegun();
+        events.push(event);
+        if (events.length === ids.length) hasBegun();
       }
     })();
     await begun;
@@ -173,7 +173,7 @@ for (const how of ["reset", "end"] as const) {
       await client.cancel(id);
     }
     await watching;
-    const changes = told.filter(({ kind }) => kind === "changed");
+    const changes = events.filter(({ kind }) => kind === "changed");
     assert.deepEqual(
       changes.map(({ task, previousState }) => [task.id, task.state, previousState]),
       ids.map((id) => [id, "cancelled", "pending"]),
@@ -181,7 +181,7 @@ for (const how of ["reset", "end"] as const) {
   });
 }
 
-test("a cursor of an event is where another watch goes on", async () => {
+test("another watch continues at the cursor of an event", async () => {
   const { id, taskIds } = await client.submitBatch([held, held]);
   const first = client.watch({ batchId: id, includeCurrent: true });
   await first.next();
@@ -197,23 +197,24 @@ test("a cursor of an event is where another watch goes on", async () => {
   );
 });
 
-test("calls outlast a restart of the server, and a watch of another log begins anew", async () => {
+test("calls survive a restart of the server, and a watch lists the tasks of the new server", async () => {
   const own = await TestServer.up();
   const patient = connect({ address: own.address, agent: "ann" });
   try {
-    const told: TaskEvent[] = [];
+    const events: TaskEvent[] = [];
     const stop = new AbortController();
     const watching = (async () => {
       const options = { agent: "ann", includeCurrent: true, signal: stop.signal };
-      for await (const event of patient.watch(options)) told.push(event);
+      for await (const event of patient.watch(options)) events.push(event);
     })().catch((error: unknown) => error);
     await patient.submit(held);
-    await until(() => told.length > 0, "the watch tells the first task");
+    await until(() => events.length > 0, "the watch reports the first task");
     await own.stop();
     const submitting = patient.submit({ ...held, idempotencyKey: "after" });
     await own.start();
     const { taskId } = await submitting;
-    await until(() => told.some(({ task }) => task.id === taskId), "the watch tells the task of the new server");
+    const hasTask = () => events.some(({ task }) => task.id === taskId);
+    await until(hasTask, "the watch reports the task of the new server");
     stop.abort();
     assert.ok(isCode("cancelled")(await watching));
   } finally {
@@ -222,7 +223,7 @@ test("calls outlast a restart of the server, and a watch of another log begins a
   }
 });
 
-test("without a server a call is unavailable after the client's patience", async () => {
+test("without a server a call throws unavailable once the patience is used up", async () => {
   const lonely = connect({ address: "127.0.0.1:1", patienceMs: 200 });
   const error = await lonely.get("tsk_x").catch((thrown: unknown) => thrown);
   assert.ok(error instanceof TaskyardError);
@@ -230,7 +231,7 @@ test("without a server a call is unavailable after the client's patience", async
   lonely.close();
 });
 
-test("a closed client ends its watches and calls, answers what was submitted, and makes no more", async () => {
+test("a closed client ends its calls and watches, waits for submitted tasks, and refuses new calls", async () => {
   const closing = connect({ address: proxy.address, agent: "ann" });
   const { taskId } = await closing.submit(held);
   const submitting = [closing.submit(held), closing.submit(held)];

@@ -1,4 +1,4 @@
-/** A clock for tests: sleeping moves it, and nothing else does. */
+/** A clock for tests, which only `sleep` moves. */
 import type { Clock } from "../src/retrying.js";
 
 export class FakeClock implements Clock {
@@ -9,7 +9,7 @@ export class FakeClock implements Clock {
     return this.time;
   }
 
-  /** No shortening by chance. */
+  /** Delays are not shortened. */
   random(): number {
     return 1;
   }

@@ -1,4 +1,4 @@
-/** The HTTP/2 connection, against a plain HTTP/2 server with short times. */
+/** The HTTP/2 connection, with a plain HTTP/2 server and short times. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
@@ -35,7 +35,7 @@ beforeEach(async () => {
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  proxy = await CuttableProxy.before(`127.0.0.1:${(server.address() as AddressInfo).port}`);
+  proxy = await CuttableProxy.inFrontOf(`127.0.0.1:${(server.address() as AddressInfo).port}`);
   connection = new Connection(`http://${proxy.address}`, {}, KEEPALIVE);
 });
 
@@ -45,7 +45,7 @@ afterEach(() => {
   server.close();
 });
 
-/** A stream that stays open until it is closed; `gone` resolves with the error that it ends with, if any. */
+/** A stream that stays open until it is closed. `gone` resolves at its end with its error, if any. */
 async function open() {
   const stream = await connection.request("POST", "/x", {}, {});
   let error: unknown;
@@ -54,7 +54,7 @@ async function open() {
   });
   const gone = new Promise((resolve) => stream.on("close", () => resolve(error)));
   await once(stream, "response");
-  // What nobody reads keeps a stream open.
+  // Unread data would keep the stream open.
   stream.resume();
   stream.end();
   return { stream, gone };
@@ -65,7 +65,7 @@ test("calls share one connection", async () => {
   assert.deepEqual([sessions.length, streams.length], [1, 3]);
 });
 
-test("it is pinged with and without calls", async () => {
+test("a connection is pinged with and without calls", async () => {
   const { stream, gone } = await open();
   await until(() => pings > 2, "pings during a call");
   stream.close();
@@ -75,13 +75,13 @@ test("it is pinged with and without calls", async () => {
 });
 
 for (const how of ["reset", "end"] as const) {
-  test(`after a ${how} the next call opens another one, and nothing pings the first`, async () => {
+  test(`after a connection's ${how} the next call opens another one, and the first is not pinged`, async () => {
     const { gone } = await open();
     proxy.cut(how);
     await gone;
     await open();
     assert.equal(sessions.length, 2);
-    // A ping of a connection that is gone would end this process.
+    // A ping of a closed connection would end this process.
     await until(() => pings > 5, "pings of the second connection");
   });
 }
@@ -94,11 +94,11 @@ test("a server that falls silent ends its calls", async () => {
   await open();
 });
 
-test("a server that says goodbye finishes its calls, and gets no more", async () => {
+test("a server that sends GOAWAY finishes its calls, and gets no new ones", async () => {
   const { gone } = await open();
   sessions[0]?.goaway(0);
   await until(async () => {
-    // One that crosses the goodbye is refused, which is no matter of this test.
+    // A call that crosses the GOAWAY may be refused.
     const next = await open().catch(() => undefined);
     next?.stream.close();
     return sessions.length === 2;
@@ -107,12 +107,12 @@ test("a server that says goodbye finishes its calls, and gets no more", async ()
   assert.equal(await gone, undefined);
 });
 
-test("no server at all is an error at once", async () => {
+test("without a server a call fails at once", async () => {
   const lonely = new Connection("http://127.0.0.1:1");
   await assert.rejects(lonely.request("POST", "/x", {}, {}), { code: "ECONNREFUSED" });
 });
 
-test("closing ends what is open, and is for good", async () => {
+test("closing ends open calls and refuses new ones", async () => {
   const { gone } = await open();
   connection.close();
   await gone;

@@ -1,4 +1,4 @@
-/** The host against a real server. */
+/** The host with a real server. */
 import assert from "node:assert/strict";
 import { after, afterEach, before, test } from "node:test";
 import { ActionFailed, type Client, connect, Host, type HostOptions, type RunningTask } from "../src/index.js";
@@ -13,7 +13,7 @@ let number = 0;
 
 before(async () => {
   server = await TestServer.up();
-  proxy = await CuttableProxy.before(server.address);
+  proxy = await CuttableProxy.inFrontOf(server.address);
   client = connect({ address: server.address, agent: "ann" });
 });
 
@@ -28,7 +28,7 @@ after(async () => {
   await server.down();
 });
 
-/** A host of its own for a test, that is drained after it. */
+/** Starts a host, which is drained after the test. */
 function start(actions: Record<string, (task: RunningTask) => unknown>, options: Partial<HostOptions> = {}) {
   number += 1;
   const hostId = `host-${number}`;
@@ -39,7 +39,7 @@ function start(actions: Record<string, (task: RunningTask) => unknown>, options:
   return { host, hostId, running };
 }
 
-/** Something that a test opens, for what waits for it. */
+/** A promise that a test resolves. */
 function gate() {
   let open = () => {};
   const opened = new Promise<void>((resolve) => {
@@ -51,7 +51,7 @@ function gate() {
 const aborted = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
 
-test("what a handler answers is the task's result", async () => {
+test("the value of a handler is the task's result", async () => {
   const undated = { at: new Date(0), gone: undefined };
   start({ echo: (task) => task.params, dated: async () => undated, nothing: () => {}, null: () => null });
   assert.deepEqual(await client.run({ action: "echo", params: { a: [1, "ü"] } }), { a: [1, "ü"] });
@@ -60,7 +60,7 @@ test("what a handler answers is the task's result", async () => {
   assert.equal(await client.run({ action: "null" }), null);
 });
 
-test("a handler is told what there is to know of its task", async () => {
+test("a handler knows its task, its attempt, its fencing token and its trace", async () => {
   let seen: unknown[] = [];
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   start({
@@ -77,7 +77,7 @@ test("a handler is told what there is to know of its task", async () => {
   assert.match(String(seen[5]), new RegExp(`^00-${trace}-`));
 });
 
-test("a handler fails its task with its own words, or by any other error", async () => {
+test("a handler fails its task by ActionFailed or by any other error", async () => {
   start({
     refuse: () => {
       throw new ActionFailed("no way", { code: "broken", retryable: false });
@@ -100,7 +100,7 @@ test("a handler fails its task with its own words, or by any other error", async
   assert.ok(["done", "failed"].includes((await ended("unpaired")).state));
 });
 
-test("progress and tokens reach the server before the end does", async () => {
+test("progress and tokens reach the server before the outcome", async () => {
   start({
     count: (task) => {
       task.tokensUsed = 7;
@@ -129,7 +129,7 @@ test("no more handlers run at once than there are slots", async () => {
 });
 
 for (const how of ["cancel", "pause"] as const) {
-  test(`a ${how} aborts the handler's signal, and frees the target once it has returned`, async () => {
+  test(`a ${how} aborts the handler's signal, and the target is free once the handler has returned`, async () => {
     const begun = gate();
     const stopped = gate();
     const mayReturn = gate();
@@ -152,7 +152,7 @@ for (const how of ["cancel", "pause"] as const) {
     await stopped.opened;
     assert.equal(reason, "AbortError");
     assert.equal((await client.get(first.taskId)).state, state);
-    // There is room for it, but it waits until nothing runs of the first.
+    // A slot is free, but the target is taken until the first handler has returned.
     assert.equal((await client.stats()).queue?.targets?.waiting, 1);
     mayReturn.open();
     if (how === "pause") await client.resolve(first.taskId);
@@ -161,7 +161,7 @@ for (const how of ["cancel", "pause"] as const) {
 }
 
 for (const how of ["reset", "end"] as const) {
-  test(`after a connection's ${how} the host keeps its leases and what it had to say`, async () => {
+  test(`after a connection's ${how} the host keeps its leases and its unanswered reports`, async () => {
     const begun = gate();
     const mayEnd = gate();
     let calls = 0;
@@ -187,7 +187,7 @@ for (const how of ["reset", "end"] as const) {
   });
 }
 
-test("a host that cannot reach its server stops the work when the leases are over, and does it again after", async () => {
+test("a host that cannot reach its server stops its handlers when their leases end, and runs the tasks again later", async () => {
   const begun = gate();
   const stopped = gate();
   let attempts = 0;
@@ -213,7 +213,7 @@ test("a host that cannot reach its server stops the work when the leases are ove
   assert.deepEqual([task.state, task.result], ["done", "again"]);
 });
 
-test("a host that was deregistered stops its work and registers anew", async () => {
+test("a host that was deregistered stops its handlers and registers again", async () => {
   const begun = gate();
   let calls = 0;
   const { hostId } = start({
@@ -230,7 +230,7 @@ test("a host that was deregistered stops its work and registers anew", async () 
   assert.equal((await client.wait(taskId)).result, "again");
 });
 
-test("a host that is told to stop finishes what runs, takes nothing new, and leaves", async () => {
+test("a host that drains finishes running tasks, takes no new ones, and leaves", async () => {
   const begun = gate();
   const mayEnd = gate();
   const { host, hostId, running } = start({
@@ -255,7 +255,7 @@ test("a host that is told to stop finishes what runs, takes nothing new, and lea
   await client.cancel(second.taskId);
 });
 
-test("what runs at the end of the grace is stopped and given back to another host", async () => {
+test("a task that still runs at the end of the grace period is stopped and goes to another host", async () => {
   const begun = gate();
   const { host, running } = start(
     {
@@ -275,7 +275,7 @@ test("what runs at the end of the grace is stopped and given back to another hos
   assert.deepEqual([task.state, task.result], ["done", "by another"]);
 });
 
-test("a host that the server drains finishes and leaves", async () => {
+test("a host that the server drains finishes running tasks and leaves", async () => {
   const begun = gate();
   const mayEnd = gate();
   const { hostId, running } = start({
@@ -292,7 +292,7 @@ test("a host that the server drains finishes and leaves", async () => {
   assert.equal((await client.get(taskId)).state, "done");
 });
 
-test("a host stays through a restart of its server, in order or not", async () => {
+test("a host survives a restart of its server, after a shutdown and after a crash", async () => {
   const own = await TestServer.up();
   const patient = connect({ address: own.address, agent: "ann" });
   const { host, running } = start({ work: () => "done" }, { address: own.address });
@@ -311,12 +311,12 @@ test("a host stays through a restart of its server, in order or not", async () =
   }
 });
 
-test("a host that the server refuses for good says why", async () => {
+test("run throws the error of a server that refuses the host for good", async () => {
   const host = new Host({ address: server.address, hostId: "", logger: quiet, handleSignals: false });
   await assert.rejects(host.action("a", () => {}).run(), { code: "bad_request" });
 });
 
-test("a second host of the same id waits until the first has gone", async () => {
+test("a second host of the same id waits until the first has left", async () => {
   const first = start({ work: () => "first" });
   assert.equal(await client.run({ action: "work" }), "first");
   start({ other: () => "second" }, { hostId: first.hostId });

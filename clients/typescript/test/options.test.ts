@@ -1,4 +1,4 @@
-/** Options that no call could be made with are refused at once, in words that name them. */
+/** Options that no call can be made with are refused at once, with an error that names them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create } from "@bufbuild/protobuf";
@@ -15,13 +15,13 @@ for (const address of ["http://127.0.0.1:50051", "127.0.0.1", "", "127.0.0.1:999
   });
 }
 
-test("names, addresses of both kinds and their ports are taken", async () => {
+test("host names and IP addresses with a port are accepted", async () => {
   for (const address of ["localhost:1", "127.0.0.1:50051", "[::1]:443", "my_host.internal:50051"]) {
     await connect({ address }).close();
   }
 });
 
-test("what no header can hold is refused as token and as namespace", () => {
+test("a token or a namespace that no header can hold is refused", () => {
   for (const text of ["two\nlines", "schlüssel", "€"]) {
     assert.throws(() => connect({ token: text }), { name: "TypeError", message: /^token: / });
     assert.throws(() => connect({ namespace: text }), { name: "TypeError", message: /^namespace: / });
@@ -29,7 +29,7 @@ test("what no header can hold is refused as token and as namespace", () => {
   }
 });
 
-test("times that are none are refused, and any length is taken", async () => {
+test("invalid times are refused, and any length is accepted", async () => {
   assert.throws(() => connect({ timeoutMs: 0 }), { name: "RangeError", message: /^timeoutMs: / });
   for (const ms of [-1, Number.NaN]) {
     assert.throws(() => connect({ timeoutMs: ms }), { name: "RangeError", message: /^timeoutMs: / });
@@ -40,7 +40,7 @@ test("times that are none are refused, and any length is taken", async () => {
   await patient.close();
 });
 
-test("a host that no hello can be written for does not try", async () => {
+test("a host whose Hello cannot be encoded does not connect", async () => {
   for (const slots of [0, 1.5, Number.NaN]) {
     assert.throws(() => new Host({ hostId: "h", slots }), { name: "RangeError", message: /^slots: / });
   }
@@ -48,9 +48,11 @@ test("a host that no hello can be written for does not try", async () => {
   await assert.rejects(host.run(), /lease_secs/);
 });
 
-test("tokens that are no count are refused where they are set, so that the host's stream lives on", () => {
+test("an invalid number of tokens is refused when it is set, and does not break the stream of the host", () => {
   const name = { taskId: "t", fencingToken: 1 };
-  const task = new RunningTask(taskFrom(create(TaskSchema)), name, new AbortController().signal, () => {});
+  const stated: (number | undefined)[] = [];
+  const reporter = { progressed() {}, usedTokens: (count?: number) => stated.push(count) };
+  const task = new RunningTask(taskFrom(create(TaskSchema)), name, new AbortController().signal, reporter);
   for (const count of [-1, 1.5, Number.NaN, 2 ** 32]) {
     assert.throws(
       () => {
@@ -61,4 +63,5 @@ test("tokens that are no count are refused where they are set, so that the host'
   }
   task.tokensUsed = 7;
   assert.equal(task.reportOf({ case: "completed", value: {} }).tokensUsed, 7);
+  assert.deepEqual(stated, [7]);
 });

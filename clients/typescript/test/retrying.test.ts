@@ -1,11 +1,11 @@
-/** When calls are repeated, with a clock that is passed in. */
+/** Which calls are repeated and when, with a clock that is passed in. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Code, ConnectError, createClient, createRouterTransport } from "@connectrpc/connect";
 import { Calls } from "../src/calls.js";
 import { TaskyardError } from "../src/errors.js";
 import { TaskService } from "../src/gen/taskyard/v1/task_pb.js";
-import { persistent } from "../src/retrying.js";
+import { retryWhileUnavailable } from "../src/retrying.js";
 import { FakeClock } from "./clock.js";
 
 const down = () => new TaskyardError("unavailable", "no server");
@@ -13,7 +13,7 @@ const isCode = (code: string) => (error: unknown) => error instanceof TaskyardEr
 
 test("a call is repeated while the server is unavailable, with growing delays", async () => {
   const clock = new FakeClock();
-  const answer = await persistent(
+  const answer = await retryWhileUnavailable(
     async (attempt) => {
       if (attempt < 5) throw down();
       return attempt;
@@ -25,41 +25,41 @@ test("a call is repeated while the server is unavailable, with growing delays", 
   assert.deepEqual(clock.slept, [100, 200, 400, 800]);
 });
 
-test("an outage longer than the patience ends in the error that it caused", async () => {
+test("an outage that is longer than the patience ends with the error that it caused", async () => {
   const clock = new FakeClock();
   await assert.rejects(
-    persistent(() => Promise.reject(down()), 10_000, clock),
+    retryWhileUnavailable(() => Promise.reject(down()), 10_000, clock),
     isCode("unavailable"),
   );
   assert.equal(clock.time, 10_000);
   assert.ok(Math.max(...clock.slept) <= 3_000);
 });
 
-test("a short patience still has room for several tries", async () => {
+test("a short patience leaves time for several tries", async () => {
   const clock = new FakeClock();
   let tries = 0;
   const call = () => {
     tries += 1;
     return Promise.reject(down());
   };
-  await assert.rejects(persistent(call, 100, clock));
+  await assert.rejects(retryWhileUnavailable(call, 100, clock));
   assert.ok(tries >= 4);
 });
 
-test("what is not unavailable is not repeated", async () => {
+test("only unavailable is repeated", async () => {
   const clock = new FakeClock();
   const error = new TaskyardError("deadline_exceeded", "too slow");
   await assert.rejects(
-    persistent(() => Promise.reject(error), 10_000, clock),
+    retryWhileUnavailable(() => Promise.reject(error), 10_000, clock),
     isCode("deadline_exceeded"),
   );
   assert.deepEqual(clock.slept, []);
 });
 
-test("chance shortens a delay by up to a half", async () => {
+test("a delay is shortened at random by up to a half", async () => {
   const clock = new FakeClock();
   clock.random = () => 0;
-  await persistent((attempt) => (attempt === 1 ? Promise.reject(down()) : Promise.resolve()), 10_000, clock);
+  await retryWhileUnavailable((attempt) => (attempt === 1 ? Promise.reject(down()) : Promise.resolve()), 10_000, clock);
   assert.deepEqual(clock.slept, [50]);
 });
 
@@ -76,13 +76,13 @@ function calls(clock: FakeClock, failures: number) {
   return { seen, stub: createClient(TaskService, new Calls(inner, { patienceMs: 5_000 }, clock)) };
 }
 
-test("a raw stub repeats what the protos call safe", async () => {
+test("a raw stub repeats calls that are idempotent by the protos", async () => {
   const { seen, stub } = calls(new FakeClock(), 2);
   await stub.getTask({ taskId: "t" });
   assert.deepEqual(seen, ["get", "get", "get"]);
 });
 
-test("a raw stub does not repeat what another try could do twice", async () => {
+test("a raw stub does not repeat other calls", async () => {
   const { seen, stub } = calls(new FakeClock(), 2);
   await assert.rejects(stub.resumeTask({ taskId: "t" }), isCode("unavailable"));
   assert.deepEqual(seen, ["resume"]);

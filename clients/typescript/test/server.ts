@@ -1,4 +1,4 @@
-/** A real server for tests, and a proxy before it whose connections can be cut or silenced. */
+/** A real server for tests, and a proxy in front of it whose connections can be cut or silenced. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { access, mkdtemp, rm } from "node:fs/promises";
@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-/** The command of the repository's virtual environment; the compiled tests lie two folders below the package. */
+/** The command of the repository's virtual environment. The compiled tests are two folders below the package. */
 const COMMAND = join(import.meta.dirname, "../../../../.venv/bin/taskyard");
 const PATIENCE_MS = 30_000;
 
@@ -20,7 +20,7 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** A server of its own for some tests. `stop` ends it; `start` brings another one up in its place. */
+/** A server for some tests. `stop` ends it; `start` starts another one at the same address. */
 export class TestServer {
   readonly address: string;
   readonly #arguments: string[];
@@ -34,10 +34,7 @@ export class TestServer {
     this.#arguments = ["up", ...gateway, "--grpc", address, "--metrics", metrics];
   }
 
-  /**
-   * With `rest`, its address, it has its gateway too. Throws where the command is missing: a test that cannot look must
-   * not look green.
-   */
+  /** Starts a server, with a gateway at `rest` if that is given. Throws if the command is missing: no test is skipped. */
   static async up(rest?: string): Promise<TestServer> {
     await access(COMMAND).catch(() => {
       throw new Error("the server is not installed: run `make setup` in the root of the repository");
@@ -50,17 +47,17 @@ export class TestServer {
   }
 
   async start(): Promise<void> {
-    // Keep the settings of whoever runs the tests out of them.
+    // The settings of the person who runs the tests must not change them.
     const own = Object.entries(process.env).filter(([name]) => !name.startsWith("TASKYARD_"));
     const child = spawn(COMMAND, this.#arguments, { cwd: this.#folder, env: Object.fromEntries(own) });
     this.#process = child;
-    const said: string[] = [];
+    const output: string[] = [];
     await new Promise<void>((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`the server does not start: ${said.join("\n")}`)), PATIENCE_MS);
-      child.once("exit", () => reject(new Error(`the server ended: ${said.join("\n")}`)));
+      const timer = setTimeout(() => reject(new Error(`the server does not start: ${output.join("\n")}`)), PATIENCE_MS);
+      child.once("exit", () => reject(new Error(`the server ended: ${output.join("\n")}`)));
       for (const stream of [child.stdout, child.stderr]) {
         createInterface(stream).on("line", (line) => {
-          said.push(line);
+          output.push(line);
           if (!line.includes("serves gRPC")) return;
           clearTimeout(timer);
           resolve();
@@ -69,7 +66,7 @@ export class TestServer {
     });
   }
 
-  /** End it at once, as a crash would, or in order with SIGTERM. */
+  /** Ends the server: at once, as a crash does, or by a shutdown with SIGTERM. */
   async stop(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
     const child = this.#process;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
@@ -84,7 +81,7 @@ export class TestServer {
   }
 }
 
-/** Passes connections on to a server. */
+/** Forwards connections to a server. */
 export class CuttableProxy {
   readonly address: string;
   readonly #server: Server;
@@ -102,13 +99,13 @@ export class CuttableProxy {
     });
   }
 
-  static async before(to: string): Promise<CuttableProxy> {
+  static async inFrontOf(to: string): Promise<CuttableProxy> {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");
     return new CuttableProxy(server, to);
   }
 
-  /** Break all connections, by a reset or in order. New ones work at once. */
+  /** Breaks all connections, by a reset or by their regular end. New ones work at once. */
   cut(how: "reset" | "end" = "reset"): void {
     for (const socket of this.#sockets) {
       if (how === "reset") socket.resetAndDestroy();
@@ -116,7 +113,7 @@ export class CuttableProxy {
     }
   }
 
-  /** Let nothing through any more, without a word, until it speaks again. */
+  /** Forwards no more data until it is called with false. The connections stay open. */
   silence(isSilent = true): void {
     this.#isSilent = isSilent;
     for (const socket of this.#sockets) {
@@ -143,7 +140,7 @@ export class CuttableProxy {
   }
 }
 
-/** Resolves once the condition holds. Throws after too long. */
+/** Resolves once the condition is true. Throws if that takes too long. */
 export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
   const end = Date.now() + PATIENCE_MS;
   while (!(await condition())) {

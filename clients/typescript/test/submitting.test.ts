@@ -1,4 +1,4 @@
-/** Submits at the same time, against a server that is played. */
+/** Tasks that are submitted at the same time, with a scripted server. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
@@ -16,12 +16,12 @@ const task = (action: string, text = "") =>
   create(SubmitTaskRequestSchema, { action, agentId: "ann", idempotencyKey: action, params: { text } });
 const named = (count: number) => Array.from({ length: count }, (_, n) => `t${n}`);
 
-/** What the server of a test does with one message of its nth stream: the outcomes, what it throws, or nothing more. */
-type Reaction = (tasks: SubmitTaskRequest[], stream: number) => unknown;
-interface Played {
+/** How the server answers a message of its nth stream: with outcomes, with an error that it throws, or by its end. */
+type Script = (tasks: SubmitTaskRequest[], stream: number) => unknown;
+interface Settings {
   timeoutMs?: number;
   isSharing?: boolean;
-  /** Whether calls of single tasks are refused. */
+  /** Whether the server refuses calls of single tasks. */
   isDraining?: boolean;
 }
 
@@ -29,8 +29,8 @@ const accepted = (tasks: SubmitTaskRequest[]) => ({
   outcomes: tasks.map(({ action }) => ({ outcome: { case: "accepted" as const, value: { taskId: action } } })),
 });
 
-/** A submitter, and what its server got: the sizes of the messages by stream, and the tasks that came alone. */
-function play(react: Reaction = accepted, { timeoutMs, isSharing = true, isDraining = false }: Played = {}) {
+/** A submitter, and what its server received: the messages of each stream, and the tasks with a call of their own. */
+function start(script: Script = accepted, { timeoutMs, isSharing = true, isDraining = false }: Settings = {}) {
   const streams: string[][][] = [];
   const alone: string[] = [];
   const transport = createRouterTransport(({ service }) => {
@@ -44,7 +44,7 @@ function play(react: Reaction = accepted, { timeoutMs, isSharing = true, isDrain
         const stream = streams.push([]);
         for await (const { tasks } of messages) {
           streams[stream - 1]?.push(tasks.map(({ action }) => action));
-          const answer = await react(tasks, stream);
+          const answer = await script(tasks, stream);
           if (!answer) return;
           yield answer as ReturnType<typeof accepted>;
         }
@@ -59,14 +59,14 @@ function play(react: Reaction = accepted, { timeoutMs, isSharing = true, isDrain
   return { calls, clock, submitter, submit, streams, alone };
 }
 
-test("a task alone has a call of its own", async () => {
-  const { submit, streams, alone } = play();
+test("a single task has a call of its own", async () => {
+  const { submit, streams, alone } = start();
   for (const name of ["a", "b"]) assert.equal(await submit(name), name);
   assert.deepEqual([streams, alone], [[], ["a", "b"]]);
 });
 
-test("tasks at the same time share the messages of one stream, and each is told its own outcome", async () => {
-  const { submit, streams, alone } = play();
+test("tasks at the same time share the messages of one stream, and each has its own outcome", async () => {
+  const { submit, streams, alone } = start();
   const names = named(120);
   assert.deepEqual(await Promise.all(names.map((name) => submit(name))), names);
   assert.deepEqual(
@@ -76,13 +76,13 @@ test("tasks at the same time share the messages of one stream, and each is told 
   assert.deepEqual(alone, []);
 });
 
-test("a task that comes while others are on their way goes by their stream", async () => {
+test("a task that is submitted while others are being sent uses their stream", async () => {
   let answer = () => {};
-  const asked = new Promise<void>((resolve) => {
+  const mayAnswer = new Promise<void>((resolve) => {
     answer = resolve;
   });
-  const { submit, streams, alone } = play(async (tasks, stream) => {
-    if (streams[stream - 1]?.length === 1) await asked;
+  const { submit, streams, alone } = start(async (tasks, stream) => {
+    if (streams[stream - 1]?.length === 1) await mayAnswer;
     return accepted(tasks);
   });
   const first = [submit("a"), submit("b")];
@@ -93,22 +93,28 @@ test("a task that comes while others are on their way goes by their stream", asy
   assert.deepEqual([streams, alone], [[[["a", "b"], ["c"]]], []]);
 });
 
-test("without streams of the client every task has a call of its own", async () => {
-  const { submit, streams, alone } = play(accepted, { isSharing: false });
+test("without client streams every task has a call of its own", async () => {
+  const { submit, streams, alone } = start(accepted, { isSharing: false });
   await Promise.all([submit("a"), submit("b")]);
   assert.deepEqual([streams, alone], [[], ["a", "b"]]);
 });
 
-test("a message holds no more bytes than the server takes, and what is too large for one goes alone", async () => {
-  const { submitter, streams, alone } = play();
+test("a message has a limit in bytes, and a task over the limit has a call of its own", async () => {
+  const { submitter, streams, alone } = start();
   const sizes = [400_000, 400_000, 400_000, 2_000_000];
   await Promise.all(sizes.map((size, n) => submitter.submit(task(`t${n}`, "x".repeat(size)))));
   assert.deepEqual([streams, alone], [[[["t0", "t1"], ["t2"]]], ["t3"]]);
 });
 
-test("a refusal is for its own task, in the words of a call of its own", async () => {
-  const error = { code: "queue_full", error: "no room", retryable: true, details: { queued: 3, agentId: "ann" } };
-  const { submit } = play((tasks) => ({
+test("a refusal concerns its own task, and is the error that a call of its own would throw", async () => {
+  const error = {
+    code: "queue_full",
+    error: "no room",
+    retryable: true,
+    details: { queued: 3, agentId: "ann" },
+    retryAfterMs: 700,
+  };
+  const { submit } = start((tasks) => ({
     outcomes: tasks.map(({ action }) =>
       action === "b"
         ? { outcome: { case: "error" as const, value: error }, rejectedTaskId: "tsk_b" }
@@ -120,11 +126,11 @@ test("a refusal is for its own task, in the words of a call of its own", async (
   assert.ok(b.status === "rejected" && isCode("queue_full")(b.reason));
   const { reason, details, status, retryable, retryAfterMs, taskId } = b.reason as TaskyardError;
   assert.deepEqual([reason, details], ["no room", { queued: "3", agentId: "ann" }]);
-  assert.deepEqual([status, retryable, retryAfterMs, taskId], ["RESOURCE_EXHAUSTED", true, 1_000, "tsk_b"]);
+  assert.deepEqual([status, retryable, retryAfterMs, taskId], ["RESOURCE_EXHAUSTED", true, 700, "tsk_b"]);
 });
 
-test("after a break only what has no answer is submitted again", async () => {
-  const { submit, streams, clock } = play((tasks, stream) => {
+test("after a break only the tasks without an answer are submitted again", async () => {
+  const { submit, streams, clock } = start((tasks, stream) => {
     if (stream === 1 && tasks[0]?.action !== "t0") throw new ConnectError("gone", Code.Unavailable);
     return accepted(tasks);
   });
@@ -135,25 +141,25 @@ test("after a break only what has no answer is submitted again", async () => {
 });
 
 test("a stream that the server ends without an answer is a break", async () => {
-  const { submit, streams } = play((tasks, stream) => (stream === 1 ? undefined : accepted(tasks)));
+  const { submit, streams } = start((tasks, stream) => (stream === 1 ? undefined : accepted(tasks)));
   assert.deepEqual(await Promise.all([submit("a"), submit("b"), submit("c")]), ["a", "b", "c"]);
   assert.equal(streams[0]?.length, 1);
 });
 
-test("a server that drains is tried again for as long as the patience", async () => {
+test("a server that drains is tried again until the patience is used up", async () => {
   const draining = { code: "unavailable", error: "draining", retryable: true };
-  const { submit, clock, alone } = play(
+  const { submit, clock, alone } = start(
     (tasks) => ({ outcomes: tasks.map(() => ({ outcome: { case: "error" as const, value: draining } })) }),
     { isDraining: true },
   );
   const ends = await Promise.allSettled([submit("a"), submit("b")]);
   assert.ok(ends.every((end) => end.status === "rejected" && isCode("unavailable")(end.reason)));
   assert.ok(clock.time >= 5_000);
-  assert.ok(alone.length < clock.slept.length * 2, "tasks that come back together go together");
+  assert.ok(alone.length < clock.slept.length * 2, "tasks that are tried again together share a stream");
 });
 
-test("what ends a whole stream is no task's fault: each is told by a call of its own", async () => {
-  const { submit, alone } = play(() => {
+test("after a refusal of the whole stream each task is submitted by a call of its own", async () => {
+  const { submit, alone } = start(() => {
     throw new ConnectError("no such method", Code.Unimplemented);
   });
   const names = named(60);
@@ -161,25 +167,25 @@ test("what ends a whole stream is no task's fault: each is told by a call of its
   assert.deepEqual(alone.sort(), [...names].sort());
 });
 
-test("an answer for other tasks than were sent is not believed", async () => {
-  const { submit, alone } = play((tasks) => accepted(tasks.slice(1)));
+test("an answer for another number of tasks is not trusted", async () => {
+  const { submit, alone } = start((tasks) => accepted(tasks.slice(1)));
   assert.deepEqual(await Promise.all([submit("a"), submit("b")]), ["a", "b"]);
   assert.deepEqual(alone, ["a", "b"]);
 });
 
-test("a server that owes an answer for too long is given up", async () => {
-  const { submit } = play(never, { timeoutMs: 50 });
+test("a server that takes too long to answer is given up", async () => {
+  const { submit } = start(never, { timeoutMs: 50 });
   const ends = await Promise.allSettled([submit("a"), submit("b")]);
   assert.ok(ends.every((end) => end.status === "rejected" && isCode("deadline_exceeded")(end.reason)));
 });
 
-test("any time for an answer is waited for", async () => {
-  const { submit } = play(accepted, { timeoutMs: Number.POSITIVE_INFINITY });
+test("an infinite timeout is accepted", async () => {
+  const { submit } = start(accepted, { timeoutMs: Number.POSITIVE_INFINITY });
   assert.deepEqual(await Promise.all([submit("a"), submit("b")]), ["a", "b"]);
 });
 
-test("one that is given up harms no other, and is not sent if it was not yet", async () => {
-  const { submit, streams } = play();
+test("a task that is given up before it is sent is not sent, and does not affect the others", async () => {
+  const { submit, streams } = start();
   const stop = new AbortController();
   const [a, b, c] = [submit("a"), submit("b", stop.signal), submit("c")];
   stop.abort();
@@ -188,9 +194,9 @@ test("one that is given up harms no other, and is not sent if it was not yet", a
   assert.deepEqual(streams, [[["a", "c"]]]);
 });
 
-test("one that is given up on its way harms no other", async () => {
+test("a task that is given up after it was sent does not affect the others", async () => {
   const stop = new AbortController();
-  const { submit } = play((tasks) => {
+  const { submit } = start((tasks) => {
     stop.abort();
     return accepted(tasks);
   });
@@ -199,18 +205,18 @@ test("one that is given up on its way harms no other", async () => {
   assert.equal(await a, "a");
 });
 
-test("it is settled once the server has answered for all that was submitted", async () => {
+test("the submitter is settled once the server has answered for all submitted tasks", async () => {
   let answer = () => {};
-  const asked = new Promise<void>((resolve) => {
+  const mayAnswer = new Promise<void>((resolve) => {
     answer = resolve;
   });
-  const { submitter, submit } = play(async (tasks) => {
-    await asked;
+  const { submitter, submit } = start(async (tasks) => {
+    await mayAnswer;
     return accepted(tasks);
   });
   const submits = Promise.all([submit("a"), submit("b")]);
-  const first = await Promise.race([submitter.settled().then(() => "settled"), setImmediate("owing")]);
+  const first = await Promise.race([submitter.settled().then(() => "settled"), setImmediate("waiting")]);
   answer();
   await submitter.settled();
-  assert.deepEqual([first, await submits], ["owing", ["a", "b"]]);
+  assert.deepEqual([first, await submits], ["waiting", ["a", "b"]]);
 });

@@ -1,4 +1,4 @@
-/** What TypeScript values become on the wire and back. */
+/** Values and tasks, converted to the wire and back. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { create } from "@bufbuild/protobuf";
@@ -7,44 +7,48 @@ import { Task_State, TaskSchema } from "../src/gen/taskyard/v1/task_pb.js";
 import { submitRequest, taskFrom } from "../src/tasks.js";
 import { jsonOf, plainJson, timestampFrom, valueFrom } from "../src/values.js";
 
-test("JSON values come back as they went", () => {
+test("JSON values come back unchanged", () => {
   for (const value of [null, true, 1.5, "grüß", [1, [null]], { a: { b: [] } }]) {
     assert.deepEqual(jsonOf(valueFrom(value)), value);
   }
 });
 
-test("values are taken as JSON.stringify has them", () => {
+test("values are converted as JSON.stringify converts them", () => {
   assert.deepEqual(plainJson({ at: new Date(0), gone: undefined }), { at: "1970-01-01T00:00:00.000Z" });
 });
 
-test("what JSON cannot hold is refused with a TypeError", () => {
-  const deep = JSON.parse("[".repeat(31) + "]".repeat(31)) as unknown;
-  for (const value of [Number.NaN, { a: Number.POSITIVE_INFINITY }, 1n, () => 1, undefined, deep]) {
+test("what is not JSON, nests too deep or contains itself is refused with a TypeError", () => {
+  const nested = (levels: number) => JSON.parse("[".repeat(levels) + "]".repeat(levels)) as unknown;
+  const cyclic: unknown[] = [];
+  cyclic.push({ cyclic });
+  const tooDeep = [nested(31), nested(100_000), cyclic];
+  plainJson(nested(30));
+  for (const value of [Number.NaN, { a: Number.POSITIVE_INFINITY }, 1n, () => 1, undefined, ...tooDeep]) {
     assert.throws(() => plainJson(value), TypeError);
   }
   assert.throws(() => submitRequest({ action: "a", params: [] }, "me"), TypeError);
 });
 
-test("a span counts from now, a date is itself", () => {
+test("milliseconds count from now, a date is absolute", () => {
   const before = Date.now();
   const span = Number(timestampFrom(60_000)?.seconds) * 1000;
   assert.ok(span >= before + 58_000 && span <= Date.now() + 60_000);
   assert.deepEqual(timestampFrom(new Date(5_000)), timestampFromMs(5_000));
 });
 
-test("a task without an idempotency key is given a new one each time", () => {
+test("a task without an idempotency key gets a new one each time", () => {
   const keys = [1, 2].map(() => submitRequest({ action: "a" }, "me").idempotencyKey);
   assert.notEqual(keys[0], keys[1]);
   assert.match(keys[0] ?? "", /^[0-9a-f]{32}$/);
   assert.equal(submitRequest({ action: "a", idempotencyKey: "mine" }, "me").idempotencyKey, "mine");
 });
 
-test("a task's own agent goes before the client's", () => {
+test("the agent of a task takes precedence over the client's", () => {
   assert.equal(submitRequest({ action: "a" }, "me").agentId, "me");
   assert.equal(submitRequest({ action: "a", agent: "you" }, "me").agentId, "you");
 });
 
-test("what a task does not have is absent, what it always has is there", () => {
+test("optional fields that are not set are absent, all others are present", () => {
   const bare = taskFrom(create(TaskSchema, { taskId: "t", agentId: "me", action: "a", state: Task_State.queued }));
   assert.deepEqual(bare, {
     id: "t",

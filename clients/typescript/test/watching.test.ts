@@ -1,4 +1,4 @@
-/** How a watch goes on over broken streams, with a scripted server and a clock that is passed in. */
+/** How a watch continues after broken streams, with a scripted server and a clock that is passed in. */
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
@@ -16,11 +16,12 @@ import {
   type WatchTasksResponse,
   WatchTasksResponseSchema,
 } from "../src/gen/taskyard/v1/task_pb.js";
-import { givenUp } from "../src/retrying.js";
+import { abortError } from "../src/retrying.js";
 import { type TaskEvent, watchEvents, type WatchOptions } from "../src/watching.js";
 import { FakeClock } from "./clock.js";
 
-type Said = WatchTasksResponse | TaskyardError | "silence";
+/** What a server sends on a stream: a message, the error that ends it, or nothing more. */
+type Sent = WatchTasksResponse | TaskyardError | "silence";
 
 const message = (fields: MessageInitShape<typeof WatchTasksResponseSchema>) => create(WatchTasksResponseSchema, fields);
 const event = (taskId: string, kind: TaskEvent_Kind, state = Task_State.running) => ({
@@ -35,31 +36,31 @@ const end = (reason: WatchEnd_Reason) => message({ end: { reason, message: "the 
 const broken = () => new TaskyardError("unavailable", "reset");
 const ENDED = end(WatchEnd_Reason.tasks_ended);
 
-/** A watch of a server that says this, a list for each stream; its requests and events. */
-async function watch(streams: Said[][], options: WatchOptions = {}, clock = new FakeClock(), quietMs = 1_000) {
+/** Watches a server that sends these lists, one for each stream. Returns the requests and the events. */
+async function watch(streams: Sent[][], options: WatchOptions = {}, clock = new FakeClock(), silenceLimitMs = 1_000) {
   const requests: WatchTasksRequest[] = [];
-  const told: TaskEvent[] = [];
+  const events: TaskEvent[] = [];
   async function* open(request: unknown, signal: AbortSignal) {
     requests.push(request as WatchTasksRequest);
-    for (const said of streams.shift() ?? [broken()]) {
-      if (said === "silence") await new Promise((resolve) => signal.addEventListener("abort", resolve));
-      if (signal.aborted) throw givenUp(signal);
-      if (said instanceof TaskyardError) throw said;
-      yield said as WatchTasksResponse;
+    for (const sent of streams.shift() ?? [broken()]) {
+      if (sent === "silence") await new Promise((resolve) => signal.addEventListener("abort", resolve));
+      if (signal.aborted) throw abortError(signal);
+      if (sent instanceof TaskyardError) throw sent;
+      yield sent as WatchTasksResponse;
     }
   }
   let error: TaskyardError | undefined;
   try {
-    for await (const each of watchEvents(open, options, 10_000, clock, quietMs)) told.push(each);
+    for await (const each of watchEvents(open, options, 10_000, clock, silenceLimitMs)) events.push(each);
   } catch (thrown) {
     error = errorFrom(thrown);
   }
-  return { requests, told, error, events: told.map(({ kind, task }) => `${kind} ${task.id}`) };
+  return { requests, events, error, names: events.map(({ kind, task }) => `${kind} ${task.id}`) };
 }
 
-test("a watch ends by itself once all tasks have ended", async () => {
-  const { events, error } = await watch([[bookmark("1"), changed("2", "a"), ENDED]]);
-  assert.deepEqual(events, ["changed a"]);
+test("a watch ends once all tasks have ended", async () => {
+  const { names, error } = await watch([[bookmark("1"), changed("2", "a"), ENDED]]);
+  assert.deepEqual(names, ["changed a"]);
   assert.equal(error, undefined);
 });
 
@@ -79,9 +80,9 @@ test("all filters reach the server", async () => {
 });
 
 test("only the last event of a message has the message's cursor", async () => {
-  const { told } = await watch([[bookmark("1"), changed("2", "a", "b"), changed("3", "c"), ENDED]]);
+  const { events } = await watch([[bookmark("1"), changed("2", "a", "b"), changed("3", "c"), ENDED]]);
   assert.deepEqual(
-    told.map(({ cursor }) => cursor),
+    events.map(({ cursor }) => cursor),
     ["1", "2", "3"],
   );
 });
@@ -91,21 +92,21 @@ for (const [why, breaks] of [
   ["an internal error", [new TaskyardError("internal", "x")]],
   ["a server that shuts down", [end(WatchEnd_Reason.shutdown)]],
   ["a stream that just ends", []],
-  ["a quiet stream", ["silence"]],
-] as [string, Said[]][]) {
-  test(`a watch goes on after its last cursor over ${why}`, async () => {
-    const streams: Said[][] = [
+  ["a silent stream", ["silence"]],
+] as [string, Sent[]][]) {
+  test(`a watch continues at its last cursor after ${why}`, async () => {
+    const streams: Sent[][] = [
       [bookmark("1"), changed("2", "a"), ...breaks],
       [bookmark("2"), changed("3", "b"), ENDED],
     ];
-    const { requests, events, error } = await watch(streams, { agent: "x" }, new FakeClock(), 50);
-    assert.deepEqual(events, ["changed a", "changed b"]);
+    const { requests, names, error } = await watch(streams, { agent: "x" }, new FakeClock(), 50);
+    assert.deepEqual(names, ["changed a", "changed b"]);
     assert.deepEqual([requests[1]?.cursor, requests[1]?.agentId], ["2", "x"]);
     assert.equal(error, undefined);
   });
 }
 
-test("a bookmark moves the place to go on from", async () => {
+test("a bookmark moves the cursor", async () => {
   const { requests } = await watch([[bookmark("1"), bookmark("5"), broken()], [ENDED]]);
   assert.equal(requests[1]?.cursor, "5");
 });
@@ -116,61 +117,61 @@ test("a request that is refused is not repeated", async () => {
   assert.equal(requests.length, 1);
 });
 
-test("an outage longer than the patience is told", async () => {
+test("an outage that is longer than the patience ends the watch", async () => {
   const clock = new FakeClock();
   const { error } = await watch([], {}, clock);
   assert.equal(error?.code, "unavailable");
   assert.equal(clock.time, 10_000);
 });
 
-test("a message ends an outage, so that many short ones are borne", async () => {
-  const streams: Said[][] = Array.from({ length: 50 }, (_, n) => [bookmark(String(n)), broken()]);
+test("a message ends an outage, so that a watch survives many short ones", async () => {
+  const streams: Sent[][] = Array.from({ length: 50 }, (_, n) => [bookmark(String(n)), broken()]);
   const clock = new FakeClock();
   const { requests } = await watch([...streams, [ENDED]], {}, clock);
   assert.equal(requests.length, 51);
 });
 
-for (const [how, said] of [
-  ["by its status", new TaskyardError("cursor_expired", "gone")],
-  ["by its last message", end(WatchEnd_Reason.cursor_expired)],
-] as [string, Said][]) {
-  test(`a cursor that has expired, told ${how}, begins anew with the current tasks`, async () => {
-    const { requests, events } = await watch([[said], [current("a"), bookmark("1"), ENDED]], { cursor: "old" });
-    assert.deepEqual(events, ["current a"]);
+for (const [how, sent] of [
+  ["by the status", new TaskyardError("cursor_expired", "gone")],
+  ["by the last message", end(WatchEnd_Reason.cursor_expired)],
+] as [string, Sent][]) {
+  test(`after a cursor that has expired, reported ${how}, the current tasks are listed again`, async () => {
+    const { requests, names } = await watch([[sent], [current("a"), bookmark("1"), ENDED]], { cursor: "old" });
+    assert.deepEqual(names, ["current a"]);
     assert.deepEqual([requests[1]?.cursor, requests[1]?.includeCurrent], [undefined, true]);
   });
 }
 
-test("current tasks have no place to go on from", async () => {
-  const { told } = await watch([[current("a"), bookmark("1"), ENDED]], { includeCurrent: true });
+test("current tasks have no cursor", async () => {
+  const { events } = await watch([[current("a"), bookmark("1"), ENDED]], { includeCurrent: true });
   assert.deepEqual(
-    told.map(({ cursor }) => cursor),
+    events.map(({ cursor }) => cursor),
     [undefined],
   );
 });
 
-test("a break while the current tasks are told tells only those that are new or have changed", async () => {
+test("after a break in the list of current tasks only new and changed ones are reported", async () => {
   const moved = message({ events: [event("b", TaskEvent_Kind.current, Task_State.done)] });
   const streams = [
     [current("a", "b"), broken()],
     [current("a"), moved, current("c"), bookmark("1"), ENDED],
   ];
-  const { events, requests } = await watch(streams, { includeCurrent: true });
-  assert.deepEqual(events, ["current a", "current b", "current b", "current c"]);
+  const { names, requests } = await watch(streams, { includeCurrent: true });
+  assert.deepEqual(names, ["current a", "current b", "current b", "current c"]);
   assert.equal(requests[1]?.includeCurrent, true);
 });
 
-test("once the current tasks are through, the cursor counts", async () => {
+test("after the last current task a new stream resumes at the cursor", async () => {
   const { requests } = await watch([[current("a"), bookmark("1"), broken()], [ENDED]], { includeCurrent: true });
   assert.deepEqual([requests[1]?.cursor, requests[1]?.includeCurrent], ["1", undefined]);
 });
 
-test("a reader that is slow is not taken for a quiet server", async () => {
+test("a slow reader is not mistaken for a silent server", async () => {
   const requests: unknown[] = [];
   async function* open(request: unknown, signal: AbortSignal) {
     requests.push(request);
     for (const id of ["a", "b"]) {
-      if (signal.aborted) throw givenUp(signal);
+      if (signal.aborted) throw abortError(signal);
       yield changed(id, id);
     }
     yield ENDED;
@@ -181,7 +182,7 @@ test("a reader that is slow is not taken for a quiet server", async () => {
   assert.equal(requests.length, 1);
 });
 
-test("leaving a watch ends its stream", async () => {
+test("a reader that stops ends the stream", async () => {
   let ended: AbortSignal | undefined;
   async function* open(_: unknown, signal: AbortSignal) {
     ended = signal;
@@ -192,7 +193,7 @@ test("leaving a watch ends its stream", async () => {
   assert.equal(ended?.aborted, true);
 });
 
-test("a client keeps nothing of a watch that was left", async () => {
+test("a client keeps no listener of a watch whose reader has stopped", async () => {
   const transport = createRouterTransport(({ service }) => {
     service(TaskService, {
       async *watchTasks() {

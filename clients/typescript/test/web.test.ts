@@ -1,4 +1,4 @@
-/** The client for browsers, over gRPC-Web, with the `fetch` that Node and browsers have. */
+/** The client for browsers, over gRPC-Web with `fetch`, which Node has too. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
@@ -14,7 +14,7 @@ let server: Server;
 let client: Client;
 const seen: (string | null)[] = [];
 
-/** A server that speaks gRPC-Web alone, as the gateway does. */
+/** A server that serves only gRPC-Web, as the gateway does. */
 before(async () => {
   server = createServer(
     connectNodeAdapter({
@@ -52,13 +52,13 @@ after(() => {
   server.close();
 });
 
-test("a browser submits", async () => {
+test("a browser submits a task", async () => {
   const { taskId, state } = await client.submit({ action: "echo", params: { n: 1 } });
   assert.deepEqual([taskId, state], ["tsk_1", "queued"]);
   assert.deepEqual(seen, ["ann", "blue", "Bearer secret"]);
 });
 
-test("a browser watches", async () => {
+test("a browser watches a task", async () => {
   const events: string[] = [];
   for await (const { kind, task } of client.watch({ taskIds: ["tsk_1"], untilEnded: true })) {
     events.push(`${kind} ${task.state}`);
@@ -66,7 +66,7 @@ test("a browser watches", async () => {
   assert.deepEqual(events, ["changed done"]);
 });
 
-test("a browser is told why", async () => {
+test("a browser gets the code and the reason of an error", async () => {
   const error = await client.get("tsk_x").catch((thrown: unknown) => thrown);
   assert.ok(error instanceof TaskyardError);
   assert.deepEqual([error.code, error.reason, error.status], ["not_found", "task not found", "NOT_FOUND"]);

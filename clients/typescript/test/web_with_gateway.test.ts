@@ -1,4 +1,4 @@
-/** The client for browsers against the real thing: gRPC-Web through the gateway to the server. */
+/** The client for browsers with a real server: gRPC-Web through its gateway. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Client, connect, TaskyardError } from "../src/web.js";

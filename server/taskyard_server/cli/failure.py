@@ -2,4 +2,4 @@
 
 
 class Failure(Exception):
-    """What went wrong, in one line for the person at the terminal."""
+    """A command failed. The text is one line for the terminal."""

@@ -1,4 +1,4 @@
-"""`taskyard hosts | drain`: who runs tasks, and telling one of them to leave."""
+"""`taskyard hosts | drain`: list the runtime hosts, and tell one to leave."""
 
 import time
 from typing import Annotated, Any
@@ -88,7 +88,7 @@ def _ago(at: Timestamp) -> str:
 
 
 def _print_json(answer: Message) -> None:
-    """As REST prints hosts: in snake_case, zeros too."""
+    """Print hosts as REST does: in snake_case, zeros included."""
     fields: dict[str, Any] = json_format.MessageToDict(
         answer, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )

@@ -1,4 +1,4 @@
-"""`taskyard pause | resume | resolve`: interrupting a task by hand, and what becomes of it then."""
+"""`taskyard pause | resume | resolve`: interrupt a task by hand, then run it again or end it."""
 
 import json
 from typing import Annotated, Final

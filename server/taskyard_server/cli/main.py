@@ -1,15 +1,15 @@
-"""The command line: which commands there are, and how they fail.
+"""The command line: its commands, and how they fail.
 
-Every error is one clear line on standard error and exit code 1.
+Every error is one line on standard error and exit code 1.
 """
 
 import os
 import sys
 
-# What grpc writes to standard error by itself would stand beside our one line.
+# grpc would write to standard error beside our one line.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-# The server becomes a parent while it serves, when it starts Envoy, and its child runs no grpc: the handlers by which
-# grpc prepares for a child that does break connections that are busy then.
+# The server starts Envoy as a child while it serves. The fork handlers of grpc break busy connections, and only a child
+# that runs grpc would need them.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import typer
@@ -52,11 +52,11 @@ def main() -> None:
     except typer.Abort:
         problem = "aborted"
     except Exception as error:
-        # A usage error; what else may come is a bug, and its traceback is wanted.
+        # Only usage errors have this method. Anything else is a bug, and its traceback helps to find it.
         if not hasattr(error, "format_message"):
             raise
         problem = error.format_message()
-    if problem:  # There is none where the help was shown instead.
+    if problem:  # It is empty if the help was shown.
         print(f"taskyard: {problem}", file=sys.stderr)
     sys.exit(1)
 

@@ -128,7 +128,7 @@ def create(
     request = filled(pb.CreateScheduleRequest(), cadence | given(fields))
     with connected(server) as channel:
         answer = ScheduleServiceStub(channel).CreateSchedule(request, **call(namespace))
-    _show_standing(answer, as_json)
+    _show_status(answer, as_json)
 
 
 @app.command()
@@ -234,13 +234,13 @@ def update(
     with connected(server) as channel:
         stub = ScheduleServiceStub(channel)
         if task:
-            # The API replaces a task as a whole.
-            kept = stub.GetSchedule(pb.GetScheduleRequest(schedule_id=schedule_id), **call(namespace)).schedule.task
+            # The API replaces the whole task, so the fields that no option changes are read first.
+            current = stub.GetSchedule(pb.GetScheduleRequest(schedule_id=schedule_id), **call(namespace)).schedule.task
             for field in task:
-                kept.ClearField(kept.DESCRIPTOR.fields_by_camelcase_name[field].name)  # type: ignore[arg-type]
-            request.task.CopyFrom(filled(kept, task))
+                current.ClearField(current.DESCRIPTOR.fields_by_camelcase_name[field].name)  # type: ignore[arg-type]
+            request.task.CopyFrom(filled(current, task))
         answer = stub.UpdateSchedule(request, **call(namespace))
-    _show_standing(answer, as_json)
+    _show_status(answer, as_json)
 
 
 @app.command()
@@ -271,7 +271,7 @@ def pause(
     request = filled(pb.PauseScheduleRequest(), {"scheduleId": schedule_id})
     with connected(server) as channel:
         answer = ScheduleServiceStub(channel).PauseSchedule(request, **call(namespace))
-    _show_standing(answer, as_json)
+    _show_status(answer, as_json)
 
 
 @app.command()
@@ -286,7 +286,7 @@ def resume(
     request = filled(pb.ResumeScheduleRequest(), given({"scheduleId": schedule_id, "catchUp": catch_up}))
     with connected(server) as channel:
         answer = ScheduleServiceStub(channel).ResumeSchedule(request, **call(namespace))
-    _show_standing(answer, as_json)
+    _show_status(answer, as_json)
 
 
 @app.command()
@@ -332,7 +332,7 @@ def preview(
 
 
 def _cadence(cron: str | None, every: str | None, at: str | None) -> dict[str, Any]:
-    """What says when it is due, empty if nothing was given."""
+    """The JSON field that says when the schedule is due, empty if no option was given."""
     cadence = given({"cron": cron, "interval": every, "at": instant(at, "--at")})
     if len(cadence) > 1:
         raise Failure("give only one of --cron, --every and --at")
@@ -343,24 +343,24 @@ def _status(schedule: pb.Schedule) -> str:
     return pb.Schedule.Status.Name(schedule.status)
 
 
-def _show_standing(
+def _show_status(
     answer: pb.CreateScheduleResponse
     | pb.UpdateScheduleResponse
     | pb.PauseScheduleResponse
     | pb.ResumeScheduleResponse,
     as_json: bool,
 ) -> None:
-    """When the schedule will be due, or why it will not."""
+    """Print when the schedule is due next, or why it is not."""
     if as_json:
         _print_json(answer)
         return
     schedule = answer.schedule
-    standing = "is due no more"
+    status = "is due no more"
     if schedule.status == pb.Schedule.paused:
-        standing = "is paused"
+        status = "is paused"
     elif schedule.HasField("next_due_at"):
-        standing = f"is due at {local_time(schedule.next_due_at)}"
-    out.print(shown(f"{schedule.schedule_id} {standing}"), soft_wrap=True)
+        status = f"is due at {local_time(schedule.next_due_at)}"
+    out.print(shown(f"{schedule.schedule_id} {status}"), soft_wrap=True)
 
 
 def _print_json(answer: Message) -> None:

@@ -1,10 +1,10 @@
-"""The `taskyard` script, which says what is missing where the SDK alone is installed."""
+"""The `taskyard` script. It says which package is missing if only the SDK is installed."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line. What is missing of the `server` extra is one line on standard error and exit code 1."""
+    """Run the command line. A missing package of the `server` extra is one line on standard error and exit code 1."""
     try:
         from .main import main as run
     except ModuleNotFoundError as missing:

@@ -1,4 +1,4 @@
-"""How the commands reach a server, and how they show what comes from it."""
+"""How the commands call a server, and how they print its answers."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from taskyard.v1 import task_pb2
+from taskyard_server.config import Settings
 
 from .failure import Failure
 
@@ -26,19 +27,19 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as REST an
 
 TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
 
-DEFAULT_SERVER = "127.0.0.1:50051"
+DEFAULT_SERVER = Settings().grpc
 TIMEOUT_SECS = 30
 
-WIDE: Final = 1_000
+PROGRAM_COLUMNS: Final = 1_000
 
 
 class Output(Console):
-    """Where commands print: as wide as the terminal, and wide where a program reads, so that it finds each id whole."""
+    """Where commands print: as wide as the terminal, and wide for a program, so that no id is cut."""
 
     @property  # type: ignore[misc]
     def size(self) -> ConsoleDimensions:
         size = super().size
-        return size if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(WIDE, size.height)
+        return size if self.is_terminal or "COLUMNS" in os.environ else ConsoleDimensions(PROGRAM_COLUMNS, size.height)
 
 
 out = Output(highlight=False)
@@ -46,7 +47,7 @@ out = Output(highlight=False)
 M = TypeVar("M", bound=Message)
 
 KEEPALIVE: Final = (
-    # A watch may be silent for long; so it learns that the connection is dead.
+    # A watch may be silent for long. Keepalive notices a dead connection.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
@@ -67,19 +68,19 @@ def connected(server: str) -> Iterator[grpc.Channel]:
 
 
 def call(namespace: str, timeout_secs: float | None = TIMEOUT_SECS) -> dict[str, Any]:
-    """The arguments of every call besides its request."""
+    """The arguments of every call beside its request."""
     if not (namespace.isascii() and namespace.isprintable()):
         raise Failure("--namespace: must be letters, digits, dots, dashes or underscores")
     return {"timeout": timeout_secs, "metadata": (("taskyard-namespace", namespace),)}
 
 
 def given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields whose option was given."""
+    """The fields of the options that were given."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def filled(message: M, fields: dict[str, Any]) -> M:
-    """The message with these JSON fields. Raises `Failure` for what it cannot hold."""
+    """The message with these JSON fields. Raises `Failure` for values that do not fit."""
     try:
         return json_format.ParseDict(fields, message)
     except (json_format.ParseError, OverflowError, ValueError) as error:
@@ -87,7 +88,7 @@ def filled(message: M, fields: dict[str, Any]) -> M:
 
 
 def instant(text: str | None, option: str) -> str | None:
-    """A point in time that was given as an option. Raises `Failure` where the text does not say which."""
+    """A time that was given as an option. Raises `Failure` for a malformed one."""
     if text is not None:
         try:
             Timestamp().FromJsonString(text)
@@ -97,17 +98,17 @@ def instant(text: str | None, option: str) -> str | None:
 
 
 def print_json(fields: Mapping[str, Any]) -> None:
-    """An answer as JSON for people and for programs."""
+    """Print an answer as JSON."""
     print(json.dumps(fields, indent=2, ensure_ascii=False))
 
 
 def shown(text: str) -> Text:
-    """A text of somebody else: no markup, and nothing that a terminal would obey."""
+    """A text from a caller, without markup and without control characters."""
     return Text("".join(char if char.isprintable() else "\ufffd" for char in text))
 
 
 def fields_table(fields: Mapping[str, Any]) -> Table:
-    """One thing with all of its fields, a line each."""
+    """A table with one line per field."""
     table = Table(show_header=False, box=None)
     for field, value in fields.items():
         table.add_row(Text(field, "bold"), shown(value if isinstance(value, str) else json.dumps(value)))
@@ -115,15 +116,15 @@ def fields_table(fields: Mapping[str, Any]) -> Table:
 
 
 def folded(name: str) -> Column:
-    """A column that loses nothing of what it shows where the terminal is narrow."""
+    """A column that folds its text on a narrow terminal instead of cutting it."""
     return Column(name, overflow="fold")
 
 
 def local_time(at: Timestamp) -> str:
-    """A time on the clock of the terminal, empty for one that is absent."""
+    """A time in the time zone of the terminal, empty if it is absent."""
     return f"{at.ToDatetime(UTC).astimezone():%Y-%m-%d %H:%M:%S}" if at.seconds else ""
 
 
 def word(state: int) -> str:
-    """A task's state as the documents spell it."""
+    """The lower-case name of a task's state."""
     return task_pb2.Task.State.Name(state)  # type: ignore[arg-type]

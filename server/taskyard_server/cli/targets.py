@@ -1,4 +1,4 @@
-"""`taskyard targets`: the serial queues, and what each waits for."""
+"""`taskyard targets`: list the serial queues, and what each waits for."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What a task is made of, as options: the same for one that is submitted and for those that a schedule submits."""
+"""The options that make up a task, whether it is submitted at once or by a schedule."""
 
 import json
 from typing import Any, Final
@@ -39,7 +39,7 @@ def task_fields(
     token_limit: int | None,
     max_attempts: int | None,
 ) -> dict[str, Any]:
-    """The JSON fields of the options that were given. Raises `Failure` for what is malformed."""
+    """The JSON fields of the options that were given. Raises `Failure` for malformed values."""
     fields = {
         "agentId": agent,
         "action": action,

@@ -1,4 +1,4 @@
-"""`taskyard submit | get | list | cancel | stats`: a person's view of a running control plane, over gRPC."""
+"""`taskyard submit | get | list | cancel | stats`: submit, show and cancel tasks, and show the figures."""
 
 from typing import Annotated, Any
 
@@ -82,7 +82,7 @@ def submit(
         token_limit=token_limit,
         max_attempts=max_attempts,
     )
-    # What only a single task can have.
+    # The tasks of schedules do not have these fields.
     single = {"deadline": deadline, "hold": hold or None, "notBefore": not_before, "idempotencyKey": idempotency_key}
     request = filled(task_pb2.SubmitTaskRequest(), fields | given(single))
     with connected(server) as channel:

@@ -1,4 +1,4 @@
-"""`taskyard triggers`: when schedules fired, and what became of it."""
+"""`taskyard triggers`: list when schedules fired, and how their tasks ended."""
 
 from typing import Annotated, Final
 
@@ -65,11 +65,11 @@ def triggers(
         return
     table = Table(*map(folded, ("id", "schedule", "due", "state", "task", "reason")), box=None)
     for trigger in answer.triggers:
-        standing = shown(pb.Trigger.State.Name(trigger.state))
-        standing.stylize(STYLES[standing.plain])
+        state_cell = shown(pb.Trigger.State.Name(trigger.state))
+        state_cell.stylize(STYLES[state_cell.plain])
         table.add_row(
             *map(shown, (trigger.trigger_id, trigger.schedule_id, local_time(trigger.due_at))),
-            standing,
+            state_cell,
             *map(shown, (trigger.task_id, trigger.reason)),
         )
     if answer.next_page_token:

@@ -3,7 +3,7 @@
 import asyncio
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 import uvloop
@@ -17,6 +17,8 @@ from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
 
 from .failure import Failure
+
+DEFAULTS: Final = Settings()
 
 
 class LogLevel(StrEnum):
@@ -32,10 +34,10 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", help="JSON or TOML file; environment variables TASKYARD_* and flags come after it."),
 ]
-GrpcOption = Annotated[str | None, typer.Option(help="Where to serve gRPC, HOST:PORT. [default: 127.0.0.1:50051]")]
-RestOption = Annotated[str | None, typer.Option(help="Where to serve REST, HOST:PORT. [default: 127.0.0.1:9867]")]
+GrpcOption = Annotated[str | None, typer.Option(help=f"Where to serve gRPC, HOST:PORT. [default: {DEFAULTS.grpc}]")]
+RestOption = Annotated[str | None, typer.Option(help=f"Where to serve REST, HOST:PORT. [default: {DEFAULTS.rest}]")]
 MetricsOption = Annotated[
-    str | None, typer.Option(help="Where Prometheus scrapes, HOST:PORT. [default: 127.0.0.1:9464]")
+    str | None, typer.Option(help=f"Where Prometheus scrapes, HOST:PORT. [default: {DEFAULTS.metrics}]")
 ]
 StoreOption = Annotated[str | None, typer.Option(help="Where tasks are kept: memory://, for as long as it runs.")]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]

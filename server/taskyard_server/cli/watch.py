@@ -1,7 +1,7 @@
-"""`taskyard watch`: what happens to tasks, as it happens.
+"""`taskyard watch`: show the events of tasks as they happen.
 
-On a terminal a table of the last events, elsewhere a line for each, or one JSON object a line. It goes on over broken
-connections and restarts of the server until it is interrupted, or until the watched tasks have ended.
+A terminal shows a table of the last events, any other output one line or one JSON object per event. The watch survives
+broken connections and restarts of the server; it ends when it is interrupted, or when the watched tasks have ended.
 """
 
 import json
@@ -28,10 +28,10 @@ from .server import DEFAULT_SERVER, NamespaceOption, ServerOption, call, connect
 
 Show = Callable[[task_pb2.TaskEvent], None]
 
-AGAIN_SECS: Final = 1.0
-A_SECOND: Final = 8
-"""So often the table is drawn, however fast events come."""
+RECONNECT_SECS: Final = 1.0
+REFRESHES_PER_SEC: Final = 8
 FRAME_LINES: Final = 3
+"""Lines of the terminal that hold no events."""
 COLOURS: Final = {
     "queued": "cyan",
     "assigned": "blue",
@@ -76,12 +76,12 @@ def watch(
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
-        # Whoever read along has gone; what is still in the buffer must not fail at exit.
+        # The reader of the pipe has gone. Flushing the rest of the buffer at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _events(asked: task_pb2.WatchTasksRequest, server: str, namespace: str) -> Iterator[task_pb2.TaskEvent]:
-    """The events of one watch, over as many streams as it takes; `asked` keeps the place."""
+    """The events of one watch, over as many streams as it takes. `asked` holds the cursor."""
     is_connected = has_begun = False
     while True:
         with connected(server) as channel:
@@ -100,11 +100,11 @@ def _events(asked: task_pb2.WatchTasksRequest, server: str, namespace: str) -> I
         if is_connected:
             is_connected = False
             trouble.print("taskyard: the watch broke off, and goes on as soon as it can", style="dim")
-        time.sleep(AGAIN_SECS)
+        time.sleep(RECONNECT_SECS)
 
 
 def _may_go_on(status: grpc.StatusCode, asked: task_pb2.WatchTasksRequest) -> bool:
-    """Whether the watch can go on after its stream ended with this status; where it cannot resume, it begins anew."""
+    """Whether the watch can go on after its stream ended with this status. After an expired cursor it begins anew."""
     if status is grpc.StatusCode.OUT_OF_RANGE:
         asked.ClearField("cursor")
         if asked.task_ids or asked.batch_id:
@@ -117,19 +117,19 @@ def _may_go_on(status: grpc.StatusCode, asked: task_pb2.WatchTasksRequest) -> bo
 
 @contextmanager
 def _display(as_json: bool) -> Iterator[Show]:
-    """What shows an event: on a terminal in a table that is drawn anew, elsewhere at once as a line."""
+    """A function that shows an event: in a table on a terminal, as a line elsewhere."""
     if as_json:
         yield lambda event: print(json.dumps(message_to_json(event), ensure_ascii=False), flush=True)
     elif not out.is_terminal:
         yield lambda event: print("  ".join(cell.plain for cell in _cells(event) if cell.plain), flush=True)
     else:
         rows: deque[task_pb2.TaskEvent] = deque(maxlen=500)
-        with Live(get_renderable=lambda: _table(rows), console=out, refresh_per_second=A_SECOND):
+        with Live(get_renderable=lambda: _table(rows), console=out, refresh_per_second=REFRESHES_PER_SEC):
             yield rows.append
 
 
 def _table(events: deque[task_pb2.TaskEvent]) -> Table:
-    """The last events, as many as the terminal has room for, the newest at the bottom."""
+    """The last events that fit on the terminal, the newest at the bottom."""
     names = ("time", "task", "agent", "action", "state", "host")
     columns = [Column(name, no_wrap=True) for name in names]
     note = Column("error or progress", no_wrap=True, ratio=1)
@@ -144,7 +144,7 @@ def _cells(event: task_pb2.TaskEvent) -> tuple[Text, ...]:
     task = event.task
     at = event.occurred_at.ToDatetime(UTC).astimezone()
     state = word(task.state)
-    what = "evicted" if event.kind == task_pb2.TaskEvent.evicted else state
+    label = "evicted" if event.kind == task_pb2.TaskEvent.evicted else state
     note = task.error
     if event.kind == task_pb2.TaskEvent.progressed:
         share = f"{task.progress.fraction:.0%} " if task.progress.HasField("fraction") else ""
@@ -152,7 +152,7 @@ def _cells(event: task_pb2.TaskEvent) -> tuple[Text, ...]:
     return (
         Text(f"{at:%H:%M:%S}.{at.microsecond // 1000:03d}"),
         *map(shown, (task.task_id, task.agent_id, task.action)),
-        Text(what, COLOURS.get(what, "")),
+        Text(label, COLOURS.get(label, "")),
         shown(task.host_id),
         Text(str(task.latency_ms) if task.HasField("latency_ms") else ""),
         shown(note),

@@ -1,15 +1,12 @@
 """Requests converted to the types of the core. Invalid input raises a refusal that names the field as in JSON."""
 
-import binascii
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
-from math import isfinite
+from math import inf, isfinite
 from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
-from zlib import crc32
 
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
@@ -30,13 +27,11 @@ from .trace_context import TRACEPARENT
 
 MAX_NAME_CHARS: Final = 1_024
 MAX_ENTRIES_PER_FIELD: Final = 64
-MAX_PAGE_ITEMS: Final = 1_000
 MIN_TIME_SECS: Final = -62_135_596_800
 END_OF_TIME_SECS: Final = 253_402_300_800
 """The range of `google.protobuf.Timestamp`: from the year 1 to before the year 10000."""
 CONTROL_CHARACTERS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NO_NAMES: Final[frozenset[str]] = frozenset()
-BAD_PAGE_TOKEN: Final = "pageToken: is not a token of this listing"
 DefaultRetry: TypeAlias = Callable[[str], RetryPolicy | None]
 State = TypeVar("State", bound=StrEnum)
 REPORTABLE_STATUSES: Final = {
@@ -104,40 +99,6 @@ def states(text: str, known: type[State]) -> frozenset[State] | None:
     return frozenset(map(known, state_names)) or None
 
 
-def page_size(requested: int) -> int:
-    """The number of items per page: the requested one, at most `MAX_PAGE_ITEMS`, which is also the default."""
-    return min(requested, MAX_PAGE_ITEMS) or MAX_PAGE_ITEMS
-
-
-def page_token(after: int | str, filters: str) -> str:
-    """An opaque token for the page after an item, given by number or name. It is valid for the same filters only."""
-    return urlsafe_b64encode(f"{after}:{crc32(filters.encode())}".encode()).decode().rstrip("=")
-
-
-def page_start(token: str, filters: str) -> int:
-    """The number of the item that a page starts after; 0 without a token."""
-    after = page_start_name(token, filters)
-    if not after:
-        return 0
-    try:
-        return int(after)
-    except ValueError:
-        raise BadRequest(BAD_PAGE_TOKEN) from None
-
-
-def page_start_name(token: str, filters: str) -> str:
-    """The name of the item that a page starts after; empty without a token."""
-    if not token:
-        return ""
-    try:
-        after, _, check = urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode().rpartition(":")
-        if int(check) == crc32(filters.encode()):
-            return after
-    except (binascii.Error, ValueError):
-        pass
-    raise BadRequest(BAD_PAGE_TOKEN)
-
-
 def _options(
     task: SubmitTaskRequest | BatchTask,
     agent_id: str,
@@ -147,20 +108,18 @@ def _options(
     prefix: str,
     owner_prefix: str,
 ) -> TaskOptions:
-    # Positional arguments: keyword arguments would cost more than the rest of this function.
     options = TaskOptions(
-        _http_url(callback_url, "callbackUrl", owner_prefix) if callback_url else None,
-        name(task.project, "project", prefix),
-        names(task.requires, "requires", prefix),
-        labels(task.labels, "labels", prefix),
-        None,
-        name(task.target, "target", prefix),
-        _traceparent(task.traceparent, "traceparent", prefix) or traceparent,
-        _key(task, agent_id, callback_url, "idempotencyKey", prefix) if task.idempotency_key else None,
-        task.hold,
-        seconds(task.not_before, "notBefore", prefix) if task.HasField("not_before") else None,
-        task.token_limit if task.HasField("token_limit") else None,
-        _retry(task.retry_policy, "retryPolicy", prefix)
+        callback_url=_http_url(callback_url, "callbackUrl", owner_prefix) if callback_url else None,
+        project=name(task.project, "project", prefix),
+        requires=names(task.requires, "requires", prefix),
+        labels=labels(task.labels, "labels", prefix),
+        target=name(task.target, "target", prefix),
+        traceparent=_traceparent(task.traceparent, "traceparent", prefix) or traceparent,
+        key=_key(task, agent_id, callback_url, "idempotencyKey", prefix) if task.idempotency_key else None,
+        hold=task.hold,
+        not_before=seconds(task.not_before, "notBefore", prefix) if task.HasField("not_before") else None,
+        token_limit=task.token_limit if task.HasField("token_limit") else None,
+        retry=_retry(task.retry_policy, "retryPolicy", prefix)
         if task.HasField("retry_policy")
         else default_retry(task.action),
     )
@@ -168,13 +127,15 @@ def _options(
 
 
 def _required(value: str, field: str, prefix: str = "") -> str:
-    if not value:
+    if not value or value.isspace():
         raise BadRequest(f"{prefix}{field}: is required")
     return _bounded(value, field, prefix)
 
 
 def name(value: str, field: str, prefix: str = "") -> str | None:
     """An optional name. `prefix` is the path of the field's message within the request, here and below."""
+    if value.isspace():
+        raise BadRequest(f"{prefix}{field}: must not be blank")
     return _bounded(value, field, prefix) if value else None
 
 
@@ -238,6 +199,8 @@ def host_profile(request: RegisterHostRequest | Hello) -> HostProfile:
 
 def host_status(status: RuntimeHost.Status.ValueType) -> HostStatus | None:
     """The status that a host reports of itself. Hosts cannot report `DEAD`: the server decides that."""
+    if status not in RuntimeHost.Status.values():
+        raise BadRequest(f"status: is not a status, got {status}")
     return REPORTABLE_STATUSES.get(status)
 
 
@@ -245,8 +208,10 @@ def machine(request: RegisterHostRequest | HeartbeatHostRequest | Hello | Heartb
     """The encoded figures of a host's machine; None if the request has none."""
     if not request.HasField("machine"):
         return None
-    if not (isfinite(request.machine.cpu_percent) and isfinite(request.machine.memory_mb)):
-        raise BadRequest("machine: must hold finite figures")
+    if not 0 <= request.machine.cpu_percent <= 100:
+        raise BadRequest("machine.cpu_percent: must be from 0 to 100")
+    if not 0 <= request.machine.memory_mb < inf:
+        raise BadRequest("machine.memory_mb: must be a finite number, 0 or more")
     return payload(request.machine.context, "machine", max_bytes, request.machine)
 
 

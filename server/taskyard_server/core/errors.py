@@ -7,10 +7,14 @@ The words are the `code` of DESIGN's error table. How a code becomes a gRPC stat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from .task import Task
+
+
+RETRY_AFTER_MS: Final = 1_000
+"""How long callers shall wait before they repeat what was refused for the time being."""
 
 
 class Refusal(Exception):
@@ -38,7 +42,7 @@ class BatchTooLarge(Refusal):
 
 
 class TooLarge(Refusal):
-    """`params` or `result` over `maxPayloadBytes`."""
+    """A message over 4 MiB, or `params` or `result` over `maxPayloadBytes`."""
 
     code = "too_large"
 

@@ -1,4 +1,4 @@
-"""The figures that bound the scheduler, as one immutable value (scheduler-reference, Scheduler Config)."""
+"""The limits and time-outs of the scheduler with their defaults, as one immutable value (docs/settings.md)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Counts are of things, times are seconds. `Scheduler.reconfigure` takes a new one at any time."""
+    """Times are in seconds; each namespace has its own counts. `Scheduler.reconfigure` replaces them at any time."""
 
     max_queue_size: int = 1000
     max_per_agent: int = 100
@@ -31,6 +31,9 @@ class Limits:
     max_jitter_secs: float = 30.0
     jitter_threshold: int = 3
 
+
+DEFAULTS: Final = Limits()
+"""The one owner of each limit's default: `config.py` takes its defaults from here."""
 
 MAX_LEASE_SECS: Final = 3600.0
 """The longest lease that a host may ask for (DESIGN, Leases)."""

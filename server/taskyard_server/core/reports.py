@@ -118,14 +118,19 @@ class Reports:
     ) -> Lease:
         """Let a lease live for its own length, or `lease_secs`, from now; never for less than it had.
 
-        `tokens` are those that this attempt used so far; over the budget the task fails, and its lease has ended.
+        `tokens` are those that this attempt used so far; over the budget the task fails, and
+        `LeaseLost` says so.
         """
         lease = self._leased(now, host_id, task_id, token)
         lease.secs = lease_length(lease_secs, lease.secs)
         lease.expires_at = max(lease.expires_at, now + lease.secs)
         self._life.grants.retime(lease)
         if tokens is not None:
+            if lease.task.state is ASSIGNED:
+                self._life.grants.begin(now, lease.task)
             self._life.attempts.report_tokens(now, lease.task, tokens)
+            if lease.task.lease is not lease:
+                raise LeaseLost(f"lease lost: {lease.task.error}")
         return lease
 
     def complete(

@@ -6,29 +6,35 @@ Servicers ask `current_call()` for the namespace.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import isasyncgenfunction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import grpc
 import structlog
+from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
 from taskyard_server.conversion.trace_context import TRACEPARENT
-from taskyard_server.core.errors import BadRequest
+from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.logs import Throttle
 
 from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
+from .head import HEAD_KEY, HeadContext, HeadersSent
+from .request_target import TARGET_KEY, TargetCheck, target_check
 
 log = structlog.get_logger(__name__)
 
 NAMESPACE_KEY: Final = "taskyard-namespace"
 REST_KEY: Final = "x-taskyard-rest"
 TRACE_KEY: Final = "traceparent"
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""The largest message that is read. grpc's own limit is above it, so that callers get the documented error."""
 MALFORMED: Final = "request: is not a valid message, or nests too deep"
 DEFAULT_NAMESPACE: Final = "default"
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -38,11 +44,13 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls: the namespace, whether by REST, and under which trace."""
+    """Who calls: the namespace, whether by REST, under which trace; and for REST the request target, and if by HEAD."""
 
     namespace: str = DEFAULT_NAMESPACE
     by_rest: bool = False
     traceparent: str | None = None
+    target: str | None = None
+    is_head: bool = False
 
 
 ANYBODY: Final = Call()
@@ -56,11 +64,19 @@ def current_call() -> Call:
     return _current.get()
 
 
+class RestRequest(NamedTuple):
+    """A request as it came and as it was understood."""
+
+    encoded: bytes
+    message: Any
+
+
 class CallInterceptor(grpc.aio.ServerInterceptor):
-    """Wraps each handler once, and remembers it."""
+    """Wraps each handler once for gRPC and once for REST, and remembers it."""
 
     def __init__(self) -> None:
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        self._wrapped_for_rest: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._throttle = Throttle("requests")
 
     async def intercept_service(
@@ -70,13 +86,27 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         """Answer the handler of this method, wrapped."""
         method = handler_call_details.method
-        wrapped = self._wrapped.get(method)
+        by_rest = _is_by_rest(handler_call_details.invocation_metadata)
+        remembered = self._wrapped_for_rest if by_rest else self._wrapped
+        wrapped = remembered.get(method)
         if wrapped is None:
             handler = await continuation(handler_call_details)
             if handler is None or not method.startswith("/taskyard."):
                 return handler
-            wrapped = self._wrapped[method] = self._wrap(method, handler)
+            check = _target_check(method) if by_rest else None
+            wrapped = self._wrap(method, handler) if check is None else self._wrap_for_rest(method, handler, check)
+            remembered[method] = wrapped
         return wrapped
+
+    def _wrap_for_rest(
+        self, method: str, handler: grpc.RpcMethodHandler[Any, Any], check: TargetCheck
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        parse, serialize = _keeping_what_came(handler.request_deserializer), _unless_bytes(handler.response_serializer)
+        if handler.response_streaming:
+            stream = self._unary(method, _checked_stream(handler.unary_stream, check))
+            return grpc.unary_stream_rpc_method_handler(stream, parse, serialize)
+        unary = self._unary(method, _checked(handler.unary_unary, check))
+        return grpc.unary_unary_rpc_method_handler(unary, parse, serialize)
 
     def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         codecs = (_tolerant(handler.request_deserializer), handler.response_serializer)
@@ -102,8 +132,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             try:
                 call = _caller(context)
                 _current.set(call)
-                if request is None:
-                    raise BadRequest(MALFORMED)
+                if isinstance(request, Refusal):
+                    raise request
                 response = await serve(request, context)
             except Exception as error:
                 refusing = self._refuse(method, call, begin, error, context)
@@ -122,8 +152,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             try:
                 call = _caller(context)
                 _current.set(call)
-                if request is None:
-                    raise BadRequest(MALFORMED)
+                if isinstance(request, Refusal):
+                    raise request
                 async for response in serve(request, context):
                     yield response
             except Exception as error:
@@ -145,7 +175,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         status = MAPPINGS[refusal.code].grpc
         aborting = context.abort(status, message_of(refusal), trailing_metadata(refusal, call.by_rest))
         # grpc keeps the error that ends a call in the call. Where that error leads back to the call, by the frames that
-        # it passed, only the garbage collector frees what the call has used, and not soon (`garbage.py`).
+        # it passed, only the garbage collector frees what the call has used, and not soon (`gc_policy.py`).
         del context
         error.__traceback__ = error.__context__ = error.__cause__ = None
         await aborting
@@ -162,17 +192,77 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             )
 
 
+def _is_by_rest(metadata: Any) -> bool:
+    for key, _ in metadata or ():  # noqa: SIM110
+        if key == REST_KEY:
+            return True
+    return False
+
+
+def _target_check(method: str) -> TargetCheck | None:
+    name = method.removeprefix("/").replace("/", ".")
+    return target_check(descriptor_pool.Default().FindMethodByName(name))
+
+
+def _checked(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Any], Awaitable[Any]]:
+    """Serve a REST call once its request fits its target."""
+
+    async def serve_checked(request: RestRequest, context: Any) -> Any:
+        target = current_call().target
+        if target is not None:
+            check(target, request.encoded)
+        return await serve(request.message, context)
+
+    return serve_checked
+
+
+def _checked_stream(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Context], Awaitable[None]]:
+    """The same for a stream, which ends at once where only its headers are wanted."""
+
+    async def write_all(message: Any, context: Any) -> None:
+        if not isasyncgenfunction(serve):
+            await serve(message, context)
+            return
+        async with contextlib.aclosing(serve(message, context)) as responses:
+            async for response in responses:
+                await context.write(response)
+
+    checked = _checked(write_all, check)
+
+    async def serve_stream(request: RestRequest, context: Context) -> None:
+        if not current_call().is_head:
+            await checked(request, context)
+            return
+        with contextlib.suppress(HeadersSent):
+            await checked(request, HeadContext(context))
+
+    return serve_stream
+
+
+def _keeping_what_came(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], RestRequest | Refusal]:
+    """Return the message together with its bytes, or the refusal of bytes that are no message."""
+    parse_or_refuse = _tolerant(parse)
+
+    def parse_request(data: bytes) -> RestRequest | Refusal:
+        message = parse_or_refuse(data)
+        return message if isinstance(message, Refusal) else RestRequest(data, message)
+
+    return parse_request
+
+
 def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
-    """Answer None for bytes that are no message: grpc itself would call that an internal error."""
+    """Return a refusal for bytes that are no message, or too many: grpc itself would answer with its own words."""
     assert parse is not None
 
-    def parse_or_none(data: bytes) -> Any:
+    def parse_or_refuse(data: bytes) -> Any:
+        if len(data) > MAX_MESSAGE_BYTES:
+            return TooLarge(f"request: must be at most {MAX_MESSAGE_BYTES} bytes, is {len(data)}")
         try:
             return parse(data)
         except DecodeError:
-            return None
+            return BadRequest(MALFORMED)
 
-    return parse_or_none
+    return parse_or_refuse
 
 
 def _unless_bytes(serialize: Callable[[Any], bytes] | None) -> Callable[[Any], bytes]:
@@ -186,7 +276,7 @@ def _unless_bytes(serialize: Callable[[Any], bytes] | None) -> Callable[[Any], b
 
 
 def _caller(context: Context) -> Call:
-    namespace, by_rest, traceparent = DEFAULT_NAMESPACE, False, None
+    namespace, by_rest, traceparent, target, is_head = DEFAULT_NAMESPACE, False, None, None, False
     for key, value in context.invocation_metadata() or ():
         if key == NAMESPACE_KEY:
             namespace = str(value)
@@ -194,8 +284,12 @@ def _caller(context: Context) -> Call:
             by_rest = True
         elif key == TRACE_KEY and TRACEPARENT.fullmatch(str(value)):
             traceparent = str(value)
+        elif key == TARGET_KEY:
+            target = str(value)
+        elif key == HEAD_KEY:
+            is_head = True
     if namespace != DEFAULT_NAMESPACE and not NAMESPACE.fullmatch(namespace):
         raise BadRequest(f"{NAMESPACE_KEY}: must be 1 to 63 letters, digits, dots, dashes or underscores")
     if namespace == DEFAULT_NAMESPACE and not by_rest and traceparent is None:
         return ANYBODY
-    return Call(namespace, by_rest, traceparent)
+    return Call(namespace, by_rest, traceparent, target, is_head)

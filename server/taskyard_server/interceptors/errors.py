@@ -12,13 +12,12 @@ import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from taskyard_server.core.errors import Refusal
+from taskyard_server.core.errors import RETRY_AFTER_MS, Refusal
 
 DOMAIN: Final = "taskyard"
 MAX_BODY_BYTES: Final = 2048
 MAX_TEXT_BYTES: Final = 640
 """All metadata of a call together may be 8 KiB, and a text is in there up to three times, each time escaped."""
-RETRY_AFTER_SECS: Final = 1
 
 HTTP_STATUS_KEY: Final = "x-http-status"
 HTTP_BODY_KEY: Final = "x-error-json"
@@ -98,7 +97,8 @@ def _status(refusal: Refusal) -> status_pb2.Status:
     status = status_pb2.Status(code=MAPPINGS[refusal.code].grpc.value[0], message=message_of(refusal))
     status.details.append(_packed(info))
     if refusal.retryable:
-        delay = duration_pb2.Duration(seconds=RETRY_AFTER_SECS)
+        delay = duration_pb2.Duration()
+        delay.FromMilliseconds(RETRY_AFTER_MS)
         status.details.append(_packed(error_details_pb2.RetryInfo(retry_delay=delay)))
     return status
 

@@ -9,6 +9,7 @@ import grpc
 from taskyard.v1 import batch_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceServicer
 from taskyard_server.conversion import requests
+from taskyard_server.conversion.page_tokens import Listing, page_size
 from taskyard_server.conversion.responses import error_message, task_page
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.conversion.timestamps import timestamp
@@ -74,9 +75,9 @@ class BatchService(BatchServiceServicer):
         self, request: pb.GetBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> Any:
         del context
-        filters = f"batch\0{request.batch_id}"
-        after = requests.page_start(request.page_token, filters)
-        limit = requests.page_size(request.page_size)
+        listing = Listing("batch", current_call().namespace, request.batch_id)
+        after = listing.start(request.page_token)
+        limit = page_size(request.page_size)
         batch = await self._engine.tasks.get_batch(current_call().namespace, request.batch_id)
         tasks, next_after = task_page(TASKS, [task for task in batch.tasks.values() if task.seq > after], limit)
         response = pb.GetBatchResponse(
@@ -88,7 +89,7 @@ class BatchService(BatchServiceServicer):
             count=len(tasks),
         )
         if next_after is not None:
-            response.next_page_token = requests.page_token(next_after, filters)
+            response.next_page_token = listing.token(next_after)
         return b"".join([response.SerializeToString(), *tasks])
 
     async def CancelBatch(  # noqa: N802

@@ -29,15 +29,14 @@ from taskyard_server.core.leases import Stop
 from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import DrainNotice, Session
-from taskyard_server.interceptors.calls import MALFORMED, current_call
+from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES, current_call
 from taskyard_server.interceptors.errors import message_of
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | None"]
+RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]
 
 log = structlog.get_logger(__name__)
 
-MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 MAX_ASSIGNMENTS_PER_MESSAGE: Final = 50
 MAX_ASSIGNMENTS_BYTES: Final = 1_000_000
 """A message of assignments is limited to these, but holds at least one."""
@@ -87,8 +86,8 @@ class Connection:
                 first = await anext(stream, NO_REQUEST)
         except TimeoutError:
             raise BadRequest(f"hello: must come within {HELLO_TIMEOUT_SECS:g} s") from None
-        if first is None:
-            raise BadRequest(MALFORMED)
+        if isinstance(first, Refusal):
+            raise first
         if not first.HasField("hello"):
             raise BadRequest("hello: must come first")
         session = await self._open(first.hello)
@@ -149,8 +148,8 @@ class Connection:
 
     async def _read_requests(self, stream: RequestStream) -> None:
         async for request in stream:
-            if request is None:
-                raise BadRequest(MALFORMED)
+            if isinstance(request, Refusal):
+                raise request
             match request.WhichOneof("message"):
                 case "heartbeat":
                     await self._on_heartbeat(request.heartbeat)
@@ -172,7 +171,12 @@ class Connection:
             # The heartbeat of a host that does not read must not renew its leases.
             await self._wait_for_write()
         held = _held_leases(heartbeat) if heartbeat.leases else ()
-        lost = await self._engine.hosts.beat(self._session, held, status, machine)
+        tokens = [
+            (lease.task_id, lease.fencing_token, lease.tokens_used)
+            for lease in heartbeat.leases
+            if lease.HasField("tokens_used")
+        ]
+        lost = await self._engine.hosts.beat(self._session, held, status, machine, tokens)
         ack = pb.HeartbeatAck(sequence=heartbeat.sequence, lost=_lease_messages(lost) if lost else None)
         response = pb.ConnectResponse(heartbeat_ack=ack).SerializeToString()
         if self._writing:
@@ -298,6 +302,9 @@ class Connection:
             return pb.ConnectResponse(cancellations=cancellations).SerializeToString()
         if (drain := self._session.take_drain()) is not None:
             return pb.ConnectResponse(drain=_drain(drain)).SerializeToString()
+        if (heartbeat_secs := self._session.take_heartbeat_secs()) is not None:
+            interval = pb.HeartbeatInterval(heartbeat_interval_ms=round(heartbeat_secs * 1000))
+            return pb.ConnectResponse(heartbeat_interval=interval).SerializeToString()
         if self._session.has_leases and not self._closing and (self._assignments_first or not self._responses):
             assignments = self._next_assignments()
             if not assignments:

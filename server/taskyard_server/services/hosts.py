@@ -10,6 +10,7 @@ import grpc
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer
 from taskyard_server.conversion import requests
+from taskyard_server.conversion.page_tokens import Listing, page_size
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.engine.port import Engine
@@ -21,7 +22,6 @@ from .host_watches import HostWatches
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 STATUSES: Final = {status: pb.RuntimeHost.Status.Value(status.value) for status in HostStatus}
-LISTING: Final = "hosts"
 
 
 class RuntimeHostService(RuntimeHostServiceServicer):
@@ -83,13 +83,14 @@ class RuntimeHostService(RuntimeHostServiceServicer):
 
     async def ListHosts(self, request: pb.ListHostsRequest, context: Context) -> pb.ListHostsResponse:  # noqa: N802
         del context
-        after = requests.page_start(request.page_token, LISTING)
-        limit = requests.page_size(request.page_size)
+        listing = Listing("hosts", current_call().namespace)
+        after = listing.start(request.page_token)
+        limit = page_size(request.page_size)
         listed = await self._engine.hosts.list_hosts(current_call().namespace, after)
         hosts = [host for host in listed if not host.built_in]
         response = pb.ListHostsResponse(hosts=[self._message(host) for host in hosts[:limit]])
         if len(hosts) > limit:
-            response.next_page_token = requests.page_token(hosts[limit - 1].number, LISTING)
+            response.next_page_token = listing.token(hosts[limit - 1].number)
         return response
 
     async def WatchHosts(self, request: pb.WatchHostsRequest, context: Context) -> AsyncIterator[Any]:  # noqa: N802

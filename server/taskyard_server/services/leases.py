@@ -10,6 +10,7 @@ from taskyard.v1 import lease_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
 from taskyard_server.conversion import requests
+from taskyard_server.conversion.page_tokens import Listing, page_size
 from taskyard_server.conversion.report_requests import ReportRequest, fencing_token, report
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES, lease_message
 from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_task
@@ -78,6 +79,7 @@ class LeaseService(LeaseServiceServicer):
             request.task_id,
             fencing_token(request.fencing_token),
             _lease_secs(request),
+            request.tokens_used if request.HasField("tokens_used") else None,
         )
         return pb.RenewLeaseResponse(task_id=lease.task.id, lease_expires_at=timestamp(lease.expires_at))
 
@@ -109,13 +111,13 @@ class LeaseService(LeaseServiceServicer):
 
     async def ListLeases(self, request: pb.ListLeasesRequest, context: Context) -> pb.ListLeasesResponse:  # noqa: N802
         del context
-        listing = f"leases\0{request.host_id}"
-        after = requests.page_start(request.page_token, listing)
-        limit = requests.page_size(request.page_size)
+        listing = Listing("leases", current_call().namespace, request.host_id)
+        after = listing.start(request.page_token)
+        limit = page_size(request.page_size)
         leases = await self._engine.leases.list_leases(current_call().namespace, after, request.host_id or None)
         response = pb.ListLeasesResponse(leases=[lease_message(lease) for lease in leases[:limit]])
         if len(leases) > limit:
-            response.next_page_token = requests.page_token(leases[limit - 1].number, listing)
+            response.next_page_token = listing.token(leases[limit - 1].number)
         return response
 
     async def _report(self, request: ReportRequest) -> task_pb2.Task.State.ValueType:

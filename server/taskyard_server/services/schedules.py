@@ -11,6 +11,7 @@ import structlog
 from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.schedule_pb2_grpc import ScheduleServiceServicer
 from taskyard_server.conversion import requests
+from taskyard_server.conversion.page_tokens import BAD_PAGE_TOKEN, Listing, page_size
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.schedules import (
     catch_up_policy,
@@ -32,7 +33,6 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 DEFAULT_PREVIEW_COUNT: Final = 10
 MAX_PREVIEW_COUNT: Final = 1_000
-LISTING: Final = "schedules"
 
 log = structlog.get_logger(__name__)
 
@@ -67,14 +67,15 @@ class ScheduleService(ScheduleServiceServicer):
         self, request: pb.ListSchedulesRequest, context: Context
     ) -> pb.ListSchedulesResponse:
         del context
-        after = requests.page_start(request.page_token, LISTING)
-        limit = requests.page_size(request.page_size)
+        listing = Listing("schedules", current_call().namespace)
+        after = listing.start(request.page_token)
+        limit = page_size(request.page_size)
         response, size, last = pb.ListSchedulesResponse(), 0, 0
         for schedule in await self._schedules.list_schedules(current_call().namespace, after):
             message = schedule_message(schedule)
             size += message.ByteSize()
             if response.schedules and (len(response.schedules) == limit or size > MAX_PAGE_BYTES):
-                response.next_page_token = requests.page_token(last, LISTING)
+                response.next_page_token = listing.token(last)
                 break
             response.schedules.append(message)
             last = schedule.number
@@ -150,16 +151,21 @@ class ScheduleService(ScheduleServiceServicer):
             trigger_filter = replace(trigger_filter, due_from=requests.seconds(request.due_from, "dueFrom"))
         if request.HasField("due_before"):
             trigger_filter = replace(trigger_filter, due_before=requests.seconds(request.due_before, "dueBefore"))
-        listing = (
-            f"triggers\0{request.schedule_id}\0{request.state}\0{trigger_filter.due_from}\0{trigger_filter.due_before}"
+        listing = Listing(
+            "triggers",
+            current_call().namespace,
+            request.schedule_id,
+            request.state,
+            trigger_filter.due_from,
+            trigger_filter.due_before,
         )
-        before = _page_key(requests.page_start_name(request.page_token, listing))
-        limit = requests.page_size(request.page_size)
+        before = _page_key(listing.start_name(request.page_token))
+        limit = page_size(request.page_size)
         page = await self._schedules.list_triggers(current_call().namespace, trigger_filter, before, limit)
         response = pb.ListTriggersResponse(triggers=map(trigger_message, page.triggers))
         if page.next_before is not None:
             due_at, number = page.next_before
-            response.next_page_token = requests.page_token(f"{due_at!r}/{number}", listing)
+            response.next_page_token = listing.token(f"{due_at!r}/{number}")
         return response
 
 
@@ -175,4 +181,4 @@ def _page_key(text: str) -> PageKey | None:
     try:
         return float(due_at), int(number)
     except ValueError:
-        raise BadRequest(requests.BAD_PAGE_TOKEN) from None
+        raise BadRequest(BAD_PAGE_TOKEN) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import nsmallest
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import grpc
 from taskyard.v1 import stats_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
-from taskyard_server.conversion import requests
+from taskyard_server.conversion.page_tokens import Listing
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.core.hosts import Host
@@ -19,6 +20,7 @@ from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 from taskyard_server.snapshots import Snapshot, Snapshots
+from taskyard_server.webhooks import WebhookCounts
 
 DEFAULT_PAGE_SNAPSHOTS: Final = 100
 MAX_PAGE_SNAPSHOTS: Final = 1_000
@@ -26,11 +28,19 @@ MAX_TARGET_WAITS: Final = 100
 
 
 class StatsService(StatsServiceServicer):
-    """Serves `taskyard.v1.StatsService`."""
+    """Serves `taskyard.v1.StatsService`. `webhook_counts` answers the counts of a namespace."""
 
-    def __init__(self, engine: Engine, snapshots: Snapshots, strategy: str, worker_count: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        snapshots: Snapshots,
+        webhook_counts: Callable[[str], WebhookCounts],
+        strategy: str,
+        worker_count: int,
+    ) -> None:
         self._engine = engine
         self._snapshots = snapshots
+        self._webhook_counts = webhook_counts
         self._strategy = strategy
         self._worker_count = worker_count
 
@@ -51,7 +61,7 @@ class StatsService(StatsServiceServicer):
                 total_paused=stats.paused or None,
                 targets=_target_waits(await self._engine.tasks.list_targets(namespace, "")),
             ),
-            metrics=_metrics(stats),
+            metrics=_metrics(stats, self._webhook_counts(namespace)),
             config=pb.SchedulerConfig(
                 strategy=self._strategy,
                 max_queue_size=limits.max_queue_size,
@@ -69,8 +79,8 @@ class StatsService(StatsServiceServicer):
     ) -> pb.ListSnapshotsResponse:
         del context
         server = request.server if request.HasField("server") else None
-        listing = f"snapshots\0{request.host_id}\0{server}"
-        before = requests.page_start(request.page_token, listing)
+        listing = Listing("snapshots", current_call().namespace, request.host_id, server)
+        before = listing.start(request.page_token)
         limit = min(request.page_size, MAX_PAGE_SNAPSHOTS) or DEFAULT_PAGE_SNAPSHOTS
         snapshots = self._snapshots.newest_first(current_call().namespace, request.host_id or None, before, server)
         response, size = pb.ListSnapshotsResponse(), 0
@@ -78,7 +88,7 @@ class StatsService(StatsServiceServicer):
             message = _snapshot(snapshot)
             size += message.ByteSize()
             if response.snapshots and (len(response.snapshots) == limit or size > MAX_PAGE_BYTES):
-                response.next_page_token = requests.page_token(snapshot.number + 1, listing)
+                response.next_page_token = listing.token(snapshot.number + 1)
                 break
             response.snapshots.append(message)
         return response
@@ -121,7 +131,7 @@ def _snapshot(snapshot: Snapshot) -> pb.MachineSnapshot:
     )
 
 
-def _metrics(stats: Stats) -> pb.SchedulerMetrics:
+def _metrics(stats: Stats, webhooks: WebhookCounts) -> pb.SchedulerMetrics:
     counters = stats.counters
     return pb.SchedulerMetrics(
         tasks_submitted=counters.submitted,
@@ -136,6 +146,8 @@ def _metrics(stats: Stats) -> pb.SchedulerMetrics:
         late_reports=counters.late_reports or None,
         leases_expired=counters.leases_expired or None,
         tasks_retried=counters.retried or None,
+        webhooks_delivered=webhooks.delivered or None,
+        webhooks_failed=webhooks.failed or None,
         agents={
             name: pb.AgentMetrics(
                 submitted=agent.submitted,

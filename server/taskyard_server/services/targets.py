@@ -8,7 +8,7 @@ import grpc
 
 from taskyard.v1 import target_pb2 as pb
 from taskyard.v1.target_pb2_grpc import TargetServiceServicer
-from taskyard_server.conversion import requests
+from taskyard_server.conversion.page_tokens import Listing, page_size
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.conversion.timestamps import timestamp
@@ -30,9 +30,9 @@ class TargetService(TargetServiceServicer):
 
     async def ListTargets(self, request: pb.ListTargetsRequest, context: Context) -> pb.ListTargetsResponse:  # noqa: N802
         del context
-        listing = f"targets\0{request.status}"
-        after = requests.page_start_name(request.page_token, listing)
-        limit = requests.page_size(request.page_size)
+        listing = Listing("targets", current_call().namespace, request.status)
+        after = listing.start_name(request.page_token)
+        limit = page_size(request.page_size)
         if request.status not in (pb.Target.unspecified, *STATUSES.values()):
             raise BadRequest(f"status: must be among {', '.join(STATUSES)}")
         response, size = pb.ListTargetsResponse(), 0
@@ -41,7 +41,7 @@ class TargetService(TargetServiceServicer):
                 message = _target(target)
                 size += message.ByteSize()
                 if len(response.targets) == limit or (response.targets and size > MAX_PAGE_BYTES):
-                    response.next_page_token = requests.page_token(response.targets[-1].target, listing)
+                    response.next_page_token = listing.token(response.targets[-1].target)
                     break
                 response.targets.append(message)
         return response
@@ -50,7 +50,12 @@ class TargetService(TargetServiceServicer):
         self, request: pb.ResumeTargetTaskRequest, context: Context
     ) -> pb.ResumeTargetTaskResponse:
         del context
-        task = await self._engine.tasks.resume(current_call().namespace, request.task_id, request.target)
+        task = await self._engine.tasks.resume(
+            current_call().namespace,
+            request.task_id,
+            request.target,
+            request.token_limit if request.HasField("token_limit") else None,
+        )
         return pb.ResumeTargetTaskResponse(status=STATES[task.state], task_id=task.id)
 
 

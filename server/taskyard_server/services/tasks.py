@@ -11,14 +11,15 @@ import grpc
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
 from taskyard_server.conversion import requests
+from taskyard_server.conversion.page_tokens import Listing, page_size
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.responses import error_message, task_page
 from taskyard_server.conversion.task_encoding import STATES, encode_accepted, encode_outcomes, encode_task
 from taskyard_server.conversion.wire import nested, tag
-from taskyard_server.core.errors import BadRequest, QueueFull, Refusal
+from taskyard_server.core.errors import QueueFull, Refusal
 from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
-from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
+from taskyard_server.interceptors.calls import Call, current_call
 
 from .rest_hints import ACCEPTED, send_hint
 from .task_watches import TaskWatches
@@ -65,13 +66,13 @@ class TaskService(TaskServiceServicer):
         return response
 
     async def SubmitTasks(  # noqa: N802
-        self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | None], context: Context
+        self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | Refusal], context: Context
     ) -> AsyncIterator[Any]:
         del context
         call = current_call()
         async for request in request_iterator:
-            if request is None:
-                raise BadRequest(MALFORMED)
+            if isinstance(request, Refusal):
+                raise request
             yield await self._submit(call, request.tasks)
 
     async def _submit(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> bytes:
@@ -94,20 +95,20 @@ class TaskService(TaskServiceServicer):
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
-        filters = f"{request.agent_id}\0{request.state}\0{request.batch_id}\0{request.target}"
+        listing = Listing("tasks", call.namespace, request.agent_id, request.state, request.batch_id, request.target)
         task_filter = TaskFilter(
             agent_id=request.agent_id or None,
             states=requests.states(request.state, TaskState),
             batch_id=request.batch_id or None,
             target=request.target or None,
         )
-        after = requests.page_start(request.page_token, filters)
-        limit = requests.page_size(request.page_size)
+        after = listing.start(request.page_token)
+        limit = page_size(request.page_size)
         page = await self._engine.tasks.list_tasks(call.namespace, task_filter, after, limit)
-        tasks, next_after = task_page(TASKS, page.tasks, limit, page.next_after)
+        tasks, next_after = task_page(TASKS, page.tasks, limit, page.next_after, call.by_rest)
         response = pb.ListTasksResponse(count=len(tasks))
         if next_after is not None:
-            response.next_page_token = requests.page_token(next_after, filters)
+            response.next_page_token = listing.token(next_after)
         if call.by_rest and not tasks:
             await send_hint(context, ("x-rest-empty", "tasks"))
         return b"".join([response.SerializeToString(), *tasks])
@@ -124,7 +125,11 @@ class TaskService(TaskServiceServicer):
 
     async def ResumeTask(self, request: pb.ResumeTaskRequest, context: Context) -> pb.ResumeTaskResponse:  # noqa: N802
         del context
-        task = await self._engine.tasks.resume(current_call().namespace, request.task_id)
+        task = await self._engine.tasks.resume(
+            current_call().namespace,
+            request.task_id,
+            token_limit=request.token_limit if request.HasField("token_limit") else None,
+        )
         return pb.ResumeTaskResponse(status=STATES[task.state], task_id=task.id)
 
     async def ResolveTask(  # noqa: N802

@@ -5,36 +5,40 @@ import java.time.Duration;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * How long something has not worked, and whether that is longer than the caller has patience for.
+ * One outage of the server after the other: how long the present one lasts, and how long to wait before the next try.
  *
- * <p>The delays between tries grow from 0.1 s to 3 s, each shortened at random by up to a half, so that clients that lost
- * the same server do not come back all at once.
+ * <p>The delays grow from 0.1 s to 3 s. Each is shortened at random by up to a half, so that clients that lost the same
+ * server do not come back all at once.
  */
 final class Outage {
     private static final long FIRST_DELAY_MS = 100;
     private static final long MAX_DELAY_MS = 3_000;
 
     private final long patienceNanos;
-    private final long mostMs;
+    private final long maxDelayMs;
     private long delayMs;
     private long since;
     private boolean lasts;
 
     Outage(Duration patience) {
         patienceNanos = patience.toNanos();
-        // However short the patience, there is room for several tries.
-        mostMs = Math.max(1, Math.min(MAX_DELAY_MS, patience.toMillis() / 4));
-        over();
+        // A short patience must leave time for several tries.
+        maxDelayMs = Math.max(1, Math.min(MAX_DELAY_MS, patience.toMillis() / 4));
+        reset();
     }
 
-    /** It works. */
-    void over() {
+    /** A call has worked: the outage is over. */
+    void reset() {
         lasts = false;
-        delayMs = Math.min(FIRST_DELAY_MS, mostMs);
+        delayMs = Math.min(FIRST_DELAY_MS, maxDelayMs);
     }
 
-    /** Waits before the next try; throws the error once patience is at its end. */
-    void bear(TaskyardException error) {
+    /**
+     * Waits before the next try.
+     *
+     * @throws TaskyardException {@code error} once the patience is used up, {@code cancelled} if the thread is interrupted
+     */
+    void backOff(TaskyardException error) {
         long now = System.nanoTime();
         if (!lasts) {
             lasts = true;
@@ -45,7 +49,7 @@ final class Outage {
             throw error;
         }
         double jittered = delayMs * ThreadLocalRandom.current().nextDouble(0.5, 1);
-        delayMs = Math.min(delayMs * 2, mostMs);
+        delayMs = Math.min(delayMs * 2, maxDelayMs);
         try {
             Thread.sleep(Math.min(Math.round(jittered), leftNanos / 1_000_000 + 1));
         } catch (InterruptedException interrupted) {

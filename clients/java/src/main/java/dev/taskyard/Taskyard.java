@@ -28,14 +28,6 @@ import dev.taskyard.v1.WaitTaskRequest;
 import dev.taskyard.v1.WaitTaskResponse;
 import dev.taskyard.v1.WatchTasksRequest;
 import io.grpc.Channel;
-import io.grpc.ClientInterceptors;
-import io.grpc.Grpc;
-import io.grpc.ManagedChannel;
-import io.grpc.Metadata;
-import io.grpc.Status;
-import io.grpc.StatusRuntimeException;
-import io.grpc.stub.AbstractStub;
-import io.grpc.stub.MetadataUtils;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -50,96 +42,91 @@ import java.util.function.Supplier;
 import java.util.stream.Stream;
 
 /**
- * The client: submit tasks, follow them and end them, over one connection. Safe for use by many threads; close it when
- * done.
+ * The client: submit tasks, follow them, interrupt and end them, over one connection. It is safe for use by many threads;
+ * close it when done.
  *
- * <p>Requests and answers are the messages of {@code dev.taskyard.v1}; {@link Json} makes their {@code params} and reads
- * their results. A call waits for its answer. Where a repeat is safe, it is repeated while the server is unavailable, for
- * up to {@link TaskyardOptions#patience}.
+ * <p>Requests and answers are the messages of {@code dev.taskyard.v1}. {@link Json} creates their {@code params} and reads
+ * their results. A call blocks until it is answered, for at most {@link TaskyardOptions#timeout}. A call that is safe to
+ * repeat is repeated while the server is unavailable, for at most {@link TaskyardOptions#patience}.
  *
- * <p>Every method throws {@link TaskyardException} for what the server refuses: beside the codes that it names
- * {@code bad_request}, {@code unauthenticated}, {@code permission_denied}, {@code unavailable}, {@code deadline_exceeded},
- * {@code internal}, and {@code cancelled} once the client is closed or the thread is interrupted.
+ * <p>Every method throws {@link TaskyardException} if the server refuses the call. Each lists its codes beside those that
+ * any call may have: {@code bad_request}, {@code unauthenticated}, {@code permission_denied}, {@code unavailable}, {@code
+ * deadline_exceeded}, {@code internal}, and {@code cancelled} if the client is closed or the thread is interrupted.
  */
 public final class Taskyard implements AutoCloseable {
-    /** How long one WaitTask waits: proxies end calls that are quiet for a minute. */
-    private static final Duration WAIT_PIECE = Duration.ofSeconds(20);
+    /** The longest wait of one WaitTask call. Proxies end calls that are idle for a minute. */
+    private static final Duration MAX_WAIT = Duration.ofSeconds(20);
 
-    /** A page of tasks holds about 3 MB; a single task may be larger where the server is configured so. */
-    private static final int MAX_RECEIVE_BYTES = 8 * 1024 * 1024;
-
-    private static final int CLOSE_SECS = 5;
-    private static final Metadata.Key<String> NAMESPACE =
-            Metadata.Key.of("taskyard-namespace", Metadata.ASCII_STRING_MARSHALLER);
-    private static final Metadata.Key<String> AUTHORIZATION =
-            Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
+    /** The largest number that a {@code uint32} field holds. */
+    private static final long UINT32_MAX = 0xFFFF_FFFFL;
 
     private final TaskyardOptions options;
-    private final ManagedChannel connection;
-    private final Channel channel;
+    private final Calls calls;
     private final TaskServiceBlockingStub tasks;
     private final BatchServiceBlockingStub batches;
     private final StatsServiceBlockingStub figures;
     private final Set<Watch> watches = ConcurrentHashMap.newKeySet();
-    private volatile boolean closed;
 
     private Taskyard(TaskyardOptions options) {
         this.options = options;
-        connection = Grpc.newChannelBuilder(options.address(), options.credentials())
-                // The server permits a ping every 10 s; proxies drop connections that are quiet for a minute or more.
-                .keepAliveTime(30, TimeUnit.SECONDS)
-                .keepAliveTimeout(20, TimeUnit.SECONDS)
-                .keepAliveWithoutCalls(true)
-                .maxInboundMessageSize(MAX_RECEIVE_BYTES)
-                .build();
-        Metadata headers = new Metadata();
-        headers.put(NAMESPACE, options.namespace());
-        if (options.token() != null) {
-            headers.put(AUTHORIZATION, "Bearer " + options.token());
-        }
-        channel = ClientInterceptors.intercept(connection, MetadataUtils.newAttachHeadersInterceptor(headers));
-        tasks = TaskServiceGrpc.newBlockingStub(channel);
-        batches = BatchServiceGrpc.newBlockingStub(channel);
-        figures = StatsServiceGrpc.newBlockingStub(channel);
+        calls = new Calls(options);
+        tasks = calls.stub(TaskServiceGrpc::newBlockingStub);
+        batches = calls.stub(BatchServiceGrpc::newBlockingStub);
+        figures = calls.stub(StatsServiceGrpc::newBlockingStub);
     }
 
-    /** A client of the server at {@code HOST:PORT}. It connects with its first call. */
+    /**
+     * Creates a client with the default options, without TLS. It connects with its first call.
+     *
+     * @param address where the server is, {@code HOST:PORT}
+     * @return the client
+     * @throws IllegalArgumentException if the address has another form
+     */
     public static Taskyard connect(String address) {
         return connect(TaskyardOptions.of(address));
     }
 
-    /** The same with options. */
+    /**
+     * Creates a client. It connects with its first call.
+     *
+     * @param options where the server is, and what every call carries
+     * @return the client
+     */
     public static Taskyard connect(TaskyardOptions options) {
         return new Taskyard(options);
     }
 
     /**
-     * A stub for what this class does not do, in the client's namespace and name:
-     * {@code taskyard.stub(ScheduleServiceGrpc::newBlockingStub)}.
+     * Creates a stub with the client's connection, namespace and token, for services without methods here: {@code
+     * taskyard.stub(ScheduleServiceGrpc::newBlockingStub)}.
      *
-     * <p>Its calls have no time limit and are not repeated; they throw StatusRuntimeException, of which {@link
-     * TaskyardException#of} tells the code.
+     * <p>Its calls have no timeout and are not repeated. They throw StatusRuntimeException, which {@link
+     * TaskyardException#of(io.grpc.StatusRuntimeException)} converts.
+     *
+     * @param <S> the type of the stub
+     * @param factory creates the stub from a channel
+     * @return the stub
      */
-    public <S> S stub(Function<Channel, S> make) {
-        return make.apply(channel);
+    public <S> S stub(Function<Channel, S> factory) {
+        return calls.stub(factory);
     }
 
-    /** Ends the connection, with all calls and watches. */
+    /** Ends all calls and watches, then closes the connection. */
     @Override
     public void close() {
-        closed = true;
-        watches.forEach(Watch::close);
-        connection.shutdownNow();
-        try {
-            connection.awaitTermination(CLOSE_SECS, TimeUnit.SECONDS);
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-        }
+        calls.close(() -> watches.forEach(Watch::close));
     }
 
     // Submitting
 
-    /** Submits one task of the client's agent: an action and its params. As {@link #submit(SubmitTaskRequest)}. */
+    /**
+     * Submits one task of the client's agent, as {@link #submit(SubmitTaskRequest)} does.
+     *
+     * @param action the kind of action to run
+     * @param params the parameters of the action, a map of plain values, see {@link Json}
+     * @return the acceptance, with the id of the task
+     * @throws IllegalArgumentException if the params are not plain
+     */
     public SubmitTaskResponse submit(String action, Map<String, ?> params) {
         return submit(SubmitTaskRequest.newBuilder()
                 .setAction(action)
@@ -148,11 +135,13 @@ public final class Taskyard implements AutoCloseable {
     }
 
     /**
-     * Submits one task. Without an agent it is the client's; without an {@code idempotency_key} it is given one, and is
-     * made once, however often the connection breaks.
+     * Submits one task. Without an {@code agent_id} it gets the client's agent. Without an {@code idempotency_key} it gets a
+     * random one, so that the task is made once however often the connection breaks.
      *
-     * @throws TaskyardException also {@code queue_full}, {@code too_large} for the params, {@code already_exists} for a key
-     *     of another task; after {@code unavailable} the task may exist all the same
+     * @param task the task
+     * @return the acceptance, with the id of the task
+     * @throws TaskyardException {@code queue_full}, {@code too_large} for the params, {@code already_exists} if another
+     *     task has the key; after {@code unavailable} the task may exist
      */
     public SubmitTaskResponse submit(SubmitTaskRequest task) {
         SubmitTaskRequest.Builder request = task.toBuilder();
@@ -163,20 +152,28 @@ public final class Taskyard implements AutoCloseable {
             request.setIdempotencyKey(newKey());
         }
         SubmitTaskRequest complete = request.build();
-        return repeated(() -> timed(tasks).submitTask(complete)).answer();
+        return calls.repeated(() -> calls.timed(tasks).submitTask(complete));
     }
 
-    /** Submits several tasks of the client's agent as a batch. As {@link #submitBatch(SubmitBatchRequest)}. */
+    /**
+     * Submits several tasks of the client's agent as a batch, as {@link #submitBatch(SubmitBatchRequest)} does.
+     *
+     * @param tasks the tasks, at most the server's {@code maxBatchSize} (50)
+     * @return the batch, with one outcome for each task
+     */
     public SubmitBatchResponse submitBatch(List<BatchTask> tasks) {
         return submitBatch(SubmitBatchRequest.newBuilder().addAllTasks(tasks).build());
     }
 
     /**
-     * Submits several tasks of one agent, each admitted by itself; the answer says how each fared. Keys as for {@link
-     * #submit}.
+     * Submits several tasks of one agent as a batch. Each is admitted or refused by itself, see the outcomes; {@link
+     * TaskyardException#of(dev.taskyard.v1.Error)} converts their errors. Missing agents and keys are set as for {@link
+     * #submit(SubmitTaskRequest)}.
      *
-     * @throws TaskyardException also {@code batch_too_large}, {@code too_large} for the params of a task; then nothing was
-     *     submitted, nor where any task is malformed
+     * @param batch the tasks
+     * @return the batch, with one outcome for each task
+     * @throws TaskyardException {@code batch_too_large}, {@code too_large} for the params of a task, {@code bad_request} if
+     *     any task is malformed; then no task was submitted
      */
     public SubmitBatchResponse submitBatch(SubmitBatchRequest batch) {
         SubmitBatchRequest.Builder request = batch.toBuilder();
@@ -189,43 +186,62 @@ public final class Taskyard implements AutoCloseable {
             }
         }
         SubmitBatchRequest complete = request.build();
-        Answered<SubmitBatchResponse> answered = repeated(() -> timed(batches).submitBatch(complete));
+        var answered = calls.repeatedAndCounted(() -> calls.timed(batches).submitBatch(complete));
         SubmitBatchResponse answer = answered.answer();
         var accepted = answer.getTasksList().stream().filter(task -> task.hasTaskId() && !task.hasError());
         Optional<String> first = accepted.map(task -> task.getTaskId()).findFirst();
         if (answered.tries() > 1 && first.isPresent()) {
-            // The try before may have worked: its batch then holds the tasks, not the one that was answered.
-            String holder = get(first.get()).getBatchId();
-            return holder.isEmpty() ? answer : answer.toBuilder().setBatchId(holder).build();
+            // The first try may have succeeded. The tasks then belong to its batch, not to the one of this answer.
+            String batchId = get(first.get()).getBatchId();
+            return batchId.isEmpty() ? answer : answer.toBuilder().setBatchId(batchId).build();
         }
         return answer;
     }
 
-    // Looking
+    // Reading
 
-    /** One task as it stands. Throws {@code not_found}. */
+    /**
+     * One task as it stands.
+     *
+     * @param taskId the task
+     * @return the task
+     * @throws TaskyardException {@code not_found}
+     */
     public Task get(String taskId) {
         GetTaskRequest request = GetTaskRequest.newBuilder().setTaskId(taskId).build();
-        return repeated(() -> timed(tasks).getTask(request)).answer();
+        return calls.repeated(() -> calls.timed(tasks).getTask(request));
     }
 
-    /** The task once it has ended, however long that takes. Throws {@code not_found}. */
+    /**
+     * Waits until a task has ended, without a limit.
+     *
+     * @param taskId the task
+     * @return the task as it ended
+     * @throws TaskyardException {@code not_found}
+     */
     public Task await(String taskId) {
         while (true) {
-            WaitTaskResponse answer = waitFor(taskId, WAIT_PIECE);
+            WaitTaskResponse answer = waitFor(taskId, MAX_WAIT);
             if (answer.getEnded()) {
                 return answer.getTask();
             }
         }
     }
 
-    /** The task once it has ended; empty if it has not within the time. Throws {@code not_found}. */
+    /**
+     * Waits until a task has ended.
+     *
+     * @param taskId the task
+     * @param timeout how long to wait at most
+     * @return the task as it ended; empty if it has not ended within the timeout
+     * @throws TaskyardException {@code not_found}
+     */
     public Optional<Task> await(String taskId, Duration timeout) {
-        // The longest there is, for what is longer.
+        // The conversion limits longer timeouts to the largest number of nanoseconds.
         long until = System.nanoTime() + TimeUnit.NANOSECONDS.convert(timeout);
         while (true) {
             Duration left = Duration.ofNanos(Math.max(0, until - System.nanoTime()));
-            WaitTaskResponse answer = waitFor(taskId, left.compareTo(WAIT_PIECE) < 0 ? left : WAIT_PIECE);
+            WaitTaskResponse answer = waitFor(taskId, left.compareTo(MAX_WAIT) < 0 ? left : MAX_WAIT);
             if (answer.getEnded()) {
                 return Optional.of(answer.getTask());
             }
@@ -235,12 +251,17 @@ public final class Taskyard implements AutoCloseable {
         }
     }
 
-    /** The retained tasks that match the request's filters, in order of submission, page after page as they are read. */
+    /**
+     * Lists the retained tasks that match all filters of the request, in order of submission.
+     *
+     * @param filters the filters; an absent filter matches all
+     * @return the tasks, read page after page as the stream is consumed
+     */
     public Stream<Task> list(ListTasksRequest filters) {
         Function<String, ListTasksResponse> page = token -> {
             ListTasksRequest request =
                     token == null ? filters : filters.toBuilder().setPageToken(token).build();
-            return repeated(() -> timed(tasks).listTasks(request)).answer();
+            return calls.repeated(() -> calls.timed(tasks).listTasks(request));
         };
         return Stream.iterate(
                         page.apply(null),
@@ -249,12 +270,18 @@ public final class Taskyard implements AutoCloseable {
                 .flatMap(found -> found.getTasksList().stream());
     }
 
-    /** How a batch stands, with all of its retained tasks. Throws {@code not_found}. */
+    /**
+     * One batch as it stands.
+     *
+     * @param batchId the batch
+     * @return the batch with all of its retained tasks
+     * @throws TaskyardException {@code not_found}
+     */
     public GetBatchResponse getBatch(String batchId) {
         GetBatchRequest.Builder request = GetBatchRequest.newBuilder().setBatchId(batchId);
         GetBatchResponse.Builder whole = null;
         while (true) {
-            GetBatchResponse page = repeated(() -> timed(batches).getBatch(request.build())).answer();
+            GetBatchResponse page = calls.repeated(() -> calls.timed(batches).getBatch(request.build()));
             if (whole == null) {
                 whole = page.toBuilder();
             } else {
@@ -267,150 +294,139 @@ public final class Taskyard implements AutoCloseable {
         }
     }
 
-    /** The figures of the client's namespace. */
+    /**
+     * The figures of the client's namespace.
+     *
+     * @return the figures
+     */
     public GetStatsResponse stats() {
-        return repeated(() -> timed(figures).getStats(GetStatsRequest.getDefaultInstance()))
-                .answer();
+        return calls.repeated(() -> calls.timed(figures).getStats(GetStatsRequest.getDefaultInstance()));
     }
 
     /**
-     * What happens to the tasks that match the request's filters, from now on or after its cursor. Broken connections are
-     * resumed without gap or repeat, see {@link Watch}. Close it when done.
+     * Watches the tasks that match all filters of the request, from now on or after its cursor. Close the watch when done.
+     *
+     * @param filters the filters; an absent filter matches all
+     * @return the watch, which continues after broken connections
      */
     public Watch watch(WatchTasksRequest filters) {
-        checkOpen();
+        calls.checkOpen();
         watches.removeIf(Watch::isOver);
         Watch watch = new Watch(
-                TaskServiceGrpc.newStub(channel), filters, new Outage(options.patience()), this::reconnectAtOnce);
+                calls.stub(TaskServiceGrpc::newStub), filters, new Outage(options.patience()), calls::reconnectAtOnce);
         watches.add(watch);
-        if (closed) {
+        if (calls.isClosed()) {
             watch.close();
         }
         return watch;
     }
 
-    // Ending and interrupting
+    // Interrupting and ending
 
-    /** Cancels a task at once. Throws {@code not_found}, and {@code conflict} if it has ended. */
+    /**
+     * Cancels a task at once.
+     *
+     * @param taskId the task
+     * @return the state of the task
+     * @throws TaskyardException {@code not_found}, {@code conflict} if the task has ended
+     */
     public Task.State cancel(String taskId) {
         CancelTaskRequest request = CancelTaskRequest.newBuilder().setTaskId(taskId).build();
-        return move(taskId, Task.State.cancelled, () -> timed(tasks).cancelTask(request).getStatus());
-    }
-
-    /** Cancels every task of a batch that has not ended; how many that were. Throws {@code not_found}. */
-    public int cancelBatch(String batchId) {
-        CancelBatchRequest request = CancelBatchRequest.newBuilder().setBatchId(batchId).build();
-        return repeated(() -> timed(batches).cancelBatch(request)).answer().getCancelled();
+        return transition(
+                taskId, Task.State.cancelled, () -> calls.timed(tasks).cancelTask(request).getStatus());
     }
 
     /**
-     * Interrupts a task that is assigned or running; it becomes paused, or failed if it is over its token budget. Throws
-     * {@code not_found}, and {@code conflict} if it does not run.
+     * Cancels every task of a batch that has not ended.
+     *
+     * @param batchId the batch
+     * @return the number of tasks that were cancelled
+     * @throws TaskyardException {@code not_found}
+     */
+    public int cancelBatch(String batchId) {
+        CancelBatchRequest request = CancelBatchRequest.newBuilder().setBatchId(batchId).build();
+        return calls.repeated(() -> calls.timed(batches).cancelBatch(request)).getCancelled();
+    }
+
+    /**
+     * Interrupts a task that is assigned or running. It becomes paused, or failed if it is over its token limit.
+     *
+     * @param taskId the task
+     * @return the state of the task
+     * @throws TaskyardException {@code not_found}, {@code conflict} if the task does not run
      */
     public Task.State pause(String taskId) {
         PauseTaskRequest request = PauseTaskRequest.newBuilder().setTaskId(taskId).build();
-        return move(taskId, Task.State.paused, () -> timed(tasks).pauseTask(request).getStatus());
+        return transition(
+                taskId, Task.State.paused, () -> calls.timed(tasks).pauseTask(request).getStatus());
     }
 
     /**
-     * Queues a paused or failed task again, or releases a held one; it becomes queued or pending. It is not repeated by
-     * itself: that could resume a new failure. Throws {@code not_found}, and {@code conflict} if the task is neither paused,
-     * failed nor held.
+     * Queues a paused or failed task again, or releases a held one. The call is not repeated while the server is
+     * unavailable: a repeat could resume a new failure.
+     *
+     * @param taskId the task
+     * @return the state of the task: queued or pending
+     * @throws TaskyardException {@code not_found}, {@code conflict} if the task is neither paused, failed nor held
      */
     public Task.State resume(String taskId) {
-        ResumeTaskRequest request = ResumeTaskRequest.newBuilder().setTaskId(taskId).build();
-        return once(() -> timed(tasks).resumeTask(request)).getStatus();
+        return resume(ResumeTaskRequest.newBuilder().setTaskId(taskId).build());
     }
 
     /**
-     * Ends a paused or failed task as done, with a result unless that is null. Throws {@code not_found}, {@code conflict} if
-     * it is neither, and {@code too_large} for the result.
+     * Queues a paused or failed task again with a new token limit, as {@link #resume(String)} does with the limit that the
+     * task has. A task that failed over its limit needs one above its {@code tokens_used}.
+     *
+     * @param taskId the task
+     * @param tokenLimit the tokens that the task may use from now on, over all its attempts and runs, 0 to 4,294,967,295
+     * @return the state of the task: queued or pending
+     * @throws TaskyardException {@code not_found}, {@code conflict} if the task is neither paused, failed nor held
+     * @throws IllegalArgumentException if the limit is outside that range
+     */
+    public Task.State resume(String taskId, long tokenLimit) {
+        if (tokenLimit < 0 || tokenLimit > UINT32_MAX) {
+            throw new IllegalArgumentException("tokenLimit: must be 0 to " + UINT32_MAX + ", is " + tokenLimit);
+        }
+        return resume(ResumeTaskRequest.newBuilder()
+                .setTaskId(taskId)
+                .setTokenLimit((int) tokenLimit)
+                .build());
+    }
+
+    /**
+     * Ends a paused or failed task as done.
+     *
+     * @param taskId the task
+     * @param result the result of the task, a plain value, see {@link Json}; null for none
+     * @return the state of the task
+     * @throws TaskyardException {@code not_found}, {@code conflict} if the task is neither paused nor failed, {@code
+     *     too_large} for the result
+     * @throws IllegalArgumentException if the result is not plain
      */
     public Task.State resolve(String taskId, Object result) {
         ResolveTaskRequest.Builder request = ResolveTaskRequest.newBuilder().setTaskId(taskId);
         if (result != null) {
             request.setResult(Json.value(result));
         }
-        return move(taskId, Task.State.done, () -> timed(tasks).resolveTask(request.build()).getStatus());
+        ResolveTaskRequest complete = request.build();
+        return transition(
+                taskId, Task.State.done, () -> calls.timed(tasks).resolveTask(complete).getStatus());
     }
 
-    // Calls
+    private Task.State resume(ResumeTaskRequest request) {
+        return calls.once(() -> calls.timed(tasks).resumeTask(request)).getStatus();
+    }
 
-    /** What a call answered, and how many tries it took. */
-    private record Answered<T>(T answer, int tries) {}
+    private Task.State transition(String taskId, Task.State state, Supplier<Task.State> call) {
+        return calls.transition(state, call, () -> get(taskId).getState());
+    }
 
-    private WaitTaskResponse waitFor(String taskId, Duration piece) {
+    private WaitTaskResponse waitFor(String taskId, Duration wait) {
         WaitTaskRequest request = WaitTaskRequest.newBuilder()
                 .setTaskId(taskId)
-                .setTimeoutMs((int) piece.toMillis())
+                .setTimeoutMs((int) wait.toMillis())
                 .build();
-        long millis = options.timeout().plus(piece).toMillis();
-        return repeated(() -> tasks.withDeadlineAfter(millis, TimeUnit.MILLISECONDS).waitTask(request))
-                .answer();
-    }
-
-    /** A call that leads a task to a state, after which the same call would be a conflict. */
-    private Task.State move(String taskId, Task.State aim, Supplier<Task.State> call) {
-        Outage outage = new Outage(options.patience());
-        for (int tries = 1; ; tries++) {
-            try {
-                return once(call);
-            } catch (TaskyardException error) {
-                if (error.code().equals("unavailable")) {
-                    bear(outage, error);
-                } else if (tries > 1 && error.code().equals("conflict") && get(taskId).getState() == aim) {
-                    // After a lost answer it is the call's own doing.
-                    return aim;
-                } else {
-                    throw error;
-                }
-            }
-        }
-    }
-
-    private <T> Answered<T> repeated(Supplier<T> call) {
-        Outage outage = new Outage(options.patience());
-        for (int tries = 1; ; tries++) {
-            try {
-                return new Answered<>(once(call), tries);
-            } catch (TaskyardException error) {
-                if (!error.code().equals("unavailable")) {
-                    throw error;
-                }
-                bear(outage, error);
-            }
-        }
-    }
-
-    private <T> T once(Supplier<T> call) {
-        checkOpen();
-        try {
-            return call.get();
-        } catch (StatusRuntimeException failed) {
-            // What a call meets when the connection is closed looks like an outage.
-            checkOpen();
-            throw TaskyardException.of(failed);
-        }
-    }
-
-    private void bear(Outage outage, TaskyardException error) {
-        outage.bear(error);
-        reconnectAtOnce();
-    }
-
-    /** gRPC would let up to two minutes pass between attempts to connect. */
-    private void reconnectAtOnce() {
-        connection.resetConnectBackoff();
-    }
-
-    private <S extends AbstractStub<S>> S timed(S stub) {
-        return stub.withDeadlineAfter(options.timeout().toMillis(), TimeUnit.MILLISECONDS);
-    }
-
-    private void checkOpen() {
-        if (closed) {
-            throw TaskyardException.of(Status.CANCELLED, "the client is closed");
-        }
+        return calls.repeated(() -> calls.timed(tasks, wait).waitTask(request));
     }
 
     private static String newKey() {

@@ -4,25 +4,42 @@ import com.google.protobuf.Any;
 import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.rpc.ErrorInfo;
 import com.google.rpc.RetryInfo;
+import dev.taskyard.v1.Error;
 import io.grpc.Status;
 import io.grpc.StatusException;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.StatusProto;
 import java.time.Duration;
+import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 
 /**
- * A call that was refused or did not reach the server.
+ * A call that the server refused or that did not reach it.
  *
- * <p>{@link #code()} is the code word of the API, such as {@code queue_full}. Three more words come from the client's
- * side of the wire: {@code unavailable} when no server answers, {@code deadline_exceeded} when the answer did not come in
- * time, {@code cancelled} when the call was given up or the client closed.
+ * <p>{@link #code()} is the code of the API, such as {@code queue_full}. Three codes are also the client's own: {@code
+ * unavailable} when no server answers, {@code deadline_exceeded} when the answer does not come in time, {@code cancelled}
+ * when the client is closed or the thread is interrupted.
  */
 public final class TaskyardException extends RuntimeException {
     private static final long serialVersionUID = 1L;
     private static final String DOMAIN = "taskyard";
+
+    /** The statuses of calls that are refused with these codes. */
+    private static final Map<String, Status> STATUS_OF_CODE = Map.ofEntries(
+            Map.entry("bad_request", Status.INVALID_ARGUMENT),
+            Map.entry("batch_too_large", Status.INVALID_ARGUMENT),
+            Map.entry("too_large", Status.INVALID_ARGUMENT),
+            Map.entry("unauthenticated", Status.UNAUTHENTICATED),
+            Map.entry("permission_denied", Status.PERMISSION_DENIED),
+            Map.entry("not_found", Status.NOT_FOUND),
+            Map.entry("conflict", Status.FAILED_PRECONDITION),
+            Map.entry("lease_lost", Status.ABORTED),
+            Map.entry("already_exists", Status.ALREADY_EXISTS),
+            Map.entry("cursor_expired", Status.OUT_OF_RANGE),
+            Map.entry("queue_full", Status.RESOURCE_EXHAUSTED),
+            Map.entry("unavailable", Status.UNAVAILABLE));
 
     private final String code;
     private final String reason;
@@ -48,12 +65,39 @@ public final class TaskyardException extends RuntimeException {
         this.status = status;
     }
 
-    /** What a call of a raw stub failed with, as one of these. */
+    /**
+     * Converts the error of a call of a raw stub.
+     *
+     * @param failed what the stub threw
+     * @return the error with its code, and with the failure as cause
+     */
     public static TaskyardException of(StatusRuntimeException failed) {
         return from(failed, failed.getStatus());
     }
 
-    /** The same for a failure of any kind; what is none of gRPC is {@code internal}. */
+    /**
+     * Converts the error of one task of a batch, to the exception that a submit of its own would have thrown.
+     *
+     * @param refused the error of the outcome
+     * @return the same as an exception
+     */
+    public static TaskyardException of(Error refused) {
+        String code = refused.getCode().isEmpty() ? "internal" : refused.getCode();
+        Map<String, String> details = new LinkedHashMap<>();
+        Json.plain(refused.getDetails()).forEach((key, value) -> details.put(key, String.valueOf(value)));
+        return new TaskyardException(
+                code,
+                refused.getError(),
+                refused.getRetryable() || isRetryable(code),
+                refused.hasRetryAfterMs()
+                        ? Duration.ofMillis(Integer.toUnsignedLong(refused.getRetryAfterMs()))
+                        : null,
+                details,
+                STATUS_OF_CODE.getOrDefault(code, Status.INTERNAL).withDescription(refused.getError()),
+                null);
+    }
+
+    /** Converts a failure of any kind. One that is not of gRPC is {@code internal}. */
     static TaskyardException of(Throwable failed) {
         return failed instanceof TaskyardException known ? known : from(failed, Status.fromThrowable(failed));
     }
@@ -63,32 +107,56 @@ public final class TaskyardException extends RuntimeException {
         return of(status.withDescription(reason).asRuntimeException());
     }
 
-    /** The code word, for instance {@code bad_request}. */
+    /**
+     * The code, for programs.
+     *
+     * @return the code, for instance {@code bad_request}
+     */
     public String code() {
         return code;
     }
 
-    /** What was wrong, for people; the server's own words. */
+    /**
+     * What was wrong, for people.
+     *
+     * @return the text of the server, without the code
+     */
     public String reason() {
         return reason;
     }
 
-    /** Whether the same request may work later. */
+    /**
+     * Whether the same request may succeed later.
+     *
+     * @return true for {@code unavailable}, {@code queue_full}, and any error that the server calls retryable
+     */
     public boolean retryable() {
         return retryable;
     }
 
-    /** How long to wait before the next try, where the server said so. */
+    /**
+     * How long to wait before another try.
+     *
+     * @return the delay, empty if the server did not say
+     */
     public Optional<Duration> retryAfter() {
         return Optional.ofNullable(retryAfter);
     }
 
-    /** What the code comes with, under the keys of the REST error body: for a full queue {@code maxQueue} and so on. */
+    /**
+     * Values that belong to the code, under the keys of the REST error body: for a full queue {@code maxQueue} and so on.
+     *
+     * @return the values as text, empty if there are none
+     */
     public Map<String, String> details() {
         return details;
     }
 
-    /** The status that the call ended with. */
+    /**
+     * The status of gRPC.
+     *
+     * @return the status of the call; for one task of a batch the status that a call of its own would have had
+     */
     public Status status() {
         return status;
     }
@@ -107,27 +175,31 @@ public final class TaskyardException extends RuntimeException {
                         retryAfter = Duration.ofSeconds(delay.getSeconds(), delay.getNanos());
                     }
                 } catch (InvalidProtocolBufferException broken) {
-                    // A proxy's own details may be anything; what was understood so far counts.
+                    // The details of a proxy may be anything. The ones before are valid.
                     break;
                 }
             }
         }
         String code = info == null ? codeOf(status.getCode()) : info.getReason().toLowerCase(Locale.ROOT);
         String reason = status.getDescription() == null ? code.replace('_', ' ') : status.getDescription();
-        boolean retryable = retryAfter != null || code.equals("unavailable") || code.equals("queue_full");
+        boolean retryable = retryAfter != null || isRetryable(code);
         Map<String, String> details = info == null ? Map.of() : info.getMetadataMap();
         return new TaskyardException(code, reason, retryable, retryAfter, details, status, failed);
+    }
+
+    private static boolean isRetryable(String code) {
+        return code.equals("unavailable") || code.equals("queue_full");
     }
 
     private static boolean isOfGrpc(Throwable failed) {
         return failed instanceof StatusRuntimeException || failed instanceof StatusException;
     }
 
-    /** What a status means that comes without an ErrorInfo of ours: from gRPC itself, a proxy or an older server. */
+    /** The code of a status without an ErrorInfo of Taskyard: from gRPC itself, a proxy or an older server. */
     private static String codeOf(Status.Code code) {
         return switch (code) {
             case INVALID_ARGUMENT -> "bad_request";
-            // Here it is gRPC itself that speaks, of a message over its limit.
+            // Without an ErrorInfo it comes from gRPC itself: a message is over its limit.
             case RESOURCE_EXHAUSTED -> "too_large";
             case FAILED_PRECONDITION -> "conflict";
             case ABORTED -> "lease_lost";

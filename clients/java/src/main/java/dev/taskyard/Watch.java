@@ -22,29 +22,34 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
 /**
- * What happens to tasks, one event after the other, over as many streams as it takes.
+ * The events of the watched tasks, one after the other.
  *
- * <p>Each message of a watch carries the cursor to resume from, so a new stream goes on just where the last one broke:
- * nothing is missed, nothing told twice. Only while the current tasks are being told there is no such place; they are then
- * told anew, less those already told. Where the server's log no longer reaches back so far, the watch begins anew with the
- * current tasks, by events of the kind {@code current}.
+ * <p>After a broken connection the watch continues without a gap or a repeat: each message carries a cursor, from which a
+ * new stream resumes. There is no cursor while the current tasks are listed: a new stream then lists them again, and those
+ * that were reported before are left out. If the server's log no longer reaches back to the cursor, all tasks are listed
+ * again, as events of the kind {@code current}.
  *
- * <p>{@link #hasNext} waits for the next event. Use a watch in one thread; {@link #close} may be called from any.
+ * <p>{@link #hasNext} waits for the next event. Use a watch in one thread only; {@link #close} may be called from any
+ * thread.
  */
 public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
-    /** A stream that says nothing for so long is dead: a bookmark comes every 15 s. */
-    private static final long QUIET_SECS = 45;
+    /** A stream without a message for so long is dead: the server sends a bookmark every 15 s. */
+    private static final long SILENCE_LIMIT_SECS = 45;
 
-    /** How a stream ends that may be opened again: a server that goes away shows as any of these. */
-    private static final Set<String> BROKEN = Set.of("unavailable", "internal", "cancelled", "deadline_exceeded");
+    /** The errors after which a stream is opened again: a server that goes away can cause any of these. */
+    private static final Set<String> BREAKS = Set.of("unavailable", "internal", "cancelled", "deadline_exceeded");
 
     private final TaskServiceStub stub;
-    private final WatchTasksRequest asked;
+    private final WatchTasksRequest filters;
     private final Outage outage;
     private final Runnable reconnect;
     private final Queue<TaskEvent> unread = new ArrayDeque<>();
-    private final Map<String, Integer> told = new HashMap<>();
-    private boolean telling;
+    /** The current tasks that were reported, by their hash as they stood. */
+    private final Map<String, Integer> reported = new HashMap<>();
+
+    /** Whether the current tasks are being listed, so that there is no cursor to resume from. */
+    private boolean listing;
+
     private String resumeFrom;
     private String messageCursor;
     private String cursor;
@@ -52,23 +57,24 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
     private Stream stream;
     private volatile boolean closed;
 
-    /** {@code reconnect} has the connection made again at once, without the time that gRPC would wait. */
-    Watch(TaskServiceStub stub, WatchTasksRequest asked, Outage outage, Runnable reconnect) {
+    /** {@code reconnect} opens the connection again without the delay of gRPC. */
+    Watch(TaskServiceStub stub, WatchTasksRequest filters, Outage outage, Runnable reconnect) {
         this.stub = stub;
-        this.asked = asked;
+        this.filters = filters;
         this.outage = outage;
         this.reconnect = reconnect;
-        telling = asked.getIncludeCurrent();
-        resumeFrom = asked.hasCursor() ? asked.getCursor() : null;
+        listing = filters.getIncludeCurrent();
+        resumeFrom = filters.hasCursor() ? filters.getCursor() : null;
         messageCursor = resumeFrom;
         open();
     }
 
     /**
-     * Waits for the next event; false once all watched tasks have ended, if that was asked for, or the watch was closed.
+     * Waits for the next event.
      *
-     * @throws TaskyardException what the server refuses the watch with, {@code unavailable} after an outage longer than the
-     *     client's patience
+     * @return false once the watch is closed, or all watched tasks have ended if {@code until_ended} is set
+     * @throws TaskyardException what the server refuses the watch with; {@code unavailable} after an outage longer than the
+     *     client's patience; {@code cancelled} if the thread is interrupted
      */
     @Override
     public boolean hasNext() {
@@ -85,6 +91,13 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
         return !unread.isEmpty() && !closed;
     }
 
+    /**
+     * The next event, for which it waits.
+     *
+     * @return the event, with the task just after it, without its {@code params}
+     * @throws NoSuchElementException once {@link #hasNext} is false
+     * @throws TaskyardException as {@link #hasNext}
+     */
     @Override
     public TaskEvent next() {
         if (!hasNext()) {
@@ -96,21 +109,23 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
         } else if (unread.isEmpty()) {
             cursor = resumeFrom;
         } else {
-            // What the server sent together shares one place.
+            // Events of one message share the cursor before it.
             cursor = messageCursor;
         }
         return event;
     }
 
     /**
-     * Where another watch with the same filters goes on after the last event; events that the server sent together with it
-     * may come again. Empty where there is no such place: before the first event, and while the current tasks are told.
+     * The position after the last event, at which another watch with the same filters can continue. Events that the server
+     * sent in the same message may then come again.
+     *
+     * @return the cursor; empty before the first event and while the current tasks are listed
      */
     public Optional<String> cursor() {
         return Optional.ofNullable(cursor);
     }
 
-    /** Ends the watch. Whoever waits for an event is told that there are no more. */
+    /** Ends the watch. {@link #hasNext} then returns false, also in a thread that waits in it. */
     @Override
     public void close() {
         closed = true;
@@ -119,7 +134,7 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
         }
     }
 
-    /** Whether it will tell nothing more. */
+    /** Whether there are no more events. */
     boolean isOver() {
         return ended || closed;
     }
@@ -139,8 +154,8 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
     }
 
     private WatchTasksRequest request() {
-        WatchTasksRequest.Builder request = asked.toBuilder().clearCursor().clearIncludeCurrent();
-        if (telling) {
+        WatchTasksRequest.Builder request = filters.toBuilder().clearCursor().clearIncludeCurrent();
+        if (listing) {
             request.setIncludeCurrent(true);
         } else if (resumeFrom != null) {
             request.setCursor(resumeFrom);
@@ -148,27 +163,27 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
         return request.build();
     }
 
-    /** Keeps the events of a message that were not told yet; then the cursor moves on. */
+    /** Keeps the events of a message that were not reported before. Then the cursor is that of the message. */
     private void take(WatchTasksResponse message) {
         messageCursor = resumeFrom;
         for (TaskEvent event : message.getEventsList()) {
             if (event.getKind() == TaskEvent.Kind.current) {
-                if (isTold(event.getTask())) {
+                if (wasReported(event.getTask())) {
                     continue;
                 }
             } else {
-                allTold();
+                endListing();
             }
             unread.add(event);
         }
         if (message.getBookmark()) {
-            allTold();
+            endListing();
         }
         if (message.hasCursor()) {
             resumeFrom = message.getCursor();
         }
         if (!message.hasEnd()) {
-            outage.over();
+            outage.reset();
         } else if (message.getEnd().getReason() == WatchEnd.Reason.tasks_ended) {
             ended = true;
         } else {
@@ -182,34 +197,34 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
         }
         if (error.code().equals("cursor_expired")) {
             resumeFrom = null;
-            telling = true;
-        } else if (!BROKEN.contains(error.code())) {
+            listing = true;
+        } else if (!BREAKS.contains(error.code())) {
             throw error;
         }
-        outage.bear(error);
+        outage.backOff(error);
         reconnect.run();
         open();
     }
 
-    /** Whether a current task was told already as it stands, before the stream broke. */
-    private boolean isTold(Task task) {
-        Integer before = told.put(task.getTaskId(), task.hashCode());
+    /** Whether a current task was reported before the stream broke, and has not changed since. */
+    private boolean wasReported(Task task) {
+        Integer before = reported.put(task.getTaskId(), task.hashCode());
         return before != null && before == task.hashCode();
     }
 
-    /** The current tasks are through: from here on the cursor is a place to resume from. */
-    private void allTold() {
-        telling = false;
-        told.clear();
+    /** All current tasks were listed: from here on the cursor is valid. */
+    private void endListing() {
+        listing = false;
+        reported.clear();
     }
 
-    /** Why the server ends a watch, as what a stream that breaks throws. */
+    /** Why the server ends a watch, as the error of a broken stream. */
     private static TaskyardException errorOf(WatchEnd end) {
         Status status = end.getReason() == WatchEnd.Reason.cursor_expired ? Status.OUT_OF_RANGE : Status.UNAVAILABLE;
         return TaskyardException.of(status, end.getMessage());
     }
 
-    /** One stream: hands over one message at a time, so that a slow reader slows down the server and not the memory. */
+    /** One stream. It requests one message at a time, so that a slow reader slows the server down and uses no memory. */
     private static final class Stream implements ClientResponseObserver<WatchTasksRequest, WatchTasksResponse> {
         private final BlockingQueue<Object> arrived = new LinkedBlockingQueue<>();
         private ClientCallStreamObserver<WatchTasksRequest> call;
@@ -238,7 +253,7 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
         WatchTasksResponse next() {
             Object next;
             try {
-                next = arrived.poll(QUIET_SECS, TimeUnit.SECONDS);
+                next = arrived.poll(SILENCE_LIMIT_SECS, TimeUnit.SECONDS);
             } catch (InterruptedException interrupted) {
                 Thread.currentThread().interrupt();
                 throw TaskyardException.of(Status.CANCELLED, "interrupted while waiting for an event");
@@ -249,7 +264,8 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
             } else if (next instanceof TaskyardException error) {
                 throw error;
             }
-            throw TaskyardException.of(Status.UNAVAILABLE, "nothing was heard of the server for " + QUIET_SECS + " s");
+            String silence = "nothing was heard of the server for " + SILENCE_LIMIT_SECS + " s";
+            throw TaskyardException.of(Status.UNAVAILABLE, silence);
         }
 
         void cancel() {

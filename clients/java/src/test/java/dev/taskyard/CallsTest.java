@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.taskyard.v1.Error;
 import dev.taskyard.v1.GetTaskRequest;
 import dev.taskyard.v1.ResumeTaskRequest;
 import dev.taskyard.v1.ResumeTaskResponse;
@@ -27,12 +28,13 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** What goes over the wire, and what is repeated: against a server that notes it and fails as it is told. */
+/** What calls send, which of them are repeated, and their errors, with a server that fails as a test sets it. */
 @Timeout(30)
 class CallsTest {
     private final List<Metadata> headers = Collections.synchronizedList(new ArrayList<>());
@@ -46,7 +48,7 @@ class CallsTest {
     void start() throws IOException {
         server = Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create())
                 .addService(new Failing())
-                .intercept(new Noting())
+                .intercept(new Recorder())
                 .build()
                 .start();
         options = TaskyardOptions.of("127.0.0.1:" + server.getPort());
@@ -91,6 +93,24 @@ class CallsTest {
     }
 
     @Test
+    void aResumeSendsANewTokenLimitIfItIsGivenOne() {
+        try (Taskyard taskyard = Taskyard.connect(options)) {
+            taskyard.resume("tsk_any");
+            taskyard.resume("tsk_any", 500);
+            taskyard.resume("tsk_any", 0xFFFF_FFFFL);
+            for (long limit : List.of(-1L, 1L << 32)) {
+                var error = assertThrows(IllegalArgumentException.class, () -> taskyard.resume("tsk_any", limit));
+                assertTrue(error.getMessage().startsWith("tokenLimit: "), error.getMessage());
+            }
+        }
+        var limits = requests.stream().map(ResumeTaskRequest.class::cast).toList();
+        assertEquals(3, limits.size());
+        assertFalse(limits.get(0).hasTokenLimit());
+        assertEquals(500, limits.get(1).getTokenLimit());
+        assertEquals(0xFFFF_FFFFL, Integer.toUnsignedLong(limits.get(2).getTokenLimit()));
+    }
+
+    @Test
     void onlyUnavailableIsRepeated() {
         failures = 1;
         failure = Status.INTERNAL;
@@ -101,7 +121,7 @@ class CallsTest {
     }
 
     @Test
-    void aStatusWithoutDetailsHasACodeToo() {
+    void aStatusWithoutDetailsHasACode() {
         Map<Status, String> codes = Map.of(
                 Status.RESOURCE_EXHAUSTED, "too_large",
                 Status.OUT_OF_RANGE, "cursor_expired",
@@ -117,7 +137,34 @@ class CallsTest {
     }
 
     @Test
-    void aCallThatTakesTooLongIsGivenUp() {
+    void theErrorOfATaskOfABatchIsThatOfACallOfItsOwn() {
+        var details = Map.of("queued", 3, "agentId", "ann");
+        var refused = Error.newBuilder()
+                .setCode("queue_full")
+                .setError("no room")
+                .setRetryable(true)
+                .setRetryAfterMs(1_500)
+                .setDetails(Json.struct(details))
+                .build();
+        var error = TaskyardException.of(refused);
+        assertEquals("queue_full", error.code());
+        assertEquals("no room", error.reason());
+        assertTrue(error.retryable());
+        assertEquals(Optional.of(Duration.ofMillis(1_500)), error.retryAfter());
+        assertEquals(Map.of("queued", "3", "agentId", "ann"), error.details());
+        assertEquals(Status.Code.RESOURCE_EXHAUSTED, error.status().getCode());
+    }
+
+    @Test
+    void withoutATimeFromTheServerThereIsNoTimeToTryAgain() {
+        var error = TaskyardException.of(
+                Error.newBuilder().setCode("too_large").setError("x").build());
+        assertEquals(Optional.empty(), error.retryAfter());
+        assertFalse(error.retryable());
+    }
+
+    @Test
+    void aCallWithoutAnAnswerEndsAtItsTimeout() {
         failure = null;
         failures = 1;
         try (Taskyard taskyard = Taskyard.connect(options.withTimeout(Duration.ofMillis(200)))) {
@@ -126,7 +173,7 @@ class CallsTest {
     }
 
     @Test
-    void aPlainServerIsNotSpokenToWhereTlsIsAskedFor() {
+    void aClientWithTlsSendsNothingToAServerWithoutIt() {
         try (Taskyard taskyard = Taskyard.connect(options.withTls().withPatience(Duration.ofMillis(100)))) {
             assertTrue(failureOf(() -> taskyard.get("tsk_any")).retryable());
         }
@@ -141,12 +188,12 @@ class CallsTest {
         return headers.get(Metadata.Key.of(name, Metadata.ASCII_STRING_MARSHALLER));
     }
 
-    private final class Noting implements ServerInterceptor {
+    private final class Recorder implements ServerInterceptor {
         @Override
         public <Q, A> ServerCall.Listener<Q> interceptCall(
-                ServerCall<Q, A> call, Metadata told, ServerCallHandler<Q, A> next) {
-            headers.add(told);
-            return next.startCall(call, told);
+                ServerCall<Q, A> call, Metadata received, ServerCallHandler<Q, A> next) {
+            headers.add(received);
+            return next.startCall(call, received);
         }
     }
 

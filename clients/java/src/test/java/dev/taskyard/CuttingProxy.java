@@ -9,7 +9,7 @@ import java.net.Socket;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** A TCP proxy before a server, which can hold back what the server says and break all connections. */
+/** A TCP proxy in front of a server, which can drop what the server sends and break all connections. */
 final class CuttingProxy implements AutoCloseable {
     private final ServerSocket listening;
     private final int upstream;
@@ -26,18 +26,18 @@ final class CuttingProxy implements AutoCloseable {
         return "127.0.0.1:" + listening.getLocalPort();
     }
 
-    /** Lets nothing more through from the server, over the connections that are there now. */
+    /** Drops what the server sends over the present connections from now on. */
     void mute() {
         mute = true;
     }
 
-    /** Breaks all connections; new ones work, and are not mute. */
+    /** Breaks all connections. New ones work and are not mute. */
     void cut() {
         for (Socket socket : Set.copyOf(open)) {
             try (socket) {
                 socket.setSoLinger(true, 0);
             } catch (IOException gone) {
-                // Its peer was faster.
+                // The other side has closed it already.
             }
             open.remove(socket);
         }
@@ -84,7 +84,7 @@ final class CuttingProxy implements AutoCloseable {
             try {
                 work.run();
             } catch (IOException broken) {
-                // Connections that break are what this proxy is for.
+                // Tests break connections.
             }
         });
         thread.setDaemon(true);

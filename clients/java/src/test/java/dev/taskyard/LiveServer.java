@@ -10,7 +10,7 @@ import java.nio.file.Path;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** A real server from the repository's environment, one for all tests; each test acts in a namespace of its own. */
+/** A real server of the repository's environment. All tests share one; each test has a namespace of its own. */
 final class LiveServer {
     private static final Path COMMAND = Path.of("../../.venv/bin/taskyard").toAbsolutePath().normalize();
     private static final int START_SECS = 60;
@@ -25,7 +25,7 @@ final class LiveServer {
         this.process = process;
     }
 
-    /** Options for the shared server, in a new namespace, for the agent {@code ann}. */
+    /** Options for the shared server, with a new namespace and the agent {@code ann}. */
     static synchronized TaskyardOptions options() {
         if (shared == null) {
             shared = start(freePort());
@@ -39,7 +39,7 @@ final class LiveServer {
         return TaskyardOptions.of(address).withNamespace("test-" + NAMESPACES.incrementAndGet()).withAgent("ann");
     }
 
-    /** A server of one's own on this port; it serves once this returns. */
+    /** Starts another server on this port, and returns once it serves. */
     static LiveServer start(int port) {
         if (!Files.isExecutable(COMMAND)) {
             throw new IllegalStateException(COMMAND + " is missing: make -C ../.. setup");
@@ -71,7 +71,7 @@ final class LiveServer {
         }
     }
 
-    /** A port of the loopback interface that nobody listens on now. */
+    /** A free port of the loopback interface. */
     static int freePort() {
         try (ServerSocket probe = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
             return probe.getLocalPort();

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** Options that no call could be made with are refused at once, in words that name them. */
+/** Options that no call can be made with are refused at once, with an error that names them. */
 class OptionsTest {
     private static final Duration FOREVER = ChronoUnit.FOREVER.getDuration();
     private final TaskyardOptions options = TaskyardOptions.of("127.0.0.1:50051");
@@ -21,21 +21,21 @@ class OptionsTest {
     }
 
     @Test
-    void whatIsNoAddressIsRefused() {
+    void anInvalidAddressIsRefused() {
         for (String bad : List.of("http://127.0.0.1:50051", "127.0.0.1", "", "127.0.0.1:99999", "a b:1", "h:1/x")) {
             refused("address", () -> TaskyardOptions.of(bad));
         }
     }
 
     @Test
-    void namesAndAddressesOfBothKindsAreTaken() {
+    void hostNamesAndIpAddressesWithAPortAreAccepted() {
         for (String good : List.of("localhost:1", "127.0.0.1:50051", "[::1]:443", "my_host.internal:65535")) {
             assertEquals(good, TaskyardOptions.of(good).address());
         }
     }
 
     @Test
-    void whatNoHeaderCanHoldIsRefused() {
+    void aTokenOrANamespaceThatNoHeaderCanHoldIsRefused() {
         for (String bad : List.of("two\nlines", "schlüssel")) {
             refused("token", () -> options.withToken(bad));
             refused("namespace", () -> options.withNamespace(bad));
@@ -43,14 +43,14 @@ class OptionsTest {
     }
 
     @Test
-    void timesThatAreNoneAreRefused() {
+    void invalidTimesAreRefused() {
         refused("timeout", () -> options.withTimeout(Duration.ZERO));
         refused("timeout", () -> options.withTimeout(Duration.ofMillis(-1)));
         refused("patience", () -> options.withPatience(Duration.ofMillis(-1)));
     }
 
     @Test
-    void anyLengthOfTimeIsTaken() {
+    void anyLengthOfTimeIsAccepted() {
         try (Taskyard patient = Taskyard.connect(LiveServer.options().withTimeout(FOREVER).withPatience(FOREVER))) {
             patient.stats();
             String id = patient.submit("echo", Map.of()).getTaskId();

@@ -15,12 +15,13 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
+/** Calls during an outage of the server, and the delays between tries. */
 @Timeout(90)
 class OutageTest {
     private static final ListTasksRequest ALL = ListTasksRequest.getDefaultInstance();
 
     @Test
-    void anOutageShorterThanThePatienceGoesUnnoticed() {
+    void aCallSurvivesAnOutageThatIsShorterThanThePatience() {
         int port = LiveServer.freePort();
         try (Taskyard taskyard = Taskyard.connect(LiveServer.options("127.0.0.1:" + port))) {
             CompletableFuture<String> submitted =
@@ -35,7 +36,7 @@ class OutageTest {
     }
 
     @Test
-    void anOutageLongerThanThePatienceIsTold() {
+    void aCallFailsAfterAnOutageThatIsLongerThanThePatience() {
         var options = TaskyardOptions.of("127.0.0.1:" + LiveServer.freePort()).withPatience(Duration.ofMillis(300));
         try (Taskyard taskyard = Taskyard.connect(options)) {
             var error = assertThrows(TaskyardException.class, () -> taskyard.get("tsk_any"));
@@ -45,7 +46,7 @@ class OutageTest {
     }
 
     @Test
-    void aSubmitWhoseAnswerWasLostIsMadeOnce() throws Exception {
+    void aTaskIsMadeOnceIfTheAnswerToItsSubmitIsLost() throws Exception {
         TaskyardOptions direct = LiveServer.options();
         try (var proxy = new CuttingProxy(portOf(direct));
                 Taskyard control = Taskyard.connect(direct);
@@ -64,7 +65,7 @@ class OutageTest {
     }
 
     @Test
-    void aCancelWhoseAnswerWasLostIsNoConflict() throws Exception {
+    void aCancelWhoseAnswerIsLostSucceeds() throws Exception {
         TaskyardOptions direct = LiveServer.options();
         try (var proxy = new CuttingProxy(portOf(direct));
                 Taskyard control = Taskyard.connect(direct);
@@ -79,24 +80,24 @@ class OutageTest {
     }
 
     @Test
-    void patienceIsOverOnlyWhenNothingWorkedForSoLong() {
+    void aCallThatWorksRestoresThePatience() {
         Outage outage = new Outage(Duration.ofMillis(20));
         TaskyardException error = TaskyardException.of(Status.UNAVAILABLE, "away");
         assertThrows(TaskyardException.class, () -> {
             while (true) {
-                outage.bear(error);
+                outage.backOff(error);
             }
         });
-        outage.over();
-        outage.bear(error);
+        outage.reset();
+        outage.backOff(error);
     }
 
     @Test
-    void anInterruptEndsTheWaiting() {
+    void anInterruptEndsTheDelay() {
         Thread.currentThread().interrupt();
         var error = assertThrows(
                 TaskyardException.class,
-                () -> new Outage(Duration.ofHours(1)).bear(TaskyardException.of(Status.UNAVAILABLE, "away")));
+                () -> new Outage(Duration.ofHours(1)).backOff(TaskyardException.of(Status.UNAVAILABLE, "away")));
         assertEquals("cancelled", error.code());
         assertTrue(Thread.interrupted());
     }

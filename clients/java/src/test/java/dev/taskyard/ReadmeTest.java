@@ -14,7 +14,7 @@ import javax.tools.ToolProvider;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What the README and the examples show compiles. */
+/** The snippets of the README and the examples compile. */
 class ReadmeTest {
     private static final Pattern SNIPPET = Pattern.compile("^```java\n(.*?)^```$", Pattern.MULTILINE | Pattern.DOTALL);
     private static final Pattern CLASS = Pattern.compile("public class (\\w+)");

@@ -29,6 +29,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
+/** The methods of the client, with a real server. */
 @Timeout(60)
 class TaskyardTest {
     private final TaskyardOptions options = LiveServer.options();
@@ -40,7 +41,7 @@ class TaskyardTest {
     }
 
     @Test
-    void aTaskIsOfTheClientsAgentUnlessItNamesOne() {
+    void aTaskHasTheAgentOfTheClientUnlessItNamesOne() {
         var mine = taskyard.submit("echo", Map.of());
         var theirs = taskyard.submit(
                 SubmitTaskRequest.newBuilder().setAgentId("bob").setAction("echo").build());
@@ -49,7 +50,7 @@ class TaskyardTest {
     }
 
     @Test
-    void eachSubmitHasAKeyOfItsOwnUnlessItIsGivenOne() {
+    void eachSubmitHasANewKeyUnlessItNamesOne() {
         String first = taskyard.submit("echo", Map.of()).getTaskId();
         String second = taskyard.submit("echo", Map.of()).getTaskId();
         var named = SubmitTaskRequest.newBuilder().setAction("echo").setIdempotencyKey("mine").build();
@@ -59,7 +60,7 @@ class TaskyardTest {
     }
 
     @Test
-    void paramsAndResultsArePlainJava() {
+    void paramsAndResultsArePlainValues() {
         Map<String, Object> params = Map.of("text", "grüß", "n", 3L, "half", 0.5, "list", List.of(true, "x"));
         String id = taskyard.submit("echo", params).getTaskId();
         assertEquals(params, Json.plain(taskyard.get(id).getParams()));
@@ -68,14 +69,14 @@ class TaskyardTest {
     }
 
     @Test
-    void anErrorTellsItsCodeReasonAndWhetherToTryAgain() {
+    void anErrorHasACodeAReasonAndATimeToTryAgain() {
         var wrong = assertThrows(TaskyardException.class, () -> taskyard.submit("", Map.of()));
         assertEquals("bad_request", wrong.code());
         assertTrue(wrong.reason().contains("action"), wrong.reason());
         assertFalse(wrong.retryable());
         assertEquals("bad_request: " + wrong.reason(), wrong.getMessage());
 
-        // A batch holds fewer than an agent may have queued.
+        // The limit of an agent is 100 queued tasks, that of a batch 50.
         for (int batch = 0; batch < 2; batch++) {
             taskyard.submitBatch(Collections.nCopies(50, held()));
         }
@@ -87,7 +88,7 @@ class TaskyardTest {
     }
 
     @Test
-    void anErrorOfARawStubHasACodeToo() {
+    void theErrorOfARawStubHasACode() {
         LeaseServiceBlockingStub leases = taskyard.stub(LeaseServiceGrpc::newBlockingStub);
         var request = ClaimTaskRequest.newBuilder().setHostId("nobody").build();
         var failed = assertThrows(StatusRuntimeException.class, () -> leases.claimTask(request));
@@ -95,7 +96,7 @@ class TaskyardTest {
     }
 
     @Test
-    void theTasksOfABatchAreAdmittedOneByOne() {
+    void eachTaskOfABatchIsAdmittedByItself() {
         taskyard.submitBatch(Collections.nCopies(50, held()));
         taskyard.submitBatch(Collections.nCopies(49, held()));
         var batch = taskyard.submitBatch(List.of(held(), held()));
@@ -104,7 +105,7 @@ class TaskyardTest {
     }
 
     @Test
-    void aBatchIsShownWholeAndCancelledWhole() {
+    void aBatchIsReadAndCancelledAsAWhole() {
         var batch = taskyard.submitBatch(Collections.nCopies(3, held()));
         assertEquals(3, taskyard.getBatch(batch.getBatchId()).getTasksCount());
         assertEquals(3, taskyard.cancelBatch(batch.getBatchId()));
@@ -123,7 +124,7 @@ class TaskyardTest {
     }
 
     @Test
-    void waitingEndsWithTheTaskOrWithTheTime() {
+    void aWaitEndsWithTheTaskOrAtItsTimeout() {
         String id = taskyard.submit("echo", Map.of()).getTaskId();
         assertTrue(taskyard.await(id, Duration.ofMillis(50)).isEmpty());
         CompletableFuture<Task> ended = CompletableFuture.supplyAsync(() -> taskyard.await(id));
@@ -133,7 +134,7 @@ class TaskyardTest {
     }
 
     @Test
-    void whatHasEndedCannotBeCancelled() {
+    void aTaskThatHasEndedCannotBeCancelled() {
         String id = taskyard.submit("echo", Map.of()).getTaskId();
         assertEquals(Task.State.cancelled, taskyard.cancel(id));
         assertEquals("conflict", codeOf(() -> taskyard.cancel(id)));
@@ -167,7 +168,7 @@ class TaskyardTest {
     }
 
     @Test
-    void aClosedClientSaysSoAtOnce() {
+    void aCallOfAClosedClientFailsAtOnce() {
         taskyard.close();
         long began = System.nanoTime();
         assertEquals("cancelled", codeOf(() -> taskyard.get("tsk_any")));

@@ -16,10 +16,11 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
+/** Watches with a real server, also over broken connections and restarts. */
 @Timeout(90)
 class WatchTest {
     @Test
-    void aWatchThatBreaksGoesOnWithoutGapAndWithoutRepeat() throws Exception {
+    void aWatchContinuesAfterBrokenConnectionsWithoutAGapOrARepeat() throws Exception {
         TaskyardOptions direct = LiveServer.options();
         try (var proxy = new CuttingProxy(OutageTest.portOf(direct));
                 Taskyard control = Taskyard.connect(direct);
@@ -27,13 +28,13 @@ class WatchTest {
                         TaskyardOptions.of(proxy.address()).withNamespace(direct.namespace()));
                 Watch watch = taskyard.watch(currentOf("ann"))) {
             List<String> expected = new ArrayList<>();
-            List<String> told = new ArrayList<>();
+            List<String> events = new ArrayList<>();
             String first = control.submit(held()).getTaskId();
             expected.add("current " + first);
-            told.add("current " + watch.next().getTask().getTaskId());
-            // What comes live shows that there is a place to resume from.
+            events.add("current " + watch.next().getTask().getTaskId());
+            // An event after the current tasks shows that there is a cursor to resume from.
             expected.add("submitted " + control.submit(held()).getTaskId());
-            told.add(word(watch.next()));
+            events.add(describe(watch.next()));
             for (int round = 0; round < 5; round++) {
                 for (int n = 0; n < 10; n++) {
                     expected.add("submitted " + control.submit(held()).getTaskId());
@@ -42,24 +43,24 @@ class WatchTest {
                     }
                 }
             }
-            while (told.size() < expected.size()) {
-                told.add(word(watch.next()));
+            while (events.size() < expected.size()) {
+                events.add(describe(watch.next()));
             }
-            assertEquals(expected, told);
+            assertEquals(expected, events);
             control.cancel(first);
             assertEquals(TaskEvent.Kind.changed, watch.next().getKind());
         }
     }
 
     @Test
-    void anotherWatchGoesOnAfterTheCursor() {
+    void anotherWatchContinuesAtTheCursor() {
         try (Taskyard taskyard = Taskyard.connect(LiveServer.options())) {
             String cursor;
             String first = taskyard.submit(held()).getTaskId();
             try (Watch watch = taskyard.watch(currentOf("ann"))) {
                 assertTrue(watch.cursor().isEmpty());
                 assertEquals(first, watch.next().getTask().getTaskId());
-                assertTrue(watch.cursor().isEmpty(), "there is no place among the current tasks");
+                assertTrue(watch.cursor().isEmpty(), "current tasks have no cursor");
                 taskyard.resume(first);
                 assertEquals("queued", watch.next().getTask().getState().name());
                 cursor = watch.cursor().orElseThrow();
@@ -77,12 +78,12 @@ class WatchTest {
     }
 
     @Test
-    void aWatchEndsOnceAllItsTasksHave() {
+    void aWatchEndsOnceAllItsTasksHaveEnded() {
         try (Taskyard taskyard = Taskyard.connect(LiveServer.options())) {
             String id = taskyard.submit("echo", Map.of()).getTaskId();
             taskyard.cancel(id);
-            var asked = WatchTasksRequest.newBuilder().addTaskIds(id).setIncludeCurrent(true).setUntilEnded(true);
-            try (Watch watch = taskyard.watch(asked.build())) {
+            var filters = WatchTasksRequest.newBuilder().addTaskIds(id).setIncludeCurrent(true).setUntilEnded(true);
+            try (Watch watch = taskyard.watch(filters.build())) {
                 assertTrue(watch.hasNext());
                 watch.next();
                 assertFalse(watch.hasNext());
@@ -91,7 +92,7 @@ class WatchTest {
     }
 
     @Test
-    void aWatchBeginsAnewWhereTheLogNoLongerReaches() {
+    void aWatchListsAllTasksAgainIfTheLogDoesNotReachBackToItsCursor() {
         int port = LiveServer.freePort();
         TaskyardOptions options = LiveServer.options("127.0.0.1:" + port);
         try (Taskyard taskyard = Taskyard.connect(options)) {
@@ -105,13 +106,13 @@ class WatchTest {
             } finally {
                 server.stop();
             }
-            // It keeps its tasks in memory, so its successor knows nothing of the cursor.
+            // The server keeps its tasks in memory, so the next one does not know the cursor.
             LiveServer successor = LiveServer.start(port);
             try {
                 String fresh = taskyard.submit(held()).getTaskId();
                 TaskEvent event = watch.next();
                 if (event.getTask().getTaskId().equals(old)) {
-                    // The first server's last word: it cancels what waits when it shuts down.
+                    // The last event of the first server, which cancels waiting tasks when it shuts down.
                     assertEquals("cancelled", event.getTask().getState().name());
                     event = watch.next();
                 }
@@ -123,7 +124,7 @@ class WatchTest {
     }
 
     @Test
-    void whatTheServerRefusesIsThrown() {
+    void aRefusalOfTheServerIsThrown() {
         try (Taskyard taskyard = Taskyard.connect(LiveServer.options());
                 Watch watch = taskyard.watch(
                         WatchTasksRequest.newBuilder().setState("no_such_state").build())) {
@@ -133,7 +134,7 @@ class WatchTest {
     }
 
     @Test
-    void closingTheWatchEndsTheWaiting() throws Exception {
+    void closingTheWatchEndsAWaitForAnEvent() throws Exception {
         try (Taskyard taskyard = Taskyard.connect(LiveServer.options())) {
             Watch watch = taskyard.watch(currentOf("ann"));
             assertEndsWaiting(watch, watch::close);
@@ -141,16 +142,16 @@ class WatchTest {
     }
 
     @Test
-    void closingTheClientEndsTheWaiting() throws Exception {
+    void closingTheClientEndsAWaitForAnEvent() throws Exception {
         Taskyard taskyard = Taskyard.connect(LiveServer.options());
         assertEndsWaiting(taskyard.watch(currentOf("ann")), taskyard::close);
     }
 
     @Test
-    void anInterruptEndsTheWaiting() {
+    void anInterruptEndsAWaitForAnEvent() {
         try (Taskyard taskyard = Taskyard.connect(LiveServer.options());
                 Watch watch = taskyard.watch(currentOf("ann"))) {
-            // The first bookmark may come at any time; the waiting goes on after it.
+            // A bookmark may come first. The wait then continues.
             Thread.currentThread().interrupt();
             var error = assertThrows(TaskyardException.class, watch::hasNext);
             assertEquals("interrupted while waiting for an event", error.reason());
@@ -158,7 +159,7 @@ class WatchTest {
         }
     }
 
-    private static String word(TaskEvent event) {
+    private static String describe(TaskEvent event) {
         return event.getKind() + " " + event.getTask().getTaskId();
     }
 

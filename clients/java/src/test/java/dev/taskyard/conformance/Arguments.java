@@ -3,7 +3,7 @@ package dev.taskyard.conformance;
 import java.util.List;
 import java.util.Map;
 
-/** The arguments of a step. Each method answers an argument as its type, {@code null}, 0 or false where it is absent. */
+/** The arguments of a step. Each method returns an argument as its type; an absent one is {@code null}, 0 or false. */
 record Arguments(Map<String, Object> given) {
     boolean has(String name) {
         return given.get(name) != null;

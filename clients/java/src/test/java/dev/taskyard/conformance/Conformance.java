@@ -21,9 +21,9 @@ import java.util.Map;
 import java.util.TreeSet;
 
 /**
- * The conformance program of the Java client: performs a scenario and prints what came of each step.
+ * The conformance program of the Java client: it performs a scenario and prints the outcome of each step.
  *
- * <p>The operations and the form of the output stand in clients/conformance/README.md; its runner compares.
+ * <p>clients/conformance/README.md describes the operations and the output, which its runner compares.
  */
 public final class Conformance {
     private static final Gson GSON = new GsonBuilder().serializeNulls().create();
@@ -52,24 +52,24 @@ public final class Conformance {
 
     private Map<String, Object> perform(Operations operations, JsonObject step) {
         String id = step.get("id").getAsString();
-        Map<String, Object> said = new LinkedHashMap<>();
-        said.put("step", id);
+        Map<String, Object> line = new LinkedHashMap<>();
+        line.put("step", id);
         if (step.has("needs")) {
-            said.put("skipped", step.get("needs").getAsString());
-            return said;
+            line.put("skipped", step.get("needs").getAsString());
+            return line;
         }
         try {
             Arguments with = new Arguments(map(resolved(plain(step.get("with")))));
-            said.put("outcome", operations.perform(id, step.get("do").getAsString(), with));
+            line.put("outcome", operations.perform(id, step.get("do").getAsString(), with));
         } catch (TaskyardException error) {
-            said.put("outcome", errorOutcome(error));
+            line.put("outcome", errorOutcome(error));
         } catch (StatusRuntimeException error) {
-            said.put("outcome", errorOutcome(TaskyardException.of(error)));
+            line.put("outcome", errorOutcome(TaskyardException.of(error)));
         } catch (Exception error) {
-            said.put("crashed", error.toString());
+            line.put("crashed", error.toString());
         }
-        outcomes.put(id, said.get("outcome"));
-        return said;
+        outcomes.put(id, line.get("outcome"));
+        return line;
     }
 
     private static Map<String, Object> errorOutcome(TaskyardException error) {

@@ -11,9 +11,9 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** A watch that is read in a thread of its own, so that a step that waits in vain does not block the scenario. */
+/** A watch that is read in a thread of its own: a step that waits for too many events does not block the scenario. */
 final class OpenWatch {
-    /** One thing that the watch came to: an event with its cursor, an error, or with neither its end. */
+    /** What the watch has read: an event with its cursor, an error, or, without both, its end. */
     private record Item(TaskEvent event, String cursor, TaskyardException error) {}
 
     private final String step;
@@ -28,7 +28,7 @@ final class OpenWatch {
         reader.start();
     }
 
-    /** Up to {@code count} events, all until the end for 0, as the outcome of a step. */
+    /** Reads up to {@code count} events, or all until the end if it is 0. Returns the outcome of the step. */
     Map<String, Object> take(Arguments with) throws InterruptedException {
         int count = with.number("count");
         long until = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(with.number("ms"));

@@ -29,7 +29,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.stream.IntStream;
 
-/** The operations of the scenario, by the client's methods, and those of a plain worker by the raw stubs. */
+/** The operations of the scenario: by the methods of the client, and those of a plain worker by the raw stubs. */
 final class Operations {
     private final Taskyard taskyard;
     private final LeaseServiceGrpc.LeaseServiceBlockingStub leases;
@@ -110,14 +110,14 @@ final class Operations {
             request.addTasks(task);
         });
         var batch = taskyard.submitBatch(request.build());
-        List<BatchOutcome> fates = batch.getTasksList();
-        List<String> accepted = fates.stream()
-                .filter(fate -> !fate.hasError())
+        List<BatchOutcome> outcomes = batch.getTasksList();
+        List<String> accepted = outcomes.stream()
+                .filter(outcome -> !outcome.hasError())
                 .map(BatchOutcome::getTaskId)
                 .toList();
-        List<String> refused = fates.stream()
+        List<String> refused = outcomes.stream()
                 .filter(BatchOutcome::hasError)
-                .map(fate -> fate.getError().getCode())
+                .map(outcome -> outcome.getError().getCode())
                 .toList();
         return Map.of("batch", batch.getBatchId(), "tasks", accepted, "accepted", accepted.size(), "refused", refused);
     }
@@ -261,10 +261,10 @@ final class Operations {
     }
 
     private static Map<String, Object> progress(Task task) {
-        var told = task.getProgress();
+        var reported = task.getProgress();
         Map<String, Object> progress = new LinkedHashMap<>();
-        progress.put("fraction", told.hasFraction() ? told.getFraction() : null);
-        progress.put("message", told.hasMessage() ? told.getMessage() : null);
+        progress.put("fraction", reported.hasFraction() ? reported.getFraction() : null);
+        progress.put("message", reported.hasMessage() ? reported.getMessage() : null);
         return progress;
     }
 }

@@ -1,0 +1,156 @@
+package dev.taskyard;
+
+import dev.taskyard.v1.Task;
+import io.grpc.Channel;
+import io.grpc.ClientInterceptors;
+import io.grpc.Grpc;
+import io.grpc.ManagedChannel;
+import io.grpc.Metadata;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.stub.AbstractStub;
+import io.grpc.stub.MetadataUtils;
+import java.time.Duration;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import java.util.function.Supplier;
+
+/** How a client makes its calls: over one connection, with its namespace and token, and again where a repeat is safe. */
+final class Calls {
+    /** A page of tasks has about 3 MB. A single task may be larger if the server is configured so. */
+    private static final int MAX_RECEIVE_BYTES = 8 * 1024 * 1024;
+
+    private static final int CLOSE_SECS = 5;
+    private static final Metadata.Key<String> NAMESPACE =
+            Metadata.Key.of("taskyard-namespace", Metadata.ASCII_STRING_MARSHALLER);
+    private static final Metadata.Key<String> AUTHORIZATION =
+            Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
+
+    private final TaskyardOptions options;
+    private final ManagedChannel connection;
+    private final Channel channel;
+    private volatile boolean closed;
+
+    /** The answer of a call, and the number of tries that it took. */
+    record Answered<T>(T answer, int tries) {}
+
+    Calls(TaskyardOptions options) {
+        this.options = options;
+        connection = Grpc.newChannelBuilder(options.address(), options.credentials())
+                // The server permits a ping every 10 s. Proxies drop connections that are idle for a minute or more.
+                .keepAliveTime(30, TimeUnit.SECONDS)
+                .keepAliveTimeout(20, TimeUnit.SECONDS)
+                .keepAliveWithoutCalls(true)
+                .maxInboundMessageSize(MAX_RECEIVE_BYTES)
+                .build();
+        Metadata headers = new Metadata();
+        headers.put(NAMESPACE, options.namespace());
+        if (options.token() != null) {
+            headers.put(AUTHORIZATION, "Bearer " + options.token());
+        }
+        channel = ClientInterceptors.intercept(connection, MetadataUtils.newAttachHeadersInterceptor(headers));
+    }
+
+    <S> S stub(Function<Channel, S> factory) {
+        return factory.apply(channel);
+    }
+
+    boolean isClosed() {
+        return closed;
+    }
+
+    /** Ends the connection with all of its calls. {@code beforehand} is run once no new call can begin. */
+    void close(Runnable beforehand) {
+        closed = true;
+        beforehand.run();
+        connection.shutdownNow();
+        try {
+            connection.awaitTermination(CLOSE_SECS, TimeUnit.SECONDS);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Throws {@code cancelled} once the client is closed. */
+    void checkOpen() {
+        if (closed) {
+            throw TaskyardException.of(Status.CANCELLED, "the client is closed");
+        }
+    }
+
+    /** The stub for one call, which must be answered within the timeout of the options. */
+    <S extends AbstractStub<S>> S timed(S stub) {
+        return timed(stub, Duration.ZERO);
+    }
+
+    /** The same for a call that the server may hold back for a while before it answers. */
+    <S extends AbstractStub<S>> S timed(S stub, Duration heldBack) {
+        return stub.withDeadlineAfter(options.timeout().plus(heldBack).toMillis(), TimeUnit.MILLISECONDS);
+    }
+
+    /** Makes a call that must not be repeated. */
+    <T> T once(Supplier<T> call) {
+        checkOpen();
+        try {
+            return call.get();
+        } catch (StatusRuntimeException failed) {
+            // A call on a connection that was closed meanwhile fails as if the server were unavailable.
+            checkOpen();
+            throw TaskyardException.of(failed);
+        }
+    }
+
+    /** Makes a call, again and again while the server is unavailable. */
+    <T> T repeated(Supplier<T> call) {
+        return repeatedAndCounted(call).answer();
+    }
+
+    /** The same, with the number of tries. */
+    <T> Answered<T> repeatedAndCounted(Supplier<T> call) {
+        Outage outage = new Outage(options.patience());
+        for (int tries = 1; ; tries++) {
+            try {
+                return new Answered<>(once(call), tries);
+            } catch (TaskyardException error) {
+                if (!error.code().equals("unavailable")) {
+                    throw error;
+                }
+                backOff(outage, error);
+            }
+        }
+    }
+
+    /**
+     * Makes a call that brings a task to a state, in which the same call is a conflict. It is repeated while the server is
+     * unavailable.
+     *
+     * @param current the state of the task as it stands
+     */
+    Task.State transition(Task.State state, Supplier<Task.State> call, Supplier<Task.State> current) {
+        Outage outage = new Outage(options.patience());
+        for (int tries = 1; ; tries++) {
+            try {
+                return once(call);
+            } catch (TaskyardException error) {
+                if (error.code().equals("unavailable")) {
+                    backOff(outage, error);
+                } else if (tries > 1 && error.code().equals("conflict") && current.get() == state) {
+                    // A try before this one has succeeded, and its answer was lost.
+                    return state;
+                } else {
+                    throw error;
+                }
+            }
+        }
+    }
+
+    /** Connects again without a delay. By itself gRPC waits up to two minutes between attempts. */
+    void reconnectAtOnce() {
+        connection.resetConnectBackoff();
+    }
+
+    private void backOff(Outage outage, TaskyardException error) {
+        outage.backOff(error);
+        reconnectAtOnce();
+    }
+}

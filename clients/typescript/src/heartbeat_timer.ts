@@ -1,0 +1,66 @@
+/** When the next heartbeat of a stream is due, and when the stream counts as dead because none is answered. */
+import { MAX_TIMER_MS } from "./retrying.js";
+
+const DEFAULT_INTERVAL_MS = 20_000;
+
+/** What the timer reports. Times are in milliseconds. */
+export interface HeartbeatEvents {
+  /** A heartbeat is to be sent now. */
+  due(): void;
+  /** The timer fired so much later than planned: the event loop was blocked. */
+  late(lateMs: number): void;
+  /** No heartbeat was answered for so long that the leases may have ended. */
+  dead(silentMs: number): void;
+}
+
+/** The heartbeats of one stream, from its Welcome until `stop`. */
+export class HeartbeatTimer {
+  readonly #leaseMs: number;
+  readonly #events: HeartbeatEvents;
+  #intervalMs = DEFAULT_INTERVAL_MS;
+  #timer: NodeJS.Timeout | undefined;
+  /** When the timer fires next. */
+  #nextAt = 0;
+  #answeredAt: number;
+
+  /** `helloSentAt` is when the stream's Hello was sent, by `performance.now`: the first sign of life counts from it. */
+  constructor(intervalMs: number, leaseMs: number, helloSentAt: number, events: HeartbeatEvents) {
+    this.#leaseMs = leaseMs;
+    this.#answeredAt = helloSentAt;
+    this.#events = events;
+    this.#start(intervalMs || DEFAULT_INTERVAL_MS);
+  }
+
+  /** A heartbeat was answered just now. */
+  answered(): void {
+    this.#answeredAt = performance.now();
+  }
+
+  /** Heartbeats are due at another interval from now on, the next one at once. */
+  changeInterval(intervalMs: number): void {
+    this.#start(intervalMs || this.#intervalMs);
+    this.#events.due();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #start(intervalMs: number): void {
+    clearInterval(this.#timer);
+    this.#intervalMs = Math.min(intervalMs, MAX_TIMER_MS);
+    this.#nextAt = performance.now() + this.#intervalMs;
+    this.#timer = setInterval(() => this.#fire(), this.#intervalMs);
+  }
+
+  #fire(): void {
+    const now = performance.now();
+    const lateMs = now - this.#nextAt;
+    this.#nextAt = now + this.#intervalMs;
+    if (lateMs > this.#intervalMs) this.#events.late(lateMs);
+    const silentMs = now - this.#answeredAt;
+    // After a blocked event loop the answers may have arrived without being read yet.
+    if (lateMs < this.#intervalMs && silentMs > this.#intervalMs + this.#leaseMs) this.#events.dead(silentMs);
+    this.#events.due();
+  }
+}

@@ -1,0 +1,60 @@
+/** Clients and hosts do not keep a process alive once they are closed, drained or idle. */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { test } from "node:test";
+import { TestServer } from "./server.js";
+
+const PACKAGE = join(import.meta.dirname, "../..");
+
+/** Programs by what they did before their last line. */
+const PROGRAMS = {
+  "a client that was closed": `
+    const client = connect({ address, agent: "ann" });
+    const { taskId } = await client.submit({ action: "nobody" });
+    client.wait(taskId).catch(() => {});
+    client.watch().next().catch(() => {});
+    await client.stats();
+    client.close();`,
+  "an idle client that was not closed": `
+    await connect({ address, agent: "ann" }).stats();`,
+  "a host that has drained": `
+    const host = new Host({ address, hostId: "short" }).action("work", () => "done");
+    const running = host.run();
+    const client = connect({ address, agent: "ann" });
+    await client.run({ action: "work" });
+    client.close();
+    host.drain();
+    await running;`,
+};
+
+test("the process can exit", async (t) => {
+  const server = await TestServer.up();
+  for (const [what, lines] of Object.entries(PROGRAMS)) {
+    await t.test(`after ${what}`, async () => {
+      const program = `
+        import { connect, Host } from "@taskyard/client";
+        const address = process.argv[1];
+        ${lines}
+        console.log("through");`;
+      const args = ["--input-type=module", "--eval", program, server.address];
+      const child = spawn("node", args, { cwd: PACKAGE, stdio: ["ignore", "pipe", "pipe"] });
+      const output: string[] = [];
+      let finishedAt = Number.NaN;
+      for (const stream of [child.stdout, child.stderr]) {
+        stream.on("data", (data: Buffer) => {
+          output.push(String(data));
+          finishedAt = performance.now();
+        });
+      }
+      // A process that does not exit is ended, and then has no exit code.
+      const timer = setTimeout(() => child.kill("SIGKILL"), 45_000);
+      const [code] = (await once(child, "close")) as [number | null];
+      clearTimeout(timer);
+      assert.deepEqual([output.join(""), code], ["through\n", 0]);
+      assert.ok(performance.now() - finishedAt < 5_000);
+    });
+  }
+  await server.down();
+});

@@ -1,0 +1,55 @@
+/** The snippets of the README compile, and the examples run. */
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { TestServer } from "./server.js";
+
+const PACKAGE = join(import.meta.dirname, "../..");
+const run = promisify(execFile);
+
+test("the snippets of the README compile", async () => {
+  const folder = join(PACKAGE, ".build/readme");
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  const readme = await readFile(join(PACKAGE, "README.md"), "utf8");
+  const snippets = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code);
+  assert.ok(snippets.length >= 6);
+  for (const [n, code] of snippets.entries()) await writeFile(join(folder, `snippet-${n + 1}.ts`), String(code));
+  const config = {
+    extends: "../../tsconfig.json",
+    compilerOptions: { noEmit: true, rootDir: "../.." },
+    include: ["*"],
+    exclude: [],
+  };
+  await writeFile(join(folder, "tsconfig.json"), JSON.stringify(config));
+  const { stdout } = await run("node", [join(PACKAGE, "node_modules/typescript/bin/tsc"), "--project", folder]).catch(
+    (error: { stdout: string }) => error,
+  );
+  assert.equal(stdout, "");
+});
+
+test("the examples work together", async () => {
+  const server = await TestServer.up();
+  const example = (name: string) => join(PACKAGE, ".build/examples", name);
+  const host = spawn("node", [example("host.js"), server.address], { stdio: ["ignore", "pipe", "inherit"] });
+  try {
+    const left = new Promise<void>((resolve) => {
+      createInterface(host.stdout).on("line", (line) => {
+        if (line.includes("has left")) resolve();
+      });
+    });
+    const { stdout } = await run("node", [example("agent.js"), server.address], { timeout: 30_000 });
+    assert.match(stdout, /Hello, Ada!/);
+    assert.match(stdout, /\{ done: 5 \}/);
+    host.kill("SIGTERM");
+    await left;
+    assert.equal(await new Promise((resolve) => host.on("exit", resolve)), 0);
+  } finally {
+    host.kill("SIGKILL");
+    await server.down();
+  }
+});

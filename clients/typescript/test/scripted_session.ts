@@ -1,0 +1,150 @@
+/**
+ * A session whose server and handlers a test plays, with leases in short form. Leases last 60 s, the reconnect grace is
+ * 5 s, the clock stands at 0 ms.
+ */
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { AssignmentSchema } from "../src/gen/taskyard/v1/lease_pb.js";
+import {
+  CancellationSchema,
+  type ConnectRequest,
+  HeartbeatAckSchema,
+  type Report,
+  ReportResultsSchema,
+  WelcomeSchema,
+} from "../src/gen/taskyard/v1/runtime_host_pb.js";
+import { keyOf, reportOn } from "../src/reports.js";
+import { Session } from "../src/session.js";
+
+/** The name of a lease in short form: `a1` is the first lease of the task `a`. */
+export function lease(key: string): { taskId: string; fencingToken: number } {
+  return { taskId: key.slice(0, 1), fencingToken: Number(key.slice(1)) };
+}
+
+export function reportFor(key: string, event: Parameters<typeof reportOn>[1]): Report {
+  return reportOn(lease(key), event);
+}
+
+export class ScriptedSession {
+  readonly session: Session;
+  readonly warnings: string[] = [];
+  /** The tasks whose handlers began by the last `writeAll` or answer. */
+  begun: string[] = [];
+  /** The sequence of the last heartbeat. */
+  sequence = 0;
+
+  constructor(slots = 10, welcome: MessageInitShape<typeof WelcomeSchema> = {}) {
+    this.session = new Session(slots, (text) => this.warnings.push(text));
+    this.welcome([], 0, welcome);
+  }
+
+  welcome(kept: string[], sentAt = 0, fields: MessageInitShape<typeof WelcomeSchema> = {}): string[] {
+    const leases = kept.map((key) => ({ ...lease(key), leaseSecs: 60 }));
+    const welcome = { leaseSecs: 60, reconnectGraceMs: 5_000, kept: leases, ...fields };
+    return this.session.welcomed(create(WelcomeSchema, welcome as never), sentAt).map(short);
+  }
+
+  /** Hands out tasks without a target. */
+  assign(...keys: string[]): void {
+    for (const key of keys) this.#assign(key, undefined);
+  }
+
+  /** Hands out tasks of one target. */
+  assignOfTarget(...keys: string[]): void {
+    for (const key of keys) this.#assign(key, "page");
+  }
+
+  #assign(key: string, target: string | undefined): void {
+    const name = lease(key);
+    const task = { taskId: name.taskId, target };
+    this.session.assigned(create(AssignmentSchema, { lease: { ...name, leaseSecs: 60 }, task }));
+  }
+
+  /** Hands out tasks without a target, and has the host write and the server take their `started` reports. */
+  begin(...keys: string[]): void {
+    this.assign(...keys);
+    this.writeAll();
+    this.answer(...keys.map(() => undefined));
+  }
+
+  /** The next message of reports, without writing it. */
+  nextReports(): { message: ConnectRequest; reports: Report[] } {
+    const [message] = this.session.nextMessages();
+    if (message?.message.case !== "reports") throw new Error("there are no reports to write");
+    return { message, reports: message.message.value.reports };
+  }
+
+  /** Returns the tasks whose handlers begin. */
+  write(message: ConnectRequest): (string | undefined)[] {
+    return this.session.written(message).map((each) => each.task?.taskId);
+  }
+
+  /** Writes the next messages. Returns the reports and the credit in them. */
+  writeAll(): string[] {
+    this.begun = [];
+    const written: string[] = [];
+    for (const next of this.session.nextMessages()) {
+      this.begun.push(...this.write(next).map(String));
+      const { message } = next;
+      if (message.case === "credit") written.push(`credit ${message.value.count}`);
+      if (message.case === "reports")
+        written.push(...message.value.reports.map((each) => `${each.taskId} ${each.event.case}`));
+    }
+    return written;
+  }
+
+  /** Answers the oldest unanswered message: an error code, or undefined, for each report. Returns the handlers to stop. */
+  answer(...codes: (string | undefined)[]): string[] {
+    return this.answerWith(...codes.map((code) => (code ? { code, error: "for a reason" } : undefined)));
+  }
+
+  answerWith(...errors: ({ code: string; error: string; retryable?: boolean } | undefined)[]): string[] {
+    const results = errors.map((error) => (error ? { error } : {}));
+    const { begin, stop } = this.session.answered(create(ReportResultsSchema, { results }));
+    this.begun = begin.map((each) => String(each.task?.taskId));
+    return stop.map(short);
+  }
+
+  /** Handlers return without a result. */
+  end(...keys: string[]): void {
+    for (const key of keys) this.endWith(key, reportFor(key, { case: "completed", value: {} }));
+  }
+
+  endWith(key: string, outcome: Report | undefined): void {
+    this.session.ended(keyOf(lease(key)), outcome);
+  }
+
+  progress(key: string, fraction = 0.5): void {
+    this.session.progressed(reportFor(key, { case: "progress", value: { fraction } }));
+  }
+
+  /** Sends a heartbeat. Returns the leases that it lists, with their tokens where it states them. */
+  heartbeat(now = 0): string[] {
+    const { message } = this.session.heartbeat(now, undefined);
+    if (message.case !== "heartbeat") throw new Error("that is no heartbeat");
+    this.sequence = message.value.sequence;
+    return message.value.leases.map(({ taskId, fencingToken, tokensUsed }) => {
+      return `${taskId}${fencingToken}${tokensUsed === undefined ? "" : `: ${tokensUsed} tokens`}`;
+    });
+  }
+
+  acknowledge(lost: string[] = [], sequence = this.sequence): string[] {
+    return this.session.acknowledged(create(HeartbeatAckSchema, { sequence, lost: lost.map(lease) })).map(short);
+  }
+
+  cancel(key: string): string[] {
+    return this.session.cancelled(create(CancellationSchema, lease(key))).map(short);
+  }
+
+  expired(now: number): string[] {
+    return this.session.expired(now).map(short);
+  }
+
+  /** The leases that a Hello lists. */
+  held(): string[] {
+    return this.session.held().map((each) => `${each.taskId}${each.fencingToken}`);
+  }
+}
+
+function short(key: string): string {
+  return key.replace(" ", "");
+}

@@ -1,0 +1,312 @@
+-- Lets only strict JSON (RFC 8259) through to the transcoder, whose parser also takes single quotes, bare keys, closing
+-- commas, unknown escapes and repeated keys, and a single item where a list is due. UTF-8, lone surrogates and types
+-- are checked behind this. README.md has the rules.
+
+local byte, char, find, sub = string.byte, string.char, string.find, string.sub
+local floor = math.floor
+
+-- As deep as the transcoder goes.
+local MAX_DEPTH = 100
+-- How much of a body an error quotes.
+local QUOTED_BYTES = 40
+
+local QUOTE, COMMA, COLON = 0x22, 0x2C, 0x3A
+local OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 0x5B, 0x5D, 0x7B, 0x7D
+local MINUS, PLUS, POINT, ZERO, NINE = 0x2D, 0x2B, 0x2E, 0x30, 0x39
+local UPPER_E, LOWER_E, LOWER_U = 0x45, 0x65, 0x75
+
+local ESCAPED = {['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n", r = "\r", t = "\t"}
+local IS_ESCAPED, IS_HEX = {}, {}
+for letter in pairs(ESCAPED) do
+  IS_ESCAPED[byte(letter)] = true
+end
+for digit in ("0123456789abcdefABCDEF"):gmatch(".") do
+  IS_HEX[byte(digit)] = true
+end
+local LITERALS = {[byte("t")] = "true", [byte("f")] = "false", [byte("n")] = "null"}
+
+-- The lists in request messages. A list takes nothing else, and no null among its items, which the transcoder drops.
+local STRINGS = {items = {opens = '"', name = "a string"}}
+local TASK = {fields = {requires = STRINGS, retryPolicy = {fields = {nonRetryableCodes = STRINGS}}}}
+local TASKS = {items = {opens = "{", name = "an object", fields = TASK.fields}}
+local SCHEDULE = {fields = {task = TASK}}
+local OTHER = {fields = {}}
+local MESSAGES = {
+  {"^/tasks$", TASK},
+  {"^/tasks/batch$", {fields = {tasks = TASKS}}},
+  {"^/schedules$", SCHEDULE},
+  {"^/schedules/[^/]+$", SCHEDULE},
+  {"^/api/runtime%-hosts/register$", {fields = {capabilities = STRINGS, actions = STRINGS}}},
+}
+
+local function message_of(target)
+  local path = target:match("^[^?]*"):gsub("/+$", "")
+  for _, message in ipairs(MESSAGES) do
+    if path:find(message[1]) then
+      return message[2]
+    end
+  end
+  return OTHER
+end
+
+local function fail(text, i, expected)
+  local found = i > #text and "the end" or sub(text, i, i + QUOTED_BYTES - 1)
+  error({string.format("invalid JSON: expected %s at byte %d, found: %s", expected, i, found)}, 0)
+end
+
+-- Each of the following takes where its part begins and returns where the next one does.
+
+local function skip_spaces(text, i)
+  local c
+  repeat
+    i = i + 1
+    c = byte(text, i)
+  until c ~= 0x20 and c ~= 0x0A and c ~= 0x0D and c ~= 0x09
+  return i, c
+end
+
+-- In two steps, since most bodies have no space at all: a loop that mostly ends at once is never compiled.
+local function skip_space(text, i)
+  local c = byte(text, i)
+  if c == 0x20 or c == 0x0A or c == 0x0D or c == 0x09 then
+    return skip_spaces(text, i)
+  end
+  return i, c
+end
+
+-- Where the next backslash and the next control character of the body are, so that a string is searched for its quote
+-- alone. Nothing yields while a body is checked.
+local next_backslash, next_control
+
+local function find_control(text, i)
+  for at = i, #text do
+    if byte(text, at) < 0x20 then
+      return at
+    end
+  end
+  return #text + 1
+end
+
+-- The quote that closes a string of which `quote` is the first one; there is an escape before it.
+local function skip_escapes(text, quote)
+  local at = next_backslash
+  while at < quote do
+    local c = byte(text, at + 1)
+    if not IS_ESCAPED[c] and not (c == LOWER_U and IS_HEX[byte(text, at + 2)] and IS_HEX[byte(text, at + 3)]
+      and IS_HEX[byte(text, at + 4)] and IS_HEX[byte(text, at + 5)]) then
+      fail(text, at, "an escape sequence of JSON")
+    end
+    if at + 1 == quote then
+      quote = find(text, '"', quote + 1, true) or fail(text, #text + 1, "a closing quote")
+    end
+    at = find(text, "\\", at + 2, true) or #text + 1
+  end
+  next_backslash = at
+  return quote
+end
+
+-- From behind the opening quote.
+local function skip_string(text, i)
+  local quote = find(text, '"', i, true) or fail(text, #text + 1, "a closing quote")
+  if next_backslash < quote then
+    quote = skip_escapes(text, quote)
+  end
+  if next_control < i then
+    next_control = find_control(text, i)
+  end
+  if next_control < quote then
+    fail(text, next_control, "no control character in a string")
+  end
+  return quote + 1
+end
+
+local function skip_digits(text, i)
+  local c = byte(text, i)
+  if not c or c < ZERO or c > NINE then
+    fail(text, i, "a digit")
+  end
+  repeat
+    i = i + 1
+    c = byte(text, i)
+  until not c or c < ZERO or c > NINE
+  return i, c
+end
+
+local function skip_number(text, i, c)
+  if c == MINUS then
+    i = i + 1
+    c = byte(text, i)
+  end
+  if c == ZERO then
+    i = i + 1
+    c = byte(text, i)
+  else
+    i, c = skip_digits(text, i)
+  end
+  if c == POINT then
+    i, c = skip_digits(text, i + 1)
+  end
+  if c == UPPER_E or c == LOWER_E then
+    i = i + 1
+    c = byte(text, i)
+    i = skip_digits(text, (c == PLUS or c == MINUS) and i + 1 or i)
+  end
+  return i
+end
+
+local function utf8(code)
+  if code < 0x80 then
+    return char(code)
+  elseif code < 0x800 then
+    return char(0xC0 + floor(code / 64), 0x80 + code % 64)
+  elseif code < 0x10000 then
+    return char(0xE0 + floor(code / 4096), 0x80 + floor(code / 64) % 64, 0x80 + code % 64)
+  end
+  return char(0xF0 + floor(code / 262144), 0x80 + floor(code / 4096) % 64, 0x80 + floor(code / 64) % 64,
+    0x80 + code % 64)
+end
+
+-- A key without its escapes, so that two spellings of one are the same.
+local function decoded(key)
+  local parts, i = {}, 1
+  while true do
+    local slash = find(key, "\\", i, true)
+    parts[#parts + 1] = sub(key, i, (slash or 0) - 1)
+    if not slash then
+      return table.concat(parts)
+    end
+    local escaped = ESCAPED[sub(key, slash + 1, slash + 1)]
+    i = slash + 2
+    if not escaped then
+      local code = tonumber(sub(key, i, i + 3), 16)
+      i = i + 4
+      local low = key:match("^\\u([dD][c-fC-F]%x%x)", i)
+      if low and code >= 0xD800 and code < 0xDC00 then
+        code = 0x10000 + (code - 0xD800) * 1024 + tonumber(low, 16) - 0xDC00
+        i = i + 6
+      end
+      escaped = utf8(code)
+    end
+    parts[#parts + 1] = escaped
+  end
+end
+
+-- A field of a message has two names; the camelCase one stands for both.
+local function camel(key)
+  return (key:gsub("_(%l)", string.upper))
+end
+
+local skip_value
+
+local function skip_list(text, i, depth, list, at)
+  local item, count = list and list.items, 0
+  local c
+  i, c = skip_space(text, i)
+  if c == CLOSE_LIST then
+    return i + 1
+  end
+  while true do
+    if item and c ~= byte(item.opens) then
+      error({string.format("%s[%d]: must be %s", at, count, item.name)}, 0)
+    end
+    i, c = skip_space(text, skip_value(text, i, c, depth, item, item and string.format("%s[%d]", at, count)))
+    if c == CLOSE_LIST then
+      return i + 1
+    elseif c ~= COMMA then
+      fail(text, i, "a comma or ]")
+    end
+    i, c = skip_space(text, i + 1)
+    count = count + 1
+  end
+end
+
+local function skip_object(text, i, depth, message, at)
+  local fields, seen = message and message.fields, {}
+  local c
+  i, c = skip_space(text, i)
+  if c == CLOSE_OBJECT then
+    return i + 1
+  end
+  while true do
+    if c ~= QUOTE then
+      fail(text, i, "a key in double quotes")
+    end
+    local start = i + 1
+    i = skip_string(text, start)
+    local key = sub(text, start, i - 2)
+    if find(key, "\\", 1, true) then
+      key = decoded(key)
+    end
+    local field, inner
+    if fields then
+      key = camel(key)
+      field = fields[key]
+      inner = field and (at == "" and key or at .. "." .. key)
+    end
+    if seen[key] then
+      error({string.format("invalid JSON: the key at byte %d is given more than once: %s", start - 1,
+        sub(key, 1, QUOTED_BYTES))}, 0)
+    end
+    seen[key] = true
+    i, c = skip_space(text, i)
+    if c ~= COLON then
+      fail(text, i, "a colon")
+    end
+    i, c = skip_space(text, i + 1)
+    if field and field.items and c ~= OPEN_LIST and not find(text, "^null", i) then
+      error({inner .. ": must be an array"}, 0)
+    end
+    i, c = skip_space(text, skip_value(text, i, c, depth, field, inner))
+    if c == CLOSE_OBJECT then
+      return i + 1
+    elseif c ~= COMMA then
+      fail(text, i, "a comma or }")
+    end
+    i, c = skip_space(text, i + 1)
+  end
+end
+
+-- `c` is the byte at `i`, `shape` what a message knows of the value, and `at` the value's place in it.
+function skip_value(text, i, c, depth, shape, at)
+  if c == QUOTE then
+    return skip_string(text, i + 1)
+  elseif c == OPEN_OBJECT or c == OPEN_LIST then
+    if depth == MAX_DEPTH then
+      error({"invalid JSON: nests deeper than " .. MAX_DEPTH .. " levels"}, 0)
+    end
+    return (c == OPEN_OBJECT and skip_object or skip_list)(text, i + 1, depth + 1, shape, at)
+  elseif c == MINUS or c and c >= ZERO and c <= NINE then
+    return skip_number(text, i, c)
+  end
+  local literal = LITERALS[c]
+  if not literal or sub(text, i, i + #literal - 1) ~= literal then
+    fail(text, i, "a value")
+  end
+  return i + #literal
+end
+
+local function check(text, message)
+  next_backslash, next_control = find(text, "\\", 1, true) or #text + 1, find_control(text, 1)
+  local i, c = skip_space(text, 1)
+  if c and c ~= OPEN_OBJECT then
+    skip_value(text, i, c, 0)
+    error({"the body must be a JSON object"}, 0)
+  end
+  i, c = skip_space(text, skip_value(text, i, c, 0, message, ""))
+  if c then
+    fail(text, i, "the end")
+  end
+end
+
+function envoy_on_request(handle)
+  local body = handle:body()
+  local length = body and body:length() or 0
+  if length > 0 then
+    local text, target = body:getBytes(0, length), handle:headers():get(":path")
+    local is_strict, problem = pcall(check, text, message_of(target))
+    if not is_strict then
+      -- What is no table is a defect here.
+      handle:respond({[":status"] = "400"}, type(problem) == "table" and problem[1] or error(problem, 0))
+    end
+  end
+end

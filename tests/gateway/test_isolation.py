@@ -1,0 +1,59 @@
+"""One caller cannot harm the others: readers that stall, and clients that die with thousands of streams."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import grpc
+import httpx
+import pytest
+
+from taskyard.v1 import task_pb2, task_pb2_grpc
+from taskyard_server.gateway import Gateway
+from tests.gateway.gateways import SECS
+from tests.gateway.scripted_server import Tasks
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_watchers_that_do_not_read_stall_nobody(tasks: Tasks, gateway: Gateway, rest: httpx.AsyncClient) -> None:
+    async def stalled() -> int:
+        """Wait until the server can send no more; how much it has sent."""
+        before = -1
+        while tasks.flooded > before:
+            before = tasks.flooded
+            await asyncio.sleep(0.5)
+        return before
+
+    host, _, port = gateway.address.rpartition(":")
+    async with AsyncExitStack() as stack:
+        for _ in range(12):
+            _, writer = await asyncio.open_connection(host, int(port), limit=1)
+            stack.callback(writer.close)
+            writer.write(b"GET /tasks:watch?cursor=flood HTTP/1.1\r\nhost: x\r\n\r\n")
+        async with asyncio.timeout(SECS):
+            assert await stalled() > 0
+        assert (await rest.get("/tasks/tsk_1")).status_code == 200
+
+
+async def test_a_caller_that_drops_thousands_of_streams_takes_nobody_along(
+    gateway: Gateway, native: "task_pb2_grpc.TaskServiceAsyncStub"
+) -> None:
+    async def ping(call: Any) -> None:
+        await call.write(task_pb2.SubmitTasksRequest(tasks=[task_pb2.SubmitTaskRequest(agent_id="a")]))
+        assert len((await call.read()).outcomes) == 1
+
+    async with asyncio.timeout(3 * SECS):
+        bystander = native.SubmitTasks()
+        await ping(bystander)
+        own_connection = [("grpc.use_local_subchannel_pool", 1)]
+        async with grpc.aio.insecure_channel(gateway.address, own_connection) as channel:
+            stub = task_pb2_grpc.TaskServiceStub(channel)
+            calls = [stub.SubmitTasks() for _ in range(3_000)]
+            await asyncio.gather(*map(ping, calls))
+            for call in calls:
+                call.cancel()
+        # As many round trips as it takes for the resets to get through.
+        for _ in range(200):
+            await ping(bystander)
+        bystander.cancel()

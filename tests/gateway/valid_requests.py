@@ -1,0 +1,146 @@
+"""For each call of the API, a request that succeeds: what it names is created first."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import httpx
+
+HOST = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a call is given, by the names of gateway/openapi.json."""
+
+    path: dict[str, str] = field(default_factory=dict)
+    body: dict[str, Any] = field(default_factory=dict)
+    query: dict[str, Any] = field(default_factory=dict)
+
+
+class ValidRequests:
+    """Creates tasks, hosts, leases, schedules and triggers on a server, new ones for each request."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+        self._numbers = count()
+        self._turns = count()
+        self._host(HOST)
+
+    def turn(self) -> int:
+        """The next number, from 0."""
+        return next(self._turns)
+
+    def request_for(self, operation: str) -> Request:
+        """A request that succeeds, for the call with this operation id."""
+        return REQUESTS[operation](self)
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        answer = self._http.post(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def host(self) -> str:
+        """The name of a new host."""
+        return self._host()["host_id"]
+
+    def _host(self, name: str = "") -> dict[str, str]:
+        name = name or f"host-{next(self._numbers)}"
+        self._post("/api/runtime-hosts/register", {"host_id": name})
+        return {"host_id": name}
+
+    def _task(self, **fields: Any) -> dict[str, str]:
+        task = self._post("/tasks", {"agentId": "ann", "action": "click", **fields})
+        return {"taskId": task["taskId"]}
+
+    def _claim(self) -> Request:
+        project = f"project-{next(self._numbers)}"
+        self._task(project=project, params={"x": [1, None]}, labels={"a": "b"}, retryPolicy={"maxAttempts": 2})
+        return Request({"host_id": HOST}, {"project": project, "lease_secs": 60})
+
+    def _lease(self, **fields: Any) -> Request:
+        asked = self._claim()
+        lease = self._post(f"/api/runtime-hosts/{HOST}/tasks/claim", asked.body)
+        return Request(
+            {"host_id": HOST, "task_id": lease["task_id"]}, {"fencing_token": lease["fencing_token"], **fields}
+        )
+
+    def _running(self) -> dict[str, str]:
+        return {"taskId": self._lease().path["task_id"]}
+
+    def _paused(self, **fields: Any) -> dict[str, str]:
+        project = f"project-{next(self._numbers)}"
+        task = self._task(project=project, **fields)
+        self._post(f"/api/runtime-hosts/{HOST}/tasks/claim", {"project": project})
+        self._post(f"/tasks/{task['taskId']}/pause", {})
+        return task
+
+    def _blocked(self) -> dict[str, str]:
+        target = f"target-{next(self._numbers)}"
+        return {"target": target, **self._paused(target=target)}
+
+    def _batch(self) -> dict[str, str]:
+        batch = self._post("/tasks/batch", {"agentId": "ann", "tasks": [{"action": "click"}, {"action": "type"}]})
+        return {"batchId": batch["batchId"]}
+
+    def _schedule(self) -> dict[str, str]:
+        answer = self._post("/schedules", SCHEDULE)
+        return {"scheduleId": answer["schedule"]["scheduleId"]}
+
+    def _drain(self) -> Request:
+        # A running task keeps the server alive until the answer is sent.
+        self._running()
+        return Request(body={"gracePeriodSecs": 60})
+
+    def _trigger(self) -> dict[str, str]:
+        answer = self._post(f"/schedules/{self._schedule()['scheduleId']}/trigger", {})
+        return {"triggerId": answer["trigger"]["triggerId"]}
+
+
+SCHEDULE = {"cron": "0 3 * * *", "task": {"agentId": "ann", "action": "click", "retryPolicy": {}}}
+
+REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
+    "SubmitTask": lambda _: Request(body={"agentId": "ann", "action": "click"}),
+    "GetTask": lambda valid: Request(valid._running()),
+    "ListTasks": lambda _: Request(query={"state": "queued,running,paused"}),
+    "CancelTask": lambda valid: Request(valid._task()),
+    "PauseTask": lambda valid: Request(valid._running()),
+    "ResumeTask": lambda valid: Request(valid._paused()),
+    "ResolveTask": lambda valid: Request(valid._paused(), {"result": {"x": None}}),
+    "WaitTask": lambda valid: Request(valid._task(), query={"timeoutMs": 1}),
+    "SubmitBatch": lambda _: Request(body={"agentId": "ann", "tasks": [{"action": "click"}]}),
+    "GetBatch": lambda valid: Request(valid._batch()),
+    "CancelBatch": lambda valid: Request(valid._batch()),
+    "GetStats": lambda _: Request(),
+    "ListSnapshots": lambda _: Request(),
+    "RegisterHost": lambda _: Request(body={"host_id": "other", "machine": {"cpu_percent": 1.5}}),
+    "HeartbeatHost": lambda _: Request({"host_id": HOST}, {"status": "busy"}),
+    "DeregisterHost": lambda valid: Request(valid._host()),
+    "DrainHost": lambda valid: Request(valid._host()),
+    "ListHosts": lambda _: Request(),
+    "ClaimTask": lambda valid: valid._claim(),
+    "RenewLease": lambda valid: valid._lease(),
+    "StartTask": lambda valid: valid._lease(),
+    "ReportProgress": lambda valid: valid._lease(progress={"fraction": 0.5}, tokens_used=3),
+    "CompleteTask": lambda valid: valid._lease(result=[1, "x", None]),
+    "FailTask": lambda valid: valid._lease(error="broken"),
+    "ReleaseTask": lambda valid: valid._lease(),
+    "ListLeases": lambda valid: Request(query={"host_id": valid._lease().path["host_id"]}),
+    "ListTargets": lambda valid: Request(query={"status": "blocked"} if valid._blocked() else {}),
+    "ResumeTargetTask": lambda valid: Request(valid._blocked()),
+    "CreateSchedule": lambda _: Request(body=SCHEDULE),
+    "GetSchedule": lambda valid: Request(valid._schedule()),
+    "ListSchedules": lambda _: Request(),
+    "UpdateSchedule": lambda valid: Request(valid._schedule(), {"interval": "1h", "updateMask": "interval"}),
+    "DeleteSchedule": lambda valid: Request(valid._schedule()),
+    "PauseSchedule": lambda valid: Request(valid._schedule()),
+    "ResumeSchedule": lambda valid: Request(valid._schedule(), {"catchUp": "last"}),
+    "TriggerSchedule": lambda valid: Request(valid._schedule(), {"idempotencyKey": "k"}),
+    "PreviewSchedule": lambda valid: Request(valid._schedule(), query={"count": 3}),
+    "GetTrigger": lambda valid: Request(valid._trigger()),
+    "ListTriggers": lambda valid: Request(query={"scheduleId": valid._schedule()["scheduleId"]}),
+    "GetConfig": lambda _: Request(),
+    "ReloadConfig": lambda _: Request(),
+    "DrainServer": lambda valid: valid._drain(),
+}

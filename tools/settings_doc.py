@@ -1,0 +1,122 @@
+#!/usr/bin/env python
+"""Writes the tables of docs/settings.md from the model of the settings: `tools/settings_doc.py FROM TO`.
+
+TO gets the text of FROM, with fresh tables between the two markers; both may be the same file. tools/generate.sh runs
+this.
+"""
+
+import json
+import sys
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from pydantic import HttpUrl, SecretStr
+from pydantic.fields import FieldInfo
+
+from taskyard_server.config import RetrySettings, Section, Settings
+from taskyard_server.config_sources import SEVERAL_VARIABLES, variable
+from taskyard_server.live_config import RELOADABLE
+
+BEGIN: Final = "<!-- tools/settings_doc.py writes what follows -->"
+END: Final = "<!-- and ends here -->"
+HEAD: Final = ("key", "type", "default", "change", "environment variable", "description")
+RETRY_HEAD: Final = ("key", "type", "default", "description")
+
+TYPES: Final[dict[Any, str]] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    Path: "path",
+    HttpUrl: "URL",
+    SecretStr: "string, secret",
+}
+
+
+def main() -> None:
+    """Write the file that the second argument names."""
+    source, target = sys.argv[1:]
+    before, _, rest = Path(source).read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    Path(target).write_text(f"{before}{BEGIN}\n\n{tables()}\n{END}{after}")
+
+
+def tables() -> str:
+    """A table for each section, one for the keys outside of sections, and one for retry policies."""
+    sections = {
+        name: info.annotation
+        for name, info in Settings.model_fields.items()
+        if isinstance(info.annotation, type) and issubclass(info.annotation, Section)
+    }
+    top = [row("", name, info) for name, info in Settings.model_fields.items() if name not in sections]
+    parts = ["### Addresses and executor\n", table(HEAD, top)]
+    for name, section in sections.items():
+        rows = [row(name, key, info) for key, info in section.model_fields.items()]
+        parts += [f"### {name}\n", f"{section.__doc__}\n", table(HEAD, rows)]
+    policy = [
+        [f"`{info.alias}`", type_of(info), default_of(info), info.description or ""]
+        for info in RetrySettings.model_fields.values()
+    ]
+    parts += [
+        "### Retry policies\n",
+        "The value of each action in `scheduler.retryPolicies`.\n",
+        table(RETRY_HEAD, policy),
+    ]
+    return "\n".join(parts)
+
+
+def row(section: str, name: str, info: FieldInfo) -> list[str]:
+    """What there is to know about a key."""
+    alias = info.serialization_alias or info.alias or name
+    key = f"{section}.{alias}" if section else alias
+    variables = ", ".join(f"`{each}`" for each in SEVERAL_VARIABLES.get(key, (variable(section, name),)))
+    change = "reload" if key in RELOADABLE else "restart"
+    return [f"`{key}`", type_of(info), default_of(info), change, variables, info.description or ""]
+
+
+def table(head: tuple[str, ...], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def default_of(info: FieldInfo) -> str:
+    """The default as JSON writes it."""
+    if info.default is None:
+        return "none"
+    whole = isinstance(info.default, float) and info.default.is_integer()
+    return f"`{json.dumps(int(info.default) if whole else info.default)}`"
+
+
+def type_of(info: FieldInfo) -> str:
+    """The type in words, with the range of a number."""
+    kind = without_extras(info.annotation)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return " or ".join(f"`{json.dumps(each)}`" for each in inner)
+    if origin is dict:
+        return "object of retry policies" if inner[1] is RetrySettings else f"object of {TYPES[inner[1]]}s"
+    if origin is list:
+        return "list of strings"
+    if any(getattr(mark, "pattern", None) for mark in info.metadata):
+        return "HOST:PORT"
+    bounds = {name: getattr(mark, name) for mark in info.metadata for name in ("gt", "ge", "le") if hasattr(mark, name)}
+    least = bounds["gt"] + 1 if "gt" in bounds and kind is int else bounds.get("ge")
+    words = TYPES[kind]
+    if least is not None:
+        words += f", {least} or more" if "le" not in bounds else f", {least} to {bounds['le']:g}"
+    elif "gt" in bounds:
+        words += f", above {bounds['gt']}"
+    return words
+
+
+def without_extras(kind: Any) -> Any:
+    """A type without `| None` and without what `Annotated` adds."""
+    while get_origin(kind) in (Annotated, Union, UnionType):
+        kind = get_args(kind)[0]
+    return kind
+
+
+if __name__ == "__main__":
+    main()
