@@ -9,12 +9,12 @@ TRY_AGAIN = RetryPolicy(max_attempts=5, first_delay_secs=5.0)
 
 
 class Case:
-    """One task and, if it was ever handed out, the last lease of it."""
+    """One task and the last lease of it, if there was one."""
 
-    def __init__(self, yard, **wish):
+    def __init__(self, yard, **fields):
         yard.register()
         self.yard = yard
-        self.task = yard.submit(deadline=yard.now + 1_000, **wish)
+        self.task = yard.submit(deadline=yard.now + 1_000, **fields)
         self.lease = None
 
     def claim(self):

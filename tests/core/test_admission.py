@@ -108,7 +108,7 @@ def test_a_refused_task_is_kept_until_its_ttl_is_over(make_yard):
         yard.scheduler.get(task.id)
 
 
-def test_of_refused_tasks_the_newest_max_queue_size_are_kept(make_yard):
+def test_the_newest_max_queue_size_rejected_tasks_are_kept(make_yard):
     yard = make_yard(max_queue_size=3)
     for _ in range(3):
         yard.submit()
@@ -116,7 +116,7 @@ def test_of_refused_tasks_the_newest_max_queue_size_are_kept(make_yard):
     assert yard.tasks()[3:] == rejected[-3:]
 
 
-def test_of_refused_tasks_the_newest_max_queue_size_are_kept_also_after_that_was_lowered(make_yard):
+def test_a_lowered_max_queue_size_holds_for_rejected_tasks(make_yard):
     yard = make_yard(max_queue_size=10)
     for _ in range(10):
         yard.submit()
@@ -179,7 +179,7 @@ def test_raised_limits_hold_at_once(make_yard):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_counts_of_queued_tasks_never_drift(make_yard, seed):
-    """Submit, refuse, claim, cancel, requeue and expire at random: the limits always see the true number."""
+    """Random submissions, claims, cancellations, requeues and expiries: admission always counts the true number."""
     draw = Random(seed)
     yard = make_yard(max_queue_size=8, max_per_agent=3, max_deliveries=2)
     yard.register()

@@ -63,7 +63,7 @@ def test_the_figures_of_the_newest_agents_are_kept_and_the_rest_are_summed_under
     assert submitted(yard) == {OTHERS: 3, "cy": 1, "dee": 2}
 
 
-def test_an_agent_whose_figures_were_summed_begins_anew_and_nothing_is_counted_twice(make_yard):
+def test_an_agent_whose_figures_were_summed_begins_at_zero_and_nothing_is_counted_twice(make_yard):
     yard = make_yard(max_agent_figures=1)
     come_and_go(yard, "ann", "ann", "bob", "ann")
     assert submitted(yard) == {OTHERS: 3, "ann": 1}

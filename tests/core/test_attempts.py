@@ -1,4 +1,4 @@
-"""Retries: a failed attempt is repeated as the task's policy says (DESIGN, Retries)."""
+"""Attempts: which failed ones are repeated and when, and what is recorded of them (docs/rules.md, Retries)."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def delay_of(yard, task):
     return task.history.not_before - yard.now
 
 
-# Whether
+# Whether there is a next attempt
 
 
 def test_without_a_policy_there_is_one_attempt(yard):
@@ -37,7 +37,7 @@ def test_without_a_policy_there_is_one_attempt(yard):
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 5])
-def test_a_task_has_as_many_attempts_as_its_policy_says(yard, attempts):
+def test_a_task_has_at_most_the_attempts_of_its_policy(yard, attempts):
     task = yard.submit(retry=policy(attempts))
     for _ in range(attempts - 1):
         fail(yard, yard.start_one())
@@ -83,15 +83,15 @@ def test_a_lost_lease_counts_as_an_attempt_where_there_is_a_policy(yard):
 
 def test_a_policy_may_allow_more_lost_leases_than_max_deliveries_and_fewer(yard):
     yard.reconfigure(max_deliveries=3)
-    patient, plain, hasty = yard.submit(retry=policy(5, 0.0)), yard.submit(), yard.submit(retry=policy(1))
+    many, plain, few = yard.submit(retry=policy(5, 0.0)), yard.submit(), yard.submit(retry=policy(1))
     for _ in range(3):
         yard.claim(count=3)
         yard.pass_time(100.2)
         yard.pass_time(0.2)
-    assert [task.state for task in (patient, plain, hasty)] == ["queued", "failed", "failed"]
+    assert [task.state for task in (many, plain, few)] == ["queued", "failed", "failed"]
 
 
-def test_a_lost_lease_of_a_task_with_a_target_is_repeated_only_where_a_policy_says_so(yard):
+def test_a_task_with_a_target_is_repeated_after_a_lost_lease_only_under_a_policy(yard):
     retried, failed = yard.submit(target="a", retry=policy(2)), yard.submit(target="b")
     for lease in yard.claim(count=2):
         yard.start(lease)
@@ -110,7 +110,7 @@ def test_a_hand_out_that_was_given_back_or_taken_back_is_no_attempt(yard):
     assert task.state == "pending"
 
 
-# When
+# When it begins
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_deadline_that_passes_before_the_next_attempt_is_claimed_fails_the_tas
     assert (task.state, task.error) == ("failed", "deadline exceeded while queued")
 
 
-# What is visible
+# What is recorded
 
 
 def test_the_history_names_each_attempt_with_its_host_times_error_and_code(yard):

@@ -9,9 +9,9 @@ from taskyard_server.core.errors import BadRequest, NotFound, QueueFull
 from taskyard_server.core.task import Submission, TaskOptions
 
 
-def batch(yard, *agents, **wish):
-    asked = [Submission(agent, "click", **wish) for agent in agents]
-    return yard.scheduler.submit_batch(yard.now, asked)
+def batch(yard, *agents, **fields):
+    submissions = [Submission(agent, "click", **fields) for agent in agents]
+    return yard.scheduler.submit_batch(yard.now, submissions)
 
 
 def test_the_tasks_of_a_batch_are_admitted_one_by_one_in_order(make_yard):
@@ -26,7 +26,7 @@ def test_the_tasks_of_a_batch_are_admitted_one_by_one_in_order(make_yard):
     assert {task.options.batch_id for task in tasks} == {admitted.batch.id}
 
 
-def test_the_tasks_of_a_batch_are_what_was_asked_for(yard):
+def test_the_tasks_of_a_batch_have_the_fields_of_their_submissions(yard):
     options = TaskOptions("https://example.com/hook", "red", frozenset({"gpu"}), (("team", "a"),), traceparent="00-1")
     admitted = batch(yard, "ann", tab_id="tab", ref="e14", params=b"{}", priority=-3, options=options)
     (task,) = admitted.outcomes
@@ -67,7 +67,7 @@ def test_a_batch_is_known_for_as_long_as_one_of_its_tasks_is_retained(make_yard)
 
 
 def test_a_batch_of_refused_tasks_alone_outlives_the_push_of_newer_refusals(make_yard):
-    """The newest refusal is of the batch itself, whatever the limit pushes out."""
+    """The newest rejected task is one of the batch."""
     yard = make_yard(max_queue_size=1)
     yard.submit()
     admitted = batch(yard, *["ann"] * 5)

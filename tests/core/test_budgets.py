@@ -1,4 +1,4 @@
-"""Budgets: what a task may use of tokens, and what becomes of one that used more (DESIGN, Budgets)."""
+"""Budgets: how many tokens a task may use, and what becomes of one that used more (docs/rules.md, Budgets)."""
 
 import pytest
 
@@ -29,7 +29,7 @@ REPORTS = [progress, complete, fail]
 
 
 @pytest.mark.parametrize("report", REPORTS)
-def test_over_its_budget_a_task_fails_whatever_was_reported(yard, report):
+def test_a_task_over_its_budget_fails_by_every_kind_of_report(yard, report):
     task = yard.submit(token_limit=100)
     report(yard, yard.start_one(), 101)
     assert (task.state, task.error, task.result) == ("failed", "token limit exceeded", None)
@@ -71,8 +71,8 @@ def test_the_host_of_a_task_over_its_budget_is_told_to_stop_and_its_reports_are_
     yard.submit(token_limit=5)
     ((lease,),) = yard.scheduler.dispatch(yard.now).values()
     progress(yard, lease, 6)
-    ((told, reason, message),) = yard.scheduler.take_stops()
-    assert (told, reason, message) == (lease, "token_limit_exceeded", "token limit exceeded")
+    ((stopped, reason, message),) = yard.scheduler.take_stops()
+    assert (stopped, reason, message) == (lease, "token_limit_exceeded", "token limit exceeded")
     with pytest.raises(LeaseLost):
         complete(yard, lease, 6)
 

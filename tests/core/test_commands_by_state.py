@@ -24,7 +24,7 @@ from tests.core.task_cases import (
 
 
 @pytest.mark.parametrize(("state", "command"), ALLOWED, ids=name)
-def test_a_command_that_the_diagram_allows_leads_where_it_says(yard, state, command):
+def test_an_allowed_command_leads_to_the_state_in_the_table(yard, state, command):
     case = STATES[state](yard)
     assert case.task.state == state.split(",")[0].split(" ")[0]
     yard.transitions()
@@ -85,7 +85,7 @@ def test_a_conflict_names_the_state_and_what_could_be_done_to_which(yard, comman
 
 
 def figures(yard):
-    """Submitted, and all that it must be the sum of: completed, failed, cancelled, and what is live."""
+    """The count of submitted tasks, and the sum of those that completed, failed, were cancelled or are live."""
     stats = yard.scheduler.stats()
     counters = stats.counters
     ended = counters.completed + counters.failed - counters.reopened + counters.cancelled

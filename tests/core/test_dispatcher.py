@@ -1,4 +1,4 @@
-"""What lets the dispatcher hand out a task to a host that waits, or to one that claims for a project."""
+"""The dispatcher: claims for a project, and what wakes a host that waits (docs/rules.md, Matching, Claim order)."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from taskyard_server.core.errors import BadRequest
 # A claim for one project
 
 
-def test_a_claim_may_ask_for_one_project(yard):
+def test_a_claim_may_name_one_project(yard):
     yard.register()
     yard.submit()
     yard.submit(project="blue")
@@ -17,7 +17,7 @@ def test_a_claim_may_ask_for_one_project(yard):
     assert len(yard.claim(count=5)) == 2
 
 
-def test_a_host_of_a_project_may_ask_for_its_own_and_no_other(yard, watch):
+def test_a_host_of_a_project_may_name_that_project_and_no_other(yard, watch):
     yard.register(project="red")
     yard.submit(project="red")
     yard.submit(project="blue")
@@ -28,12 +28,12 @@ def test_a_host_of_a_project_may_ask_for_its_own_and_no_other(yard, watch):
     assert len(yard.scheduler.claim(yard.now, "host", 5, project="red")) == 1
 
 
-# What wakes hosts that wait in vain
+# What wakes a host that waits
 
 
 @pytest.fixture
 def asleep(make_yard):
-    """Makes a yard with a host that waits in vain, for the reason that the test gives."""
+    """Makes a yard with a host that waits, and that was handed nothing yet."""
 
     def make(*capabilities, **limits):
         yard = make_yard(**limits)
@@ -113,7 +113,7 @@ def test_a_host_that_registers_again_after_its_drain_wakes(asleep):
     assert len(yard.dispatch()) == 1
 
 
-def test_a_stream_ends_the_drain_of_its_hosts_waiting_claims(yard):
+def test_a_new_stream_ends_the_drain_of_its_host_for_waiting_claims(yard):
     yard.register()
     yard.offer()
     yard.scheduler.drain_host("host")
@@ -138,7 +138,7 @@ def test_a_host_that_registers_as_able_to_run_less_is_handed_less(asleep):
     assert yard.dispatch() == []
 
 
-def test_a_stream_follows_the_project_of_its_host(yard):
+def test_a_stream_is_handed_tasks_by_the_present_project_of_its_host(yard):
     yard.stream(credit=5, project="red")
     yard.register("host", project="blue")
     yard.submit(project="red")
@@ -183,8 +183,7 @@ def test_a_claim_that_is_served_wakes_the_silent_stream_of_its_host(yard):
     assert len(yard.dispatch()) == 2
 
 
-def test_a_dead_host_is_handed_nothing_though_it_beats_as_it_was_told(make_yard):
-    """Lowered time-outs hold at once; the host learns its new interval when it connects again."""
+def test_a_host_that_is_dead_by_a_lowered_time_out_is_handed_nothing_until_it_is_heard_of(make_yard):
     yard = make_yard(heartbeat_timeout_secs=60)
     stream = yard.stream(lease_secs=60)
     yard.now += 15

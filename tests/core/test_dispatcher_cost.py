@@ -1,15 +1,15 @@
-"""What dispatcher out costs with very many hosts that wait: it asks none in vain, and never looks at all of them."""
+"""The cost of a dispatch does not grow with the hosts that wait."""
 
 import pytest
 
-# They count what the interpreter does.
+# The tests count instructions of the interpreter.
 pytestmark = pytest.mark.python_core
 
 FEW, MANY = 10, 1_000
 
 
 def crowd(make_yard, hosts, **limits):
-    """A yard where so many hosts of one profile wait, and were asked before."""
+    """A yard where that many hosts of one profile wait, after a first dispatch."""
     yard = make_yard(**limits)
     for number in range(hosts):
         yard.stream(f"host-{number}", slots=10, credit=10)
@@ -58,7 +58,7 @@ def test_a_task_that_ends_frees_its_host_at_no_more_cost(cost):
 
 
 def test_over_many_tasks_the_hosts_that_wait_cost_no_more_each(cost):
-    """Stale places are cleared out now and then; that costs no more than it took to make them."""
+    """Outdated heap entries are dropped from time to time, at no more than the cost of making them."""
 
     def work(yard):
         for _ in range(3 * MANY):
@@ -92,7 +92,7 @@ def test_thousands_of_hosts_that_have_no_room_cost_nothing(make_yard, instructio
     assert many < few * 1.2
 
 
-def test_a_task_wakes_only_those_who_may_run_it(make_yard, instructions):
+def test_a_task_wakes_only_the_hosts_that_may_run_it(make_yard, instructions):
     taken = []
     for hosts in (FEW, MANY):
         yard = make_yard()
@@ -110,7 +110,7 @@ def test_a_task_wakes_only_those_who_may_run_it(make_yard, instructions):
     assert many < few * 1.2
 
 
-def test_while_the_limit_of_all_is_reached_nobody_is_asked(cost):
+def test_a_dispatch_while_max_inflight_is_reached_asks_no_host(cost):
     def submit(yard):
         yard.submit()
         assert yard.dispatch() == []

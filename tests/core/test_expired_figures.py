@@ -59,7 +59,7 @@ def test_a_deadline_in_flight_does_not_count_as_expired(yard):
     assert counts(yard) == (0, 0)
 
 
-def test_a_host_that_words_its_error_as_the_server_does_changes_no_count_of_expired_tasks(yard):
+def test_a_host_error_with_the_text_of_an_expiry_does_not_count_as_expired(yard):
     yard.register()
     task = yard.submit()
     yard.fail(yard.start_one(), IN_THE_QUEUE)

@@ -31,7 +31,7 @@ def test_a_claim_finds_nothing_where_nothing_waits(yard):
     assert yard.claim() == []
 
 
-def test_a_claim_grants_no_more_than_it_asks_for(yard):
+def test_a_claim_grants_no_more_tasks_than_its_count(yard):
     yard.register()
     for _ in range(5):
         yard.submit()
@@ -111,7 +111,7 @@ def test_a_running_task_may_be_released_too(yard):
     assert yard.release(lease).state == "queued"
 
 
-def test_with_the_host_its_leases_go_and_their_tasks_can_be_claimed_at_once(yard):
+def test_tasks_of_a_deregistered_host_can_be_claimed_at_once(yard):
     yard.register()
     yard.register("another")
     assigned, running, kept = [yard.submit() for _ in range(3)]

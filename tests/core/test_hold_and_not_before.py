@@ -1,4 +1,4 @@
-"""Tasks that are submitted as `pending`: held back, or not yet due."""
+"""Tasks that are submitted as `pending`: held, or not yet due (docs/rules.md, Held and future tasks)."""
 
 import pytest
 

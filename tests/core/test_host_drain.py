@@ -33,7 +33,7 @@ def test_draining_a_host_that_is_not_registered_is_not_found(yard):
         yard.scheduler.drain_host("stranger")
 
 
-def test_no_limit_is_said_to_hold_up_a_draining_host(make_yard):
+def test_no_limit_is_named_for_a_draining_host(make_yard):
     yard = make_yard(max_inflight=1)
     yard.register()
     for _ in range(2):

@@ -9,7 +9,7 @@ from tests.core.yard import TICK
 
 
 @pytest.mark.parametrize("secs", [1, 1.5, 60, 3600])
-def test_a_lease_may_be_asked_for_from_one_second_to_an_hour(yard, secs):
+def test_a_lease_may_have_from_one_second_to_an_hour(yard, secs):
     lease = yard.leased(secs)
     assert lease.expires_at == yard.now + secs
     assert yard.renew(lease, secs).expires_at == yard.now + secs

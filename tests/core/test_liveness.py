@@ -40,7 +40,7 @@ def test_a_host_is_dead_once_it_is_silent_for_over_twice_the_time_out(make_yard)
     assert status(yard, host) != "dead"
 
 
-def test_a_host_is_what_it_says_of_itself_unless_it_is_dead(make_yard):
+def test_a_host_has_the_status_that_it_reports_unless_it_is_dead(make_yard):
     yard = make_yard(heartbeat_timeout_secs=60)
     host = yard.register()
     yard.scheduler.heartbeat(yard.now, "host", HostStatus.BUSY)
@@ -62,7 +62,7 @@ def test_a_host_without_leases_is_idle_and_one_whose_slots_are_all_taken_is_busy
     assert statuses == ["idle", "alive", "busy"]
 
 
-def test_a_host_that_did_not_say_how_many_slots_it_has_is_never_busy_by_itself(yard):
+def test_a_host_without_slots_is_never_busy_by_its_leases(yard):
     host = yard.register()
     for _ in range(50):
         yard.submit()
@@ -74,13 +74,13 @@ def test_a_host_that_did_not_say_how_many_slots_it_has_is_never_busy_by_itself(y
 
 LATE = 0.125
 DEAD = 120
-"""With a time-out of 60 s, two of which may be missed."""
+"""Seconds after which a host is dead: two time-outs of 60 s."""
 LOST = "lease expired: runtime host host missed 2 heartbeats"
 
 
 @pytest.fixture
 def yard(make_yard):
-    """Two heartbeats missed are 120 s; leases last for an hour, so that only silence ends them."""
+    """Leases last for an hour, so that only silence ends them."""
     return make_yard(
         heartbeat_timeout_secs=60,
         lease_secs=3600,
@@ -112,7 +112,7 @@ def test_a_dead_host_loses_all_its_leases_and_the_attempts_show_why(yard):
         yard.complete(leases[0])
 
 
-def test_the_missed_heartbeats_are_those_of_the_limits(make_yard):
+def test_the_error_names_the_missed_heartbeats_of_the_limits(make_yard):
     yard = make_yard(heartbeat_timeout_secs=10, dead_heartbeat_threshold=5, lease_secs=3600)
     (lease,) = held(yard)
     yard.pass_time(50 + TICK)
@@ -129,7 +129,7 @@ def test_a_task_whose_hosts_all_died_fails_after_its_deliveries(make_yard):
     assert (task.state, task.error, task.deliveries) == ("failed", LOST, 2)
 
 
-def test_what_a_dead_hosts_stream_never_started_goes_back_uncounted(yard):
+def test_a_task_that_a_dead_host_never_started_goes_back_uncounted(yard):
     yard.stream()
     task = yard.submit()
     lease = yard.dispatch_one()
@@ -138,7 +138,7 @@ def test_what_a_dead_hosts_stream_never_started_goes_back_uncounted(yard):
     assert yard.stops() == [(lease, "lease_ended", "not started by its host")]
 
 
-def test_a_stream_is_told_to_stop_what_its_dead_host_lost(yard):
+def test_a_dead_host_is_told_to_stop_the_tasks_that_it_lost(yard):
     yard.stream()
     yard.submit()
     lease = yard.dispatch_one()
@@ -201,7 +201,7 @@ def test_the_host_in_the_server_process_is_never_dead(yard):
     assert lease.task.state == "assigned"
 
 
-def test_a_silence_is_looked_at_once_and_not_once_a_call(yard):
+def test_a_silence_has_one_timer_and_not_one_for_each_call(yard):
     (lease,) = held(yard)
     due = yard.scheduler.next_due()
     for _ in range(50):
@@ -211,7 +211,7 @@ def test_a_silence_is_looked_at_once_and_not_once_a_call(yard):
     assert DEAD - 50 < due - yard.now <= DEAD - 50 + TICK
 
 
-def test_a_silence_in_which_nothing_is_held_needs_no_look(yard):
+def test_a_silent_host_without_leases_has_no_timer_but_that_of_its_forgetting(yard):
     (lease,) = held(yard)
     yard.complete(lease)
     yard.pass_time(300)
@@ -220,7 +220,7 @@ def test_a_silence_in_which_nothing_is_held_needs_no_look(yard):
     assert yard.scheduler.next_due() > yard.now + 80_000, "only the host is to be forgotten then"
 
 
-def test_a_deregistered_host_is_not_looked_at(yard):
+def test_a_deregistered_host_has_no_timer(yard):
     (lease,) = held(yard)
     yard.deregister()
     yard.cancel(lease.task)

@@ -29,7 +29,7 @@ def test_ties_go_to_the_host_that_was_handed_a_task_longest_ago(yard):
     assert yard.dispatched_hosts() == ["c", "a", "b", "c"]
 
 
-def test_a_host_that_did_not_say_how_many_slots_it_has_is_loaded_by_what_it_holds_of_what_it_could(yard):
+def test_a_host_without_slots_is_loaded_by_its_leases_beside_its_room(yard):
     yard.stream("three", credit=3)
     yard.stream("one", credit=1)
     for _ in range(4):
@@ -38,7 +38,6 @@ def test_a_host_that_did_not_say_how_many_slots_it_has_is_loaded_by_what_it_hold
 
 
 def test_a_host_that_lost_a_capability_is_handed_nothing_that_needs_it(yard):
-    """Though it stands among others like it is now, at the very place that it had."""
     yard.stream("first", "gpu")
     yard.stream("second", "gpu")
     yard.register("first")
@@ -143,7 +142,7 @@ def test_a_task_that_ends_gives_no_credit_back(yard):
     assert yard.dispatch() == []
 
 
-def test_a_claim_that_waits_is_handed_up_to_what_it_asked_for(yard):
+def test_a_claim_that_waits_is_handed_no_more_tasks_than_its_count(yard):
     yard.register()
     yard.offer(room=2)
     for _ in range(3):
@@ -172,7 +171,7 @@ def test_a_withdrawn_claim_is_handed_nothing_and_may_be_withdrawn_twice(yard):
     assert yard.scheduler.offers_of("host") == []
 
 
-def test_a_claim_that_waits_may_ask_for_one_project_only(yard):
+def test_a_claim_that_waits_may_name_one_project(yard):
     yard.register()
     yard.offer(room=5, project="red")
     yard.submit()
@@ -200,7 +199,7 @@ def test_a_deregistered_host_waits_no_more(yard):
     assert yard.dispatch() == []
 
 
-def test_while_the_scheduler_drains_nobody_is_handed_anything(yard):
+def test_a_draining_scheduler_hands_out_nothing_to_hosts_that_wait(yard):
     yard.stream()
     yard.submit()
     yard.scheduler.drain()
@@ -238,7 +237,7 @@ def test_hosts_of_made_up_profiles_that_waited_leave_nothing_behind(yard, object
     assert object_count(yard.scheduler) < before * 1.2
 
 
-def test_a_crew_of_hosts_that_come_and_go_stays_small(yard, object_count):
+def test_a_group_of_offers_that_come_and_go_stays_small(yard, object_count):
     yard.stream("stays", credit=10_000)
 
     def work(rounds):

@@ -8,7 +8,7 @@ from tests.core.task_cases import STATES, complete, pause, report_failure, resum
 # Pause
 
 
-def test_a_paused_task_says_why_and_has_lost_its_lease(yard):
+def test_a_paused_task_has_an_error_and_no_lease(yard):
     case = STATES["paused"](yard)
     assert (case.task.error, case.task.lease) == ("Job was interrupted by user", None)
     assert case.task.completed_at is None
@@ -47,7 +47,7 @@ def test_a_resumed_task_has_a_fresh_deadline_of_its_original_length(yard):
     assert case.task.deadline == yard.now + 1_000
 
 
-def test_a_default_deadline_counts_anew_from_the_resume(make_yard):
+def test_a_default_deadline_counts_from_the_resume(make_yard):
     yard = make_yard(default_deadline_secs=60.0)
     yard.register()
     task = yard.submit()
@@ -60,7 +60,7 @@ def test_a_default_deadline_counts_anew_from_the_resume(make_yard):
 
 
 @pytest.mark.parametrize("state", ["paused", "failed", "failed, blocks"])
-def test_a_resumed_task_shows_nothing_of_its_last_end(yard, state):
+def test_a_resumed_task_has_no_trace_of_its_last_end(yard, state):
     case = STATES[state](yard)
     case.yard.pass_time(1)
     resume(case)
@@ -84,7 +84,7 @@ def test_a_resumed_task_gets_a_fresh_lease_and_the_old_one_stays_lost(yard, stat
     assert case.task.state == "done"
 
 
-def test_every_resume_is_another_run_and_deliveries_count_anew(make_yard):
+def test_every_resume_is_another_run_and_deliveries_count_from_zero(make_yard):
     yard = make_yard(max_deliveries=2)
     yard.register()
     task = yard.submit(deadline=yard.now + 100_000)
@@ -148,7 +148,7 @@ def test_a_resolved_task_is_done_with_the_given_result(yard):
 # Events
 
 
-def test_an_event_shows_the_task_as_it_was_whatever_came_after_in_the_same_moment(yard):
+def test_an_event_shows_the_task_as_it_was_before_later_changes_of_the_same_moment(yard):
     case = STATES["running"](yard)
     yard.scheduler.take_events()
     first_deadline = case.task.deadline

@@ -196,6 +196,6 @@ class AnyHistory(RuleBasedStateMachine):
         self.twins.compare()
 
 
-def test_no_history_that_hypothesis_finds_tells_core_and_brute_force_apart():
+def test_core_and_brute_force_agree_in_every_history_that_hypothesis_finds():
     thorough = settings(max_examples=200, stateful_step_count=60, deadline=None, print_blob=True)
     run_state_machine_as_test(AnyHistory, settings=thorough)

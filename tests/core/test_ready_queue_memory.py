@@ -1,4 +1,4 @@
-"""The ready queue with very many of everything: what is gone takes no memory, and the order stays exact."""
+"""The ready queue under many kinds, agents and hosts: it forgets those that are gone, and keeps its order."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from taskyard_server.core.hosts import Tabs
 
 
 def idle(yard, rounds, submit):
-    """Submit, and cancel before anyone gets it: what callers can do without end."""
+    """Submit tasks, and cancel each before it is claimed."""
     for number in range(rounds):
         yard.cancel(submit(number))
         yard.pass_time(0.125)
@@ -48,7 +48,7 @@ def test_made_up_kinds_whose_tasks_are_done_take_no_memory_in_agents_that_stay(m
 
 
 def test_made_up_profiles_of_hosts_take_no_memory_once_the_hosts_have_left(yard, object_count):
-    """HostSnapshot-ups are kept for some profiles, and forgotten when they are too many."""
+    """The buckets of a profile are cached, for at most 1,024 profiles."""
     yard.submit()
 
     def come_and_go(first, count):
@@ -64,7 +64,7 @@ def test_made_up_profiles_of_hosts_take_no_memory_once_the_hosts_have_left(yard,
     assert object_count(yard.scheduler) < before * 1.5
 
 
-def test_made_up_kinds_do_not_make_claims_forget_what_waits(yard):
+def test_a_sweep_of_empty_buckets_forgets_no_waiting_task(yard):
     """Buckets are swept while others hold tasks."""
     yard.register()
     kept = [yard.submit(action=f"kept-{number}", deadline=yard.now + 1_000) for number in range(20)]
@@ -101,7 +101,7 @@ def test_agents_whose_tasks_were_done_are_forgotten_too(make_yard, object_count)
 
 
 def test_agents_that_come_and_go_do_not_disturb_the_order_of_those_that_wait(yard):
-    """Empty lanes are dropped while others wait under ranks that have changed since."""
+    """Empty lanes are dropped while others wait under outdated ranks."""
     yard.register()
     names = [f"agent-{number}" for number in range(60)]
     inflight, served = dict.fromkeys(names, 0), {name: number for number, name in enumerate(names)}
@@ -160,8 +160,8 @@ def test_a_compacted_lane_keeps_its_order(yard):
 
 
 @pytest.mark.timeout(20)
-def test_ten_thousand_agents_are_served_in_turn(yard):
-    """Each agent once in the order in which they came, then each again in the order in which they were served."""
+def test_ten_thousand_agents_are_served_in_rotation(yard):
+    """First in the order in which the agents came, then in the order in which they were served."""
     yard.register()
     names = [f"agent-{number}" for number in range(10_000)]
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""RetainedTasks: how long what has ended may still be asked for."""
+"""Retention: how long tasks that have ended are kept (docs/rules.md, Retention)."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from taskyard_server.core.errors import NotFound
 
 
 def ended(yard, state, agent="ann"):
-    """A task that has come to this end."""
+    """A task that has ended in this state."""
     task = yard.submit(agent)
     if state == "cancelled":
         return yard.cancel(task)
@@ -22,7 +22,7 @@ def is_known(yard, task):
 
 
 @pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
-def test_an_ended_task_can_be_asked_for_until_its_ttl_is_over(make_yard, state):
+def test_an_ended_task_is_found_until_its_ttl_is_over(make_yard, state):
     yard = make_yard(result_ttl_secs=300)
     yard.register()
     task = ended(yard, state)
@@ -45,7 +45,7 @@ def test_the_ttl_counts_from_the_end_not_from_the_submission(make_yard):
     assert is_known(yard, task)
 
 
-def test_what_has_not_ended_is_kept_however_old_it_is(make_yard):
+def test_a_task_that_has_not_ended_is_kept_at_any_age(make_yard):
     yard = make_yard(result_ttl_secs=1, default_deadline_secs=1e6)
     yard.register()
     running, queued = yard.submit(), yard.submit()
@@ -98,7 +98,7 @@ def test_no_more_than_max_retained_tasks_are_kept_also_after_that_was_lowered(ma
     assert yard.scheduler.stats().counters.evicted == 8
 
 
-def test_the_oldest_is_the_one_that_ended_first_whenever_it_was_submitted(make_yard):
+def test_the_oldest_task_is_the_one_that_ended_first(make_yard):
     yard = make_yard(max_retained_tasks=2)
     first, second, third = [yard.submit() for _ in range(3)]
     for task in (third, first, second):

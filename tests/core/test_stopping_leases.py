@@ -35,7 +35,7 @@ STOPS = [cancel, pause, pass_the_deadline, deregister]
 
 
 def stop_one(yard, how, started=True):
-    """A task that was stopped while its host may have worked on it, and the one behind it."""
+    """The lease of a task that was stopped, and the task behind it."""
     yard.serial(deadline=yard.now + 20)
     behind = yard.serial()
     lease = yard.start_one() if started else yard.claim_one()
@@ -45,7 +45,7 @@ def stop_one(yard, how, started=True):
 
 @pytest.mark.parametrize("how", STOPS)
 @pytest.mark.parametrize("started", [True, False], ids=["running", "assigned"])
-def test_a_stopped_task_keeps_its_target_until_its_host_says_that_it_stopped(yard, how, started):
+def test_a_stopped_task_keeps_its_target_until_its_host_reports_that_it_stopped(yard, how, started):
     lease, behind = stop_one(yard, how, started)
     assert yard.claimed() == []
     assert yard.standing() == (TargetStatus.STOPPING, lease.task)
@@ -63,7 +63,7 @@ def test_a_stopped_task_keeps_its_target_no_longer_than_until_its_lease_would_ha
 
 
 @pytest.mark.parametrize("how", STOPS)
-def test_only_its_own_host_can_say_that_a_task_has_stopped_and_only_with_its_token(yard, how):
+def test_only_its_own_host_can_report_that_a_task_has_stopped_and_only_with_its_token(yard, how):
     lease, _ = stop_one(yard, how)
     yard.scheduler.reports.stopped(yard.now, "other", lease.task.id, lease.token)
     yard.scheduler.reports.stopped(yard.now, "host", lease.task.id, lease.token + 1)
@@ -93,7 +93,7 @@ def hello(*held, host_id="streamer", instance="i1"):
 
 
 def run_on_stream(yard):
-    """Hand one task to a host with a stream, which starts it."""
+    """A stream, and the lease of a task that its host started."""
     stream = yard.scheduler.connect(yard.now, hello()).offer
     yard.scheduler.give_credit(yard.now, stream, 1)
     ((lease,),) = yard.scheduler.dispatch(yard.now).values()
@@ -126,7 +126,7 @@ def test_a_host_that_reconnects_and_still_works_on_a_stopped_task_keeps_its_targ
     assert yard.claimed() == [behind]
 
 
-def test_a_stream_says_nothing_of_what_its_host_claimed_by_calls(yard):
+def test_a_new_stream_frees_no_target_of_a_lease_that_was_claimed_by_a_call(yard):
     yard.serial()
     yard.serial()
     yard.register("streamer")

@@ -1,4 +1,4 @@
-"""The hosts that are told to stop their work, and why (docs/rules.md, Stopping leases)."""
+"""When the host of a stream is told to stop its work, and for which reason (docs/rules.md, Host stream)."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.core.yard import TICK
 
 
 def ways_to_lose(yard):
-    """Each way in which a lease of a stream ends otherwise than by its host's report, with the reason and message."""
+    """The ways in which a lease of a stream ends without a report of its host: how, the reason and the message."""
     return {
         "cancel": (lambda lease: yard.cancel(lease.task), "cancelled", "task cancelled"),
         "deadline": (lambda _: yard.pass_time(20), "deadline_exceeded", "deadline exceeded"),
@@ -18,7 +18,7 @@ def ways_to_lose(yard):
 
 
 @pytest.mark.parametrize("way", ["cancel", "deadline", "expiry", "deregister", "shutdown"])
-def test_a_stream_is_told_to_stop_what_ended_otherwise_than_by_its_report(yard, way):
+def test_a_host_is_told_to_stop_a_task_that_did_not_end_by_its_report(yard, way):
     end, reason, message = ways_to_lose(yard)[way]
     yard.stream(lease_secs=30 if way == "deadline" else 10)
     yard.submit(deadline=yard.now + 15)
@@ -30,13 +30,13 @@ def test_a_stream_is_told_to_stop_what_ended_otherwise_than_by_its_report(yard, 
 
 
 @pytest.mark.parametrize("report", ["complete", "fail", "release"])
-def test_a_stream_is_not_told_to_stop_what_it_reported_itself(yard, report):
+def test_a_host_is_not_told_to_stop_a_task_whose_end_it_reported(yard, report):
     _, lease = yard.work_on_stream()
     getattr(yard, report)(lease)
     assert yard.stops() == []
 
 
-def test_whoever_claimed_learns_of_a_cancel_by_its_lost_lease_and_by_no_stop(yard):
+def test_a_host_that_claimed_learns_of_a_cancellation_by_its_lost_lease_and_by_no_stop(yard):
     yard.stream(credit=0)
     yard.submit()
     lease = yard.claim_one()

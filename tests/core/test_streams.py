@@ -35,7 +35,7 @@ def test_a_stream_with_leases_outside_of_one_second_to_an_hour_is_refused_and_ch
     assert changes() == []
 
 
-def test_leases_of_a_stream_have_the_length_that_it_asked_for(yard):
+def test_leases_of_a_stream_have_the_length_of_its_hello(yard):
     yard.stream(lease_secs=30)
     yard.submit()
     assert yard.dispatch_one().expires_at == yard.now + 30
@@ -173,7 +173,7 @@ def test_a_host_that_lists_two_tokens_of_a_task_keeps_the_present_lease(yard, or
     assert (welcome.kept, welcome.lost) == ([lease], [(lease.task.id, lease.token - 1)])
 
 
-def test_an_adopted_lease_that_was_not_started_has_the_time_to_start_anew(make_yard):
+def test_an_adopted_lease_that_was_not_started_has_its_whole_start_time_again(make_yard):
     yard = make_yard(start_timeout_secs=10)
     yard.stream()
     yard.submit()
@@ -286,7 +286,7 @@ def test_a_started_task_has_no_start_to_miss(make_yard):
 # Heartbeats
 
 
-def test_a_heartbeat_renews_the_leases_that_it_lists_and_only_those(yard):
+def test_a_heartbeat_renews_just_the_leases_that_it_lists(yard):
     stream, listed = yard.work_on_stream(credit=2)
     yard.submit(deadline=yard.now + 1_000)
     left_out = yard.dispatch_one()
@@ -314,7 +314,7 @@ def test_a_heartbeat_answers_the_leases_that_have_ended(yard):
     assert yard.beat(stream, *held) == held
 
 
-def test_a_heartbeat_carries_the_hosts_own_word_and_figures(yard):
+def test_a_heartbeat_reports_the_status_and_the_machine_figures_of_its_host(yard):
     stream = yard.stream()
     yard.scheduler.beat(yard.now, stream, [], HostStatus.BUSY, b"cpu")
     assert (stream.host.reported_status, stream.host.machine) == ("busy", b"cpu")

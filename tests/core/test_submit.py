@@ -26,10 +26,10 @@ def test_the_documented_defaults_are_the_limits():
     )
 
 
-def test_an_accepted_task_is_queued_as_it_was_asked_for(yard):
+def test_an_accepted_task_is_queued_with_the_fields_of_its_submission(yard):
     options = TaskOptions("https://example.com/hook", "red", frozenset({"gpu"}), (("team", "a"),), traceparent="00-1")
-    asked = Submission("ann", "type", "tab", "e14", b"{}", -3, yard.now + 5, options)
-    task = yard.scheduler.submit(yard.now, asked)
+    submission = Submission("ann", "type", "tab", "e14", b"{}", -3, yard.now + 5, options)
+    task = yard.scheduler.submit(yard.now, submission)
     assert task.state == "queued"
     assert (task.agent_id, task.action, task.tab_id, task.ref, task.params) == ("ann", "type", "tab", "e14", b"{}")
     assert (task.priority, task.deadline, task.created_at) == (-3, yard.now + 5, yard.now)
@@ -43,7 +43,6 @@ def test_an_accepted_task_can_be_got_by_its_id(yard):
 
 
 def test_params_are_kept_as_they_came_and_never_opened(yard):
-    """The core keeps bytes: whether they are JSON is no business of its own."""
     assert yard.submit(params=b"\xff{not json").params == b"\xff{not json"
 
 
@@ -62,7 +61,7 @@ def test_a_position_stays_what_it_was_at_submission(yard):
     assert task.position == 2
 
 
-def test_the_deadline_is_a_minute_from_now_unless_the_caller_or_the_limits_say_otherwise(yard, make_yard):
+def test_the_deadline_is_that_of_the_submission_or_the_default_of_the_limits(yard, make_yard):
     assert yard.submit().deadline == yard.now + 60
     assert yard.submit(deadline=yard.now + 7).deadline == yard.now + 7
     assert make_yard(default_deadline_secs=5).submit().deadline == yard.now + 5

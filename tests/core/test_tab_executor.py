@@ -19,14 +19,14 @@ def executor(make_yard):
 
 
 def taken(yard, host="tabs"):
-    """What the executor takes now; it is given back at once."""
+    """The actions of the tasks that the executor may claim now; it releases them."""
     leases = yard.claim(host, 10)
     for lease in leases:
         yard.release(lease)
     return [lease.task.action for lease in leases]
 
 
-def test_while_no_runtime_host_is_online_the_tab_executor_takes_tabs_and_tasks_that_ask_for_nothing(executor):
+def test_while_no_runtime_host_is_online_the_tab_executor_takes_tabs_and_plain_tasks(executor):
     assert taken(executor) == ["tab", "plain"]
 
 
@@ -70,8 +70,7 @@ def test_the_tab_executor_itself_is_no_runtime_host(executor):
     assert taken(executor) == taken(executor, "other tabs") == ["tab", "plain"]
 
 
-def test_a_host_that_cannot_run_plain_tasks_keeps_the_tab_executor_off_them_all_the_same(executor):
-    """Online is online: DESIGN speaks of any runtime host."""
+def test_plain_tasks_are_left_to_runtime_hosts_also_where_none_may_run_them(executor):
     executor.register("host", project="red")
     assert taken(executor) == ["tab"]
 

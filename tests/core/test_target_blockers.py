@@ -29,7 +29,7 @@ def overdue(yard):
 
 
 def overdue_in_a_second_delivery(yard):
-    """It had started, and went back to the queue when its host was deregistered."""
+    """The task started, was requeued when its host was deregistered, and met its deadline in the queue."""
     lease = yard.start_one()
     yard.deregister()
     yard.report_stopped(lease)
@@ -51,7 +51,7 @@ BLOCKING = [paused, failed, overdue, overdue_in_a_second_delivery, lost, over_bu
 
 
 def blocked(yard, how):
-    """A target that a task blocks, with another one behind it."""
+    """A task that blocks its target, and another one behind it."""
     blocker = yard.serial(deadline=yard.now + 500, token_limit=10)
     behind = yard.serial()
     how(yard)
@@ -78,7 +78,7 @@ def test_a_blocked_target_goes_on_when_the_blocker_is_resolved_or_cancelled(yard
 
 
 @pytest.mark.parametrize("how", BLOCKING)
-def test_a_blocked_target_is_told_with_what_it_waits_for(yard, how):
+def test_a_blocked_target_names_the_task_that_it_waits_for(yard, how):
     blocker, _ = blocked(yard, how)
     (target,) = yard.scheduler.targets.after("")
     assert target.waits_for == f"{blocker.id} to be resumed, resolved or cancelled"

@@ -185,7 +185,7 @@ def test_targets_are_listed_by_name_with_what_each_does(yard):
 
 
 def cost_with(yard, targets, instructions):
-    """What a task's way from submit over pause, resume and a lost host to its end costs, beside so many targets."""
+    """The instructions of one task from submission to end, over a pause and a lost host, beside `targets` others."""
     for number in range(targets):
         yard.submit(f"agent {number % 100}", target=f"t{number}")
         if number % 3 == 0:

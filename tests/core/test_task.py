@@ -1,4 +1,4 @@
-"""A copy of a live record is all that the record was, whatever becomes of it."""
+"""A copy of a task or a trigger keeps every attribute that the record had."""
 
 from copy import copy
 
@@ -10,7 +10,7 @@ from .schedules.clockwork import Steady
 
 @pytest.fixture(params=["task", "trigger"])
 def record(request, clockwork):
-    """One that has come far, so that most of its attributes are set."""
+    """A record with most of its attributes set."""
     trigger = clockwork.trigger(clockwork.create(Steady(1_000_000)), key="mine")
     task = clockwork.task(trigger)
     lease = clockwork.lease(trigger)

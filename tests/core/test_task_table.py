@@ -1,4 +1,4 @@
-"""The table of tasks: ids, listing from any point, and pages that go with their last task."""
+"""The table of tasks: ids, listing from any task, and pages that are dropped with their last task."""
 
 import re
 
@@ -12,7 +12,7 @@ from taskyard_server.core.task_table import TaskTable
 
 NOW = 1_700_000_000.0
 PAGE = 4_096
-"""So many tasks lie on one page."""
+"""Tasks on one page of the table."""
 
 
 def table(entropy=lambda: 0):
@@ -20,7 +20,7 @@ def table(entropy=lambda: 0):
 
 
 def grown(tasks_in_it):
-    """A table with so many tasks, numbered from 1."""
+    """A table with that many tasks, numbered from 1."""
     it = table()
     agent = Agent("ann", 0)
     tasks = []

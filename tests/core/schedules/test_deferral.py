@@ -1,4 +1,4 @@
-"""What puts a trigger off and never fails it: no room in the queue, and a scheduler that drains."""
+"""Triggers that are deferred by a full queue, and triggers in a drain (docs/rules.md, Triggers)."""
 
 import pytest
 
@@ -13,11 +13,11 @@ SELDOM = Steady(1_000_000)
 no_room = pytest.mark.parametrize("limits", [{"max_queue_size": 1}, {"max_per_agent": 1}], ids=str)
 
 
-def blocked(make_clockwork, limits, **wish):
+def blocked(make_clockwork, limits, **fields):
     """A trigger without room for its task, and the task that takes it."""
     clockwork = make_clockwork(**limits)
     blocker = clockwork.yard.submit(deadline=clockwork.at(1e6))
-    return clockwork, clockwork.trigger(clockwork.create(SELDOM, **wish)), blocker
+    return clockwork, clockwork.trigger(clockwork.create(SELDOM, **fields)), blocker
 
 
 @no_room
@@ -133,7 +133,7 @@ def test_a_deferred_trigger_does_not_fire_in_a_drain(make_clockwork):
     assert trigger.state == "pending"
 
 
-def test_a_drain_leaves_nothing_that_asks_to_be_done_at_once(make_clockwork):
+def test_nothing_is_due_at_once_during_a_drain(make_clockwork):
     clockwork = make_clockwork(max_queued_triggers=1)
     clockwork.create(Steady(10), overlap=Overlap.ALLOW)
     schedule = clockwork.create(SELDOM, overlap=Overlap.ALLOW)

@@ -66,7 +66,7 @@ def test_a_deleted_schedule_is_due_no_more(clockwork):
     assert clockwork.yard.scheduler.next_due() is None
 
 
-def test_the_wall_clock_is_looked_at_in_time_however_far_the_next_time_is(clockwork):
+def test_the_wall_clock_is_polled_also_when_the_next_time_is_far(clockwork):
     clockwork.create(Wall(1_000_000))
     clockwork.advance()
     assert clockwork.yard.scheduler.next_due() == clockwork.at(POLL_SECS)
@@ -74,7 +74,7 @@ def test_the_wall_clock_is_looked_at_in_time_however_far_the_next_time_is(clockw
     assert clockwork.yard.scheduler.next_due() == clockwork.at(12 + POLL_SECS)
 
 
-def test_intervals_alone_need_no_look_at_the_wall_clock(clockwork):
+def test_intervals_alone_need_no_polls_of_the_wall_clock(clockwork):
     clockwork.create(Steady(1_000_000))
     clockwork.advance()
     assert clockwork.yard.scheduler.next_due() == pytest.approx(clockwork.at(1_000_000), abs=0.125)
@@ -149,7 +149,7 @@ def test_only_what_is_within_the_window_is_caught_up(clockwork, wake, window, ou
     assert schedule.next_due == clockwork.at(200 if wake == 150 else 600)
 
 
-def test_what_is_on_time_fires_however_small_the_window_is(clockwork):
+def test_a_time_that_is_noticed_in_time_fires_outside_of_the_window(clockwork):
     independent(clockwork, Steady(100), catch_up=ALL, catch_up_window_secs=1)
     clockwork.skip_to(515)
     assert clockwork.outcomes() == skipped(100) + fired(500)
@@ -210,7 +210,7 @@ def test_a_single_time_outside_of_the_window_is_skipped(clockwork):
 
 @both_clocks
 @pytest.mark.parametrize("seed", range(10))
-def test_with_catching_up_each_time_fires_just_once_whenever_one_looks(clockwork, cadence, seed):
+def test_with_catch_up_all_each_time_fires_once_at_any_times_of_advance(clockwork, cadence, seed):
     random = Random(seed)
     schedule = independent(clockwork, cadence, catch_up=ALL)
     # So long that no jump reaches the time before its creation.

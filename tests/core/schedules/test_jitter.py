@@ -1,4 +1,4 @@
-"""Jitter: many triggers that come due at one moment are spread, few are not."""
+"""Jitter: many triggers that come due at one moment are spread, few are not (docs/rules.md, Jitter)."""
 
 from itertools import pairwise
 
@@ -54,7 +54,7 @@ def test_a_batch_is_spread_in_the_order_of_due_times(make_clockwork):
     assert all(before <= after for before, after in pairwise(spread))
 
 
-def test_triggers_of_different_schedules_are_one_batch_also_when_they_are_looked_at_one_by_one(make_clockwork):
+def test_triggers_of_different_schedules_are_spread_together_also_in_small_steps(make_clockwork):
     clockwork = make_clockwork(jitter_threshold=3)
     schedules(clockwork, 4)
     clockwork.yard.now = clockwork.at(101)
@@ -99,6 +99,6 @@ def test_a_long_outage_makes_a_thousand_triggers_at_once_and_no_more(make_clockw
     (skipped,) = [each for each in clockwork.triggers() if each.state == "skipped"]
     assert skipped.reason == "1000 triggers of the schedule have not ended"
     assert skipped.due_at == clockwork.at(1001)
-    # What is on time comes all the same.
+    # The times of the last poll interval are on time, and come beyond the bound.
     assert len(schedule.live) == 1000 + 29
     assert schedule.next_due == clockwork.at(3000)

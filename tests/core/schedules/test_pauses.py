@@ -18,9 +18,7 @@ AFTER_A_PAUSE = [(ALL, [], [100, 200, 300, 400, 500]), (LAST, [100], [500]), (NO
 @every_policy
 @pytest.mark.parametrize("wake", [515, 560])
 @pytest.mark.parametrize(("catch_up", "missed", "made_up"), AFTER_A_PAUSE)
-def test_what_passed_in_a_pause_goes_by_the_word_of_the_resume(
-    clockwork, cadence, policy, wake, catch_up, missed, made_up
-):
+def test_times_in_a_pause_go_by_the_catch_up_of_the_resume(clockwork, cadence, policy, wake, catch_up, missed, made_up):
     schedule = independent(clockwork, cadence, catch_up=policy)
     clockwork.run_to(50)
     clockwork.pause(schedule)
@@ -33,7 +31,7 @@ def test_what_passed_in_a_pause_goes_by_the_word_of_the_resume(
     assert clockwork.outcomes() == outcomes + fired(600)
 
 
-def test_unless_it_is_said_otherwise_a_resume_makes_up_for_nothing(clockwork):
+def test_by_default_a_resume_catches_up_nothing(clockwork):
     schedule = clockwork.create(Steady(100), paused=True, catch_up=ALL)
     clockwork.run_to(315)
     clockwork.schedules.resume(clockwork.yard.now, schedule.id)

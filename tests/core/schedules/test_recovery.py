@@ -1,4 +1,4 @@
-"""Going on after a restart with the schedules and triggers that were kept (scheduler-daemon, Reboot Recovery)."""
+"""After a restart schedules and triggers go on from what was kept (docs/rules.md, Recovery)."""
 
 from copy import copy
 
@@ -16,7 +16,7 @@ SELDOM = Steady(1_000_000)
 
 @pytest.fixture
 def restart(make_clockwork):
-    """`restart(clockwork, at)` makes one that was not there until `at`, and goes on with what the first one had."""
+    """`restart(clockwork, at)` makes a clockwork that begins at `at` with the schedules and triggers of the first."""
 
     def restart(before: Clockwork, at: float | None = None, lost_tasks: bool = False, **limits) -> Clockwork:
         after = make_clockwork(**limits)
@@ -121,7 +121,7 @@ def test_what_was_missed_while_it_was_down_goes_by_the_policy(clockwork, restart
 TEN_YEARS = 315_360_000.0
 
 
-def test_a_process_that_began_under_a_clock_years_ahead_starves_nothing_after_the_next_start(clockwork, restart):
+def test_a_process_that_ran_under_a_clock_years_ahead_delays_nothing_after_a_restart(clockwork, restart):
     clockwork.skip_to(TEN_YEARS)
     interval, wall = clockwork.create(Steady(100), "interval"), clockwork.create(Wall(100), "wall")
     clockwork.run_to(TEN_YEARS + 250)
@@ -157,7 +157,7 @@ def test_a_schedule_that_was_paused_when_it_went_down_stays_paused(clockwork, re
     assert after.outcomes() == [(100, "skipped"), (500, "executing")]
 
 
-def test_the_word_of_a_resume_outlives_a_restart(clockwork, restart):
+def test_the_catch_up_of_a_resume_outlives_a_restart(clockwork, restart):
     schedule = clockwork.create(Steady(100), paused=True, overlap=Overlap.ALLOW, catch_up=CatchUp.NONE)
     clockwork.skip_to(250)
     clockwork.schedules.resume(clockwork.yard.now, schedule.id, CatchUp.ALL)
@@ -310,7 +310,7 @@ def test_what_executes_is_in_the_way_over_a_restart(clockwork, restart, policy):
     assert after.outcomes() == [(100, "executing"), (200, "skipped" if policy is Overlap.SKIP else "pending")]
 
 
-def test_of_those_that_had_not_arrived_the_first_due_is_the_first_to_arrive(make_clockwork, restart):
+def test_triggers_that_had_not_arrived_arrive_in_the_order_of_their_due_times(make_clockwork, restart):
     clockwork = make_clockwork(jitter_threshold=0, max_jitter_secs=1e5)
     clockwork.create(Steady(100), catch_up=CatchUp.ALL)
     clockwork.skip_to(310)

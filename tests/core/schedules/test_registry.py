@@ -1,4 +1,4 @@
-"""What may be done with schedules: create, get, list, update, delete, pause, resume, trigger."""
+"""Commands on schedules: create, get, list, update, delete, pause, resume and trigger (docs/rules.md, Schedules)."""
 
 import re
 
@@ -28,7 +28,7 @@ def ids(schedules) -> list[str]:
 # Create and get
 
 
-def test_a_schedule_is_what_was_asked_for_and_is_found_by_its_id(clockwork):
+def test_a_schedule_has_the_spec_of_its_request_and_is_found_by_its_id(clockwork):
     made = clockwork.create(Steady(100), "nightly", display_name="Every night")
     assert made.spec == spec_of(Steady(100), display_name="Every night")
     assert (made.id, made.paused) == ("nightly", False)
@@ -37,7 +37,7 @@ def test_a_schedule_is_what_was_asked_for_and_is_found_by_its_id(clockwork):
     assert clockwork.schedules.get("nightly") is made
 
 
-def test_unless_it_is_asked_otherwise_it_skips_overlaps_and_catches_up_with_the_last_time_of_a_day():
+def test_by_default_a_schedule_skips_overlaps_and_catches_up_the_last_time_of_a_day():
     spec = spec_of(Steady(100))
     assert (spec.overlap, spec.catch_up, spec.catch_up_window_secs) == (Overlap.SKIP, CatchUp.LAST, 86_400)
 
@@ -52,7 +52,7 @@ def test_its_first_time_is_the_first_of_its_cadence_after_its_creation(clockwork
     assert clockwork.triggers() == []
 
 
-def test_ids_that_the_server_chooses_differ_and_tell_what_they_name(clockwork):
+def test_ids_that_the_server_chooses_differ_and_begin_with_their_kind(clockwork):
     made = [clockwork.create().id for _ in range(100)]
     assert len(set(made)) == 100
     assert all(re.fullmatch(r"sch_[0-9a-z]{10,}", each) for each in made)
@@ -66,7 +66,7 @@ def test_a_repeated_create_answers_with_the_first_and_changes_nothing(clockwork,
     assert changes() == []
 
 
-def test_a_repeated_create_of_a_one_off_schedule_is_not_refused_for_its_time_having_passed(clockwork):
+def test_a_repeated_create_is_answered_also_when_the_single_time_has_passed(clockwork):
     first = clockwork.create(Once(clockwork.at(10)), "a")
     clockwork.skip_to(20)
     assert clockwork.create(Once(clockwork.at(10)), "a") is first
@@ -109,7 +109,7 @@ def test_the_id_of_a_deleted_schedule_may_be_given_again(clockwork):
 
 
 @pytest.mark.parametrize("secs", [-10, 0])
-def test_a_one_off_time_that_has_passed_is_refused_by_create_and_update(clockwork, watch, secs):
+def test_a_single_time_that_has_passed_is_refused_by_create_and_update(clockwork, watch, secs):
     there = clockwork.create(Steady(100), "there")
     changes = watch(clockwork.yard.scheduler)
     passed = Once(clockwork.at(secs))
@@ -237,7 +237,7 @@ def test_a_changed_cadence_counts_from_the_update(clockwork, cadence, next_due):
     assert clockwork.outcomes()[0] == (next_due, "executing")
 
 
-def test_a_one_off_schedule_that_is_over_may_be_given_a_new_time(clockwork):
+def test_a_schedule_whose_single_time_is_over_may_get_another_one(clockwork):
     schedule = clockwork.create(Once(clockwork.at(10)))
     clockwork.run_to(20)
     assert schedule.next_due is None

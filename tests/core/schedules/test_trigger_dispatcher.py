@@ -1,4 +1,4 @@
-"""What becomes of triggers whose time has come: places, overlaps, and how each end of a task ends them."""
+"""Triggers whose time has come: overlap policies, their tasks, and their ends (docs/rules.md, Overlap, Triggers)."""
 
 import pytest
 
@@ -78,7 +78,7 @@ def test_replacing_cancels_the_task_and_fires(make_clockwork):
     assert (schedule.last_task_id, clockwork.task(second).state) == (second.task_id, TaskState.QUEUED)
 
 
-def test_replacing_tells_the_host_to_stop(clockwork):
+def test_the_host_of_a_replaced_task_is_told_to_stop(clockwork):
     schedule = clockwork.create(SELDOM, overlap=Overlap.REPLACE)
     first = clockwork.trigger(schedule)
     clockwork.yard.stream()
@@ -97,7 +97,7 @@ def test_replacing_reaches_all_that_run_side_by_side(clockwork):
     assert [task.id for task in live(clockwork.tasks())] == [last.task_id]
 
 
-def test_one_schedule_is_in_no_other_ones_way(clockwork):
+def test_schedules_do_not_overlap_with_one_another(clockwork):
     triggers = [clockwork.trigger(each) for each in schedules(clockwork, 5, SELDOM)]
     assert states(*triggers) == ["executing"] * 5
 
@@ -139,7 +139,7 @@ def test_when_the_one_that_waits_is_withdrawn_the_next_may_wait(clockwork, how):
     assert third.state == "executing"
 
 
-def test_one_that_waits_goes_on_when_none_is_open_whatever_the_policy_is_by_then(clockwork):
+def test_a_waiting_trigger_goes_on_when_none_is_open_also_under_a_new_policy(clockwork):
     schedule = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
     first, second = clockwork.trigger(schedule), clockwork.trigger(schedule)
     clockwork.update(schedule, overlap=Overlap.WAIT)

@@ -1,4 +1,4 @@
-"""The triggers that are kept: their keys, how they are listed, how many there are, and what is told of them."""
+"""The triggers that are kept: keys, listing, bounds, events and figures (docs/rules.md, Triggers)."""
 
 import re
 from itertools import islice
@@ -147,7 +147,7 @@ def test_the_triggers_of_a_deleted_schedule_are_listed_on(clockwork):
     assert clockwork.triggers(schedule) == [ended, executing]
 
 
-# RetainedTasks
+# Bounds
 
 
 def test_of_the_ended_ones_the_newest_hundred_of_each_schedule_are_kept(clockwork):
@@ -171,7 +171,7 @@ def test_the_key_of_a_trigger_that_is_forgotten_may_be_used_again(clockwork):
     assert clockwork.trigger(schedule, "k") is not first
 
 
-def test_what_has_not_ended_is_kept_however_much_comes_after_it(make_clockwork):
+def test_a_trigger_that_has_not_ended_is_kept_beyond_every_bound(make_clockwork):
     clockwork = make_clockwork(max_queued_triggers=1)
     schedule = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
     executing, *_, pending = [clockwork.trigger(schedule) for _ in range(3)]
@@ -262,7 +262,7 @@ def test_the_legal_transitions_are_the_documented_ones():
         ("cancel", ["due", "claimed", "failed"]),
     ],
 )
-def test_what_happens_to_a_trigger_is_told_in_order(clockwork, end, kinds):
+def test_a_trigger_has_its_events_in_order(clockwork, end, kinds):
     schedule = clockwork.create(Steady(100))
     clockwork.run_to(110)
     (trigger,) = clockwork.triggers()
@@ -281,7 +281,7 @@ def test_what_happens_to_a_trigger_is_told_in_order(clockwork, end, kinds):
     assert schedule.last_task_id == trigger.task_id
 
 
-def test_a_skipped_and_a_deferred_trigger_are_told_of(make_clockwork):
+def test_skipped_and_deferred_triggers_have_events(make_clockwork):
     clockwork = make_clockwork(max_queue_size=1)
     schedule = clockwork.create(Steady(100), catch_up=CatchUp.NONE)
     clockwork.yard.submit(deadline=clockwork.at(1e6))

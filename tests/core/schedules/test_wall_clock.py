@@ -11,7 +11,7 @@ POLL_SECS = 30.0
 
 
 @pytest.mark.parametrize("jump", [-1e6, -70, 70, 1e6])
-def test_a_jump_of_the_wall_clock_neither_fires_nor_starves_an_interval(clockwork, jump):
+def test_a_jump_of_the_wall_clock_neither_fires_nor_delays_an_interval(clockwork, jump):
     independent(clockwork, Steady(100))
     clockwork.run_to(150)
     clockwork.jump(jump)
@@ -35,7 +35,7 @@ TEN_YEARS = 315_360_000.0
 
 
 @pytest.mark.parametrize("policy", CatchUp)
-def test_a_wall_clock_that_was_years_ahead_starves_nothing_when_it_is_right_again(clockwork, policy):
+def test_a_wall_clock_that_was_years_ahead_delays_nothing_when_it_is_right_again(clockwork, policy):
     schedule = independent(clockwork, Wall(100), catch_up=policy, catch_up_window_secs=150)
     clockwork.run_to(150)
     clockwork.jump(TEN_YEARS)
@@ -59,7 +59,7 @@ def test_what_was_made_or_changed_under_a_wall_clock_years_ahead_comes_when_it_i
         assert clockwork.outcomes(schedule) == fired(100)
 
 
-def test_what_fired_under_a_wall_clock_that_was_ahead_does_not_fire_when_its_time_is_really_there(clockwork):
+def test_a_time_that_fired_under_a_wall_clock_ahead_does_not_fire_again_when_it_comes(clockwork):
     independent(clockwork, Wall(100), catch_up=NONE)
     clockwork.jump(1_040)
     clockwork.run_to(250)
@@ -71,7 +71,7 @@ def test_what_fired_under_a_wall_clock_that_was_ahead_does_not_fire_when_its_tim
     assert late_by == [0] * 8 + [-1_040] * 2 + [0] * 2
 
 
-def test_each_time_fires_once_however_often_the_wall_clock_goes_to_and_fro(clockwork):
+def test_each_time_fires_once_while_the_wall_clock_goes_back_and_forth(clockwork):
     independent(clockwork, Wall(100))
     for ahead in (5_000, -3_000, 10_000, -12_000, 700, -700):
         clockwork.jump(ahead)
@@ -101,7 +101,7 @@ def test_small_steps_back_of_the_wall_clock_add_up(clockwork):
 
 
 @pytest.mark.parametrize(("looked", "first"), [(True, skipped), (False, fired)])
-def test_a_resume_under_a_wall_clock_years_ahead_starves_nothing(clockwork, looked, first):
+def test_a_resume_under_a_wall_clock_years_ahead_delays_nothing(clockwork, looked, first):
     schedule = independent(clockwork, Wall(100), paused=True)
     clockwork.jump(TEN_YEARS)
     clockwork.schedules.resume(clockwork.yard.now, schedule.id)
@@ -141,7 +141,7 @@ def test_a_small_step_of_the_wall_clock_makes_the_next_time_come_sooner(clockwor
     ("policy", "outcomes"),
     [(ALL, fired(100, 200, 300)), (LAST, skipped(100) + fired(300)), (NONE, skipped(100))],
 )
-def test_what_the_wall_clock_leaps_over_was_missed(clockwork, policy, outcomes):
+def test_times_that_the_wall_clock_jumps_over_were_missed(clockwork, policy, outcomes):
     schedule = independent(clockwork, Wall(100), catch_up=policy)
     clockwork.run_to(50)
     clockwork.jump(300)
