@@ -96,6 +96,7 @@ async def test_what_admission_refuses_is_told_task_by_task_and_the_rest_is_submi
             "code": "queue_full",
             "error": "rejected: global queue full",
             "retryable": True,
+            "retryAfterMs": 1000,
             "details": {"agentId": "ann", "queued": 2.0, "maxQueue": 2.0, "maxPerAgent": 100.0},
         },
     }

@@ -305,6 +305,12 @@ async def test_the_eviction_of_a_rejected_task_leaves_the_key_of_its_successor(s
     assert await by_submit_task(api) == task_id
 
 
+async def test_an_explicit_default_is_the_same_submission(api):
+    first = await api.submit(idempotency_key="k", requires=["a", "b"])
+    second = await api.submit(idempotency_key="k", requires=["b", "a"], priority=0, tab_id="")
+    assert first.task_id == second.task_id
+
+
 # Batches
 
 

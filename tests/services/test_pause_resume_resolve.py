@@ -84,13 +84,15 @@ async def test_said_again_it_is_a_conflict(api, refused, call):
         assert (await refused(getattr(api, call)(task_id))).code == "conflict"
 
 
-async def test_over_its_budget_a_pause_answers_failed(api):
+async def test_a_task_over_its_budget_is_resumed_only_with_a_higher_limit(api, refused):
     task_id = (await api.submit(token_limit=5)).task_id
     await api.report_tokens(await api.run_one(), 6)
-    await api.resume(task_id)
-    await api.run_one()
-    assert (await api.pause(task_id)).status == Task.failed
-    assert (await api.get(task_id)).error == "token limit exceeded"
+    refusal = await refused(api.resume(task_id))
+    assert (refusal.code, refusal.message) == (
+        "conflict",
+        "task has used 6 of 5 tokens, resume it with a higher tokenLimit",
+    )
+    assert (await api.resume(task_id, token_limit=7)).status == Task.queued
 
 
 async def test_a_held_task_shows_it_until_it_is_resumed(api):

@@ -200,15 +200,16 @@ async def test_each_thing_that_happens_to_a_trigger_is_a_line(api, log_lines):
     assert lines[3]["reason"] == skipped.reason
 
 
-async def test_a_pending_trigger_says_what_it_waits_for(start_api):
-    api = await start_api(max_concurrent=1, max_queue_size=2)
+async def test_a_pending_trigger_states_what_it_waits_for(start_api):
+    api = await start_api(max_queued_triggers=1)
     await make(api, overlap=pb.Overlap.wait)
     await make(api, "t")
-    await fire(api)
+    for schedule_id in ("s", "t"):
+        assert (await fire(api, schedule_id)).state == pb.Trigger.executing
     reasons = [(await fire(api)).reason, (await fire(api, "t")).reason]
     assert reasons == [
         "waits until the earlier triggers of the schedule have ended",
-        "waits for a place: daemon.maxConcurrent triggers execute",
+        "waits until fewer than daemon.maxQueuedTriggers tasks of the schedule are queued",
     ]
 
 
