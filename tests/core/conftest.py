@@ -84,8 +84,8 @@ class Yard:
     def pause(self, task: Task) -> Task:
         return self.scheduler.pause(self.now, task.id)
 
-    def resume(self, task: Task, target: str | None = None) -> Task:
-        return self.scheduler.resume(self.now, task.id, target)
+    def resume(self, task: Task, target: str | None = None, token_limit: int | None = None) -> Task:
+        return self.scheduler.resume(self.now, task.id, target, token_limit)
 
     def resolve(self, task: Task, result: bytes | None = None) -> Task:
         return self.scheduler.resolve(self.now, task.id, result)
@@ -201,7 +201,7 @@ def yard() -> Yard:
 @pytest.fixture
 def make_clockwork() -> Callable[..., Clockwork]:
     """Makes a `Clockwork` with the limits that a test is about."""
-    generous = {"max_concurrent": 1_000_000, "jitter_threshold": 1_000_000}
+    generous = {"max_concurrent": 1_000_000, "max_queued_triggers": 1_000_000, "jitter_threshold": 1_000_000}
     return lambda **limits: Clockwork(Yard(**{**generous, **limits}))
 
 

@@ -41,7 +41,8 @@ def test_a_task_has_as_many_attempts_as_its_policy_says(yard, attempts):
     task = yard.submit(retry=policy(attempts))
     for _ in range(attempts - 1):
         fail(yard, yard.run_one())
-        assert (task.state, task.error, task.lease) == ("pending", "broken", None)
+        assert (task.state, task.error, task.lease) == ("pending", None, None)
+        assert task.history.attempts[-1].error == "broken"
         yard.pass_time(1_000)
     fail(yard, yard.run_one(), "the last one")
     assert (task.state, task.error) == ("failed", "the last one")
@@ -52,7 +53,7 @@ def test_a_later_attempt_may_end_well(yard):
     task = yard.submit(retry=policy())
     fail(yard, yard.run_one())
     yard.pass_time(11)
-    assert (task.state, task.error) == ("queued", "broken")
+    assert (task.state, task.error) == ("queued", None)
     yard.complete(yard.run_one())
     assert (task.state, task.error) == ("done", None)
 
@@ -72,10 +73,11 @@ def test_a_failure_that_its_host_calls_final_is_final(yard):
 
 def test_a_lost_lease_counts_as_an_attempt_where_there_is_a_policy(yard):
     task = yard.submit(retry=policy(2, 10.0))
-    for state in ("pending", "failed"):
+    for state, error in (("pending", None), ("failed", "lease expired")):
         yard.run_one()
         yard.pass_time(100.2)
-        assert (task.state, task.error) == (state, "lease expired")
+        assert (task.state, task.error) == (state, error)
+        assert task.history.attempts[-1].error == "lease expired"
         yard.pass_time(10)
 
 
@@ -226,6 +228,7 @@ def test_only_the_newest_attempts_are_kept_and_their_errors_are_cut(yard):
     attempts = task.history.attempts
     assert [attempt.number for attempt in attempts] == list(range(6, MAX_ATTEMPTS_KEPT + 6))
     assert {len(attempt.error) for attempt in attempts} == {MAX_ATTEMPT_ERROR_CHARS}
+    fail(yard, yard.run_one(), "x" * 5_000, retryable=False)
     assert len(task.error) == 5_000
 
 

@@ -122,6 +122,11 @@ class Clockwork:
         self.look()
         return made
 
+    def reconfigure(self, **limits: Any) -> None:
+        """Change the named limits, and let happen what comes of it at once."""
+        self.yard.reconfigure(**limits)
+        self.look()
+
     # Time
 
     def at(self, secs: float) -> float:

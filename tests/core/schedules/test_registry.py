@@ -248,8 +248,7 @@ def test_a_one_off_schedule_that_is_over_may_be_given_a_new_time(clockwork):
 
 
 def test_a_changed_cadence_skips_what_came_due_by_the_old_one_and_has_not_fired(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
-    blocker = clockwork.trigger(clockwork.create(SELDOM))
+    clockwork = make_clockwork(max_queued_triggers=0)
     schedule = clockwork.create(Steady(100))
     clockwork.run_to(110)
     clockwork.update(schedule, cadence=Steady(70))
@@ -257,12 +256,12 @@ def test_a_changed_cadence_skips_what_came_due_by_the_old_one_and_has_not_fired(
     (skipped,) = clockwork.triggers(schedule)
     assert skipped.state == "skipped"
     assert skipped.reason
-    clockwork.complete(blocker)
+    clockwork.reconfigure(max_queued_triggers=1)
     assert clockwork.story(schedule) == [(100, "skipped")]
 
 
 def test_an_update_leaves_what_has_fired_and_what_a_call_made(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
+    clockwork = make_clockwork(max_queued_triggers=1)
     schedule = clockwork.create(Steady(100), overlap=Overlap.ALLOW)
     fired, called = clockwork.trigger(schedule), clockwork.trigger(schedule)
     clockwork.update(schedule, cadence=Steady(5_000))
@@ -292,7 +291,7 @@ def test_a_paused_schedule_stays_paused_when_it_is_updated(clockwork):
 
 
 def test_a_deleted_schedule_is_gone_with_its_pending_triggers(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
+    clockwork = make_clockwork(max_queued_triggers=1)
     schedule = clockwork.create(Steady(100), overlap=Overlap.ALLOW)
     clockwork.run_to(210)
     executing, pending = clockwork.triggers()
@@ -326,16 +325,14 @@ def test_what_jitter_puts_off_is_due_no_more_when_its_schedule_is_deleted(make_c
     assert clockwork.yard.scheduler.next_due() is None
 
 
-def test_what_a_deleted_schedule_left_pending_takes_no_place(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
-    first = clockwork.trigger(clockwork.create(SELDOM))
+def test_what_a_deleted_schedule_left_pending_never_fires(make_clockwork):
+    clockwork = make_clockwork(max_queued_triggers=0)
     gone = clockwork.create(Steady(100))
-    other = clockwork.create(SELDOM)
     clockwork.run_to(110)
-    last = clockwork.trigger(other)
+    last = clockwork.trigger(clockwork.create(SELDOM))
     clockwork.delete(gone)
-    clockwork.complete(first)
-    assert last.state == "executing"
+    clockwork.reconfigure(max_queued_triggers=1)
+    assert [task.id for task in clockwork.tasks()] == [last.task_id]
 
 
 # Pause and resume
@@ -350,17 +347,16 @@ def test_a_paused_schedule_makes_no_triggers(clockwork):
 
 
 def test_pausing_skips_what_is_pending_but_not_what_a_call_made(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
-    executing = clockwork.trigger(clockwork.create(SELDOM))
+    clockwork = make_clockwork(max_queued_triggers=0)
     schedule = clockwork.create(Steady(100), overlap=Overlap.ALLOW)
     clockwork.run_to(110)
     (by_itself,) = clockwork.triggers(schedule)
     by_call = clockwork.trigger(schedule)
     clockwork.pause(schedule)
     clockwork.look()
-    assert [each.state for each in (executing, by_itself, by_call)] == ["executing", "skipped", "pending"]
+    assert [each.state for each in (by_itself, by_call)] == ["skipped", "pending"]
     assert by_itself.reason
-    clockwork.complete(executing)
+    clockwork.reconfigure(max_queued_triggers=1)
     assert by_call.state == "executing"
 
 

@@ -172,7 +172,7 @@ def test_the_key_of_a_trigger_that_is_forgotten_may_be_used_again(clockwork):
 
 
 def test_what_has_not_ended_is_kept_however_much_comes_after_it(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=2)
+    clockwork = make_clockwork(max_queued_triggers=1)
     schedule = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
     executing, *_, pending = [clockwork.trigger(schedule) for _ in range(3)]
     clockwork.update(schedule, overlap=Overlap.SKIP)
@@ -227,10 +227,9 @@ def test_memory_grows_neither_with_the_triggers_nor_with_the_schedules_that_are_
     assert load(300) < load(100) * 1.1
 
 
-def test_what_was_replaced_while_it_waited_for_a_place_is_not_held_in_memory(make_clockwork, weight):
+def test_what_was_replaced_before_it_fired_is_not_held_in_memory(make_clockwork, weight):
     def load(turns):
-        clockwork = make_clockwork(max_concurrent=1)
-        clockwork.trigger(clockwork.create(SELDOM))
+        clockwork = make_clockwork(max_queued_triggers=0)
         replaced = clockwork.create(SELDOM, overlap=Overlap.REPLACE)
         for _ in range(turns):
             clockwork.trigger(replaced)

@@ -38,6 +38,8 @@ TICK_SECS: Final = 1 / TICKS_PER_SECOND
 # Not Final, which would compile it in: tests lower it.
 MAX_OPEN = 1_000
 """So many triggers of one schedule may be open, whatever its overlap policy."""
+MAX_FIRED_PER_CALL: Final = 50
+"""Triggers that fire at once when a call makes one; `act_on_one` fires the others."""
 FIRST_DELAY_SECS: Final = 1.0
 MOST_DOUBLINGS: Final = 5
 LONGEST_DELAY_SECS: Final = 30.0
@@ -88,8 +90,9 @@ class TriggerDispatcher:
         """A new trigger that does not wait for others."""
         self._take_in(now, trigger)
         self._arrive(now, trigger)
-        while self._fire_one(now):
-            pass
+        for _ in range(MAX_FIRED_PER_CALL):
+            if not self._fire_one(now):
+                break
 
     def never_fire(self, now: float, trigger: Trigger, reason: str) -> None:
         """A new trigger that is skipped as soon as it is due."""
