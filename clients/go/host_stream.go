@@ -45,17 +45,7 @@ func (r *hostRun) connect(life context.Context) error {
 	if !silence.Stop() || err != nil {
 		return endOf(ctx, err)
 	}
-	if err := r.exchange(ctx, cancel, stream, leaseLength); err != nil {
-		return err
-	}
-	// The server does not expect a host back that has left in order.
-	deregisterContext, cancelDeregister := context.WithTimeout(life, closeTimeout)
-	defer cancelDeregister()
-	request := &taskyardv1.DeregisterHostRequest{HostId: r.host.id}
-	if _, err := r.hosts.DeregisterHost(deregisterContext, request); err != nil {
-		r.log.Debug("taskyard: the host stays registered", "error", err)
-	}
-	return nil
+	return r.exchange(life, ctx, cancel, stream, leaseLength)
 }
 
 // greet sends the Hello and reads the Welcome. It returns the length of the leases of the stream.
@@ -89,13 +79,15 @@ func (r *hostRun) greet(stream connectStream) (leaseLength time.Duration, err er
 }
 
 // exchange reads, writes and sends heartbeats until the stream ends. The result is nil if the host has left in order.
+// The stream's context ends before that of the run.
 func (r *hostRun) exchange(
-	ctx context.Context, cancel context.CancelCauseFunc, stream connectStream, leaseLength time.Duration,
+	life, ctx context.Context, cancel context.CancelCauseFunc, stream connectStream, leaseLength time.Duration,
 ) error {
 	var parts sync.WaitGroup
 	hasLeft := false
 	parts.Go(func() {
 		if hasLeft = r.write(ctx, stream); hasLeft {
+			r.leave(life, stream)
 			// The reader gets the status of the stream, if it comes in time.
 			time.AfterFunc(closeTimeout, func() { cancel(io.EOF) })
 		}
@@ -104,7 +96,8 @@ func (r *hostRun) exchange(
 	err := endOf(ctx, r.read(stream))
 	cancel(nil)
 	parts.Wait()
-	if hasLeft && errors.Is(err, io.EOF) {
+	if hasLeft {
+		// It does not matter how the server ends the stream of a host that leaves.
 		return nil
 	}
 	return err
@@ -162,8 +155,8 @@ func (r *hostRun) received(message *taskyardv1.ConnectResponse) {
 	}
 }
 
-// write writes what is pending. The result is true once it has half-closed the stream because the host is finished, and
-// false if the stream has ended before.
+// write writes what is pending. The result is true once the host drains and is finished, and false if the stream has
+// ended before.
 func (r *hostRun) write(ctx context.Context, stream connectStream) bool {
 	for {
 		r.mu.Lock()
@@ -188,7 +181,7 @@ func (r *hostRun) write(ctx context.Context, stream connectStream) bool {
 			continue
 		}
 		if isFinished {
-			return stream.CloseSend() == nil
+			return ctx.Err() == nil
 		}
 		select {
 		case <-r.wakeUp:
