@@ -11,8 +11,8 @@ LIMIT = 4 * 1024 * 1024
 
 
 def code_and_reason(error):
-    trailers = {key: value for key, value in error.trailing_metadata()}
-    status = status_pb2.Status.FromString(trailers["grpc-status-details-bin"])
+    (details,) = [value for key, value in error.trailing_metadata() if key == "grpc-status-details-bin"]
+    status = status_pb2.Status.FromString(details)
     info = error_details_pb2.ErrorInfo()
     assert status.details[0].Unpack(info)
     return error.code(), info.reason

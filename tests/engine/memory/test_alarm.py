@@ -11,7 +11,12 @@ class Rings:
 
     def __init__(self):
         self.times = []
-        self.alarm = Alarm(time.monotonic, lambda: self.times.append(time.monotonic()), lambda: 0)
+        self.rung = asyncio.Event()
+        self.alarm = Alarm(time.monotonic, self.ring, lambda: 0)
+
+    def ring(self):
+        self.times.append(time.monotonic())
+        self.rung.set()
 
     async def stall(self, secs):
         """Let the process stand still, and then read what is there."""
@@ -20,8 +25,7 @@ class Rings:
             await asyncio.sleep(0)
 
     async def first(self):
-        while not self.times:
-            await asyncio.sleep(0.005)
+        await self.rung.wait()
         return self.times[0]
 
 
