@@ -130,11 +130,11 @@ def test_the_figures_of_all_agents_add_up_to_those_of_the_namespace(make_yard, m
 
 
 @pytest.mark.python_core
-def test_a_new_agent_costs_the_same_however_many_have_tasks(make_yard, steps):
+def test_a_new_agent_costs_the_same_however_many_have_tasks(make_yard, instructions):
     def cost(agents):
         yard = make_yard(max_agent_figures=10)
         for number in range(agents):
             yard.submit(f"agent-{number}")
-        return steps(lambda: yard.submit("new"))
+        return instructions(lambda: yard.submit("new"))
 
     assert cost(5_000) < 1.2 * cost(50)

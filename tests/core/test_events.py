@@ -101,7 +101,7 @@ def test_progress_that_says_nothing_new_is_not_told(yard):
 def test_first_progress_is_told_after_the_start_that_it_is(yard):
     yard.stream()
     yard.submit()
-    lease = yard.hand_one()
+    lease = yard.dispatch_one()
     told(yard)
     yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, b"a half")
     assert told(yard) == [("changed", "assigned", "running"), ("progressed", "running", "running")]
@@ -111,7 +111,7 @@ def test_the_event_of_a_task_that_goes_back_has_no_error(make_yard):
     yard = make_yard(start_timeout_secs=10)
     yard.stream()
     yard.submit()
-    yard.hand_one()
+    yard.dispatch_one()
     told(yard)
     yard.pass_time(10.125)
     (event,) = yard.scheduler.take_events()
@@ -142,10 +142,10 @@ def test_a_task_that_makes_room_for_another_is_evicted_after_the_others_end(make
 def test_signs_of_life_credit_and_renewals_are_not_told(yard):
     stream = yard.stream()
     yard.submit()
-    lease = yard.hand_one()
+    lease = yard.dispatch_one()
     told(yard)
     yard.beat(stream, lease)
-    yard.credit(stream)
+    yard.give_credit(stream)
     yard.renew(lease)
     yard.disconnect(stream)
     yard.connect(held=[lease])

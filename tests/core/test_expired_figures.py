@@ -43,7 +43,7 @@ def test_a_task_that_expires_once_and_fails_later_is_a_failure_alone(yard):
     task = expired(yard)
     yard.resume(task)
     yard.register()
-    yard.fail(yard.run_one())
+    yard.fail(yard.start_one())
     assert counts(yard) == (1, 0)
     yard.resume(task)
     assert counts(yard) == (0, 0)
@@ -52,7 +52,7 @@ def test_a_task_that_expires_once_and_fails_later_is_a_failure_alone(yard):
 def test_a_deadline_in_flight_does_not_count_as_expired(yard):
     yard.register()
     task = yard.submit(deadline=yard.now + 1)
-    yard.run_one()
+    yard.start_one()
     yard.pass_time(1.2)
     assert counts(yard) == (1, 0)
     yard.resume(task)
@@ -62,7 +62,7 @@ def test_a_deadline_in_flight_does_not_count_as_expired(yard):
 def test_a_host_that_words_its_error_as_the_server_does_changes_no_count_of_expired_tasks(yard):
     yard.register()
     task = yard.submit()
-    yard.fail(yard.run_one(), IN_THE_QUEUE)
+    yard.fail(yard.start_one(), IN_THE_QUEUE)
     assert counts(yard) == (1, 0)
     yard.resume(task)
     assert counts(yard) == (0, 0)

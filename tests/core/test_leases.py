@@ -137,20 +137,20 @@ def test_a_failed_task_holds_the_error_of_the_host(yard):
 
 def test_a_completion_without_a_start_counts_as_both(yard):
     lease = leased(yard)
-    yard.happened()
+    yard.transitions()
     yard.now += 3
     task = yard.complete(lease)
     assert (task.started_at, task.completed_at, task.latency_ms) == (yard.now, yard.now, 0)
-    assert yard.happened() == [(task.id, "running"), (task.id, "done")]
+    assert yard.transitions() == [(task.id, "running"), (task.id, "done")]
 
 
 def test_a_failure_without_a_start_is_no_start(yard):
     lease = leased(yard)
-    yard.happened()
+    yard.transitions()
     yard.now += 3
     task = yard.fail(lease)
     assert (task.started_at, task.completed_at, task.latency_ms) == (None, yard.now, None)
-    assert yard.happened() == [(task.id, "failed")]
+    assert yard.transitions() == [(task.id, "failed")]
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ def test_an_end_without_a_start_leaves_the_start_of_an_earlier_lease(yard, end, 
     yard.now += 1
     yard.release(lease)
     again = yard.claim_one()
-    yard.happened()
+    yard.transitions()
     task = getattr(yard, end)(again)
-    assert yard.happened() == [(task.id, state) for state in states]
+    assert yard.transitions() == [(task.id, state) for state in states]
     assert task.started_at == started_at
 
 
@@ -457,10 +457,10 @@ def test_a_lease_that_is_renewed_in_time_never_ends(yard):
 
 def test_a_renewal_is_no_start(yard):
     lease = leased(yard)
-    yard.happened()
+    yard.transitions()
     yard.renew(lease)
     assert lease.task.state == "assigned"
-    assert yard.happened() == []
+    assert yard.transitions() == []
 
 
 # A claim for one project

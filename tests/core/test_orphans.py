@@ -67,7 +67,7 @@ def test_a_task_whose_hosts_all_died_fails_after_its_deliveries(make_yard):
 def test_what_a_dead_hosts_stream_never_started_goes_back_uncounted(yard):
     yard.stream()
     task = yard.submit()
-    lease = yard.hand_one()
+    lease = yard.dispatch_one()
     yard.pass_time(DEAD + LATE)
     assert (task.state, task.error, task.deliveries) == ("queued", None, 0)
     assert yard.stops() == [(lease, "lease_ended", "not started by its host")]
@@ -76,7 +76,7 @@ def test_what_a_dead_hosts_stream_never_started_goes_back_uncounted(yard):
 def test_a_stream_is_told_to_stop_what_its_dead_host_lost(yard):
     yard.stream()
     yard.submit()
-    lease = yard.hand_one()
+    lease = yard.dispatch_one()
     yard.start(lease)
     yard.pass_time(DEAD + LATE)
     assert yard.stops() == [(lease, "lease_ended", LOST)]
@@ -199,9 +199,9 @@ def test_reconciliation_ends_what_dead_hosts_hold_and_only_that(yard):
 
 def test_after_hours_at_once_everything_is_lost_once(yard):
     leases = held(yard, 3)
-    yard.happened()
+    yard.transitions()
     yard.pass_time(3 * 3600)
-    assert sorted(yard.happened()) == sorted((lease.task.id, "queued") for lease in leases)
+    assert sorted(yard.transitions()) == sorted((lease.task.id, "queued") for lease in leases)
 
 
 def test_a_deadline_that_has_passed_too_wins(make_yard):

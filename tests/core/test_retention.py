@@ -120,19 +120,19 @@ def test_what_goes_with_its_ttl_is_not_counted_as_evicted(make_yard):
     assert yard.scheduler.stats().counters.evicted == 0
 
 
-def test_after_everything_is_forgotten_nothing_is_left(make_yard, weight):
+def test_after_everything_is_forgotten_nothing_is_left(make_yard, object_count):
     yard = make_yard(result_ttl_secs=10, max_agent_figures=10)
     yard.register()
     for state in ("done", "failed", "cancelled"):
         ended(yard, state)
     yard.pass_time(10)
-    yard.happened()
-    before = weight(yard.scheduler)
+    yard.transitions()
+    before = object_count(yard.scheduler)
     for number in range(300):
         ended(yard, ("done", "failed", "cancelled")[number % 3], agent=f"agent-{number}")
     yard.pass_time(10)
-    yard.happened()
-    assert weight(yard.scheduler) < before + 1_000
+    yard.transitions()
+    assert object_count(yard.scheduler) < before + 1_000
     yard.deregister()
     yard.pass_time(120)
     assert yard.scheduler.next_due() is None

@@ -97,7 +97,7 @@ def test_a_deferred_trigger_that_is_withdrawn_never_fires(make_clockwork, how):
     clockwork.yard.cancel(blocker)
     clockwork.run_to(200)
     assert clockwork.tasks() == [blocker]
-    assert clockwork.story() == ([] if how == "delete" else [(100, "skipped")])
+    assert clockwork.outcomes() == ([] if how == "delete" else [(100, "skipped")])
     assert clockwork.counts() == (0, 0)
 
 

@@ -82,7 +82,7 @@ def test_replacing_tells_the_host_to_stop(clockwork):
     schedule = clockwork.create(SELDOM, overlap=Overlap.REPLACE)
     first = clockwork.trigger(schedule)
     clockwork.yard.stream()
-    lease = clockwork.yard.hand_one()
+    lease = clockwork.yard.dispatch_one()
     clockwork.trigger(schedule)
     assert [stopped for stopped, *_ in clockwork.yard.stops()] == [lease]
     assert first.state == "failed"
@@ -105,7 +105,7 @@ def test_one_schedule_is_in_no_other_ones_way(clockwork):
 @pytest.mark.parametrize("policy", Overlap)
 def test_the_policy_applies_to_each_that_is_caught_up(clockwork, policy):
     clockwork.create(Steady(100), overlap=policy, catch_up=CatchUp.ALL)
-    clockwork.wake_at(310)
+    clockwork.skip_to(310)
     expected = {
         Overlap.SKIP: ["executing", "skipped", "skipped"],
         Overlap.WAIT: ["executing", "pending", "skipped"],
@@ -131,7 +131,7 @@ def test_when_the_one_that_waits_is_withdrawn_the_next_may_wait(clockwork, how):
         clockwork.pause(schedule)
     else:
         clockwork.update(schedule, cadence=Steady(1_000))
-    clockwork.look()
+    clockwork.advance()
     third = clockwork.trigger(schedule)
     first, second = clockwork.triggers()[:2]
     assert states(first, second, third) == ["executing", "skipped", "pending"]
@@ -155,7 +155,7 @@ def test_a_schedule_has_at_most_a_thousand_open_triggers(clockwork):
     schedule = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
     for _ in range(1_001):
         clockwork.schedules.trigger(clockwork.yard.now, schedule.id)
-    clockwork.look()
+    clockwork.advance()
     triggers = clockwork.triggers()
     assert states(*triggers) == ["executing"] * 1_000 + ["skipped"]
     clockwork.complete(triggers[0])
@@ -268,6 +268,6 @@ def test_a_call_fires_no_more_triggers_at_once_than_a_step_of_time_does(make_clo
     assert before < len(clockwork.tasks()) <= before + 50
     assert called.state == "pending"
     assert clockwork.yard.scheduler.next_due() <= clockwork.yard.now
-    clockwork.look()
+    clockwork.advance()
     assert called.state == "executing"
     assert len(clockwork.tasks()) == 301

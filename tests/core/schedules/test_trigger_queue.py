@@ -119,7 +119,7 @@ def test_what_was_due_first_fires_first_then_what_is_older(make_clockwork):
     clockwork = make_clockwork(max_queued_triggers=0)
     for secs in (300, 200, 300, 250, 300):
         clockwork.create(Steady(secs))
-    clockwork.wake_at(310)
+    clockwork.skip_to(310)
     clockwork.trigger(clockwork.create(SELDOM))
     assert clockwork.tasks() == []
     clockwork.reconfigure(max_queued_triggers=1)
@@ -130,7 +130,7 @@ def test_the_schedule_of_which_the_fewest_execute_is_next(make_clockwork):
     clockwork = make_clockwork(max_queued_triggers=0)
     greedy, modest, other = schedules(clockwork, 3)
     of_greedy = [clockwork.trigger(greedy) for _ in range(3)]
-    clockwork.wake_at(1)
+    clockwork.skip_to(1)
     of_modest, of_other = clockwork.trigger(modest), clockwork.trigger(other)
     clockwork.reconfigure(max_queued_triggers=9)
     order = [of_greedy[0], of_modest, of_other, *of_greedy[1:]]
@@ -143,7 +143,7 @@ def test_tasks_that_were_handed_out_count_in_the_order_though_not_in_the_bound(m
     clockwork.lease(clockwork.trigger(busy))
     clockwork.reconfigure(max_queued_triggers=0)
     first = clockwork.trigger(busy)
-    clockwork.wake_at(1)
+    clockwork.skip_to(1)
     second = clockwork.trigger(idle)
     clockwork.reconfigure(max_queued_triggers=1)
     assert [task.id for task in clockwork.tasks()[1:]] == [second.task_id, first.task_id]
@@ -220,7 +220,7 @@ def test_no_limit_is_named_while_the_scheduler_drains(make_clockwork):
 def test_a_schedule_whose_waiting_triggers_were_withdrawn_holds_nothing_up(make_clockwork, how):
     clockwork = make_clockwork(max_queued_triggers=1)
     schedule = clockwork.create(Steady(100), overlap=Overlap.ALLOW, catch_up=CatchUp.ALL)
-    clockwork.wake_at(310)
+    clockwork.skip_to(310)
     assert clockwork.schedules.limited_by == "maxQueuedTriggers"
     match how:
         case "pause":
