@@ -93,6 +93,7 @@ async def test_a_task_over_its_budget_is_resumed_only_with_a_higher_limit(api, r
         "task has used 6 of 5 tokens, resume it with a higher tokenLimit",
     )
     assert (await api.resume(task_id, token_limit=7)).status == Task.queued
+    assert (await api.get(task_id)).token_limit == 7
 
 
 async def test_a_held_task_shows_it_until_it_is_resumed(api):
