@@ -21,6 +21,9 @@ const (
 	welcomeTimeout = 10 * time.Second
 	// closeTimeout is how long the last steps of an orderly end may take.
 	closeTimeout = 5 * time.Second
+	// defaultHeartbeatInterval is that of a server that names none.
+	defaultHeartbeatInterval = 20 * time.Second
+	minHeartbeatInterval     = 10 * time.Millisecond
 )
 
 type connectStream = grpc.BidiStreamingClient[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse]
@@ -71,7 +74,7 @@ func (r *hostRun) greet(stream connectStream) (leaseLength time.Duration, err er
 	defer r.mu.Unlock()
 	r.stop(r.session.streamOpened(welcome, sentAt), leaseLost)
 	r.acknowledgedAt, r.dueHeartbeat, r.connected = sentAt, nil, true
-	r.heartbeatInterval = intervalOf(welcome)
+	r.heartbeatInterval = intervalOf(welcome, defaultHeartbeatInterval)
 	r.log.Info("taskyard: host is connected", "session", welcome.GetSession(), "again", r.wasConnected,
 		"kept", len(welcome.GetKept()), "lost", len(welcome.GetLost()))
 	r.wasConnected, r.loggedCode = true, ""
@@ -140,7 +143,7 @@ func (r *hostRun) received(message *taskyardv1.ConnectResponse) {
 		r.acknowledgedAt = time.Now()
 		r.stop(r.session.heartbeatAcknowledged(message.HeartbeatAck), leaseLost)
 	case *taskyardv1.ConnectResponse_HeartbeatInterval:
-		r.heartbeatInterval = intervalOf(message.HeartbeatInterval)
+		r.heartbeatInterval = intervalOf(message.HeartbeatInterval, r.heartbeatInterval)
 		select {
 		case r.intervalChanged <- struct{}{}:
 		default:
@@ -225,9 +228,12 @@ func (r *hostRun) sendHeartbeats(ctx context.Context, cancel context.CancelCause
 	}
 }
 
-// intervalOf returns the interval of heartbeats that a message names, at least a millisecond.
-func intervalOf(message interface{ GetHeartbeatIntervalMs() uint32 }) time.Duration {
-	return max(fromMillis(message.GetHeartbeatIntervalMs()), time.Millisecond)
+// intervalOf returns the interval of heartbeats that a message names, or the other one where it names none.
+func intervalOf(message interface{ GetHeartbeatIntervalMs() uint32 }, other time.Duration) time.Duration {
+	if message.GetHeartbeatIntervalMs() == 0 {
+		return other
+	}
+	return max(fromMillis(message.GetHeartbeatIntervalMs()), minHeartbeatInterval)
 }
 
 func (r *hostRun) hello() *taskyardv1.ConnectRequest {

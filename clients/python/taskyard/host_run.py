@@ -59,6 +59,9 @@ INTERRUPT_SECS: Final = 5.0
 DRAIN_SLACK_SECS: Final = 2.0
 """At the end of a drain by the server, the server interrupts what runs. The host does so only if that fails."""
 EXPIRY_CHECK_SECS: Final = 0.1
+DEFAULT_HEARTBEAT_SECS: Final = 20.0
+"""The interval where the server names none."""
+MIN_HEARTBEAT_SECS: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +221,7 @@ class HostRun:
 
     async def _serve(self, call: Stream, welcome: Welcome, stub: "RuntimeHostServiceAsyncStub") -> None:
         self._heartbeat_due = False
-        self._heartbeat_secs = welcome.heartbeat_interval_ms / 1000
+        self._heartbeat_secs = _interval_secs(welcome.heartbeat_interval_ms, DEFAULT_HEARTBEAT_SECS)
         self._heartbeat_secs_changed.clear()
         reader = asyncio.create_task(self._read_messages(call))
         writer = asyncio.create_task(self._write_messages(call))
@@ -332,7 +335,7 @@ class HostRun:
         self._handlers.start(changes.start)
 
     def _change_heartbeat_interval(self, change: HeartbeatInterval) -> None:
-        self._heartbeat_secs = change.heartbeat_interval_ms / 1000
+        self._heartbeat_secs = _interval_secs(change.heartbeat_interval_ms, self._heartbeat_secs)
         self._heartbeat_secs_changed.set()
 
     def _handle_cancellations(self, cancellations: Cancellations) -> None:
@@ -440,3 +443,7 @@ class HostRun:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _interval_secs(ms: int, default_secs: float) -> float:
+    return max(ms / 1000, MIN_HEARTBEAT_SECS) if ms else default_secs
