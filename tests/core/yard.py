@@ -78,6 +78,12 @@ class Yard:
         self.start(lease)
         return lease
 
+    def leased(self, lease_secs: float | None = None) -> Lease:
+        """Register the host, and let it claim a new task, whose deadline is far off."""
+        self.register()
+        self.submit(deadline=self.now + 100_000)
+        return self.claim_one(lease_secs=lease_secs)
+
     # Reports
 
     def start(self, lease: Lease) -> Task:
@@ -136,6 +142,14 @@ class Yard:
     def stream(self, host_id: str = "host", *capabilities: str, credit: int = 1, **hello: Any) -> Offer:
         """Open the stream of a host that has credit; the stream alone."""
         return self.connect(host_id, *capabilities, credit=credit, **hello).offer
+
+    def work_on_stream(self, **hello: Any) -> tuple[Offer, Lease]:
+        """Open a stream, and let its host start a new task, whose deadline is far off."""
+        stream = self.stream(**hello)
+        self.submit(deadline=self.now + 100_000)
+        lease = self.dispatch_one()
+        self.start(lease)
+        return stream, lease
 
     def give_credit(self, stream: Offer, count: int = 1) -> None:
         self.scheduler.give_credit(self.now, stream, count)

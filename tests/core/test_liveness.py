@@ -1,15 +1,80 @@
-"""Dead hosts: who is silent for too long loses all that it holds (scheduler-daemon, Orphan Reconciliation)."""
+"""Signs of life, and what a silent host loses (docs/rules.md, Liveness, Orphan sweep)."""
 
 import pytest
 
 from taskyard_server.core.errors import LeaseLost
+from taskyard_server.core.hosts import HostProfile, HostStatus
+from tests.core.yard import TICK
+
+# Signs of life
+
+
+def status(yard, host):
+    limits = yard.scheduler.limits
+    return host.status(yard.now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
+
+
+def online(yard, host):
+    return host.online(yard.now, yard.scheduler.limits.heartbeat_timeout_secs)
+
+
+def test_a_host_is_online_until_the_time_out_after_its_last_sign_of_life(make_yard):
+    yard = make_yard(heartbeat_timeout_secs=60)
+    host = yard.register()
+    yard.now += 60
+    assert online(yard, host)
+    yard.now += 0.001
+    assert not online(yard, host)
+    yard.scheduler.heartbeat(yard.now, "host")
+    assert online(yard, host)
+
+
+def test_a_host_is_dead_once_it_is_silent_for_over_twice_the_time_out(make_yard):
+    yard = make_yard(heartbeat_timeout_secs=60)
+    host = yard.register()
+    yard.now += 120
+    assert status(yard, host) != "dead"
+    yard.now += 0.001
+    assert status(yard, host) == "dead"
+    yard.scheduler.heartbeat(yard.now, "host")
+    assert status(yard, host) != "dead"
+
+
+def test_a_host_is_what_it_says_of_itself_unless_it_is_dead(make_yard):
+    yard = make_yard(heartbeat_timeout_secs=60)
+    host = yard.register()
+    yard.scheduler.heartbeat(yard.now, "host", HostStatus.BUSY)
+    assert status(yard, host) == "busy"
+    yard.now += 121
+    assert status(yard, host) == "dead"
+    yard.scheduler.heartbeat(yard.now, "host")
+    assert status(yard, host) == "idle"
+
+
+def test_a_host_without_leases_is_idle_and_one_whose_slots_are_all_taken_is_busy(yard):
+    host = yard.scheduler.register(yard.now, "host", None, HostProfile(), slots=2)
+    for _ in range(2):
+        yard.submit()
+    statuses = [status(yard, host)]
+    for _ in range(2):
+        yard.claim_one()
+        statuses.append(status(yard, host))
+    assert statuses == ["idle", "alive", "busy"]
+
+
+def test_a_host_that_did_not_say_how_many_slots_it_has_is_never_busy_by_itself(yard):
+    host = yard.register()
+    for _ in range(50):
+        yard.submit()
+    yard.claim(count=50)
+    assert (host.slots, status(yard, host)) == (None, "alive")
+
+
+# Dead hosts
 
 LATE = 0.125
-"""What has come due is done at most so much later."""
-
 DEAD = 120
 """With a time-out of 60 s, two of which may be missed."""
-
 LOST = "lease expired: runtime host host missed 2 heartbeats"
 
 
@@ -40,7 +105,7 @@ def test_a_dead_host_loses_all_its_leases_and_the_attempts_show_why(yard):
     leases = held(yard, 3)
     yard.pass_time(DEAD)
     assert [lease.task.state for lease in leases] == ["running"] * 3
-    yard.pass_time(LATE)
+    yard.pass_time(TICK)
     assert [(lease.task.state, lease.task.error) for lease in leases] == [("queued", None)] * 3
     assert [lease.task.history.attempts[-1].error for lease in leases] == [LOST] * 3
     with pytest.raises(LeaseLost):
@@ -50,17 +115,17 @@ def test_a_dead_host_loses_all_its_leases_and_the_attempts_show_why(yard):
 def test_the_missed_heartbeats_are_those_of_the_limits(make_yard):
     yard = make_yard(heartbeat_timeout_secs=10, dead_heartbeat_threshold=5, lease_secs=3600)
     (lease,) = held(yard)
-    yard.pass_time(50 + LATE)
+    yard.pass_time(50 + TICK)
     assert lease.task.history.attempts[-1].error == "lease expired: runtime host host missed 5 heartbeats"
 
 
 def test_a_task_whose_hosts_all_died_fails_after_its_deliveries(make_yard):
     yard = make_yard(heartbeat_timeout_secs=60, lease_secs=3600, max_deliveries=2, default_deadline_secs=100_000)
     task = held(yard)[0].task
-    yard.pass_time(DEAD + LATE)
+    yard.pass_time(DEAD + TICK)
     assert task.state == "queued"
     yard.start(yard.claim_one())
-    yard.pass_time(DEAD + LATE)
+    yard.pass_time(DEAD + TICK)
     assert (task.state, task.error, task.deliveries) == ("failed", LOST, 2)
 
 
@@ -68,7 +133,7 @@ def test_what_a_dead_hosts_stream_never_started_goes_back_uncounted(yard):
     yard.stream()
     task = yard.submit()
     lease = yard.dispatch_one()
-    yard.pass_time(DEAD + LATE)
+    yard.pass_time(DEAD + TICK)
     assert (task.state, task.error, task.deliveries) == ("queued", None, 0)
     assert yard.stops() == [(lease, "lease_ended", "not started by its host")]
 
@@ -78,7 +143,7 @@ def test_a_stream_is_told_to_stop_what_its_dead_host_lost(yard):
     yard.submit()
     lease = yard.dispatch_one()
     yard.start(lease)
-    yard.pass_time(DEAD + LATE)
+    yard.pass_time(DEAD + TICK)
     assert yard.stops() == [(lease, "lease_ended", LOST)]
 
 
@@ -102,7 +167,7 @@ def test_every_sign_of_life_puts_death_off(yard, sign):
         yard.pass_time(DEAD - 1)
         signs[sign]()
     assert lease.task.state == "running"
-    yard.pass_time(DEAD + LATE)
+    yard.pass_time(DEAD + TICK)
     assert lease.task.state == "queued"
 
 
@@ -119,7 +184,7 @@ def test_other_hosts_keep_what_they_hold(yard):
 
 def test_a_dead_host_that_is_back_is_handed_tasks_again(yard):
     (lease,) = held(yard)
-    yard.pass_time(DEAD + LATE)
+    yard.pass_time(DEAD + TICK)
     again = yard.claim_one()
     assert (again.task, again.token) == (lease.task, lease.token + 1)
     yard.start(again)
@@ -143,7 +208,7 @@ def test_a_silence_is_looked_at_once_and_not_once_a_call(yard):
         yard.now += 1
         yard.renew(lease, 3600)
         assert yard.scheduler.next_due() == due
-    assert DEAD - 50 < due - yard.now <= DEAD - 50 + LATE
+    assert DEAD - 50 < due - yard.now <= DEAD - 50 + TICK
 
 
 def test_a_silence_in_which_nothing_is_held_needs_no_look(yard):
@@ -168,7 +233,7 @@ def test_a_lowered_time_out_holds_for_silences_that_have_begun(yard):
     yard.reconfigure(heartbeat_timeout_secs=10)
     yard.pass_time(5)
     assert lease.task.state == "running"
-    yard.pass_time(LATE)
+    yard.pass_time(TICK)
     assert lease.task.state == "queued"
 
 
@@ -178,7 +243,7 @@ def test_a_raised_time_out_holds_for_silences_that_have_begun(yard):
     yard.reconfigure(heartbeat_timeout_secs=100)
     yard.pass_time(185)
     assert lease.task.state == "running"
-    yard.pass_time(LATE)
+    yard.pass_time(TICK)
     assert lease.task.state == "queued"
 
 
