@@ -151,12 +151,12 @@ async def test_a_used_key_is_refused_as_already_exists(api, refused, by_rest):
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 2, 0]])
-async def test_the_order_of_keys_in_struct_does_not_matter(api, order):
+async def test_the_order_of_keys_in_params_does_not_matter(api, order):
     task_id = await by_submit_task(api, params=struct([0, 1, 2]))
     assert await by_submit_task(api, params=struct(order)) == task_id
 
 
-async def test_the_order_of_the_encoded_struct_does_not_matter(api):
+async def test_the_order_of_the_encoded_params_does_not_matter(api):
     one = Struct(fields={"a": Value(number_value=1)}).SerializeToString()
     two = Struct(fields={"b": Value(number_value=2)}).SerializeToString()
     prefix = SubmitTaskRequest(agent_id="ann", action="click", idempotency_key=KEY).SerializeToString()
