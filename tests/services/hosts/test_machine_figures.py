@@ -44,9 +44,15 @@ async def test_figures_that_are_too_large_or_nested_too_deep_are_refused_and_cha
     assert (host.machine, host.display_name) == (machine(cpuPercent=1), "host")
 
 
-@pytest.mark.parametrize("figure", ["cpu_percent", "memory_mb"])
-async def test_figures_must_be_finite(api, refused, figure):
+@pytest.mark.parametrize(
+    ("figure", "message"),
+    [
+        ("cpu_percent", "machine.cpu_percent: must be from 0 to 100"),
+        ("memory_mb", "machine.memory_mb: must be a finite number, 0 or more"),
+    ],
+)
+async def test_figures_must_be_finite(api, refused, figure, message):
     await api.register()
     refusal = await refused(api.heartbeat_call(machine=Machine(**{figure: float("nan")})))
-    assert (refusal.code, refusal.message) == ("bad_request", "machine: must hold finite figures")
+    assert (refusal.code, refusal.message) == ("bad_request", message)
     assert not (await api.get_host()).HasField("machine")
