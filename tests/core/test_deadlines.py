@@ -83,9 +83,9 @@ def test_a_deadline_wins_over_a_lease_that_ends_with_it(yard):
     yard.register()
     task = yard.submit(deadline=yard.now + 10)
     yard.claim_one(lease_secs=10)
-    yard.happened()
+    yard.transitions()
     yard.pass_time(10 + LATE)
-    assert yard.happened() == [(task.id, "failed")]
+    assert yard.transitions() == [(task.id, "failed")]
     assert task.error == "deadline exceeded"
 
 
@@ -101,9 +101,9 @@ def test_a_lease_that_ends_before_the_deadline_ends_first_also_after_a_stall(yar
     yard.register()
     task = yard.submit(deadline=yard.now + 10)
     yard.claim_one(lease_secs=5)
-    yard.happened()
+    yard.transitions()
     yard.pass_time(1_000)
-    assert yard.happened() == [(task.id, "queued"), (task.id, "failed")]
+    assert yard.transitions() == [(task.id, "queued"), (task.id, "failed")]
     assert task.error == "deadline exceeded while queued"
 
 

@@ -14,19 +14,19 @@ def crowd(make_yard, hosts, **limits):
     for number in range(hosts):
         yard.stream(f"host-{number}", slots=10, credit=10)
     yard.submit("first")
-    yard.hand_one()
+    yard.dispatch_one()
     return yard
 
 
 @pytest.fixture
-def cost(make_yard, steps):
-    """The steps of one act among few hosts, and among many."""
+def cost(make_yard, instructions):
+    """The instructions of one act among few hosts, and among many."""
 
     def cost(act, **limits):
         taken = []
         for hosts in (FEW, MANY):
             yard = crowd(make_yard, hosts, **limits)
-            taken.append(steps(lambda yard=yard: act(yard)))
+            taken.append(instructions(lambda yard=yard: act(yard)))
         return taken
 
     return cost
@@ -63,16 +63,16 @@ def test_over_many_tasks_the_hosts_that_wait_cost_no_more_each(cost):
     def work(yard):
         for _ in range(3 * MANY):
             yard.submit()
-            lease = yard.hand_one()
+            lease = yard.dispatch_one()
             yard.complete(lease)
-            yard.credit(lease.stream)
-        yard.happened()
+            yard.give_credit(lease.stream)
+        yard.transitions()
 
     few, many = cost(work)
     assert many < few * 1.5
 
 
-def test_thousands_of_hosts_that_have_no_room_cost_nothing(make_yard, steps):
+def test_thousands_of_hosts_that_have_no_room_cost_nothing(make_yard, instructions):
     taken = []
     for full in (FEW, 5 * MANY):
         yard = make_yard()
@@ -83,29 +83,29 @@ def test_thousands_of_hosts_that_have_no_room_cost_nothing(make_yard, steps):
         def work(yard=yard, streams=streams):
             for _ in range(200):
                 yard.submit()
-                yard.complete(yard.hand_one())
+                yard.complete(yard.dispatch_one())
                 for stream in streams:
-                    yard.credit(stream)
+                    yard.give_credit(stream)
 
-        taken.append(steps(work))
+        taken.append(instructions(work))
     few, many = taken
     assert many < few * 1.2
 
 
-def test_a_task_wakes_only_those_who_may_run_it(make_yard, steps):
+def test_a_task_wakes_only_those_who_may_run_it(make_yard, instructions):
     taken = []
     for hosts in (FEW, MANY):
         yard = make_yard()
         for number in range(hosts):
             yard.stream(f"host-{number}", credit=10, project=f"project-{number}")
         yard.submit(project="project-1")
-        yard.hand_one()
+        yard.dispatch_one()
 
         def act(yard=yard):
             yard.submit(project="project-1")
             assert len(yard.dispatch()) == 1
 
-        taken.append(steps(act))
+        taken.append(instructions(act))
     few, many = taken
     assert many < few * 1.2
 

@@ -141,7 +141,7 @@ def test_counters_count_a_repeated_submission_once(yard):
     batch(yard, key(), key())
     stats = yard.scheduler.stats()
     assert (stats.counters.submitted, stats.queued, stats.agents["ann"].submitted) == (1, 1, 1)
-    assert len(yard.happened()) == 1
+    assert len(yard.transitions()) == 1
 
 
 def test_keys_cost_nothing_once_their_tasks_are_gone(make_yard):

@@ -135,29 +135,37 @@ def test_a_failed_task_holds_the_error_of_the_host(yard):
     assert (task.completed_at, task.latency_ms) == (yard.now, 1000)
 
 
-@pytest.mark.parametrize("end", ["complete", "fail"])
-def test_an_end_without_a_start_counts_as_both(yard, end):
+def test_a_completion_without_a_start_counts_as_both(yard):
     lease = leased(yard)
-    yard.happened()
+    yard.transitions()
     yard.now += 3
-    task = getattr(yard, end)(lease)
+    task = yard.complete(lease)
     assert (task.started_at, task.completed_at, task.latency_ms) == (yard.now, yard.now, 0)
-    last = {"complete": "done", "fail": "failed"}[end]
-    assert yard.happened() == [(task.id, "running"), (task.id, last)]
+    assert yard.transitions() == [(task.id, "running"), (task.id, "done")]
 
 
-@pytest.mark.parametrize("end", ["complete", "fail"])
-def test_an_end_without_a_start_counts_as_both_also_when_an_earlier_lease_had_started(yard, end):
+def test_a_failure_without_a_start_is_no_start(yard):
     lease = leased(yard)
-    began = yard.start(lease).started_at
+    yard.transitions()
+    yard.now += 3
+    task = yard.fail(lease)
+    assert (task.started_at, task.completed_at, task.latency_ms) == (None, yard.now, None)
+    assert yard.transitions() == [(task.id, "failed")]
+
+
+@pytest.mark.parametrize(
+    ("end", "states"), [("complete", ["running", "done"]), ("fail", ["failed"])], ids=["complete", "fail"]
+)
+def test_an_end_without_a_start_leaves_the_start_of_an_earlier_lease(yard, end, states):
+    lease = leased(yard)
+    started_at = yard.start(lease).started_at
     yard.now += 1
     yard.release(lease)
     again = yard.claim_one()
-    yard.happened()
+    yard.transitions()
     task = getattr(yard, end)(again)
-    last = {"complete": "done", "fail": "failed"}[end]
-    assert yard.happened() == [(task.id, "running"), (task.id, last)]
-    assert task.started_at == began
+    assert yard.transitions() == [(task.id, state) for state in states]
+    assert task.started_at == started_at
 
 
 def test_started_at_is_the_first_execution(yard):
@@ -248,6 +256,7 @@ def expired(yard, _):
 
 
 def past_its_deadline(yard, lease):
+    yard.reconfigure(forget_hosts_secs=1e9)
     yard.pass_time(lease.task.deadline + LATE - yard.now)
 
 
@@ -448,10 +457,10 @@ def test_a_lease_that_is_renewed_in_time_never_ends(yard):
 
 def test_a_renewal_is_no_start(yard):
     lease = leased(yard)
-    yard.happened()
+    yard.transitions()
     yard.renew(lease)
     assert lease.task.state == "assigned"
-    assert yard.happened() == []
+    assert yard.transitions() == []
 
 
 # A claim for one project

@@ -161,10 +161,10 @@ def name(part):
 def test_a_command_that_the_diagram_allows_leads_where_it_says(yard, state, command):
     case = STATES[state](yard)
     assert case.task.state == state.split(",")[0].split(" ")[0]
-    yard.happened()
+    yard.transitions()
     command(case)
     assert case.task.state == LEADS_TO[state][command]
-    assert yard.happened()[-1] == (case.task.id, case.task.state)
+    assert yard.transitions()[-1] == (case.task.id, case.task.state)
 
 
 @pytest.mark.parametrize(("state", "command"), REFUSED, ids=name)
@@ -269,7 +269,7 @@ def test_a_default_deadline_counts_anew_from_the_resume(make_yard):
     yard = make_yard(default_deadline_secs=60.0)
     yard.register()
     task = yard.submit()
-    yard.pause(yard.run_one().task)
+    yard.pause(yard.start_one().task)
     yard.pass_time(100)
     yard.resume(task)
     assert task.deadline == yard.now + 60
@@ -326,7 +326,7 @@ def test_the_first_start_and_the_last_host_stay(yard):
 def test_a_resumed_task_takes_its_old_place(yard):
     yard.register()
     first = yard.submit("ann")
-    yard.pause(yard.run_one().task)
+    yard.pause(yard.start_one().task)
     second, urgent = yard.submit("ann"), yard.submit("ann", priority=-1)
     yard.resume(first)
     assert [lease.task for lease in yard.claim(count=3)] == [urgent, first, second]
@@ -336,7 +336,7 @@ def test_admission_limits_do_not_apply_to_a_resume(make_yard):
     yard = make_yard(max_queue_size=2, max_per_agent=2)
     yard.register()
     task = yard.submit()
-    yard.pause(yard.run_one().task)
+    yard.pause(yard.start_one().task)
     yard.submit(), yard.submit()
     yard.resume(task)
     assert yard.scheduler.stats().queued == 3
@@ -396,7 +396,7 @@ def test_a_paused_task_leaves_room_for_others(make_yard):
     yard = make_yard(max_inflight=1, max_queue_size=1)
     yard.register()
     yard.submit()
-    yard.pause(yard.run_one().task)
+    yard.pause(yard.start_one().task)
     yard.submit()
     assert len(yard.claim()) == 1
 
@@ -486,6 +486,6 @@ def test_a_host_that_is_deregistered_leaves_no_drain_behind(yard):
     yard.scheduler.drain_host("host", yard.now + 10)
     yard.deregister()
     yard.register()
-    lease = yard.run_one()
+    lease = yard.start_one()
     yard.pass_time(11)
     assert lease.task.state == "running"

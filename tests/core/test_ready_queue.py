@@ -280,8 +280,8 @@ class Twins:
         stats = self.core.stats()
         load = self.brute.loads()
         assert stats.inflight == load.total(), self.recent()
-        inflight = {agent: figures.inflight for agent, figures in stats.agents.items()}
-        assert inflight == {agent: load[agent] for agent in self.brute.turns}, self.recent()
+        inflight = {agent: figures.inflight for agent, figures in stats.agents.items() if figures.inflight}
+        assert inflight == {agent: load[agent] for agent in self.brute.turns if load[agent]}, self.recent()
 
 
 @dataclass(frozen=True)

@@ -120,42 +120,19 @@ def test_what_goes_with_its_ttl_is_not_counted_as_evicted(make_yard):
     assert yard.scheduler.stats().counters.evicted == 0
 
 
-def test_after_everything_is_forgotten_nothing_is_left(make_yard, weight):
-    yard = make_yard(result_ttl_secs=10)
+def test_after_everything_is_forgotten_nothing_is_left(make_yard, object_count):
+    yard = make_yard(result_ttl_secs=10, max_agent_figures=10)
     yard.register()
     for state in ("done", "failed", "cancelled"):
         ended(yard, state)
     yard.pass_time(10)
-    yard.happened()
-    before = weight(yard.scheduler)
+    yard.transitions()
+    before = object_count(yard.scheduler)
     for number in range(300):
         ended(yard, ("done", "failed", "cancelled")[number % 3], agent=f"agent-{number}")
     yard.pass_time(10)
-    yard.happened()
-    assert weight(yard.scheduler) < before + 1_000
+    yard.transitions()
+    assert object_count(yard.scheduler) < before + 1_000
+    yard.deregister()
     yard.pass_time(120)
     assert yard.scheduler.next_due() is None
-
-
-def test_an_agent_is_forgotten_with_its_last_task(make_yard):
-    yard = make_yard(result_ttl_secs=10)
-    ended(yard, "cancelled", "ann")
-    live = yard.submit("bob")
-    yard.pass_time(5)
-    ended(yard, "cancelled", "ann")
-    yard.pass_time(5)
-    assert sorted(yard.scheduler.stats().agents) == ["ann", "bob"]
-    yard.pass_time(5)
-    assert sorted(yard.scheduler.stats().agents) == ["bob"]
-    yard.cancel(live)
-    yard.pass_time(10)
-    assert yard.scheduler.stats().agents == {}
-
-
-def test_an_agent_that_comes_back_counts_anew_and_the_totals_go_on(make_yard):
-    yard = make_yard(result_ttl_secs=10)
-    ended(yard, "cancelled")
-    yard.pass_time(10)
-    ended(yard, "cancelled")
-    stats = yard.scheduler.stats()
-    assert (stats.agents["ann"].submitted, stats.counters.submitted) == (1, 2)

@@ -32,7 +32,7 @@ def delay_of(yard, task):
 
 def test_without_a_policy_there_is_one_attempt(yard):
     task = yard.submit()
-    fail(yard, yard.run_one())
+    fail(yard, yard.start_one())
     assert (task.state, task.error) == ("failed", "broken")
 
 
@@ -40,42 +40,44 @@ def test_without_a_policy_there_is_one_attempt(yard):
 def test_a_task_has_as_many_attempts_as_its_policy_says(yard, attempts):
     task = yard.submit(retry=policy(attempts))
     for _ in range(attempts - 1):
-        fail(yard, yard.run_one())
-        assert (task.state, task.error, task.lease) == ("pending", "broken", None)
+        fail(yard, yard.start_one())
+        assert (task.state, task.error, task.lease) == ("pending", None, None)
+        assert task.history.attempts[-1].error == "broken"
         yard.pass_time(1_000)
-    fail(yard, yard.run_one(), "the last one")
+    fail(yard, yard.start_one(), "the last one")
     assert (task.state, task.error) == ("failed", "the last one")
     assert yard.scheduler.stats().counters.retried == attempts - 1
 
 
 def test_a_later_attempt_may_end_well(yard):
     task = yard.submit(retry=policy())
-    fail(yard, yard.run_one())
+    fail(yard, yard.start_one())
     yard.pass_time(11)
-    assert (task.state, task.error) == ("queued", "broken")
-    yard.complete(yard.run_one())
+    assert (task.state, task.error) == ("queued", None)
+    yard.complete(yard.start_one())
     assert (task.state, task.error) == ("done", None)
 
 
 @pytest.mark.parametrize(("code", "state"), [("auth", "failed"), ("busy", "pending"), (None, "pending")])
 def test_a_non_retryable_code_makes_the_failure_final(yard, code, state):
     task = yard.submit(retry=policy(3, 10.0, 2.0, 60.0, "auth", "gone"))
-    fail(yard, yard.run_one(), code=code)
+    fail(yard, yard.start_one(), code=code)
     assert task.state == state
 
 
 def test_a_failure_that_its_host_calls_final_is_final(yard):
     task = yard.submit(retry=policy())
-    fail(yard, yard.run_one(), retryable=False)
+    fail(yard, yard.start_one(), retryable=False)
     assert task.state == "failed"
 
 
 def test_a_lost_lease_counts_as_an_attempt_where_there_is_a_policy(yard):
     task = yard.submit(retry=policy(2, 10.0))
-    for state in ("pending", "failed"):
-        yard.run_one()
+    for state, error in (("pending", None), ("failed", "lease expired")):
+        yard.start_one()
         yard.pass_time(100.2)
-        assert (task.state, task.error) == (state, "lease expired")
+        assert (task.state, task.error) == (state, error)
+        assert task.history.attempts[-1].error == "lease expired"
         yard.pass_time(10)
 
 
@@ -100,11 +102,11 @@ def test_a_lost_lease_of_a_task_with_a_target_is_repeated_only_where_a_policy_sa
 def test_a_hand_out_that_was_given_back_or_taken_back_is_no_attempt(yard):
     task = yard.submit(retry=policy(2))
     for _ in range(5):
-        yard.release(yard.run_one())
-        yard.run_one()
+        yard.release(yard.start_one())
+        yard.start_one()
         yard.deregister()
         yard.register()
-    fail(yard, yard.run_one())
+    fail(yard, yard.start_one())
     assert task.state == "pending"
 
 
@@ -118,7 +120,7 @@ def test_a_hand_out_that_was_given_back_or_taken_back_is_no_attempt(yard):
 def test_delays_grow_up_to_a_bound_and_each_lies_between_half_and_all_of_it(yard, multiplier, delays):
     task = yard.submit(retry=policy(99, 10.0, multiplier, 50.0))
     for delay in delays:
-        fail(yard, yard.run_one())
+        fail(yard, yard.start_one())
         assert delay / 2 <= delay_of(yard, task) <= delay
         yard.pass_time(delay + 0.2)
 
@@ -126,7 +128,7 @@ def test_delays_grow_up_to_a_bound_and_each_lies_between_half_and_all_of_it(yard
 def test_the_delay_is_spread_over_its_whole_range(yard):
     tasks = [yard.submit(retry=policy(2, 10.0)) for _ in range(200)]
     for _ in tasks:
-        fail(yard, yard.run_one())
+        fail(yard, yard.start_one())
     delays = [delay_of(yard, task) for task in tasks]
     assert 5 <= min(delays) < 5.5
     assert 9.5 < max(delays) <= 10
@@ -138,7 +140,7 @@ def test_the_spread_comes_from_the_seeded_source(make_yard):
         yard.register()
         tasks = [yard.submit(retry=policy(2)) for _ in range(5)]
         for _ in tasks:
-            fail(yard, yard.run_one())
+            fail(yard, yard.start_one())
         return [task.history.not_before for task in tasks]
 
     assert delays() == delays()
@@ -153,7 +155,7 @@ def test_no_number_of_attempts_and_no_multiplier_is_too_much(first):
 
 def test_a_task_that_waits_for_its_next_attempt_is_claimed_when_that_is_due_and_not_before(yard):
     task = yard.submit(retry=policy())
-    fail(yard, yard.run_one())
+    fail(yard, yard.start_one())
     secs = delay_of(yard, task)
     yard.pass_time(secs - 0.01)
     assert yard.claim() == []
@@ -164,9 +166,9 @@ def test_a_task_that_waits_for_its_next_attempt_is_claimed_when_that_is_due_and_
 
 def test_one_deadline_covers_all_attempts(yard):
     task = yard.submit(retry=policy(9, 1.0, 1.0), deadline=yard.now + 30)
-    fail(yard, yard.run_one())
+    fail(yard, yard.start_one())
     yard.pass_time(2)
-    lease = yard.run_one()
+    lease = yard.start_one()
     assert task.deadline == task.created_at + 30
     yard.pass_time(29)
     assert (task.state, task.error) == ("failed", "deadline exceeded")
@@ -175,7 +177,7 @@ def test_one_deadline_covers_all_attempts(yard):
 
 def test_a_retry_past_the_deadline_fails_at_once_with_the_real_error(yard):
     task = yard.submit(retry=policy(3, 100.0), deadline=yard.now + 40)
-    fail(yard, yard.run_one(), "no route", code="net")
+    fail(yard, yard.start_one(), "no route", code="net")
     assert (task.state, task.error, task.completed_at) == ("failed", "no route", yard.now)
     assert [attempt.code for attempt in task.history.attempts] == ["net"]
     assert yard.scheduler.stats().counters.retried == 0
@@ -183,7 +185,7 @@ def test_a_retry_past_the_deadline_fails_at_once_with_the_real_error(yard):
 
 def test_a_deadline_that_passes_before_the_next_attempt_is_claimed_fails_the_task(yard):
     task = yard.submit(retry=policy(3, 1.0), deadline=yard.now + 40)
-    fail(yard, yard.run_one())
+    fail(yard, yard.start_one())
     yard.pass_time(41)
     assert (task.state, task.error) == ("failed", "deadline exceeded while queued")
 
@@ -195,12 +197,12 @@ def test_the_history_names_each_attempt_with_its_host_times_error_and_code(yard)
     yard.register("other")
     task = yard.submit(retry=policy(4, 1.0, 1.0))
     began = yard.now
-    fail(yard, yard.run_one(), "first", code="c1")
+    fail(yard, yard.start_one(), "first", code="c1")
     yard.pass_time(2)
     yard.claim_one("other")
     yard.pass_time(100.2)
     yard.pass_time(2)
-    lease = yard.run_one("other")
+    lease = yard.start_one("other")
     started = yard.now
     yard.pass_time(3)
     yard.complete(lease)
@@ -213,7 +215,7 @@ def test_the_history_names_each_attempt_with_its_host_times_error_and_code(yard)
 
 def test_a_host_that_was_deregistered_while_it_ran_a_task_is_in_its_history(yard):
     task = yard.submit()
-    yard.run_one()
+    yard.start_one()
     yard.deregister()
     assert [attempt.error for attempt in task.history.attempts] == ["the host was deregistered"]
 
@@ -221,11 +223,12 @@ def test_a_host_that_was_deregistered_while_it_ran_a_task_is_in_its_history(yard
 def test_only_the_newest_attempts_are_kept_and_their_errors_are_cut(yard):
     task = yard.submit(retry=policy(1_000, 0.0))
     for _ in range(MAX_ATTEMPTS_KEPT + 5):
-        fail(yard, yard.run_one(), "x" * 5_000)
+        fail(yard, yard.start_one(), "x" * 5_000)
         yard.pass_time(0.2)
     attempts = task.history.attempts
     assert [attempt.number for attempt in attempts] == list(range(6, MAX_ATTEMPTS_KEPT + 6))
     assert {len(attempt.error) for attempt in attempts} == {MAX_ATTEMPT_ERROR_CHARS}
+    fail(yard, yard.start_one(), "x" * 5_000, retryable=False)
     assert len(task.error) == 5_000
 
 
@@ -233,7 +236,7 @@ def test_a_resume_begins_a_run_with_all_its_attempts(yard):
     task = yard.submit(retry=policy(2, 1.0))
     for _ in range(2):
         for state in ("pending", "failed"):
-            fail(yard, yard.run_one())
+            fail(yard, yard.start_one())
             assert task.state == state
             yard.pass_time(2)
         assert [attempt.number for attempt in task.history.attempts] == [1, 2]
@@ -246,7 +249,7 @@ def test_a_resume_begins_a_run_with_all_its_attempts(yard):
 
 def test_a_task_that_waits_for_its_next_attempt_counts_as_queued_and_can_be_cancelled(yard):
     task = yard.submit(retry=policy())
-    fail(yard, yard.run_one())
+    fail(yard, yard.start_one())
     assert yard.scheduler.stats().queued == 1
     yard.cancel(task)
     assert (task.state, task.history.not_before) == ("cancelled", None)
@@ -257,7 +260,7 @@ def test_a_task_that_waits_for_its_next_attempt_counts_as_queued_and_can_be_canc
 @pytest.mark.parametrize("act", ["pause", "resume", "resolve"])
 def test_a_task_that_waits_for_its_next_attempt_can_be_neither_paused_nor_resumed_nor_resolved(yard, act):
     task = yard.submit(retry=policy())
-    fail(yard, yard.run_one())
+    fail(yard, yard.start_one())
     with pytest.raises(Conflict, match=r"^task is pending, "):
         getattr(yard, act)(task)
 
@@ -265,7 +268,7 @@ def test_a_task_that_waits_for_its_next_attempt_can_be_neither_paused_nor_resume
 def test_admission_counts_it_and_does_not_stop_it(yard):
     yard.reconfigure(max_queue_size=1)
     task = yard.submit(retry=policy())
-    lease = yard.run_one()
+    lease = yard.start_one()
     yard.submit()
     fail(yard, lease)
     assert yard.scheduler.stats().queued == 2
@@ -277,7 +280,7 @@ def test_the_key_and_the_batch_of_a_task_live_on_over_retry_and_resume(yard):
     key = IdempotencyKey("k", b"1")
     task = yard.submit(key=key, retry=policy(2, 1.0))
     for _ in range(2):
-        fail(yard, yard.run_one())
+        fail(yard, yard.start_one())
         assert yard.submit(key=key, retry=policy(2, 1.0)) is task
         yard.pass_time(2)
     assert task.state == "failed"

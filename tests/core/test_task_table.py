@@ -120,11 +120,11 @@ def test_a_task_that_comes_onto_a_page_that_was_dropped_is_listed_last():
     assert list(it.after(0)) == [late]
 
 
-def test_a_page_is_dropped_with_its_last_task(weight):
+def test_a_page_is_dropped_with_its_last_task(object_count):
     it, (only,) = grown(1)
     it.remove(only)
-    empty = weight(it)
+    empty = object_count(it)
     it, tasks = grown(20_000)
     for task in tasks:
         it.remove(task)
-    assert weight(it) <= empty
+    assert object_count(it) <= empty

@@ -111,13 +111,13 @@ def test_a_removed_item_is_not_kept_in_memory(timers):
     assert gone() is None
 
 
-def test_removed_items_leave_nothing_however_many_there_were(timers, weight):
+def test_removed_items_leave_nothing_however_many_there_were(timers, object_count):
     """Deadlines of tasks that are done at once: each has a tick of its own, far in the future."""
     timers.add(0, "kept")
     for number in range(10_000):
         timers.add(1_000 + number, "gone")
         timers.remove(1_000 + number, "gone")
-    assert weight(timers) < 200
+    assert object_count(timers) < 200
     assert popped(timers) == ["kept"]
 
 

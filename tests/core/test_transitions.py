@@ -222,9 +222,9 @@ ILLEGAL = [
 def test_no_command_makes_a_move_that_has_no_arrow(yard, command, state):
     reach, act, _ = MOVES[command]
     lease = reach(yard)
-    yard.happened()
+    yard.transitions()
     lease.task.state = state
     with pytest.raises(Conflict):
         act(yard, lease)
     assert lease.task.state is state
-    assert yard.happened() == []
+    assert yard.transitions() == []

@@ -16,10 +16,10 @@ import pytest
 import pytest_asyncio
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
+from tests.gateway.open_gateway import open_to
 
 from taskyard.v1 import task_pb2 as pb
-from tests.gateway.open_gateway import open_to
-from tests.services.host_streams import Yard, serving
+from tests.services.host_streams import ServerUnderTest, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -32,13 +32,13 @@ TRAILERS = 0x80
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def yard() -> AsyncIterator[Yard]:
+async def yard() -> AsyncIterator[ServerUnderTest]:
     async with serving() as yard:
         yield yard
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def http(yard: Yard) -> AsyncIterator[httpx.AsyncClient]:
+async def http(yard: ServerUnderTest) -> AsyncIterator[httpx.AsyncClient]:
     async with open_to(yard.address, PAGE) as http:
         yield http
 
@@ -164,7 +164,9 @@ async def test_a_page_may_read_the_status_of_a_refusal(http: httpx.AsyncClient, 
 
 
 @both_kinds
-async def test_a_page_watches_and_sees_events_as_they_come(yard: Yard, http: httpx.AsyncClient, text: bool) -> None:
+async def test_a_page_watches_and_sees_events_as_they_come(
+    yard: ServerUnderTest, http: httpx.AsyncClient, text: bool
+) -> None:
     agent = f"watched-{text}"
     async with calling(http, "WatchTasks", pb.WatchTasksRequest(agent_id=agent), text) as call:
         messages = (pb.WatchTasksResponse.FromString(packed) async for packed in call)

@@ -10,19 +10,19 @@ import pytest
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.gateway import Gateway
-from tests.services.host_streams import Yard, serving
+from tests.services.host_streams import ServerUnderTest, serving
 
 QUIET_SECS = 3.0
 
 
 @pytest.fixture
-async def yard() -> AsyncIterator[Yard]:
+async def yard() -> AsyncIterator[ServerUnderTest]:
     async with serving() as yard:
         yield yard
 
 
 @pytest.fixture
-async def gateway(yard: Yard) -> AsyncIterator[Gateway]:
+async def gateway(yard: ServerUnderTest) -> AsyncIterator[Gateway]:
     gateway = Gateway("127.0.0.1:0", yard.address)
     await gateway.start()
     yield gateway
@@ -30,37 +30,39 @@ async def gateway(yard: Yard) -> AsyncIterator[Gateway]:
 
 
 @pytest.fixture
-async def outside(yard: Yard, gateway: Gateway) -> AsyncIterator[Yard]:
+async def outside(yard: ServerUnderTest, gateway: Gateway) -> AsyncIterator[ServerUnderTest]:
     """The same server as hosts see it that come by the gateway."""
     options = (("grpc.use_local_subchannel_pool", 1),)
     async with grpc.aio.insecure_channel(gateway.address, options) as channel:
-        yield Yard(yard.engine, channel, None, 0)
+        yield ServerUnderTest(yard.engine, channel, None, 0)
 
 
-async def test_a_host_works_over_the_gateway(yard: Yard, outside: Yard) -> None:
+async def test_a_host_works_over_the_gateway(yard: ServerUnderTest, outside: ServerUnderTest) -> None:
     stream = await outside.connect(credit=2)
     task_id = await yard.submit()
     task = await stream.task()
     assert task.task.task_id == task_id
-    assert await stream.told(task, started=True) == "running"
-    assert not (await stream.beat(task)).lost
-    assert await stream.told(task, completed=True) == "done"
-    assert await stream.told(task, completed=True) == "lease_lost"
+    assert await stream.report_one(task, started=True) == "running"
+    assert not (await stream.heartbeat(task)).lost
+    assert await stream.report_one(task, completed=True) == "done"
+    assert await stream.report_one(task, completed=True) == "lease_lost"
     await stream.leave()
     assert not yard.leftovers()
 
 
-async def test_a_cancel_and_a_drain_arrive_without_being_asked_for(yard: Yard, outside: Yard) -> None:
+async def test_a_cancel_and_a_drain_arrive_without_being_asked_for(
+    yard: ServerUnderTest, outside: ServerUnderTest
+) -> None:
     stream = await outside.connect(credit=1)
     task_id = await yard.submit()
     task = await stream.task()
     await yard.cancel(task_id)
     assert (await stream.cancellation()).task_id == task.task.task_id
     await yard.drain()
-    assert (await stream.hear("drain")).reason
+    assert (await stream.receive("drain")).reason
 
 
-async def test_a_quiet_stream_stays_open(yard: Yard, outside: Yard) -> None:
+async def test_a_quiet_stream_stays_open(yard: ServerUnderTest, outside: ServerUnderTest) -> None:
     stream = await outside.connect(credit=1)
     reading = asyncio.ensure_future(stream.call.read())
     done, _ = await asyncio.wait((reading,), timeout=QUIET_SECS)
@@ -78,26 +80,26 @@ async def test_a_quiet_stream_stays_open(yard: Yard, outside: Yard) -> None:
     ids=["deregistered", "shut down"],
 )
 async def test_why_a_stream_ended_arrives(
-    yard: Yard, outside: Yard, end: Callable[[Yard], Any], code: grpc.StatusCode
+    yard: ServerUnderTest, outside: ServerUnderTest, end: Callable[[ServerUnderTest], Any], code: grpc.StatusCode
 ) -> None:
     stream = await outside.connect()
     await end(yard)
     with pytest.raises(grpc.aio.AioRpcError) as told:
-        await stream.end()
+        await stream.read_to_end()
     assert told.value.code() is code
     assert not yard.leftovers()
 
 
-async def test_a_breach_is_told_as_without_the_gateway(outside: Yard) -> None:
+async def test_a_breach_is_told_as_without_the_gateway(outside: ServerUnderTest) -> None:
     stream = outside.stream()
-    await stream.say(credit=pb.Credit(count=1))
+    await stream.send(credit=pb.Credit(count=1))
     with pytest.raises(grpc.aio.AioRpcError) as told:
-        await stream.end()
+        await stream.read_to_end()
     assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert told.value.details() == "hello: must come first"
 
 
-async def test_a_host_that_is_cut_off_is_noticed_at_once(yard: Yard, outside: Yard) -> None:
+async def test_a_host_that_is_cut_off_is_noticed_at_once(yard: ServerUnderTest, outside: ServerUnderTest) -> None:
     stream = await outside.connect(credit=1)
     stream.call.cancel()
     async with asyncio.timeout(5):
@@ -105,7 +107,7 @@ async def test_a_host_that_is_cut_off_is_noticed_at_once(yard: Yard, outside: Ya
             await asyncio.sleep(0.01)
 
 
-async def test_a_message_above_the_limit_for_rest_bodies_passes(outside: Yard) -> None:
+async def test_a_message_above_the_limit_for_rest_bodies_passes(outside: ServerUnderTest) -> None:
     stream = await outside.connect()
     many = [
         pb.Report(task_id=f"tsk_{number:040}", fencing_token=1, started=pb.TaskStarted()) for number in range(40_000)

@@ -13,12 +13,12 @@ from subprocess import DEVNULL, PIPE
 import httpx
 import pytest
 import pytest_asyncio
+from tests.gateway.open_gateway import open_to
 
 from taskyard_server.config import ConfigError
 from taskyard_server.config_sources import load
-from tests.gateway.open_gateway import open_to
 from tests.ports import free_port
-from tests.services.host_streams import Yard, serving
+from tests.services.host_streams import ServerUnderTest, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -39,13 +39,13 @@ REFUSAL = {"code": "permission_denied", "error": "pages of this origin may not c
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def yard() -> AsyncIterator[Yard]:
+async def yard() -> AsyncIterator[ServerUnderTest]:
     async with serving() as yard:
         yield yard
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def http(yard: Yard) -> AsyncIterator[httpx.AsyncClient]:
+async def http(yard: ServerUnderTest) -> AsyncIterator[httpx.AsyncClient]:
     async with open_to(yard.address, *ALLOWED) as http:
         yield http
 
@@ -111,13 +111,13 @@ async def test_a_star_stands_for_what_it_says(http: httpx.AsyncClient, origin: s
     assert cors_headers(answer).get("access-control-allow-origin") == (origin if granted else None)
 
 
-async def test_a_lone_star_lets_every_page_in(yard: Yard) -> None:
+async def test_a_lone_star_lets_every_page_in(yard: ServerUnderTest) -> None:
     async with open_to(yard.address, "*") as http:
         for origin in (PAGE, FOREIGN, "null"):
             assert cors_headers(await preflight(http, origin))["access-control-allow-origin"] == origin
 
 
-async def test_without_origins_no_page_is_let_in(yard: Yard) -> None:
+async def test_without_origins_no_page_is_let_in(yard: ServerUnderTest) -> None:
     async with open_to(yard.address) as http:
         assert cors_headers(await preflight(http, PAGE)) == {}
         answer = await http.get("/tasks", headers={"origin": PAGE})
@@ -207,19 +207,19 @@ async def test_an_allowed_page_may_send_without_a_preflight(http: httpx.AsyncCli
         assert answer.status_code == 202
 
 
-async def test_who_is_no_page_sends_no_origin_and_may_call(yard: Yard) -> None:
+async def test_who_is_no_page_sends_no_origin_and_may_call(yard: ServerUnderTest) -> None:
     async with open_to(yard.address) as http:
         assert (await http.post("/tasks", content=TASK)).status_code == 202
         assert (await http.post("/tasks", content=TASK, headers={"origin": PAGE})).status_code == 403
 
 
-async def test_with_a_lone_star_every_page_may_send(yard: Yard) -> None:
+async def test_with_a_lone_star_every_page_may_send(yard: ServerUnderTest) -> None:
     async with open_to(yard.address, "*") as http:
         for origin in (PAGE, FOREIGN, "null"):
             assert (await http.post("/tasks", content=TASK, headers={"origin": origin})).status_code == 202
 
 
-async def test_there_may_be_many_origins(yard: Yard) -> None:
+async def test_there_may_be_many_origins(yard: ServerUnderTest) -> None:
     many = [f"https://*.n{number}.some-long-name.example:*" for number in range(500)]
     async with open_to(yard.address, *many) as http:
         for name, status in (("n499", 202), ("n500", 403)):

@@ -43,12 +43,12 @@ class Raising:
 
 
 @pytest.fixture
-def told(open_door, refused):
+def told(start_api, refused):
     """What a caller is told of an error that the engine raises."""
 
     async def tell(error, metadata=None):
-        door = await open_door(Raising(error))
-        return await refused(door.get("tsk_1", metadata=metadata))
+        api = await start_api(Raising(error))
+        return await refused(api.get("tsk_1", metadata=metadata))
 
     return tell
 
@@ -187,40 +187,40 @@ async def test_the_log_tells_the_cause_of_an_internal_error(told, log_lines):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda door: door.submit(),
-        lambda door: door.get("tsk_1"),
-        lambda door: door.list_tasks(),
-        lambda door: door.cancel("tsk_1"),
-        lambda door: door.wait("tsk_1"),
-        lambda door: door.submit_batch({"action": "click"}),
-        lambda door: door.stats(),
+        lambda api: api.submit(),
+        lambda api: api.get("tsk_1"),
+        lambda api: api.list_tasks(),
+        lambda api: api.cancel("tsk_1"),
+        lambda api: api.wait("tsk_1"),
+        lambda api: api.submit_batch({"action": "click"}),
+        lambda api: api.stats(),
     ],
     ids=["SubmitTask", "GetTask", "ListTasks", "CancelTask", "WaitTask", "SubmitBatch", "GetStats"],
 )
 @pytest.mark.parametrize(("kind", "code"), [(RuntimeError, "internal"), (Unavailable, "unavailable")])
-async def test_every_rpc_turns_errors_the_same_way(open_door, refused, call, kind, code):
-    seen = await refused(call(await open_door(Raising(kind("no")))))
+async def test_every_rpc_turns_errors_the_same_way(start_api, refused, call, kind, code):
+    seen = await refused(call(await start_api(Raising(kind("no")))))
     assert seen.code == code
 
 
-async def test_a_server_that_drains_takes_nothing_in_and_says_to_come_again(door, refused, by_rest):
-    task_id = (await door.submit()).task_id
-    door.engine.admin.drain()
-    for call in (door.submit(metadata=by_rest), door.submit_batch({"action": "click"}, metadata=by_rest)):
+async def test_a_server_that_drains_takes_nothing_in_and_says_to_come_again(api, refused, by_rest):
+    task_id = (await api.submit()).task_id
+    api.engine.admin.drain()
+    for call in (api.submit(metadata=by_rest), api.submit_batch({"action": "click"}, metadata=by_rest)):
         seen = await refused(call)
         assert (seen.code, seen.status) == ("unavailable", grpc.StatusCode.UNAVAILABLE)
         assert seen.retry_after_secs == 1
         assert seen.trailers["x-http-status"] == "503"
         assert seen.rest_body["retryable"] is True
-    assert (await door.get(task_id)).task_id == task_id
-    assert (await door.list_tasks()).count == 1
+    assert (await api.get(task_id)).task_id == task_id
+    assert (await api.list_tasks()).count == 1
 
 
-async def test_a_server_that_had_an_internal_error_goes_on_serving(door, refused, monkeypatch):
+async def test_a_server_that_had_an_internal_error_goes_on_serving(api, refused, monkeypatch):
     async def broken(*_args):
         raise RuntimeError(SECRET)
 
     with monkeypatch.context() as patch:
-        patch.setattr(door.engine.tasks, "submit", broken)
-        assert (await refused(door.submit())).status is grpc.StatusCode.INTERNAL
-    assert (await door.submit()).position == 1
+        patch.setattr(api.engine.tasks, "submit", broken)
+        assert (await refused(api.submit())).status is grpc.StatusCode.INTERNAL
+    assert (await api.submit()).position == 1

@@ -17,9 +17,9 @@ NS = "default"
 
 
 @pytest.fixture
-async def yard(open_door, clock):
+async def yard(start_api, clock):
     """A server whose time stands still until a test moves it."""
-    return await open_door(clock=clock)
+    return await start_api(clock=clock)
 
 
 async def report(yard, host="host", namespace=NS, **figures):
@@ -30,7 +30,7 @@ async def report(yard, host="host", namespace=NS, **figures):
 
 async def listed(yard, metadata=None, **fields):
     """The snapshots of hosts, unless a test asks for others."""
-    return await yard.figures.ListSnapshots(ListSnapshotsRequest(**{"server": False, **fields}), metadata=metadata)
+    return await yard.stats_stub.ListSnapshots(ListSnapshotsRequest(**{"server": False, **fields}), metadata=metadata)
 
 
 async def own(yard, metadata=None):
@@ -171,7 +171,7 @@ async def test_each_namespace_in_use_has_its_own(yard):
 async def test_snapshots_of_hosts_and_of_the_server_are_told_apart_by_their_host(yard):
     await report(yard, cpu_percent=50)
     await yard.snapshots.take()
-    everything = (await yard.figures.ListSnapshots(ListSnapshotsRequest())).snapshots
+    everything = (await yard.stats_stub.ListSnapshots(ListSnapshotsRequest())).snapshots
     assert sorted(each.host_id for each in everything) == ["", "host"]
     (of_host,) = (await listed(yard, server=False)).snapshots
     assert of_host.host_id == "host"

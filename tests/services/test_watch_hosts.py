@@ -257,9 +257,10 @@ async def test_when_the_last_watcher_has_gone_nothing_is_looked_at(yard, eventua
         return board.watchers
 
     await eventually(watchers, lambda count: count == 1)
-    assert not board._polling.done()
+    polling = board._polling
+    assert not polling.done()
     calls[1].cancel()
     await eventually(watchers, lambda count: count == 0)
-    await asyncio.wait((board._polling,), timeout=SECS)
-    assert board._polling.cancelled()
+    await asyncio.wait((polling,), timeout=SECS)
+    assert polling.cancelled()
     assert yard.watches._watches == {}

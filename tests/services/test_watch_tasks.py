@@ -55,19 +55,19 @@ def told(messages):
     return [(event.task.task_id, event.task.state) for message in messages for event in message.events]
 
 
-async def submitted(door, **fields):
-    return (await door.submit(**fields)).task_id
+async def submitted(api, **fields):
+    return (await api.submit(**fields)).task_id
 
 
 # What an event tells.
 
 
-async def test_the_life_of_a_task_is_told_step_by_step(door):
-    call = await begun(door.watch())
-    task_id = await submitted(door, params=Struct(fields={"secret": Value(string_value="x")}))
-    (lease,) = await door.claim()
-    await door.start(lease)
-    await door.complete(lease, Value(string_value="fine"))
+async def test_the_life_of_a_task_is_told_step_by_step(api):
+    call = await begun(api.watch())
+    task_id = await submitted(api, params=Struct(fields={"secret": Value(string_value="x")}))
+    (lease,) = await api.claim()
+    await api.start(lease)
+    await api.complete(lease, Value(string_value="fine"))
     life = await events(call, 4)
     assert {event.task.task_id for event in life} == {task_id}
     assert [event.kind for event in life] == [Kind.submitted, Kind.changed, Kind.changed, Kind.changed]
@@ -78,24 +78,24 @@ async def test_the_life_of_a_task_is_told_step_by_step(door):
     times = [event.occurred_at.ToNanoseconds() for event in life]
     assert times == sorted(times)
     assert abs(times[0] / 1e9 - time.time()) < 60
-    whole = await door.get(task_id)
+    whole = await api.get(task_id)
     whole.ClearField("params")
     assert life[-1].task == whole
 
 
-async def test_an_event_shows_the_task_as_it_was_then_whatever_became_of_it(door):
-    call = await begun(door.watch())
+async def test_an_event_shows_the_task_as_it_was_then_whatever_became_of_it(api):
+    call = await begun(api.watch())
     # All in one turn of the loop: when the first event is sent, everything has happened.
-    task = await door.engine.tasks.submit("default", Submission("ann", "click"))
-    (lease,) = await door.claim()
-    await door.start(lease)
+    task = await api.engine.tasks.submit("default", Submission("ann", "click"))
+    (lease,) = await api.claim()
+    await api.start(lease)
     await reporting.progress(
-        door.engine, "default", "host", task.id, lease.token, task_pb2.Progress(message="1").SerializeToString()
+        api.engine, "default", "host", task.id, lease.token, task_pb2.Progress(message="1").SerializeToString()
     )
     await reporting.progress(
-        door.engine, "default", "host", task.id, lease.token, task_pb2.Progress(message="2").SerializeToString()
+        api.engine, "default", "host", task.id, lease.token, task_pb2.Progress(message="2").SerializeToString()
     )
-    await door.fail(lease, "broken")
+    await api.fail(lease, "broken")
     told = [event.task for event in await events(call, 6)]
     assert [task.state for task in told] == [State.queued, State.assigned] + [State.running] * 3 + [State.failed]
     assert [task.error for task in told] == [""] * 5 + ["broken"]
@@ -106,33 +106,33 @@ async def test_an_event_shows_the_task_as_it_was_then_whatever_became_of_it(door
     assert [task.progress.message for task in told] == ["", "", "", "1", "2", "2"]
 
 
-async def test_a_rejected_task_is_submitted_and_ended_at_once(open_door):
-    door = await open_door(max_queue_size=1)
-    call = await begun(door.watch(state="rejected"))
-    await submitted(door)
+async def test_a_rejected_task_is_submitted_and_ended_at_once(start_api):
+    api = await start_api(max_queue_size=1)
+    call = await begun(api.watch(state="rejected"))
+    await submitted(api)
     with pytest.raises(grpc.aio.AioRpcError):
-        await door.submit()
+        await api.submit()
     (event,) = await events(call, 1)
     assert (event.kind, event.task.state) == (Kind.submitted, State.rejected)
     assert event.task.error == "rejected: global queue full"
     assert event.task.HasField("completed_at")
 
 
-async def test_a_task_that_is_no_longer_retained_is_told_with_the_time_of_its_end(open_door):
-    door = await open_door(max_retained_tasks=1)
-    call = await begun(door.watch())
-    first = await submitted(door)
-    await door.cancel(first)
-    await door.cancel(await submitted(door))
+async def test_a_task_that_is_no_longer_retained_is_told_with_the_time_of_its_end(start_api):
+    api = await start_api(max_retained_tasks=1)
+    call = await begun(api.watch())
+    first = await submitted(api)
+    await api.cancel(first)
+    await api.cancel(await submitted(api))
     *_, last = await events(call, 5)
     assert (last.kind, last.task.task_id, last.task.state) == (Kind.evicted, first, State.cancelled)
     assert last.task.completed_at.ToNanoseconds() <= last.occurred_at.ToNanoseconds()
 
 
-async def test_events_of_one_turn_come_in_one_message(door):
-    call = await begun(door.watch())
+async def test_events_of_one_turn_come_in_one_message(api):
+    call = await begun(api.watch())
     for _ in range(60):
-        await door.engine.tasks.submit("default", Submission("ann", "click"))
+        await api.engine.tasks.submit("default", Submission("ann", "click"))
     assert len((await read(call)).events) == 60
 
 
@@ -140,39 +140,39 @@ async def test_events_of_one_turn_come_in_one_message(door):
 
 
 @pytest.mark.parametrize("wish", [{"agent_id": "bob"}, {"state": "cancelled"}, {"state": "cancelled, failed"}])
-async def test_only_what_matches_is_told(door, wish):
-    call = await begun(door.watch(**wish))
-    await submitted(door, agent_id="ann")
-    task_id = await submitted(door, agent_id="bob")
-    await door.cancel(task_id)
+async def test_only_what_matches_is_told(api, wish):
+    call = await begun(api.watch(**wish))
+    await submitted(api, agent_id="ann")
+    task_id = await submitted(api, agent_id="bob")
+    await api.cancel(task_id)
     got = await events(call, 2 if "agent_id" in wish else 1)
     assert {event.task.task_id for event in got} == {task_id}
 
 
-async def test_all_filters_must_match(door):
+async def test_all_filters_must_match(api):
     tasks = [batch_pb2.BatchTask(action="click") for _ in range(2)]
-    batch = await door.submit_batch(*tasks)
+    batch = await api.submit_batch(*tasks)
     first, second = (item.task_id for item in batch.tasks)
-    other = await submitted(door)
+    other = await submitted(api)
     fitting = await begun(
-        door.watch(task_ids=[first, other], batch_id=batch.batch_id, agent_id="ann", state="cancelled")
+        api.watch(task_ids=[first, other], batch_id=batch.batch_id, agent_id="ann", state="cancelled")
     )
-    wrong = await begun(door.watch(task_ids=[first], agent_id="bob"))
-    whole = await begun(door.watch(batch_id=batch.batch_id))
+    wrong = await begun(api.watch(task_ids=[first], agent_id="bob"))
+    whole = await begun(api.watch(batch_id=batch.batch_id))
     for task_id in (other, second, first):
-        await door.cancel(task_id)
+        await api.cancel(task_id)
     assert [event.task.task_id for event in await events(fitting, 1)] == [first]
     assert [event.task.task_id for event in await events(whole, 2)] == [second, first]
-    await door.watches.close(SECS)
+    await api.watches.close(SECS)
     assert told((await rest_of(wrong))[0]) == []
 
 
-async def test_other_namespaces_never_appear(door):
-    call = await begun(door.watch())
-    other = await begun(door.watch(metadata=(("taskyard-namespace", "other"),), include_current=True))
-    here = await submitted(door)
-    there = await submitted(door, metadata=(("taskyard-namespace", "other"),))
-    await door.watches.close(SECS)
+async def test_other_namespaces_never_appear(api):
+    call = await begun(api.watch())
+    other = await begun(api.watch(metadata=(("taskyard-namespace", "other"),), include_current=True))
+    here = await submitted(api)
+    there = await submitted(api, metadata=(("taskyard-namespace", "other"),))
+    await api.watches.close(SECS)
     assert told((await rest_of(call))[0]) == [(here, State.queued)]
     assert told((await rest_of(other))[0]) == [(there, State.queued)]
 
@@ -191,15 +191,15 @@ async def test_other_namespaces_never_appear(door):
         ({"task_ids": [str(number) for number in range(10_001)]}, "taskIds: "),
     ],
 )
-async def test_a_bad_request_names_its_field(door, refused, wish, message):
-    told = await refused(door.watch(**wish).read())
+async def test_a_bad_request_names_its_field(api, refused, wish, message):
+    told = await refused(api.watch(**wish).read())
     assert told.code == "bad_request"
     assert told.message.startswith(message)
 
 
-async def test_a_cursor_of_another_incarnation_is_out_of_range_and_410(open_door, refused, by_rest):
-    cursor = (await read((await open_door()).watch())).cursor
-    told = await refused((await open_door()).watch(cursor=cursor, metadata=by_rest).read())
+async def test_a_cursor_of_another_incarnation_is_out_of_range_and_410(start_api, refused, by_rest):
+    cursor = (await read((await start_api()).watch())).cursor
+    told = await refused((await start_api()).watch(cursor=cursor, metadata=by_rest).read())
     assert (told.status, told.code) == (grpc.StatusCode.OUT_OF_RANGE, "cursor_expired")
     assert told.trailers["x-http-status"] == "410"
 
@@ -207,9 +207,9 @@ async def test_a_cursor_of_another_incarnation_is_out_of_range_and_410(open_door
 # The tasks as they stand.
 
 
-async def test_the_current_tasks_come_first_then_a_bookmark_with_the_first_cursor(door):
-    ids = [await submitted(door) for _ in range(3)]
-    call = door.watch(include_current=True)
+async def test_the_current_tasks_come_first_then_a_bookmark_with_the_first_cursor(api):
+    ids = [await submitted(api) for _ in range(3)]
+    call = api.watch(include_current=True)
     current = await read(call)
     assert [event.task.task_id for event in current.events] == ids
     assert {event.kind for event in current.events} == {Kind.current}
@@ -217,42 +217,42 @@ async def test_the_current_tasks_come_first_then_a_bookmark_with_the_first_curso
     bookmark = await read(call)
     assert bookmark.bookmark
     assert bookmark.cursor
-    await door.cancel(ids[0])
+    await api.cancel(ids[0])
     (event,) = await events(call, 1)
     assert (event.kind, event.task.task_id) == (Kind.changed, ids[0])
 
 
-async def test_a_current_task_has_all_but_its_params(door):
-    task_id = await submitted(door, params=Struct(fields={"x": Value(bool_value=True)}))
-    (lease,) = await door.claim()
-    await door.start(lease)
-    await door.complete(lease, Value(string_value="fine"))
-    (event,) = (await read(door.watch(task_ids=[task_id], include_current=True))).events
-    whole = await door.get(task_id)
+async def test_a_current_task_has_all_but_its_params(api):
+    task_id = await submitted(api, params=Struct(fields={"x": Value(bool_value=True)}))
+    (lease,) = await api.claim()
+    await api.start(lease)
+    await api.complete(lease, Value(string_value="fine"))
+    (event,) = (await read(api.watch(task_ids=[task_id], include_current=True))).events
+    whole = await api.get(task_id)
     whole.ClearField("params")
     assert event.task == whole
     assert not event.HasField("previous_state")
 
 
-async def test_many_current_tasks_come_in_messages_of_bounded_size(open_door):
-    door = await open_door(max_queue_size=2000, max_per_agent=2000)
+async def test_many_current_tasks_come_in_messages_of_bounded_size(start_api):
+    api = await start_api(max_queue_size=2000, max_per_agent=2000)
     for number in range(250):
-        await door.engine.tasks.submit("default", Submission(f"a{number % 2}", "click"))
+        await api.engine.tasks.submit("default", Submission(f"a{number % 2}", "click"))
     for wish, count in (({}, 250), ({"agent_id": "a1"}, 125)):
-        call, sizes = door.watch(include_current=True, **wish), []
+        call, sizes = api.watch(include_current=True, **wish), []
         while not (message := await read(call)).bookmark:
             sizes.append(len(message.events))
         assert sum(sizes) == count
         assert max(sizes) <= 100
 
 
-async def test_current_tasks_with_large_results_fit_into_messages(open_door):
-    door = await open_door(max_queue_size=100, max_inflight=100, max_per_agent_inflight=100)
+async def test_current_tasks_with_large_results_fit_into_messages(start_api):
+    api = await start_api(max_queue_size=100, max_inflight=100, max_per_agent_inflight=100)
     for _ in range(30):
-        await door.engine.tasks.submit("default", Submission("ann", "click"))
-    for lease in await door.claim(30):
-        await door.complete(lease, Value(string_value="x" * 250_000))
-    call, seen = door.watch(include_current=True, state="done"), 0
+        await api.engine.tasks.submit("default", Submission("ann", "click"))
+    for lease in await api.claim(30):
+        await api.complete(lease, Value(string_value="x" * 250_000))
+    call, seen = api.watch(include_current=True, state="done"), 0
     while not (message := await read(call)).bookmark:
         assert message.ByteSize() < 1_000_000
         seen += len(message.events)
@@ -260,30 +260,30 @@ async def test_current_tasks_with_large_results_fit_into_messages(open_door):
 
 
 @pytest.mark.parametrize("by", ["task", "batch"])
-async def test_of_current_tasks_too_only_what_matches_is_told(door, by):
-    batch = await door.submit_batch(*(batch_pb2.BatchTask(action="click") for _ in range(3)))
+async def test_of_current_tasks_too_only_what_matches_is_told(api, by):
+    batch = await api.submit_batch(*(batch_pb2.BatchTask(action="click") for _ in range(3)))
     first, second, third = (item.task_id for item in batch.tasks)
-    await door.cancel(second)
+    await api.cancel(second)
     wish = {"batch_id": batch.batch_id} if by == "batch" else {"task_ids": [third, second, first, "tsk_gone"]}
-    message = await read(door.watch(include_current=True, state="queued", **wish))
+    message = await read(api.watch(include_current=True, state="queued", **wish))
     assert sorted(event.task.task_id for event in message.events) == sorted([first, third])
 
 
 # Resuming.
 
 
-async def test_a_resumed_watch_misses_nothing_and_repeats_nothing(door):
-    call = await begun(door.watch())
+async def test_a_resumed_watch_misses_nothing_and_repeats_nothing(api):
+    call = await begun(api.watch())
     ids, seen, cursor = [], [], None
     for round_ in range(5):
-        ids += [await submitted(door) for _ in range(3)]
+        ids += [await submitted(api) for _ in range(3)]
         while len(seen) < len(ids) - round_ % 2:
             message = await read(call)
             seen += [event.task.task_id for event in message.events]
             cursor = message.cursor
         call.cancel()
-        ids.append(await submitted(door))
-        call = await begun(door.watch(cursor=cursor))
+        ids.append(await submitted(api))
+        call = await begun(api.watch(cursor=cursor))
     seen += [event.task.task_id for event in await events(call, len(ids) - len(seen))]
     assert seen == ids
 
@@ -291,12 +291,12 @@ async def test_a_resumed_watch_misses_nothing_and_repeats_nothing(door):
 # Bookmarks.
 
 
-async def test_a_quiet_watch_gets_bookmarks_that_move_the_cursor(open_door):
-    door = await open_door(bookmark_secs=0.02, bounds=Bounds(max_events=64))
-    call = await begun(door.watch(agent_id="bob"))
+async def test_a_quiet_watch_gets_bookmarks_that_move_the_cursor(start_api):
+    api = await start_api(bookmark_secs=0.02, bounds=Bounds(max_events=64))
+    call = await begun(api.watch(agent_id="bob"))
     for _ in range(200):
-        task = await door.engine.tasks.submit("default", Submission("ann", "click"))
-        await door.engine.tasks.cancel("default", task.id)
+        task = await api.engine.tasks.submit("default", Submission("ann", "click"))
+        await api.engine.tasks.cancel("default", task.id)
         await asyncio.sleep(0)
     for _ in range(2):
         message = await read(call)
@@ -304,17 +304,17 @@ async def test_a_quiet_watch_gets_bookmarks_that_move_the_cursor(open_door):
         assert not message.events
     call.cancel()
     # The cursor with which it began has left the log by now; this one has not.
-    await begun(door.watch(agent_id="bob", cursor=message.cursor))
+    await begun(api.watch(agent_id="bob", cursor=message.cursor))
 
 
 # Until all have ended.
 
 
-async def test_the_watch_ends_when_all_its_tasks_have(door):
-    ids = [await submitted(door) for _ in range(2)]
-    call = await begun(door.watch(task_ids=ids, until_ended=True, state="cancelled"))
+async def test_the_watch_ends_when_all_its_tasks_have(api):
+    ids = [await submitted(api) for _ in range(2)]
+    call = await begun(api.watch(task_ids=ids, until_ended=True, state="cancelled"))
     for task_id in ids:
-        await door.cancel(task_id)
+        await api.cancel(task_id)
     messages, status = await rest_of(call)
     assert told(messages) == [(task_id, State.cancelled) for task_id in ids]
     assert messages[-1].end.reason == Reason.tasks_ended
@@ -322,34 +322,34 @@ async def test_the_watch_ends_when_all_its_tasks_have(door):
     assert status is grpc.StatusCode.OK
 
 
-async def test_the_watch_of_a_batch_ends_when_all_its_tasks_have(door):
-    batch = await door.submit_batch(*(batch_pb2.BatchTask(action="click") for _ in range(3)))
-    await door.cancel(batch.tasks[0].task_id)
-    call = await begun(door.watch(batch_id=batch.batch_id, until_ended=True))
-    await door.batches.CancelBatch(batch_pb2.CancelBatchRequest(batch_id=batch.batch_id))
+async def test_the_watch_of_a_batch_ends_when_all_its_tasks_have(api):
+    batch = await api.submit_batch(*(batch_pb2.BatchTask(action="click") for _ in range(3)))
+    await api.cancel(batch.tasks[0].task_id)
+    call = await begun(api.watch(batch_id=batch.batch_id, until_ended=True))
+    await api.batches.CancelBatch(batch_pb2.CancelBatchRequest(batch_id=batch.batch_id))
     messages, status = await rest_of(call)
     assert len(told(messages)) == 2
     assert messages[-1].end.reason == Reason.tasks_ended
     assert status is grpc.StatusCode.OK
 
 
-async def test_what_is_not_retained_has_ended(door):
-    task_id = await submitted(door)
-    await door.cancel(task_id)
+async def test_what_is_not_retained_has_ended(api):
+    task_id = await submitted(api)
+    await api.cancel(task_id)
     for wish in ({"task_ids": [task_id, "tsk_unknown"]}, {"batch_id": "bat_unknown"}):
-        messages, status = await rest_of(door.watch(until_ended=True, include_current=True, **wish))
+        messages, status = await rest_of(api.watch(until_ended=True, include_current=True, **wish))
         assert messages[-1].end.reason == Reason.tasks_ended
         assert status is grpc.StatusCode.OK
         assert len(told(messages)) == ("task_ids" in wish)
 
 
-async def test_a_resumed_watch_tells_what_it_missed_before_it_ends(door):
-    task_id = await submitted(door)
-    call = door.watch(task_ids=[task_id], until_ended=True)
+async def test_a_resumed_watch_tells_what_it_missed_before_it_ends(api):
+    task_id = await submitted(api)
+    call = api.watch(task_ids=[task_id], until_ended=True)
     cursor = (await read(call)).cursor
     call.cancel()
-    await door.cancel(task_id)
-    messages, _ = await rest_of(door.watch(task_ids=[task_id], until_ended=True, cursor=cursor))
+    await api.cancel(task_id)
+    messages, _ = await rest_of(api.watch(task_ids=[task_id], until_ended=True, cursor=cursor))
     assert told(messages) == [(task_id, State.cancelled)]
     assert messages[-1].end.reason == Reason.tasks_ended
 
@@ -357,26 +357,26 @@ async def test_a_resumed_watch_tells_what_it_missed_before_it_ends(door):
 # Slow watchers.
 
 
-async def flood(door, count, quick=None):
+async def flood(api, count, quick=None):
     """So many events of a kilobyte each, after three others. `quick` reads all of them as they come."""
-    await submitted(door)
-    (lease,) = await door.claim()
-    await door.start(lease)
+    await submitted(api)
+    (lease,) = await api.claim()
+    await api.start(lease)
     if quick is not None:
         await events(quick, 3)
     progress = task_pb2.Progress(message="x" * 1000).SerializeToString()
     for number in range(count):
-        await reporting.progress(door.engine, "default", "host", lease.task.id, lease.token, progress)
+        await reporting.progress(api.engine, "default", "host", lease.task.id, lease.token, progress)
         if quick is None:
             await asyncio.sleep(0)
         elif number % 50 == 49:
             await events(quick, 50)
 
 
-async def test_a_watcher_that_does_not_read_expires_and_the_others_lose_nothing(open_door):
-    door = await open_door(bounds=Bounds(max_events=200))
-    slow = await begun(door.watch())
-    await flood(door, 5000, quick=await begun(door.watch()))
+async def test_a_watcher_that_does_not_read_expires_and_the_others_lose_nothing(start_api):
+    api = await start_api(bounds=Bounds(max_events=200))
+    slow = await begun(api.watch())
+    await flood(api, 5000, quick=await begun(api.watch()))
     messages, status = await rest_of(slow)
     assert messages[-1].end.reason == Reason.cursor_expired
     assert messages[-1].cursor
@@ -384,54 +384,54 @@ async def test_a_watcher_that_does_not_read_expires_and_the_others_lose_nothing(
     assert 0 < len(told(messages)) < 5000
 
 
-async def test_a_watcher_that_pauses_catches_up_from_the_log(door):
-    call = await begun(door.watch())
-    await flood(door, 5000)
+async def test_a_watcher_that_pauses_catches_up_from_the_log(api):
+    call = await begun(api.watch())
+    await flood(api, 5000)
     assert len(await events(call, 5003)) == 5003
 
 
 # The end.
 
 
-async def test_when_the_server_shuts_down_each_watch_says_so_and_where_to_resume(door, refused):
-    calls = [await begun(door.watch(**wish)) for wish in ({}, {"agent_id": "bob"}, {"task_ids": ["tsk_x"]})]
-    task_id = await submitted(door)
-    await door.watches.close(SECS)
+async def test_when_the_server_shuts_down_each_watch_says_so_and_where_to_resume(api, refused):
+    calls = [await begun(api.watch(**wish)) for wish in ({}, {"agent_id": "bob"}, {"task_ids": ["tsk_x"]})]
+    task_id = await submitted(api)
+    await api.watches.close(SECS)
     for call in calls:
         messages, status = await rest_of(call)
         assert messages[-1].end.reason == Reason.shutdown
         assert messages[-1].cursor
         assert status is grpc.StatusCode.UNAVAILABLE
         assert told(messages) == ([(task_id, State.queued)] if call is calls[0] else [])
-    assert (await refused(door.watch().read())).code == "unavailable"
+    assert (await refused(api.watch().read())).code == "unavailable"
 
 
-async def test_shutting_down_waits_for_no_watcher_longer_than_allowed(door):
-    call = await begun(door.watch())
-    await flood(door, 3000)
+async def test_shutting_down_waits_for_no_watcher_longer_than_allowed(api):
+    call = await begun(api.watch())
+    await flood(api, 3000)
     begin = time.monotonic()
-    await door.watches.close(0.05)
+    await api.watches.close(0.05)
     assert time.monotonic() - begin < 5
     call.cancel()
 
 
-async def test_a_fault_of_the_server_ends_the_watch_as_internal_and_leaks_nothing(door, monkeypatch, log_lines):
-    call = await begun(door.watch())
+async def test_a_fault_of_the_server_ends_the_watch_as_internal_and_leaks_nothing(api, monkeypatch, log_lines):
+    call = await begun(api.watch())
 
     def broken(_):
         raise ZeroDivisionError("secret")
 
     monkeypatch.setattr(watchers.Watcher, "take", broken)
-    await submitted(door)
+    await submitted(api)
     (last,), status = await rest_of(call)
     assert (last.end.reason, last.end.message) == (Reason.internal, "internal error")
     assert status is grpc.StatusCode.INTERNAL
     assert [line["event"] for line in log_lines if line["log_level"] == "error"] == ["internal_error"]
 
 
-async def test_the_status_at_the_end_carries_its_error_info(door):
-    call = await begun(door.watch())
-    await door.watches.close(SECS)
+async def test_the_status_at_the_end_carries_its_error_info(api):
+    call = await begun(api.watch())
+    await api.watches.close(SECS)
     await rest_of(call)
     trailers = dict(tuple(await call.trailing_metadata()))
     info = error_details_pb2.ErrorInfo()
@@ -440,15 +440,15 @@ async def test_the_status_at_the_end_carries_its_error_info(door):
 
 
 @pytest.mark.parametrize("is_blocked", [False, True])
-async def test_a_watcher_that_goes_away_leaves_nothing_behind(door, eventually, is_blocked):
-    calls = [await begun(door.watch(**wish)) for wish in ({}, {"agent_id": "ann"}, {"task_ids": ["tsk_x"]})]
+async def test_a_watcher_that_goes_away_leaves_nothing_behind(api, eventually, is_blocked):
+    calls = [await begun(api.watch(**wish)) for wish in ({}, {"agent_id": "ann"}, {"task_ids": ["tsk_x"]})]
     if is_blocked:
-        await flood(door, 2000)
+        await flood(api, 2000)
     for call in calls:
         call.cancel()
-    (log,) = door.watches._logs._logs.values()
+    (log,) = api.watches._logs._logs.values()
 
     async def left():
-        return [*door.watches._open, *filter(None, values(log._feeds))]
+        return [*api.watches._open, *filter(None, values(log._feeds))]
 
     await eventually(left, lambda what: not what)

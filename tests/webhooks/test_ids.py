@@ -74,6 +74,7 @@ async def test_a_failed_task_that_is_cancelled_has_another_id_though_its_run_is_
 async def test_attempts_of_one_run_are_one_delivery(server, receiver):
     task = await server.submit(receiver.url, retry=RetryPolicy(max_attempts=2, first_delay_secs=0))
     await server.fail("not yet")
+    server.now += 1
     await server.complete()
     await server.settled()
     assert ids(receiver.posts) == [f"{task.id}-1-done"]

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
 
     from .lane import Lane
     from .ready_queue import Bucket
@@ -58,33 +58,44 @@ class Agent:
 
 
 class FiguresByAgent:
-    """The figures of the agents that were seen last; the rest are summed under `OTHERS`."""
+    """The figures of all agents that have tasks, and of those that had one last; the rest are summed under `OTHERS`.
+
+    An agent that has this very name shares its figures with the rest.
+    """
 
     def __init__(self) -> None:
-        self._figures: OrderedDict[str, AgentFigures] = OrderedDict()
+        self._present: dict[str, AgentFigures] = {}
+        self._past: OrderedDict[str, AgentFigures] = OrderedDict()
         self._others: AgentFigures | None = None
 
-    def of(self, agent_id: str) -> AgentFigures:
-        """The figures of an agent that is seen now."""
-        figures = self._figures.pop(agent_id, None) or AgentFigures()
-        self._figures[agent_id] = figures
+    def of(self, agent_id: str, most: int) -> AgentFigures:
+        """The figures of an agent that has a task from now on. Those of `most` agents are kept."""
+        if agent_id == OTHERS:
+            return self._sum_of_others()
+        figures = self._past.pop(agent_id, None) or AgentFigures()
+        self._present[agent_id] = figures
+        self._trim(most)
         return figures
 
-    def trim(self, most: int, in_use: Container[str]) -> None:
-        """Keep the figures of `most` agents, and of all that are `in_use`."""
-        for _ in range(len(self._figures)):
-            if len(self._figures) <= most:
-                return
-            agent_id, figures = self._figures.popitem(last=False)
-            if agent_id in in_use:
-                # It has tasks, so it counts as seen.
-                self._figures[agent_id] = figures
-                continue
-            if self._others is None:
-                self._others = AgentFigures()
-            self._others.add(figures)
+    def leave(self, agent_id: str, most: int) -> None:
+        """The agent has no task any more. Figures of `most` agents are kept."""
+        figures = self._present.pop(agent_id, None)
+        if figures is not None:
+            self._past[agent_id] = figures
+            self._trim(most)
+
+    def _trim(self, most: int) -> None:
+        while self._past and len(self._past) + len(self._present) > most:
+            _, figures = self._past.popitem(last=False)
+            self._sum_of_others().add(figures)
+
+    def _sum_of_others(self) -> AgentFigures:
+        if self._others is None:
+            self._others = AgentFigures()
+        return self._others
 
     def __iter__(self) -> Iterator[tuple[str, AgentFigures]]:
-        yield from self._figures.items()
+        yield from self._present.items()
+        yield from self._past.items()
         if self._others is not None:
             yield OTHERS, self._others

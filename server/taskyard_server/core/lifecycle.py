@@ -173,9 +173,8 @@ class Lifecycle:
 
     def resume(self, now: float, task: Task) -> None:
         """A paused or failed task is queued again: another run, at its old place, with a fresh deadline."""
-        ended_with = task.error
         before = self.transition(task, QUEUED, None)
-        self._reopen(task, before, ended_with)
+        self._reopen(task, before)
         task.history = task.history.of_next_run()
         task.deliveries = 0
         task.progress = task.completed_at = task.result = None
@@ -216,7 +215,6 @@ class Lifecycle:
         code: str | None = None,
     ) -> None:
         """Done, failed or cancelled, from wherever it stands. `stop` is for its host, unless it is its own report."""
-        ended_with = task.error
         before = self.transition(task, state, error)
         in_flight, serial = before in IN_FLIGHT, task.options.target is not None
         if in_flight and (task.history is not NO_HISTORY or task.options.retry is not None):
@@ -231,7 +229,7 @@ class Lifecycle:
             self._count_out(task)
             self._dequeue(now, task, before)
         else:
-            self._reopen(task, before, ended_with)
+            self._reopen(task, before)
             if serial:
                 self.targets.unblock(now, task)
         self._clear_deadline(task)
@@ -258,6 +256,7 @@ class Lifecycle:
         """Its deadline has passed (scheduler-architecture, Deadline Handling)."""
         if task.state in WAITING:
             self.counters.expired += 1
+            task.expired = True
             self.finish(now, task, FAILED, None, EXPIRED)
         else:
             self.finish(now, task, FAILED, None, "deadline exceeded", StopReason.DEADLINE_EXCEEDED)
@@ -304,8 +303,7 @@ class Lifecycle:
 
     def _new_agent(self, agent_id: str) -> Agent:
         agent = self.agents[agent_id] = self.ready.new_agent(agent_id)
-        agent.figures = self.figures.of(agent_id)
-        self.figures.trim(self.limits.max_agent_figures, self.agents)
+        agent.figures = self.figures.of(agent_id, self.limits.max_agent_figures)
         return agent
 
     def _new(self, now: float, agent: Agent, submission: Submission, state: TaskState) -> Task:
@@ -362,12 +360,13 @@ class Lifecycle:
         if task.deadline is not None:
             self.deadlines.remove(task.deadline, task)
 
-    def _reopen(self, task: Task, before: TaskState, ended_with: str | None) -> None:
+    def _reopen(self, task: Task, before: TaskState) -> None:
         """A paused or failed task goes on; a failure that is taken back does not count."""
         if before is PAUSED:
             self.paused -= 1
         else:
             self.retention.give_back(task)
             self.counters.reopened += 1
-            self.counters.expired_reopened += ended_with == EXPIRED
+            self.counters.expired_reopened += task.expired
+            task.expired = False
             task.agent.figures.failed -= 1

@@ -141,3 +141,4 @@ class Retention:
         agent.tasks -= 1
         if not agent.tasks:
             del life.agents[agent.id]
+            life.figures.leave(agent.id, life.limits.max_agent_figures)

@@ -116,6 +116,7 @@ TASK_FIELDS: Final = (
     "deadline_secs",
     "deliveries",
     "error",
+    "expired",
     "history",
     "host_id",
     "id",
@@ -143,7 +144,7 @@ class Task:
 
     Handed out live: readers outside the core read it at once, and never write it. Times are seconds on the core's
     clock; `seq` is the order of submission. `deadline` is None while a default one does not count yet;
-    `deadline_secs` is the length of one that the submitter set.
+    `deadline_secs` is the length of one that the submitter set. `expired` is whether its deadline passed in the queue.
     """
 
     __slots__ = TASK_FIELDS
@@ -170,6 +171,7 @@ class Task:
         self.completed_at: float | None = None
         self.result: bytes | None = None
         self.error: str | None = None
+        self.expired = False
         self.position: int | None = None
         self.progress: bytes | None = None
         self.host_id: str | None = None

@@ -1,4 +1,4 @@
-"""A server that stood still (DESIGN, The host stream): it reads what has arrived before it expires anything."""
+"""A stalled server (DESIGN, The host stream) reads what has arrived before anything expires."""
 
 import asyncio
 import sys
@@ -16,9 +16,9 @@ async def main(address):
         call = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel).Connect()
         await call.write(pb.ConnectRequest(hello=pb.Hello(host_id="host", instance="i")))
         await call.write(pb.ConnectRequest(credit=pb.Credit(count=1)))
-        while not (answer := await call.read()).HasField("assignments"):
+        while not (message := await call.read()).HasField("assignments"):
             pass
-        lease = answer.assignments.assignments[0].lease
+        lease = message.assignments.assignments[0].lease
         held = {"task_id": lease.task_id, "fencing_token": lease.fencing_token}
         await call.write(pb.ConnectRequest(reports=pb.Reports(reports=[pb.Report(**held, started=pb.TaskStarted())])))
         print("working", flush=True)
@@ -31,23 +31,23 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 @pytest.mark.parametrize("stall_secs", [1.2, 1.5])
-async def test_no_lease_whose_heartbeats_have_arrived_ends_by_a_stall_of_the_server(open_yard, eventually, stall_secs):
-    yard = await open_yard(lease_secs=1.0)
-    task_id = await yard.submit()
+async def test_a_stall_of_the_server_ends_no_lease_whose_heartbeats_have_arrived(start_server, eventually, stall_secs):
+    server = await start_server(lease_secs=1.0)
+    task_id = await server.submit()
     host = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", HOST, yard.address), stdout=asyncio.subprocess.PIPE
+        *(sys.executable, "-c", HOST, server.address), stdout=asyncio.subprocess.PIPE
     )
     try:
         assert await host.stdout.readline() == b"working\n"
-        await eventually(lambda: yard.state(task_id), lambda state: state == "running")
+        await eventually(lambda: server.state(task_id), lambda state: state == "running")
         for _ in range(2):
             time.sleep(stall_secs)  # noqa: ASYNC251
-            heard_at = yard.engine.now()
-            while yard.engine.now() < heard_at + 0.6:
-                assert await yard.state(task_id) == "running"
+            stalled_until = server.engine.now()
+            while server.engine.now() < stalled_until + 0.6:
+                assert await server.state(task_id) == "running"
                 await asyncio.sleep(0.01)
     finally:
         host.kill()
         await host.wait()
-    assert await yard.leased() == [(task_id, "host", 1)]
-    await eventually(lambda: yard.state(task_id), lambda state: state == "queued")
+    assert await server.live_leases() == [(task_id, "host", 1)]
+    await eventually(lambda: server.state(task_id), lambda state: state == "queued")
