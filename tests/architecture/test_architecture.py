@@ -38,7 +38,6 @@ LONGER = {
     "proto/taskyard/v1/runtime_host.proto": "a resource with its service is one file, by whose name programs import it",
     "proto/taskyard/v1/schedule.proto": "the same",
     "proto/taskyard/v1/task.proto": "the same",
-    "tests/gateway/transcripts/schedules.txt": "recorded answers of one conversation, most of them listings",
 }
 """The files that may be longer, and why."""
 
