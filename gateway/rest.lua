@@ -130,6 +130,9 @@ local function refuse(status, text, content_type)
     elseif error and error:find("google.protobuf.message.DecodeError", 1, true) then
       -- The transcoder checks bodies; what is left are percent-encoded bytes.
       status, error = 400, '"the path or the query is not UTF-8"'
+    elseif error and error:find("received metadata size exceeds", 1, true) then
+      -- Envoy takes more than grpc does.
+      status, error = 431, nil
     elseif status >= 500 then
       -- Texts of uncaught errors tell about the inside.
       error = nil

@@ -13,7 +13,7 @@ local QUOTED_BYTES = 40
 local QUOTE, COMMA, COLON = 0x22, 0x2C, 0x3A
 local OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 0x5B, 0x5D, 0x7B, 0x7D
 local MINUS, PLUS, POINT, ZERO, NINE = 0x2D, 0x2B, 0x2E, 0x30, 0x39
-local UPPER_E, LOWER_E, LOWER_U = 0x45, 0x65, 0x75
+local UPPER_E, LOWER_E, LOWER_N, LOWER_U = 0x45, 0x65, 0x6E, 0x75
 
 local ESCAPED = {['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n", r = "\r", t = "\t"}
 local IS_ESCAPED, IS_HEX = {}, {}
@@ -23,12 +23,12 @@ end
 for digit in ("0123456789abcdefABCDEF"):gmatch(".") do
   IS_HEX[byte(digit)] = true
 end
-local LITERALS = {[byte("t")] = "true", [byte("f")] = "false", [byte("n")] = "null"}
+local LITERALS = {[byte("t")] = "true", [byte("f")] = "false", [LOWER_N] = "null"}
 
 -- The lists in request messages. A list takes nothing else, and no null among its items, which the transcoder drops.
-local STRINGS = {items = {opens = '"', name = "a string"}}
+local STRINGS = {items = {opens = QUOTE, name = "a string"}}
 local TASK = {fields = {requires = STRINGS, retryPolicy = {fields = {nonRetryableCodes = STRINGS}}}}
-local TASKS = {items = {opens = "{", name = "an object", fields = TASK.fields}}
+local TASKS = {items = {opens = OPEN_OBJECT, name = "an object", fields = TASK.fields}}
 local SCHEDULE = {fields = {task = TASK}}
 local OTHER = {fields = {}}
 local MESSAGES = {
@@ -206,10 +206,11 @@ local function skip_list(text, i, depth, list, at)
     return i + 1
   end
   while true do
-    if item and c ~= byte(item.opens) then
-      error({string.format("%s[%d]: must be %s", at, count, item.name)}, 0)
+    local inner, first = item and string.format("%s[%d]", at, count), c
+    i, c = skip_space(text, skip_value(text, i, c, depth, item, inner))
+    if item and first ~= item.opens then
+      error({inner .. ": must be " .. item.name}, 0)
     end
-    i, c = skip_space(text, skip_value(text, i, c, depth, item, item and string.format("%s[%d]", at, count)))
     if c == CLOSE_LIST then
       return i + 1
     elseif c ~= COMMA then
@@ -253,10 +254,11 @@ local function skip_object(text, i, depth, message, at)
       fail(text, i, "a colon")
     end
     i, c = skip_space(text, i + 1)
-    if field and field.items and c ~= OPEN_LIST and not find(text, "^null", i) then
+    local first = c
+    i, c = skip_space(text, skip_value(text, i, c, depth, field, inner))
+    if field and field.items and first ~= OPEN_LIST and first ~= LOWER_N then
       error({inner .. ": must be an array"}, 0)
     end
-    i, c = skip_space(text, skip_value(text, i, c, depth, field, inner))
     if c == CLOSE_OBJECT then
       return i + 1
     elseif c ~= COMMA then

@@ -97,6 +97,7 @@ class App:
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._gateway = Gateway(settings.rest, settings.grpc, settings.cors.origins) if settings.gateway else None
+        self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
         self._drain_until = 0.0
@@ -200,6 +201,8 @@ class App:
 
     async def _end_calls(self) -> None:
         self._host_watches.close()
+        if self._task_service is not None:
+            self._task_service.close()
         await self._task_watches.close(STOP_GRACE_SECS)
         if self._gateway is not None:
             # It ends at once when it is told to, and has still to pass the last messages on: of watches, of calls that
@@ -247,7 +250,9 @@ class App:
         names = [*SERVICES, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
         # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
         if scheduler.enabled:
-            tasks = TaskService(engine, scheduler.max_payload_bytes, self._task_watches, self._default_retry)
+            tasks = self._task_service = TaskService(
+                engine, scheduler.max_payload_bytes, self._task_watches, self._default_retry
+            )
             batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes, self._default_retry)
             stats = StatsService(
                 engine, self._snapshots, self._webhooks.counts_of, scheduler.strategy, scheduler.worker_count

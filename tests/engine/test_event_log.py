@@ -232,7 +232,7 @@ def test_an_invalid_cursor_is_a_bad_request_that_names_the_field(cursor):
 def test_a_cursor_ahead_of_the_log_is_a_bad_request():
     logs = Logs()
     watcher = logs.watch()
-    ahead = watcher._log.cursor(1)
+    ahead = watcher._feed.events.cursor(1)
     with pytest.raises(BadRequest, match=r"^cursor: "):
         logs.watch(cursor=ahead)
     logs.append_many(1)
@@ -273,7 +273,7 @@ def test_a_cursor_expires_when_the_next_event_has_left_the_log_and_not_before():
         logs.append_many(1)
         take_all(watcher)
         cursors.append(watcher.cursor)
-    log = watcher._log
+    log = watcher._feed.events
     assert log.last - log.first + 1 <= 64
     with pytest.raises(CursorExpired):
         logs.watch(cursor=cursors[log.first - 3])
@@ -309,7 +309,7 @@ def test_memory_that_only_the_log_keeps_alive_is_bounded(kind):
     payload = bytes(10_000)
     for number in range(300):
         logs.append(make_event(make_task(f"t{number}", progress=payload, params=payload), kind=kind))
-    log = watcher._log
+    log = watcher._feed.events
     assert 60 < log.last - log.first + 1 <= 100
     assert len(log._events) == log.last - log.first + 1
 
@@ -319,7 +319,7 @@ def test_the_cache_of_encoded_events_is_bounded():
     watcher = logs.watch()
     logs.append_many(1000)
     take_all(watcher)
-    log = watcher._log
+    log = watcher._feed.events
     assert sum(map(len, [*log._new_encoded.values(), *log._old_encoded.values()])) < 450
 
 
@@ -329,7 +329,7 @@ def test_the_log_keeps_the_last_minute_and_drops_much_older_events():
     for _ in range(1000):
         logs.now += 1
         logs.append_many(1)
-    log = watcher._log
+    log = watcher._feed.events
     assert log.event(log.first).at <= logs.now - 60
     assert log.event(log.first).at > logs.now - 400
 

@@ -125,7 +125,7 @@ async def test_a_jump_of_the_wall_clock_does_not_move_intervals(make_engine, clo
 
 @pytest.mark.parametrize(("policy", "fired"), [(CatchUp.LAST, 1), (CatchUp.NONE, 0), (CatchUp.ALL, 10)])
 async def test_the_catch_up_policy_decides_what_fires_after_an_outage(make_engine, clock, wall, spec, policy, fired):
-    engine = make_engine(wall=wall, poll_secs=30, max_concurrent=100, max_jitter_secs=10)
+    engine = make_engine(wall=wall, poll_secs=30, max_queued_triggers=100, max_jitter_secs=10)
     await engine.schedules.create(NS, "s", spec("* * * * *", catch_up=policy))
     # The jump ends at 22:23:40, so that ten due times are late by more than a poll.
     wall.ahead = 590.0
@@ -225,13 +225,13 @@ async def test_recovery_with_nothing_to_recover_changes_nothing(engine, clock, s
 
 
 async def test_the_limit_that_triggers_wait_for_is_logged_once(make_engine, clock, spec):
-    engine = make_engine(max_concurrent=1)
+    engine = make_engine(max_queued_triggers=1)
     await engine.schedules.create(NS, "s", spec("10s"))
     with structlog.testing.capture_logs() as lines:
         for _ in range(5):
             await clock.advance(10 + TICK)
     received = [line["raise_key"] for line in lines if line["event"] == "limit_reached"]
-    assert received == ["daemon.maxConcurrent"]
+    assert received == ["daemon.maxQueuedTriggers"]
 
 
 @pytest.mark.parametrize(("policy", "fired"), [(CatchUp.NONE, 0), (CatchUp.LAST, 1), (CatchUp.ALL, 3)])

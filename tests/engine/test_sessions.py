@@ -1,5 +1,7 @@
 """Sessions: the output that the engine adds for a stream, takes back, and the stream sends."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from taskyard_server.core.errors import Conflict, Unavailable
@@ -176,7 +178,7 @@ async def test_a_heartbeat_resets_the_timer_so_that_the_lease_ends_on_time(engin
 
 
 def test_a_new_session_has_no_output():
-    session = Session("default", None, lambda: None, lambda _: None)
+    session = Session("default", SimpleNamespace(heartbeat_secs=20.0), lambda: None, lambda _: None)
     assert not session.has_output
     assert session.take_stops() == []
     assert session.next_leases(5) == []

@@ -70,13 +70,6 @@ async def test_a_slot_is_free_after_a_task_that_is_cancelled_before_its_first_st
     assert [request.json["kind"] for request in instance.requests].count("doomed") < 5
 
 
-async def test_connections_are_kept_for_the_next_task(start_server, instance):
-    server = await start_server(instance, workers=1)
-    for _ in range(5):
-        await server.run()
-    assert instance.connections == 1
-
-
 async def test_each_of_a_hundred_tasks_is_sent_once(server, instance):
     tasks = [await server.submit(tab_id=f"tab-{number}", action=str(number)) for number in range(100)]
     for task in tasks:

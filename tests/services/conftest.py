@@ -127,8 +127,8 @@ class Api:
     def pause(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.PauseTask(task_pb2.PauseTaskRequest(task_id=task_id), metadata=metadata)
 
-    def resume(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
-        return self.tasks.ResumeTask(task_pb2.ResumeTaskRequest(task_id=task_id), metadata=metadata)
+    def resume(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.ResumeTask(task_pb2.ResumeTaskRequest(task_id=task_id, **fields), metadata=metadata)
 
     def resolve(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.ResolveTask(task_pb2.ResolveTaskRequest(task_id=task_id, **fields), metadata=metadata)

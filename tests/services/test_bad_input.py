@@ -1,4 +1,4 @@
-"""Bad input at the gRPC door: a clear refusal that names the field, and the server unmoved."""
+"""Bad input over gRPC: a refusal that names the field and changes nothing."""
 
 import grpc
 import pytest
@@ -12,7 +12,7 @@ TOO_LONG = "x" * 1025
 
 @pytest.fixture
 async def api(api):
-    """The door, with a task behind it. Whatever a test here does must leave the figures as they were."""
+    """A server with one task. It checks that a test changes neither the stats nor the tasks."""
     await api.submit(agent_id="before")
     before = await api.stats()
     yield api
@@ -20,8 +20,8 @@ async def api(api):
     assert (await api.list_tasks()).count == 1
 
 
-def nested(levels):
-    """An object in an object in an object, so many in all."""
+def nested_object(levels):
+    """An object nested to this many levels."""
     outer = inner = Struct()
     for _ in range(levels - 1):
         inner = inner.fields["x"].struct_value
@@ -64,7 +64,7 @@ async def test_a_name_must_not_be_longer_than_1024_characters(api, refused, fiel
         ({"traceparent": "x" * 10_000}, "traceparent: must be a W3C trace context"),
     ],
 )
-async def test_lists_labels_and_traces_are_bounded_too(api, refused, fields, message):
+async def test_lists_labels_and_trace_contexts_are_limited(api, refused, fields, message):
     refusal = await refused(api.submit(**fields))
     assert refusal.code == "bad_request"
     assert refusal.message == message
@@ -82,7 +82,7 @@ async def test_a_deadline_in_the_past_is_refused(api, refused, seconds):
     assert refusal.message == "deadline: must be in the future"
 
 
-async def test_a_deadline_of_this_very_moment_has_passed(api, refused):
+async def test_a_deadline_at_the_current_time_has_passed(api, refused):
     now = Timestamp()
     now.FromNanoseconds(int(api.engine.now() * 1e9))
     assert (await refused(api.submit(deadline=now))).message == "deadline: must be in the future"
@@ -102,12 +102,12 @@ async def test_a_deadline_of_this_very_moment_has_passed(api, refused):
         "year 10000",
         "rounded to the year 10000",
         "year 99999",
-        "the last there is",
+        "the maximum",
         "negative nanos",
         "nanos of a second",
     ],
 )
-async def test_a_deadline_that_is_no_time_is_refused(api, refused, deadline):
+async def test_a_deadline_that_is_not_a_valid_time_is_refused(api, refused, deadline):
     refusal = await refused(api.submit(deadline=deadline))
     assert refusal.code == "bad_request"
     assert refusal.message == "deadline: must be a time before the year 10000"
@@ -140,31 +140,31 @@ async def test_the_documented_limit_of_params_is_256_kib(api, refused):
     assert (await refused(api.submit(params=params))).code == "too_large"
 
 
-async def test_params_that_nest_too_deep_are_refused(api, refused):
-    refusal = await refused(api.submit(params=nested(32)))
+async def test_params_nested_too_deep_are_refused(api, refused):
+    refusal = await refused(api.submit(params=nested_object(32)))
     assert refusal.code == "bad_request"
     assert refusal.message == "params: must not nest deeper than 30 levels"
 
 
-async def test_lists_count_as_levels_too(api, refused):
-    deep = Value()
-    inner = deep
+async def test_lists_count_as_levels(api, refused):
+    nested_list = Value()
+    inner = nested_list
     for _ in range(32):
         inner = inner.list_value.values.add()
     inner.null_value = 0
-    refusal = await refused(api.submit(params=Struct(fields={"x": deep})))
+    refusal = await refused(api.submit(params=Struct(fields={"x": nested_list})))
     assert refusal.message == "params: must not nest deeper than 30 levels"
 
 
-async def test_params_that_no_reader_can_parse_are_refused(api, refused):
-    refusal = await refused(raw_submit(api, params_nested_in_bytes(200)))
+async def test_params_that_cannot_be_parsed_are_refused(api, refused):
+    refusal = await refused(submit_bytes(api, params_nested_in_bytes(200)))
     assert refusal.code == "bad_request"
     assert refusal.message == "request: is not a valid message, or nests too deep"
 
 
-async def test_the_deepest_params_that_are_taken_come_back_in_every_answer(start_api):
+async def test_params_of_the_maximum_depth_are_shown_in_every_response(start_api):
     api = await start_api()
-    deepest = nested(30)
+    deepest = nested_object(30)
     task_id = (await api.submit(params=deepest)).task_id
     assert (await api.get(task_id)).params == deepest
     assert (await api.list_tasks()).tasks[0].params == deepest
@@ -215,10 +215,16 @@ MALFORMED_OPTIONS = {
         {"not_before": Timestamp(seconds=253_402_300_800)},
         "notBefore: must be a time before the year 10000",
     ),
-    "no attempt": ({"retry_policy": {"max_attempts": 0}}, "retryPolicy.maxAttempts: must be at least 1"),
+    "no attempts": ({"retry_policy": {"max_attempts": 0}}, "retryPolicy.maxAttempts: must be at least 1"),
     "a shrinking delay": ({"retry_policy": {"multiplier": 0.99}}, "retryPolicy.multiplier: must be at least 1"),
-    "no number": ({"retry_policy": {"multiplier": float("nan")}}, "retryPolicy.multiplier: must be at least 1"),
-    "endless": ({"retry_policy": {"multiplier": float("inf")}}, "retryPolicy.multiplier: must be at least 1"),
+    "a multiplier that is NaN": (
+        {"retry_policy": {"multiplier": float("nan")}},
+        "retryPolicy.multiplier: must be at least 1",
+    ),
+    "an infinite multiplier": (
+        {"retry_policy": {"multiplier": float("inf")}},
+        "retryPolicy.multiplier: must be at least 1",
+    ),
     "an empty code": ({"retry_policy": {"non_retryable_codes": [""]}}, "retryPolicy.nonRetryableCodes: is required"),
     "many codes": (
         {"retry_policy": {"non_retryable_codes": [str(n) for n in range(65)]}},
@@ -227,16 +233,16 @@ MALFORMED_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("what", MALFORMED_OPTIONS)
-async def test_a_malformed_option_is_refused_by_name(api, refused, what):
-    fields, message = MALFORMED_OPTIONS[what]
+@pytest.mark.parametrize("case", MALFORMED_OPTIONS)
+async def test_a_malformed_option_is_refused_by_name(api, refused, case):
+    fields, message = MALFORMED_OPTIONS[case]
     refusal = await refused(api.submit(**fields))
     assert (refusal.code, refusal.message) == ("bad_request", message)
 
 
-@pytest.mark.parametrize("what", MALFORMED_OPTIONS)
-async def test_in_a_batch_the_refusal_also_says_in_which_task(api, refused, what):
-    fields, message = MALFORMED_OPTIONS[what]
+@pytest.mark.parametrize("case", MALFORMED_OPTIONS)
+async def test_in_a_batch_the_refusal_also_names_the_task(api, refused, case):
+    fields, message = MALFORMED_OPTIONS[case]
     refusal = await refused(api.submit_batch(BatchTask(action="a"), BatchTask(action="b", **fields)))
     assert (refusal.code, refusal.message) == ("bad_request", f"tasks[1].{message}")
 
@@ -263,7 +269,7 @@ async def test_an_unknown_state_is_refused_with_the_known_ones(api, refused, sta
     )
 
 
-async def test_an_endless_state_is_not_repeated_in_full(api, refused):
+async def test_a_long_state_is_not_repeated_in_full(api, refused):
     assert len((await refused(api.list_tasks(state="x" * 100_000))).message) < 300
 
 
@@ -276,7 +282,7 @@ async def test_a_forged_page_token_is_refused(api, refused, token):
     assert refusal.message == "pageToken: is not a token of this listing"
 
 
-async def test_a_page_of_more_than_1000_tasks_is_one_of_1000(start_api):
+async def test_a_page_size_over_1000_is_1000(start_api):
     api = await start_api(max_queue_size=2000, max_per_agent=2000)
     for _ in range(21):
         await api.submit_batch(*[BatchTask(action="click")] * 50)
@@ -289,13 +295,13 @@ async def test_a_page_of_more_than_1000_tasks_is_one_of_1000(start_api):
 SUBMIT = "/taskyard.v1.TaskService/SubmitTask"
 
 
-def raw_submit(api, message):
-    """SubmitTask with these bytes as its message."""
+def submit_bytes(api, message):
+    """SubmitTask with these bytes as its request."""
     return api.channel.unary_unary(SUBMIT)(message)
 
 
 def length_prefixed(number, content):
-    """A field of this number on the wire."""
+    """The encoding of a length-delimited field."""
     length, prefix = len(content), bytearray([number << 3 | 2])
     while length > 127:
         prefix.append(length & 127 | 128)
@@ -314,21 +320,21 @@ def params_nested_in_bytes(levels):
 @pytest.mark.parametrize(
     "message",
     [b"\xff\xff\xff", b"\x0a\xff", b'{"agentId":"ann"}', length_prefixed(1, b"\xff\xfe"), b"\x00" * 1000],
-    ids=["garbage", "cut short", "JSON", "a name that is not UTF-8", "zeros"],
+    ids=["garbage", "truncated", "JSON", "a name that is not UTF-8", "zeros"],
 )
-async def test_bytes_that_are_no_message_are_the_callers_error(api, refused, message):
-    refusal = await refused(raw_submit(api, message))
+async def test_malformed_bytes_are_a_bad_request(api, refused, message):
+    refusal = await refused(submit_bytes(api, message))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.message == "request: is not a valid message, or nests too deep"
 
 
-async def test_a_message_without_any_field_is_refused_by_the_first_that_is_required(api, refused):
-    assert (await refused(raw_submit(api, b""))).message == "agentId: is required"
+async def test_an_empty_message_is_refused_for_its_first_required_field(api, refused):
+    assert (await refused(submit_bytes(api, b""))).message == "agentId: is required"
 
 
 async def test_an_unknown_field_is_ignored(start_api):
     api = await start_api()
-    await raw_submit(api, length_prefixed(1, b"ann") + length_prefixed(2, b"click") + b"\xf8\x7f\x01")
+    await submit_bytes(api, length_prefixed(1, b"ann") + length_prefixed(2, b"click") + b"\xf8\x7f\x01")
     assert (await api.list_tasks()).tasks[0].agent_id == "ann"
 
 
@@ -338,13 +344,13 @@ async def test_an_unknown_method_is_unimplemented(api):
     assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-# Who calls
+# Namespaces
 
 
 @pytest.mark.parametrize(
     "namespace", ["", " ", "a b", "a/b", "../x", "-x", ".x", "_x", "x" * 64, '"', "a:b", "default,other"]
 )
-async def test_a_namespace_that_is_no_name_is_refused(api, refused, namespace):
+async def test_an_invalid_namespace_is_refused(api, refused, namespace):
     metadata = (("taskyard-namespace", namespace),)
     for call in (api.submit(metadata=metadata), api.list_tasks(metadata=metadata), api.stats(metadata=metadata)):
         refusal = await refused(call)

@@ -109,6 +109,13 @@ async def watch_with_an_invalid_cursor(server):
     await server.tasks.WatchTasks(task_pb2.WatchTasksRequest(cursor="nonsense")).read()
 
 
+async def watch_hosts_and_cancel(server):
+    call = server.hosts.WatchHosts(pb.WatchHostsRequest())
+    await call.read()
+    call.cancel()
+    await wait_until_freed(server)
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -124,6 +131,7 @@ async def watch_with_an_invalid_cursor(server):
         watch,
         watch_and_cancel,
         watch_with_an_invalid_cursor,
+        watch_hosts_and_cancel,
     ],
 )
 async def test_a_call_leaves_no_reference_cycle(call):

@@ -5,7 +5,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 
-async def test_a_full_queue_answers_as_documented(start_api, refused, by_rest):
+async def test_a_full_queue_has_the_documented_response(start_api, refused, by_rest):
     api = await start_api(max_queue_size=1)
     await api.submit()
     refusal = await refused(api.submit(metadata=by_rest))
@@ -18,7 +18,7 @@ async def test_a_full_queue_answers_as_documented(start_api, refused, by_rest):
     }
 
 
-async def test_over_grpc_the_figures_stand_in_the_error_info(start_api, refused):
+async def test_over_grpc_the_figures_are_in_the_error_info(start_api, refused):
     api = await start_api(max_queue_size=1)
     await api.submit()
     refusal = await refused(api.submit())
@@ -27,13 +27,13 @@ async def test_over_grpc_the_figures_stand_in_the_error_info(start_api, refused)
     assert refusal.info.metadata == {"agentId": "ann", "queued": "1", "maxQueue": "1", "maxPerAgent": "100"}
 
 
-async def test_the_caller_is_told_to_try_again(start_api, refused):
+async def test_the_caller_gets_a_retry_delay(start_api, refused):
     api = await start_api(max_queue_size=1)
     await api.submit()
     assert (await refused(api.submit())).retry_after_secs == 1
 
 
-async def test_an_agent_at_its_own_limit_is_told_so_while_others_are_admitted(start_api, refused):
+async def test_an_agent_at_its_limit_is_refused_while_others_are_admitted(start_api, refused):
     api = await start_api(max_per_agent=2)
     await api.submit(agent_id="bob")
     await api.submit()
@@ -59,7 +59,7 @@ async def test_a_refused_task_is_kept_as_rejected_with_its_error(start_api, refu
     assert "startedAt" not in shown
 
 
-async def test_a_place_that_was_freed_can_be_taken(start_api, refused):
+async def test_a_freed_place_in_the_queue_can_be_used(start_api, refused):
     api = await start_api(max_queue_size=1)
     first = await api.submit()
     await refused(api.submit())
@@ -68,7 +68,7 @@ async def test_a_place_that_was_freed_can_be_taken(start_api, refused):
 
 
 @pytest.mark.parametrize("end", ["complete", "fail"])
-async def test_tasks_in_flight_take_no_place_in_the_queue(start_api, end):
+async def test_tasks_in_flight_use_no_place_in_the_queue(start_api, end):
     api = await start_api(max_queue_size=1)
     await api.submit()
     (lease,) = await api.claim()

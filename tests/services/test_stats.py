@@ -8,7 +8,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.webhooks import WebhookCounts
 
 
-async def test_a_yard_without_tasks_shows_zeros_and_the_documented_configuration(api):
+async def test_a_server_without_tasks_shows_zeros_and_the_documented_configuration(api):
     assert message_to_json(await api.stats(), zeros=True) == {
         "queue": {"totalQueued": 0, "totalInflight": 0, "agentCounts": {}},
         "metrics": {
@@ -34,7 +34,7 @@ async def test_a_yard_without_tasks_shows_zeros_and_the_documented_configuration
     }
 
 
-async def test_the_queue_section_counts_what_waits_and_what_runs(api):
+async def test_the_queue_section_counts_queued_tasks_and_tasks_in_flight(api):
     for agent in ("ann", "ann", "ann", "bob", "bob", "cy"):
         await api.submit(agent_id=agent)
     leases = await api.claim(2)
@@ -84,13 +84,13 @@ async def cancelled_while_running(api):
 
 
 async def expired(api):
-    soon = Timestamp()
-    soon.FromNanoseconds(int((api.engine.now() + 0.3) * 1e9))
-    await api.wait((await api.submit(deadline=soon)).task_id)
+    deadline = Timestamp()
+    deadline.FromNanoseconds(int((api.engine.now() + 0.3) * 1e9))
+    await api.wait((await api.submit(deadline=deadline)).task_id)
 
 
 @pytest.mark.parametrize(
-    ("happens", "counted"),
+    ("action", "expected"),
     [
         (submitted, {"tasks_submitted": 1}),
         (completed, {"tasks_submitted": 1, "tasks_completed": 1, "dispatch_count": 1}),
@@ -100,11 +100,11 @@ async def expired(api):
         (expired, {"tasks_submitted": 1, "tasks_failed": 1, "tasks_expired": 1}),
     ],
 )
-async def test_metrics_fields(api, happens, counted):
-    await happens(api)
+async def test_each_outcome_of_a_task_is_counted(api, action, expected):
+    await action(api)
     metrics = (await api.stats()).metrics
     counters = [field for field in metrics.DESCRIPTOR.fields if field.name.startswith(("tasks_", "dispatch_"))]
-    assert {field.name: value for field, value in metrics.ListFields() if field in counters and value} == counted
+    assert {field.name: value for field, value in metrics.ListFields() if field in counters and value} == expected
 
 
 async def test_rejected_tasks_are_counted_at_admission(start_api, refused):
@@ -117,7 +117,7 @@ async def test_rejected_tasks_are_counted_at_admission(start_api, refused):
     assert metrics.tasks_submitted == 1
 
 
-async def test_dispatch_latency_is_averaged_from_queue_entry_to_hand_out(start_api, clock):
+async def test_dispatch_latency_is_the_average_time_from_queue_entry_to_dispatch(start_api, clock):
     api = await start_api(clock=clock)
     await api.submit()
     clock.now += 0.010
@@ -130,7 +130,7 @@ async def test_dispatch_latency_is_averaged_from_queue_entry_to_hand_out(start_a
     assert (await api.stats()).metrics.avg_dispatch_latency_ms == pytest.approx((30 + 20) / 2, rel=1e-3)
 
 
-async def test_agents_show_their_share_of_every_counter(start_api, refused):
+async def test_every_counter_is_shown_per_agent(start_api, refused):
     api = await start_api(max_per_agent=3)
     for _ in range(3):
         await api.submit(agent_id="bob")
@@ -147,7 +147,7 @@ async def test_agents_show_their_share_of_every_counter(start_api, refused):
     }
 
 
-async def test_submitted_is_completed_failed_cancelled_and_live_at_any_moment(api):
+async def test_submitted_tasks_are_the_sum_of_ended_and_live_ones_at_any_time(api):
     async def check():
         stats = await api.stats()
         metrics, queue = stats.metrics, stats.queue
@@ -155,8 +155,8 @@ async def test_submitted_is_completed_failed_cancelled_and_live_at_any_moment(ap
         ended = metrics.tasks_completed + metrics.tasks_failed + metrics.tasks_cancelled
         assert metrics.tasks_submitted == ended + live
 
-    for happens in (submitted, completed, failed, cancelled, cancelled_while_running, expired, submitted):
-        await happens(api)
+    for action in (submitted, completed, failed, cancelled, cancelled_while_running, expired, submitted):
+        await action(api)
         await check()
 
 
@@ -181,7 +181,7 @@ async def test_deliveries_of_webhooks_are_counted_by_namespace(api):
     assert not other.HasField("webhooks_failed")
 
 
-async def test_evicted_tasks_are_counted_and_gone(start_api):
+async def test_evicted_tasks_are_counted_and_not_listed(start_api):
     api = await start_api(max_retained_tasks=2)
     for _ in range(3):
         await cancelled(api)
@@ -189,7 +189,7 @@ async def test_evicted_tasks_are_counted_and_gone(start_api):
     assert (await api.list_tasks()).count == 2
 
 
-async def test_a_limit_that_holds_tasks_back_is_named_by_its_key(start_api):
+async def test_a_limit_that_holds_tasks_back_is_shown_by_its_key(start_api):
     api = await start_api(max_inflight=1)
     await api.submit()
     await api.submit()
@@ -198,7 +198,7 @@ async def test_a_limit_that_holds_tasks_back_is_named_by_its_key(start_api):
     assert (await api.stats()).queue.limited_by == "maxInflight"
 
 
-async def test_the_limit_of_an_agent_is_named_too(start_api):
+async def test_the_limit_per_agent_is_shown_by_its_key(start_api):
     api = await start_api(max_per_agent_inflight=1)
     await api.submit()
     await api.submit()
@@ -209,7 +209,7 @@ async def test_the_limit_of_an_agent_is_named_too(start_api):
 # Configuration
 
 
-async def test_the_limits_in_force_are_shown_after_a_change(api):
+async def test_changed_limits_are_shown(api):
     api.engine.admin.reconfigure(
         Limits(max_queue_size=7, max_per_agent=6, max_inflight=5, max_per_agent_inflight=4, result_ttl_secs=3)
     )
@@ -221,15 +221,15 @@ async def test_the_limits_in_force_are_shown_after_a_change(api):
 
 
 @pytest.mark.parametrize(
-    ("secs", "shown"),
+    ("secs", "text"),
     [(300, "5m0s"), (60, "1m0s"), (90, "1m30s"), (59, "59s"), (1.5, "1.5s"), (0.25, "250ms"), (3600, "1h0m0s")],
 )
-async def test_the_ttl_is_shown_as_go_prints_a_duration(start_api, secs, shown):
+async def test_the_ttl_is_shown_as_a_go_duration(start_api, secs, text):
     api = await start_api(result_ttl_secs=secs)
-    assert (await api.stats()).config.result_ttl == shown
+    assert (await api.stats()).config.result_ttl == text
 
 
 @pytest.mark.parametrize("secs", [86_400 + 3_600 + 61, 100 * 3600])
-async def test_hours_are_not_turned_into_days(start_api, secs):
+async def test_durations_have_no_days(start_api, secs):
     api = await start_api(result_ttl_secs=secs)
     assert (await api.stats()).config.result_ttl == {90_061: "25h1m1s", 360_000: "100h0m0s"}[secs]

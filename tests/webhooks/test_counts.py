@@ -1,5 +1,7 @@
 """Deliveries are counted for each namespace, and for all of them together (docs/rules.md, Figures)."""
 
+import asyncio
+
 from taskyard_server.webhooks import WebhookCounts
 
 
@@ -60,3 +62,15 @@ async def test_what_finish_leaves_counts_as_dropped(make_server, receiver):
     await server.webhooks.finish(0.01)
     dropped = [server.webhooks.counts_of(namespace).dropped for namespace in ("red", "blue")]
     assert (dropped, server.webhooks.counts) == ([1, 2], WebhookCounts(dropped=3))
+
+
+async def test_a_delivery_that_is_under_way_when_finish_gives_up_counts_as_dropped(make_server, receiver):
+    async def never(_):
+        await asyncio.Event().wait()
+
+    receiver.answers = [never]
+    server = make_server(workers=1)
+    await end(server, "red", receiver.url, receiver.url)
+    await receiver.received()
+    await server.webhooks.finish(0.01)
+    assert server.webhooks.counts_of("red") == WebhookCounts(dropped=2)

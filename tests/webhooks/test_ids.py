@@ -5,6 +5,7 @@ from base64 import b64encode
 import pytest
 
 from taskyard_server.core.history import RetryPolicy
+from tests import reporting
 
 SECRET = "whsec_" + b64encode(b"a secret of twenty-four.").decode()
 
@@ -69,6 +70,16 @@ async def test_a_failed_task_that_is_cancelled_has_another_id_though_its_run_is_
     await server.fail("broken")
     await server.cancel(task)
     assert ids(await receiver.received(2)) == [f"{task.id}-1-failed", f"{task.id}-1-cancelled"]
+
+
+async def test_the_run_is_that_which_ended_though_the_task_is_resumed_in_the_same_turn(server, receiver):
+    """Listeners are called once a turn of the event loop, and may find the task in its next run."""
+    task = await server.submit(receiver.url)
+    lease = await server.claim()
+    await reporting.fail(server.engine, "default", "host", task.id, lease.token, "broken")
+    await server.engine.tasks.resume("default", task.id)
+    assert task.history.run == 2
+    assert ids(await receiver.received()) == [f"{task.id}-1-failed"]
 
 
 async def test_attempts_of_one_run_are_one_delivery(server, receiver):

@@ -11,7 +11,7 @@ from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.cadence import Cron, Every, Once, check_zone, parse_cron, parse_interval
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.schedules.schedule import (
-    DEFAULT_WINDOW_SECS,
+    DEFAULT_CATCH_UP_WINDOW_SECS,
     Cadence,
     CatchUp,
     Overlap,
@@ -216,7 +216,7 @@ def _overlap(request: pb.CreateScheduleRequest | pb.UpdateScheduleRequest) -> Ov
 
 
 def _window(request: pb.CreateScheduleRequest | pb.UpdateScheduleRequest) -> int:
-    return request.catch_up_window_secs if request.HasField("catch_up_window_secs") else DEFAULT_WINDOW_SECS
+    return request.catch_up_window_secs if request.HasField("catch_up_window_secs") else DEFAULT_CATCH_UP_WINDOW_SECS
 
 
 def _template(spec: ScheduleSpec) -> pb.TaskTemplate:

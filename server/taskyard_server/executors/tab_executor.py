@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 from urllib.parse import quote
@@ -53,12 +53,24 @@ class BearerAuth(httpx.Auth):
         yield request
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Execution:
-    """A task that is executed under a lease, and the coroutine that does it."""
+    """A task that is executed under a lease. `deadline` is set while its request runs."""
 
     lease: Lease
-    job: asyncio.Task[None]
+    job: asyncio.Task[None] = field(init=False)
+    deadline: asyncio.Timeout | None = None
+
+    def cancel(self) -> None:
+        """Cancel the job, unless it is being cancelled.
+
+        A second cancellation would interrupt httpx while it closes the connection, and the connection would count as
+        one in use for ever.
+        """
+        if not self.job.cancelling():
+            if self.deadline is not None:
+                self.deadline.reschedule(None)
+            self.job.cancel()
 
 
 class TabExecutor:
@@ -79,8 +91,8 @@ class TabExecutor:
         self._max_answer_bytes = max_answer_bytes
         self._workers = workers
         self._slot_freed = asyncio.Event()
-        self._executions: dict[str, Execution] = {}
-        self._jobs: set[asyncio.Task[None]] = set()
+        self._executions: set[Execution] = set()
+        self._by_task: dict[str, Execution] = {}
         self._stop_reports: set[asyncio.Task[None]] = set()
         limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
         self._http = httpx.AsyncClient(limits=limits, trust_env=False)
@@ -92,7 +104,7 @@ class TabExecutor:
         renewing = asyncio.create_task(self._renew())
         try:
             while True:
-                free = self._workers - len(self._jobs)
+                free = self._workers - len(self._executions)
                 if free:
                     await self._claim(free)
                 else:
@@ -103,9 +115,10 @@ class TabExecutor:
         finally:
             unsubscribe()
             renewing.cancel()
-            for job in self._jobs:
-                job.cancel()
-            await asyncio.gather(renewing, *self._jobs, return_exceptions=True)
+            for execution in self._executions:
+                execution.cancel()
+            jobs = [execution.job for execution in self._executions]
+            await asyncio.gather(renewing, *jobs, return_exceptions=True)
             with contextlib.suppress(NotFound):
                 await self._engine.hosts.deregister(self._namespace, HOST_ID)
             await self._http.aclose()
@@ -113,22 +126,22 @@ class TabExecutor:
     async def _claim(self, free: int) -> None:
         leases = await self._engine.leases.claim(self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS)
         for lease in leases:
-            job = asyncio.create_task(self._execute(lease))
-            self._jobs.add(job)
-            self._executions[lease.task.id] = Execution(lease, job)
-            job.add_done_callback(partial(self._release_slot, lease))
+            execution = Execution(lease)
+            execution.job = asyncio.create_task(self._execute(execution))
+            self._executions.add(execution)
+            self._by_task[lease.task.id] = execution
+            execution.job.add_done_callback(partial(self._release_slot, execution))
 
-    def _release_slot(self, lease: Lease, job: asyncio.Task[None]) -> None:
-        task = lease.task
-        self._jobs.discard(job)
-        execution = self._executions.get(task.id)
+    def _release_slot(self, execution: Execution, _: asyncio.Task[None]) -> None:
+        task = execution.lease.task
+        self._executions.discard(execution)
         # The executor may hold a later lease of the same task already.
-        if execution is not None and execution.job is job:
-            del self._executions[task.id]
+        if self._by_task.get(task.id) is execution:
+            del self._by_task[task.id]
         self._slot_freed.set()
         if task.options.target is not None:
             # The target may wait for this report, also where the job was cancelled before its first step.
-            reporting = asyncio.create_task(self._report_stopped(lease))
+            reporting = asyncio.create_task(self._report_stopped(execution.lease))
             self._stop_reports.add(reporting)
             reporting.add_done_callback(self._stop_reports.discard)
 
@@ -139,23 +152,23 @@ class TabExecutor:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(LEASE_SECS / 3)
-            for task_id, execution in list(self._executions.items()):
+            for task_id, execution in list(self._by_task.items()):
                 with contextlib.suppress(Refusal):
                     await self._engine.leases.renew(self._namespace, HOST_ID, task_id, execution.lease.token)
 
     def _on_events(self, namespace: str, events: Sequence[Event]) -> None:
-        """Cancel the jobs whose lease has ended."""
+        """Cancel the executions whose lease has ended."""
         if namespace == self._namespace:
             for event in events:
-                execution = self._executions.get(event.task.id)
+                execution = self._by_task.get(event.task.id)
                 if execution is not None and event.task.lease is not execution.lease:
-                    execution.job.cancel()
+                    execution.cancel()
 
-    async def _execute(self, lease: Lease) -> None:
-        task, token = lease.task, lease.token
+    async def _execute(self, execution: Execution) -> None:
+        task, token = execution.lease.task, execution.lease.token
         try:
             await self._report(Report(STARTED, task.id, token))
-            await self._report(await self._forward(task, token))
+            await self._report(await self._forward(execution, task, token))
         except (LeaseLost, NotFound):
             log.debug("late_result_dropped", task_id=task.id)
         except Exception:
@@ -169,20 +182,21 @@ class TabExecutor:
         if isinstance(outcome, Refusal):
             raise outcome
 
-    async def _forward(self, task: Task, token: int) -> Report:
+    async def _forward(self, execution: Execution, task: Task, token: int) -> Report:
         """Send the action; the report of its end."""
         try:
-            result = await self._act(task, token)
+            result = await self._act(execution, task, token)
         except ActionFailed as failure:
             return Report(FAILED, task.id, token, error=failure.error, code=failure.code, retryable=failure.retryable)
         return Report(COMPLETED, task.id, token, result)
 
-    async def _act(self, task: Task, token: int) -> bytes | None:
+    async def _act(self, execution: Execution, task: Task, token: int) -> bytes | None:
         """Send the action; its packed result. Raises `ActionFailed`."""
         if not task.tab_id:
             raise ActionFailed("tabId is required for task execution")
+        secs = None if task.deadline is None else task.deadline - self._engine.now()
         try:
-            async with asyncio.timeout(None if task.deadline is None else task.deadline - self._engine.now()):
+            async with asyncio.timeout(secs) as execution.deadline:
                 endpoint = await self._resolver.resolve(task.tab_id)
                 status, body = await self._post(endpoint, task.tab_id, task, token)
         except TabNotFound:
@@ -191,6 +205,8 @@ class TabExecutor:
             raise ActionFailed("deadline exceeded") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ActionFailed(f"executor request failed: {error or type(error).__name__}") from error
+        finally:
+            execution.deadline = None
         return result_from_answer(status, body, endpoint.token)
 
     async def _post(self, endpoint: Endpoint, tab_id: str, task: Task, token: int) -> tuple[int, bytes]:

@@ -184,7 +184,7 @@ def test_a_trigger_that_has_not_ended_is_kept_beyond_every_bound(make_clockwork)
 
 
 def test_the_bound_of_a_namespace_lets_the_oldest_ends_of_all_go_first(clockwork, monkeypatch):
-    monkeypatch.setattr(kept, "MAX_KEPT", 5)
+    monkeypatch.setattr(kept, "MAX_ENDED", 5)
     made = [clockwork.create(SELDOM) for _ in range(8)]
     executing = clockwork.trigger(made[0])
     ended = [run_once(clockwork, each) for each in made[1:]]
@@ -192,7 +192,7 @@ def test_the_bound_of_a_namespace_lets_the_oldest_ends_of_all_go_first(clockwork
 
 
 def test_the_bounds_count_the_triggers_of_deleted_schedules(clockwork, monkeypatch):
-    monkeypatch.setattr(kept, "MAX_KEPT", 5)
+    monkeypatch.setattr(kept, "MAX_ENDED", 5)
     for _ in range(8):
         schedule = clockwork.create(SELDOM)
         run_once(clockwork, schedule)
@@ -201,13 +201,13 @@ def test_the_bounds_count_the_triggers_of_deleted_schedules(clockwork, monkeypat
 
 
 def test_the_documented_bounds():
-    assert (kept.MAX_KEPT_PER_SCHEDULE, kept.MAX_KEPT) == (100, 100_000)
+    assert (kept.MAX_ENDED_PER_SCHEDULE, kept.MAX_ENDED) == (100, 100_000)
 
 
 def test_memory_grows_neither_with_the_triggers_nor_with_the_schedules_that_are_gone(
     make_clockwork, object_count, monkeypatch
 ):
-    monkeypatch.setattr(kept, "MAX_KEPT", 50)
+    monkeypatch.setattr(kept, "MAX_ENDED", 50)
 
     def load(turns):
         clockwork = make_clockwork(result_ttl_secs=1)

@@ -133,7 +133,7 @@ class ScheduleLedger:
         of_schedule: dict[str, list[Trigger]] = {}
         delayed = [each for each in core.schedules.triggers_before(None) if each.fire_at is not None]
         for trigger in sorted(delayed, key=lambda each: each.number):
-            if not trigger.put_off:
+            if not trigger.deferrals:
                 of_schedule.setdefault(trigger.schedule.id, []).append(trigger)
                 if trigger.id not in self._delayed and (trigger.fire_at or 0.0) < now:
                     raise AssertionError(f"{trigger.id} is put off until {trigger.fire_at}, which has passed")

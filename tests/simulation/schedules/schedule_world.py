@@ -115,9 +115,13 @@ class Simulation:
     @contextmanager
     def _bounded(self) -> Iterator[None]:
         """The core's bounds are those of this life."""
-        kept = {"MAX_KEPT_PER_SCHEDULE": self._bounds.kept_of_a_schedule, "MAX_KEPT": self._bounds.kept}
+        kept = {"MAX_ENDED_PER_SCHEDULE": self._bounds.kept_of_a_schedule, "MAX_ENDED": self._bounds.kept}
         unbounded = patch.object(processed_times, "MAX_RANGES", 10**9)
-        with patch.multiple(triggers, **kept), patch.object(firing, "MAX_OPEN", self._bounds.open), unbounded:
+        with (
+            patch.multiple(triggers, **kept),
+            patch.object(firing, "MAX_OPEN_PER_SCHEDULE", self._bounds.open),
+            unbounded,
+        ):
             yield
 
     def _restart(self) -> None:

@@ -41,13 +41,13 @@ MUTATIONS: dict[str, list[Edit]] = {
         ),
     ],
     "a changed schedule is due at its old time": [
-        (ScheduleRegistry, "update", "self._await_no_more(schedule)\n        self._dispatcher", "self._dispatcher"),
+        (ScheduleRegistry, "update", "self._disarm(schedule)\n        self._dispatcher", "self._dispatcher"),
     ],
     "a pause skips nothing": [
         (ScheduleRegistry, "pause", "self._dispatcher.withdraw(now, schedule, PAUSED)", "pass"),
     ],
     "a paused schedule comes due": [
-        (ScheduleRegistry, "pause", "self._await_no_more(schedule)", "pass"),
+        (ScheduleRegistry, "pause", "self._disarm(schedule)", "pass"),
     ],
     "a pause skips what a call made": [
         (TriggerDispatcher, "withdraw", " and not trigger.by_call", ""),
@@ -56,10 +56,10 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ScheduleRegistry, "resume", "schedule.after_pause = catch_up", "pass"),
     ],
     "what passed in a pause counts as on time": [
-        (ScheduleRegistry, "_decide", "and due <= schedule.resumed_at", "and False"),
+        (ScheduleRegistry, "_decide_missed", "and due <= schedule.resumed_at", "and False"),
     ],
     "what passed since the resume counts as passed in the pause": [
-        (ScheduleRegistry, "_decide", "due <= schedule.resumed_at", "True"),
+        (ScheduleRegistry, "_decide_missed", "due <= schedule.resumed_at", "True"),
     ],
     "a deleted schedule keeps what has not fired": [
         (ScheduleRegistry, "delete", "self._dispatcher.drop(schedule)", "pass"),
@@ -74,39 +74,39 @@ MUTATIONS: dict[str, list[Edit]] = {
         (TriggerStore, "new", "key is not None and self.find(schedule.id, key) is not None", "False"),
     ],
     "a call waits for the next look at the clock": [
-        (TriggerDispatcher, "come_due_by_call", "while self._fire_one(now):", "while False:"),
+        (TriggerDispatcher, "make_due_by_call", "while self._fire_one(now):", "while False:"),
     ],
     "nobody looks at the wall clock before something is due": [
         (ScheduleRegistry, "next_due", "+ self._life.limits.poll_secs", "+ 1e9"),
     ],
     "the look at the wall clock is forgotten": [
-        (ScheduleRegistry, "note_wall", "self._looked_at = now", "pass"),
+        (ScheduleRegistry, "note_wall", "self._wall_noted_at = now", "pass"),
     ],
     "cron goes by the steady clock": [
-        (ScheduleRegistry, "_take_due", "now + self._skew", "now"),
+        (ScheduleRegistry, "_process_due", "now + self._wall_offset", "now"),
     ],
     "a wake-up by the wall clock is as far off as its jump": [
-        (ScheduleRegistry, "next_due", "- self._skew", ""),
+        (ScheduleRegistry, "next_due", "- self._wall_offset", ""),
     ],
     "what is late by two polls is on time": [
-        (ScheduleRegistry, "_decide", "clock - on_time_secs", "clock - 2 * on_time_secs"),
+        (ScheduleRegistry, "_decide_missed", "clock - on_time_secs", "clock - 2 * on_time_secs"),
     ],
     "the window of those that are caught up is twice as long": [
-        (ScheduleRegistry, "_decide", "spec.catch_up_window_secs", "2 * spec.catch_up_window_secs"),
+        (ScheduleRegistry, "_decide_missed", "spec.catch_up_window_secs", "2 * spec.catch_up_window_secs"),
     ],
     "each of the times that were missed is skipped by itself": [
-        (ScheduleRegistry, "_decide", "return reason, last", "return reason, cadence.next_after(due, since)"),
+        (ScheduleRegistry, "_decide_missed", "return reason, last", "return reason, cadence.next_after(due, since)"),
     ],
     "of a run that is not caught up the last is skipped, too": [
-        (ScheduleRegistry, "_decide", "last >= on_time_from", "True"),
+        (ScheduleRegistry, "_decide_missed", "last >= on_time_from", "True"),
     ],
     "what is on time is skipped with those that are not caught up": [
-        (ScheduleRegistry, "_decide", "last >= on_time_from", "False"),
+        (ScheduleRegistry, "_decide_missed", "last >= on_time_from", "False"),
     ],
     "the times since a resume are skipped with those in the pause": [
         (
             ScheduleRegistry,
-            "_decide",
+            "_decide_missed",
             "return reason, cadence.next_after(until, since)",
             "return reason, cadence.next_after(clock, since)",
         ),
@@ -115,30 +115,30 @@ MUTATIONS: dict[str, list[Edit]] = {
         (
             ScheduleRegistry,
             "advance",
-            "self._take_due(now) or self._dispatcher.act_on_one(now)",
-            "self._dispatcher.act_on_one(now) or self._take_due(now)",
+            "self._process_due(now) or self._dispatcher.act_on_one(now)",
+            "self._dispatcher.act_on_one(now) or self._process_due(now)",
         ),
     ],
     "schedules stand still after a restart": [
-        (ScheduleRegistry, "recover", "self._await_next(schedule)", "pass"),
+        (ScheduleRegistry, "recover", "self._arm(schedule)", "pass"),
     ],
     "triggers count from one again after a restart": [
-        (TriggerStore, "restore", "self._last = max(self._last, trigger.number)", "pass"),
+        (TriggerStore, "restore", "self._last_number = max(self._last_number, trigger.number)", "pass"),
     ],
     "schedules count from one again after a restart": [
-        (ScheduleRegistry, "restore", "self._last = max(self._last, schedule.number)", "pass"),
+        (ScheduleRegistry, "restore", "self._last_number = max(self._last_number, schedule.number)", "pass"),
     ],
     "a task that was not recorded is fired again after a restart": [
-        (TriggerDispatcher, "take_up", "self._life.keys.get((schedule.spec.task.agent_id, trigger.id))", "None"),
+        (TriggerDispatcher, "adopt", "self._life.keys.get((schedule.spec.task.agent_id, trigger.id))", "None"),
     ],
     "after a restart triggers do not learn of the end of their tasks": [
-        (TriggerDispatcher, "take_up", "self._life.triggered[task] = trigger", "pass"),
+        (TriggerDispatcher, "adopt", "self._life.triggered[task] = trigger", "pass"),
     ],
     "after a restart what executes does not count as open": [
-        (TriggerDispatcher, "take_up", "schedule.open += 1", "pass"),
+        (TriggerDispatcher, "adopt", "schedule.open += 1", "pass"),
     ],
     "a trigger that is taken up shows no task": [
-        (TriggerDispatcher, "take_up", "trigger.task_id = schedule.last_task_id = task.id", "pass"),
+        (TriggerDispatcher, "adopt", "trigger.task_id = schedule.last_task_id = task.id", "pass"),
     ],
     "jitter begins one trigger too early": [
         (TriggerDispatcher, "_spread", "len(fresh) > limits.jitter_threshold", "len(fresh) >= limits.jitter_threshold"),
@@ -147,22 +147,22 @@ MUTATIONS: dict[str, list[Edit]] = {
         (TriggerDispatcher, "_spread", "2**40", "2**39"),
     ],
     "jitter breaks the order": [
-        (TriggerDispatcher, "_spread", "parts = sorted(", "parts = list("),
+        (TriggerDispatcher, "_spread", "fractions = sorted(", "fractions = list("),
     ],
     "of those that go on in one tick the last goes first": [
-        (TriggerDispatcher, "_spread", "reversed(put_off)", "put_off"),
+        (TriggerDispatcher, "_spread", "reversed(delayed)", "delayed"),
     ],
     "jitter goes beyond the next due time": [
-        (TriggerDispatcher, "_spread", "most = min(most, max(0.0, schedule.next_due - due_at))", "pass"),
+        (TriggerDispatcher, "_spread", "max_delay = min(max_delay, max(0.0, schedule.next_due - due_at))", "pass"),
     ],
     "what comes later overtakes what was spread before": [
-        (TriggerDispatcher, "_spread", "(last := last_spread[schedule]) is not None", "False"),
+        (TriggerDispatcher, "_spread", "(last := last_delay_end[schedule]) is not None", "False"),
     ],
     "what is due earlier replaces what is due later": [
         (TriggerDispatcher, "_arrive", "other.due_at > trigger.due_at", "False"),
     ],
     "a deleted schedule leaves its keys to its namesake": [
-        (TriggerStore, "disown", "kept is not None", "False"),
+        (TriggerStore, "release_keys", "kept is not None", "False"),
     ],
     "what was withdrawn is spread": [
         (TriggerDispatcher, "_spread", "if trigger.state is PENDING", "if True"),
@@ -177,22 +177,27 @@ MUTATIONS: dict[str, list[Edit]] = {
         (TriggerDispatcher, "_arrive", "if schedule.waiting is not None", "if False"),
     ],
     "one more is open than may be": [
-        (TriggerDispatcher, "_arrive", "schedule.open >= MAX_OPEN", "schedule.open > MAX_OPEN"),
+        (
+            TriggerDispatcher,
+            "_arrive",
+            "schedule.open >= MAX_OPEN_PER_SCHEDULE",
+            "schedule.open > MAX_OPEN_PER_SCHEDULE",
+        ),
     ],
     "the one that waits is forgotten": [
-        (TriggerDispatcher, "_end", "self._let_next_in(now, schedule)", "pass"),
+        (TriggerDispatcher, "_end", "self._release_waiting(now, schedule)", "pass"),
     ],
     "the one that waits does not wait for all": [
-        (TriggerDispatcher, "_let_next_in", " and not schedule.open", ""),
+        (TriggerDispatcher, "_release_waiting", " and not schedule.open", ""),
     ],
     "what was not fired is not replaced": [
-        (TriggerDispatcher, "_clear_the_way", "self._end(now, trigger, SKIPPED, REPLACED)", "pass"),
+        (TriggerDispatcher, "_replace_open", "self._end(now, trigger, SKIPPED, REPLACED)", "pass"),
     ],
     "what waits for one that is replaced goes on": [
-        (TriggerDispatcher, "_clear_the_way", "if schedule.waiting is not None", "if False"),
+        (TriggerDispatcher, "_replace_open", "if schedule.waiting is not None", "if False"),
     ],
     "a task is not cancelled by the one that replaces it": [
-        (TriggerDispatcher, "_clear_the_way", "self._life.finish(", "(lambda *_: None)("),
+        (TriggerDispatcher, "_replace_open", "self._life.finish(", "(lambda *_: None)("),
     ],
     "the schedule of which the most execute is next": [
         (TriggerQueue, "_leave", "(schedule.executing, due_at", "(-schedule.executing, due_at"),
@@ -212,24 +217,29 @@ MUTATIONS: dict[str, list[Edit]] = {
         (TriggerDispatcher, "_end", "self._count_executing(schedule, -1)", "self.executing -= 1"),
     ],
     "a clock that was set back is not noticed": [
-        (ScheduleRegistry, "note_wall", "self._look_anew(now, schedule)", "pass"),
+        (ScheduleRegistry, "note_wall", "self._recompute_due(now, schedule)", "pass"),
     ],
     "a clock that goes back a little makes all look anew": [
-        (ScheduleRegistry, "note_wall", "self._latest - self._life.limits.poll_secs", "self._latest"),
+        (ScheduleRegistry, "note_wall", "self._latest_wall - self._life.limits.poll_secs", "self._latest_wall"),
     ],
     "a clock that goes back twice is noticed once": [
-        (ScheduleRegistry, "note_wall", "        return\n    self._latest = clock", "        return"),
+        (ScheduleRegistry, "note_wall", "        return\n    self._latest_wall = clock", "        return"),
     ],
     "a clock that was set back makes due again what was": [
-        (ScheduleRegistry, "_look_anew", "schedule.processed_times, following", "(), following"),
+        (ScheduleRegistry, "_recompute_due", "schedule.processed_times, following", "(), following"),
     ],
     "what comes after a leap back is due again": [
-        (ScheduleRegistry, "_take_due", "processed_times.first_unprocessed(schedule.processed_times, later)", "later"),
+        (
+            ScheduleRegistry,
+            "_process_due",
+            "processed_times.first_unprocessed(schedule.processed_times, later)",
+            "later",
+        ),
     ],
     "what was leaped over counts as dealt with": [
         (
             ScheduleRegistry,
-            "_take_due",
+            "_process_due",
             "add(schedule.processed_times, due, following)",
             "add(schedule.processed_times, due, later)",
         ),
@@ -238,13 +248,13 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ScheduleRegistry, "update", "schedule.processed_times = ()", "pass"),
     ],
     "the end of a pause stays where the clock was": [
-        (ScheduleRegistry, "_look_anew", "min(schedule.resumed_at, clock)", "schedule.resumed_at"),
+        (ScheduleRegistry, "_recompute_due", "min(schedule.resumed_at, clock)", "schedule.resumed_at"),
     ],
     "an interval waits for its beginning after a restart": [
-        (ScheduleRegistry, "_look_anew", "schedule.since, schedule.processed_times = clock, ()", "pass"),
+        (ScheduleRegistry, "_recompute_due", "schedule.since, schedule.processed_times = clock, ()", "pass"),
     ],
     "after a restart no clock is looked at": [
-        (ScheduleRegistry, "recover", "self._look_anew(now, schedule)", "pass"),
+        (ScheduleRegistry, "recover", "self._recompute_due(now, schedule)", "pass"),
     ],
     "one schedule more is made than may be": [
         (ScheduleRegistry, "create", "len(self._schedules) >=", "len(self._schedules) >"),
@@ -260,17 +270,17 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Lifecycle, "_count_triggered", "self.on_triggered_queued(trigger, queued)", "pass"),
     ],
     "a draining scheduler fires": [
-        (TriggerDispatcher, "_fire_one", "self._may_fire", "self._queue"),
+        (TriggerDispatcher, "_fire_one", "self._can_fire", "self._queue"),
     ],
     "a full queue is looked at every second": [
-        (TriggerDispatcher, "_defer", "trigger.put_off += 1", "pass"),
+        (TriggerDispatcher, "_defer", "trigger.deferrals += 1", "pass"),
     ],
     "a full queue is looked at ever more seldom": [
         (
             TriggerDispatcher,
             "_defer",
-            "min(FIRST_DELAY_SECS * 2 ** min(trigger.put_off, MOST_DOUBLINGS), LONGEST_DELAY_SECS)",
-            "FIRST_DELAY_SECS * 2**trigger.put_off",
+            "min(FIRST_DEFERRAL_SECS * 2 ** min(trigger.deferrals, MAX_DEFERRAL_DOUBLINGS), MAX_DEFERRAL_SECS)",
+            "FIRST_DEFERRAL_SECS * 2**trigger.deferrals",
         ),
     ],
     "the limit of an agent fails a trigger": [
@@ -286,16 +296,16 @@ MUTATIONS: dict[str, list[Edit]] = {
         (TriggerDispatcher, "_fire", "trigger.fired_at = schedule.last_fired_at = now", "trigger.fired_at = now"),
     ],
     "a trigger does not tell why it failed": [
-        (TriggerDispatcher, "_end_with", "task.error or ", ""),
+        (TriggerDispatcher, "_end_with_task", "task.error or ", ""),
     ],
     "the newest of a schedule's ended triggers is forgotten": [
         (TriggerStore, "retire", "next(iter(kept.ended))", "next(reversed(kept.ended))"),
     ],
     "a schedule keeps one ended trigger less": [
-        (TriggerStore, "retire", "> MAX_KEPT_PER_SCHEDULE", ">= MAX_KEPT_PER_SCHEDULE"),
+        (TriggerStore, "retire", "> MAX_ENDED_PER_SCHEDULE", ">= MAX_ENDED_PER_SCHEDULE"),
     ],
     "ended triggers are kept without an end": [
-        (TriggerStore, "retire", "len(self._ended) > MAX_KEPT", "False"),
+        (TriggerStore, "retire", "len(self._ended) > MAX_ENDED", "False"),
     ],
     "the key of a forgotten trigger stays": [
         (TriggerStore, "forget", "del kept.by_key[trigger.key]", "pass"),

@@ -1,4 +1,4 @@
 """Schedules and their triggers: when they come due, and how each trigger becomes a task.
 
-The only package within the core. `registry.py` is its entry point.
+This is the only package within the core. `registry.py` is its entry point.
 """

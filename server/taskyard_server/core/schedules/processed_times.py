@@ -1,24 +1,24 @@
-"""Which due times of a schedule have been dealt with, so that none is again, wherever the clock goes. Plain values."""
+"""The due times of a schedule that were processed, as plain values, so that none fires twice when the clock jumps."""
 
 from __future__ import annotations
 
 from math import inf
 from typing import NamedTuple
 
-# Not Final, which would compile it in: tests change it.
+# Not Final: mypyc would compile the value in, and tests change it.
 MAX_RANGES = 32
-"""So many ranges are kept apart. Of more the two nearest become one: what lies between never comes."""
+"""Maximum ranges of one schedule. Beyond it the two nearest are joined, and the due times between them never fire."""
 
 
 class TimeRange(NamedTuple):
-    """Due times that follow one another: from the first of them until before the first that is another one's."""
+    """Consecutive due times: from `first`, inclusive, until `until`, exclusive."""
 
     first: float
     until: float
 
 
 def add(ranges: tuple[TimeRange, ...], due: float, following: float | None) -> tuple[TimeRange, ...]:
-    """A due time is dealt with; `following` is the next one of the cadence, None after the last."""
+    """The ranges with one more processed time, `due`; `following` is the cadence's next one, None after the last."""
     until = inf if following is None else following
     if ranges and ranges[-1].until == due:
         return (*ranges[:-1], TimeRange(ranges[-1].first, until))
@@ -34,7 +34,7 @@ def add(ranges: tuple[TimeRange, ...], due: float, following: float | None) -> t
 
 
 def first_unprocessed(ranges: tuple[TimeRange, ...], due: float | None) -> float | None:
-    """The first due time from this one on that has not been dealt with, None if there is none."""
+    """The first unprocessed due time from `due` on, None if there is none. `due` is itself a due time, or None."""
     for each in ranges:
         if due is not None and each.first <= due < each.until:
             due = None if each.until == inf else each.until

@@ -1,8 +1,10 @@
-"""The front door of schedules: what may be done with them, and when their triggers come due.
+"""The entry point of schedules: the commands on them, and when their triggers come due.
 
-`now` is steady, as everywhere in the core. Cron looks at the wall clock, which may jump: whoever drives the core says
-how it stands by `note_wall`. A schedule deals with each of its due times once, in order. Where the clock goes back,
-only those come that were not dealt with: they were leaped over, or lie before the schedule's beginning.
+`now` is on the steady clock, as everywhere in the core. Cron goes by the wall clock, which may jump: the engine reports
+it by `note_wall`. A schedule processes its due times in order and each of them once. After the wall clock was set back,
+only unprocessed due times fire: those that a jump forward passed over, and those before the schedule began.
+
+This file does not know how a trigger fires; `trigger_dispatcher.py` does.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ from .trigger_store import TriggerStore
 if TYPE_CHECKING:
     from taskyard_server.core.lifecycle import Lifecycle
 
-MAX_MISSED: Final = 1_000
-"""So many triggers of one schedule are caught up at once: an outage must not make a million."""
-NOISE_SECS: Final = 0.01
-"""The clocks are read one after the other: smaller differences mean nothing."""
+MAX_MISSED_PER_SCHEDULE: Final = 1_000
+"""Maximum live triggers of one schedule while missed due times fire: an outage must not make a million."""
+CLOCK_NOISE_SECS: Final = 0.01
+"""The two clocks are read one after the other: a smaller change of their difference means nothing."""
 
-# Not Final, which would compile it in: tests lower it.
-MAX_LOOKS_PER_CALL = 100
-"""Schedules that are looked at in one step after the wall clock was set back; each takes about 0.1 ms."""
+# Not Final: mypyc would compile the value in, and tests lower it.
+MAX_RECOMPUTED_PER_CALL = 100
+"""Maximum schedules recomputed in one call after the wall clock was set back; each takes about 0.1 ms."""
 
 PAUSED = "the schedule was paused"
 CHANGED = "the schedule was changed"
@@ -40,7 +42,7 @@ MISSED = "missed while the scheduler was not running"
 
 
 class ScheduleRegistry:
-    """The schedules of one namespace. `admit` is the scheduler's own."""
+    """The schedules of one namespace. `admit` is the scheduler's admission: the new task, None if a queue is full."""
 
     def __init__(
         self, life: Lifecycle, admit: Callable[[float, Submission], Task | None], entropy: Callable[[], int]
@@ -52,17 +54,17 @@ class ScheduleRegistry:
         self._dispatcher = TriggerDispatcher(life, admit, self._triggers, entropy)
         self._wall_dues: TimerQueue[Schedule] = TimerQueue()
         self._steady_dues: TimerQueue[Schedule] = TimerQueue()
-        self._skew = 0.0
-        self._looked_at = 0.0
-        self._latest = -inf
-        # The schedules that were not looked at since the wall clock was set back.
-        self._set_back: deque[Schedule] = deque()
-        self._last = 0
+        self._wall_offset = 0.0
+        self._wall_noted_at = 0.0
+        self._latest_wall = -inf
+        # The wall clock was set back, and these may now have an earlier due time.
+        self._to_recompute: deque[Schedule] = deque()
+        self._last_number = 0
 
     # Commands
 
     def create(self, now: float, schedule_id: str | None, spec: ScheduleSpec, paused: bool = False) -> Schedule:
-        """Make a schedule, or answer with the one that has this id and is just the same.
+        """Make a schedule, or return the one that has this id and is equal.
 
         Raises `AlreadyExists` for an id of another schedule, `BadRequest` for a time that has passed,
         `TooManySchedules`, and `Unavailable` while the scheduler drains.
@@ -73,81 +75,84 @@ class ScheduleRegistry:
             return first
         if self._dispatcher.on_hold:
             raise Unavailable("the scheduler is draining")
-        if len(self._schedules) >= (most := self._life.limits.max_schedules):
-            raise TooManySchedules(most)
+        if len(self._schedules) >= (limit := self._life.limits.max_schedules):
+            raise TooManySchedules(limit)
         since = self._clock_of(spec, now)
         next_due = _first_due(spec, since)
-        self._last += 1
+        self._last_number += 1
         if schedule_id is None:
-            schedule_id = f"sch_{int(now * 1000):012x}{self._last:010x}{self._entropy():010x}"
+            schedule_id = f"sch_{int(now * 1000):012x}{self._last_number:010x}{self._entropy():010x}"
         schedule = self._schedules[schedule_id] = Schedule(schedule_id, spec, now, since, next_due, paused)
-        schedule.number = self._last
-        self._await_next(schedule)
+        schedule.number = self._last_number
+        self._arm(schedule)
         return schedule
 
     def get(self, schedule_id: str) -> Schedule:
-        """The schedule, or `NotFound`."""
+        """The schedule; raises `NotFound`."""
         schedule = self._schedules.get(schedule_id)
         if schedule is None:
             raise NotFound("schedule not found")
         return schedule
 
     def after(self, number: int) -> list[Schedule]:
-        """The schedules made after the one of this number, in order."""
+        """The schedules made after the one with this number, in order."""
         return [schedule for schedule in self._schedules.values() if schedule.number > number]
 
     def update(self, now: float, schedule_id: str, spec: ScheduleSpec) -> Schedule:
-        """Let a schedule do something else from now on. Raises `NotFound`, or `BadRequest` as `create` does."""
+        """Replace what a schedule does. A new cadence skips what has not fired, and starts now.
+
+        Raises `NotFound`, or `BadRequest` as `create` does.
+        """
         schedule = self.get(schedule_id)
         if spec == schedule.spec:
             return schedule
-        begins_anew = spec.cadence != schedule.spec.cadence
-        if begins_anew:
+        is_new_cadence = spec.cadence != schedule.spec.cadence
+        if is_new_cadence:
             since = self._clock_of(spec, now)
             next_due = _first_due(spec, since)
-            self._await_no_more(schedule)
+            self._disarm(schedule)
             self._dispatcher.withdraw(now, schedule, CHANGED)
             schedule.since, schedule.next_due, schedule.resumed_at = since, next_due, None
             schedule.processed_times = ()
         schedule.spec = spec
         schedule.updated_at = now
-        if begins_anew:
-            self._await_next(schedule)
+        if is_new_cadence:
+            self._arm(schedule)
         return schedule
 
     def delete(self, schedule_id: str) -> None:
-        """Forget a schedule and what has not fired of it; its tasks go on. Raises `NotFound`."""
+        """Delete a schedule and its triggers that have not fired; its tasks go on. Raises `NotFound`."""
         schedule = self.get(schedule_id)
-        self._await_no_more(schedule)
+        self._disarm(schedule)
         self._dispatcher.drop(schedule)
-        self._triggers.disown(schedule_id)
+        self._triggers.release_keys(schedule_id)
         del self._schedules[schedule_id]
-        # Its triggers are kept for a while, and need no payload for that.
+        # The triggers that are kept for a while refer to the schedule, and need no payload.
         schedule.spec = schedule.spec._replace(task=schedule.spec.task._replace(params=None, options=NO_OPTIONS))
 
     def pause(self, now: float, schedule_id: str) -> Schedule:
-        """Let nothing come due any more, and skip what has not fired. Raises `NotFound`."""
+        """Stop a schedule from coming due, and skip what has not fired. Raises `NotFound`."""
         schedule = self.get(schedule_id)
         if not schedule.paused:
-            self._await_no_more(schedule)
+            self._disarm(schedule)
             schedule.paused = True
             schedule.updated_at = now
             self._dispatcher.withdraw(now, schedule, PAUSED)
         return schedule
 
     def resume(self, now: float, schedule_id: str, catch_up: CatchUp = CatchUp.NONE) -> Schedule:
-        """Let a paused schedule go on; `catch_up` says which of the times that it missed. Raises `NotFound`."""
+        """End a pause; `catch_up` decides which of the due times in the pause fire. Raises `NotFound`."""
         schedule = self.get(schedule_id)
         if schedule.paused:
             schedule.paused = False
             schedule.updated_at = now
             schedule.resumed_at = self._clock_of(schedule.spec, now)
             schedule.after_pause = catch_up
-            self._await_next(schedule)
+            self._arm(schedule)
         return schedule
 
     def trigger(self, now: float, schedule_id: str, key: str | None = None, traceparent: str | None = None) -> Trigger:
-        """Make a trigger that is due now, or answer with the one that the schedule has of this key.
+        """Make a trigger that is due now, or return the schedule's trigger with this key.
 
         Raises `NotFound`, or `Unavailable` while the scheduler drains.
         """
@@ -159,17 +164,17 @@ class ScheduleRegistry:
         due_at = self._clock_of(schedule.spec, now)
         trigger = self._triggers.new(now, schedule, due_at, key, traceparent, by_call=True)
         assert trigger is not None
-        self._dispatcher.come_due_by_call(now, trigger)
+        self._dispatcher.make_due_by_call(now, trigger)
         return trigger
 
     def get_trigger(self, trigger_id: str) -> Trigger:
-        """The trigger, or `NotFound`."""
+        """The trigger; raises `NotFound`."""
         return self._triggers.get(trigger_id)
 
     def triggers_before(self, before: tuple[float, int] | None, schedule_id: str | None = None) -> Iterator[Trigger]:
-        """Latest due first: those before the one of this due time and number, of a schedule or of all.
+        """The triggers before this due time and number, or all, of one schedule or of all, latest due first.
 
-        Not to be held across a command.
+        Do not hold the iterator across a command.
         """
         return self._triggers.latest_first(before, schedule_id)
 
@@ -180,76 +185,77 @@ class ScheduleRegistry:
     # Time
 
     def note_wall(self, now: float, wall: float) -> None:
-        """How the wall clock stands. Where it was set back by more than a poll, cron looks anew at what is to come."""
-        if abs(wall - now - self._skew) > NOISE_SECS:
-            self._skew = wall - now
-        self._looked_at = now
-        clock = now + self._skew
-        if clock >= self._latest - self._life.limits.poll_secs:
-            self._latest = max(self._latest, clock)
+        """Report the wall clock's time. If it was set back by more than a poll, due times by it are recomputed."""
+        if abs(wall - now - self._wall_offset) > CLOCK_NOISE_SECS:
+            self._wall_offset = wall - now
+        self._wall_noted_at = now
+        clock = now + self._wall_offset
+        if clock >= self._latest_wall - self._life.limits.poll_secs:
+            self._latest_wall = max(self._latest_wall, clock)
             return
-        self._latest = clock
-        self._set_back = deque(schedule for schedule in self._schedules.values() if schedule.spec.cadence.by_wall)
-        for _ in range(MAX_LOOKS_PER_CALL):
-            if not self._look_at_one_anew(now):
+        self._latest_wall = clock
+        self._to_recompute = deque(schedule for schedule in self._schedules.values() if schedule.spec.cadence.by_wall)
+        for _ in range(MAX_RECOMPUTED_PER_CALL):
+            if not self._recompute_one(now):
                 break
 
     def next_due(self) -> float | None:
-        """When `advance` has something to do, or the wall clock is to be looked at; None while nothing can come due."""
-        if self._dispatcher.has_work or self._set_back:
+        """When `advance` has work, or the wall clock is to be reported again; None while nothing can come due."""
+        if self._dispatcher.has_work or self._to_recompute:
             return 0.0
         steady, wall = self._steady_dues.next_tick(), self._wall_dues.next_tick()
         due = None if steady is None else steady / TICKS_PER_SECOND
         if wall is not None:
-            look = min(wall / TICKS_PER_SECOND - self._skew, self._looked_at + self._life.limits.poll_secs)
-            due = look if due is None else min(due, look)
+            poll = min(wall / TICKS_PER_SECOND - self._wall_offset, self._wall_noted_at + self._life.limits.poll_secs)
+            due = poll if due is None else min(due, poll)
         return due
 
-    def advance(self, now: float, most: int) -> bool:
-        """Let come due what is due, then fire, at most so many things; whether there is more to do."""
+    def advance(self, now: float, max_items: int) -> bool:
+        """Process due times, then fire triggers, `max_items` of both at most; whether more may be left."""
         return all(
-            self._look_at_one_anew(now) or self._take_due(now) or self._dispatcher.act_on_one(now) for _ in range(most)
+            self._recompute_one(now) or self._process_due(now) or self._dispatcher.act_on_one(now)
+            for _ in range(max_items)
         )
 
     def limits_changed(self) -> None:
-        """Other limits hold."""
+        """Apply new limits."""
         self._dispatcher.limits_changed()
 
     def hold(self) -> None:
-        """Fire nothing from now on."""
+        """Fire nothing from now on: the scheduler drains."""
         self._dispatcher.on_hold = True
 
     # After a restart
 
     def restore(self, schedule: Schedule) -> None:
-        """Take a schedule that was kept, oldest first; `recover` follows once all are there."""
+        """Add a stored schedule, oldest first. `recover` follows once all schedules and triggers are there."""
         schedule.live, schedule.open, schedule.waiting, schedule.ready = {}, 0, None, []
         schedule.executing = schedule.queued = 0
-        self._last = max(self._last, schedule.number)
+        self._last_number = max(self._last_number, schedule.number)
         self._schedules[schedule.id] = schedule
 
     def restore_trigger(self, trigger: Trigger) -> None:
-        """Take a trigger that was kept, with its schedule restored or deleted; oldest ends first."""
-        trigger.arrived, trigger.fire_at, trigger.put_off = False, None, 0
+        """Add a stored trigger, after its schedule unless that was deleted; ended ones in the order of their ends."""
+        trigger.arrived, trigger.fire_at, trigger.deferrals = False, None, 0
         schedule = trigger.schedule
         self._triggers.restore(trigger, self._schedules.get(schedule.id) is schedule)
         if trigger.ended_at is not None:
             self._triggers.retire(trigger)
 
     def recover(self, now: float) -> None:
-        """Go on with what was restored, once the tasks are there: what executed, what was pending, what was missed."""
+        """Resume what was restored, once the tasks are there: executing and pending triggers, missed due times."""
         live = [trigger for trigger in self._triggers.latest_first(None, None) if trigger.ended_at is None]
         for trigger in reversed(live):
-            self._dispatcher.take_up(now, trigger)
+            self._dispatcher.adopt(now, trigger)
         for schedule in self._schedules.values():
-            # The clock may show an earlier time than to the process before.
-            self._look_anew(now, schedule)
-            self._await_next(schedule)
+            # The clock may show an earlier time than it did to the previous process.
+            self._recompute_due(now, schedule)
+            self._arm(schedule)
 
     # Figures
 
     def take_events(self) -> list[TriggerEvent]:
-        """What has happened to triggers since this was last called, in order."""
+        """The events of triggers since the last call, in order."""
         taken, self._dispatcher.events = self._dispatcher.events, []
         return taken
 
@@ -258,10 +264,10 @@ class ScheduleRegistry:
 
     @property
     def limited_by(self) -> str | None:
-        """The configuration key that triggers wait for, whose time has come."""
+        """The configuration key whose limit makes triggers wait that are due; None if no limit does."""
         if self._life.ready.holds_triggered:
             return "maxConcurrent"
-        return "maxQueuedTriggers" if self._dispatcher.is_held_up else None
+        return "maxQueuedTriggers" if self._dispatcher.is_limited else None
 
     @property
     def counters(self) -> TriggerCounters:
@@ -269,7 +275,7 @@ class ScheduleRegistry:
         return self._dispatcher.counters
 
     def add_to(self, totals: Totals) -> None:
-        """Add this namespace's figures to those of others."""
+        """Add this namespace's figures to `totals`."""
         totals.schedules += len(self._schedules)
         totals.triggers_pending += self._dispatcher.pending
         totals.triggers_executing += self._dispatcher.executing
@@ -277,56 +283,56 @@ class ScheduleRegistry:
 
     # What comes due
 
-    def _take_due(self, now: float) -> bool:
-        """Deal with one due time of one schedule; False if none has come."""
-        for dues, clock in ((self._steady_dues, now), (self._wall_dues, now + self._skew)):
+    def _process_due(self, now: float) -> bool:
+        """Process one due time of one schedule; False if none has come."""
+        for dues, clock in ((self._steady_dues, now), (self._wall_dues, now + self._wall_offset)):
             tick = dues.next_tick()
             if tick is not None and tick <= int(clock * TICKS_PER_SECOND):
                 schedule = dues.pop(tick)
                 assert schedule.next_due is not None
                 due = schedule.next_due
-                reason, later = self._decide(schedule, due, clock)
+                reason, later = self._decide_missed(schedule, due, clock)
                 following = later if reason is None else schedule.spec.cadence.next_after(due, schedule.since)
                 schedule.processed_times = processed_times.add(schedule.processed_times, due, following)
                 schedule.next_due = processed_times.first_unprocessed(schedule.processed_times, later)
-                self._await_next(schedule)
+                self._arm(schedule)
                 trigger = self._triggers.new(now, schedule, due, f"{due * 1000:.0f}")
                 if trigger is not None and reason is None:
-                    self._dispatcher.come_due(now, trigger)
+                    self._dispatcher.make_due(now, trigger)
                 elif trigger is not None:
-                    self._dispatcher.never_fire(now, trigger, reason or "")
+                    self._dispatcher.skip(now, trigger, reason or "")
                 return True
         return False
 
-    def _look_at_one_anew(self, now: float) -> bool:
-        """Look at one schedule after the clock was set back; False if all were looked at."""
-        while self._set_back:
-            schedule = self._set_back.popleft()
+    def _recompute_one(self, now: float) -> bool:
+        """Recompute one schedule after the wall clock was set back; False if none is left."""
+        while self._to_recompute:
+            schedule = self._to_recompute.popleft()
             if self._schedules.get(schedule.id) is schedule and schedule.spec.cadence.by_wall:
-                self._look_anew(now, schedule)
+                self._recompute_due(now, schedule)
                 return True
         return False
 
-    def _look_anew(self, now: float, schedule: Schedule) -> None:
-        """The clock may have gone back: what is to come and was not dealt with may lie before what is due next."""
+    def _recompute_due(self, now: float, schedule: Schedule) -> None:
+        """Find the next due time again: the clock may have gone back behind unprocessed due times before it."""
         clock = self._clock_of(schedule.spec, now)
         if schedule.resumed_at is not None:
             schedule.resumed_at = min(schedule.resumed_at, clock)
         if schedule.since > clock and not schedule.spec.cadence.by_wall:
-            # An interval that has not begun yet would begin late.
+            # An interval that starts in the future would start late.
             schedule.since, schedule.processed_times = clock, ()
         following = schedule.spec.cadence.next_after(clock, schedule.since)
         due = processed_times.first_unprocessed(schedule.processed_times, following)
         if due is not None and (schedule.next_due is None or due < schedule.next_due):
-            self._await_no_more(schedule)
+            self._disarm(schedule)
             schedule.next_due = due
-            self._await_next(schedule)
+            self._arm(schedule)
 
-    def _decide(self, schedule: Schedule, due: float, clock: float) -> tuple[str | None, float | None]:
-        """Why a due time that has come is skipped, None if it fires, and the schedule's next one.
+    def _decide_missed(self, schedule: Schedule, due: float, clock: float) -> tuple[str | None, float | None]:
+        """Decide a due time that has come: the reason to skip it, None to fire it; and the schedule's next due time.
 
-        Of those that were missed, one after the other is dealt with only as far as it fires or is the first that does
-        not: a schedule of every second must not cost more after a long outage than one of every day.
+        Missed due times that do not fire are passed over together after the first of them: after a long outage a
+        schedule of every second must cost no more than a daily one.
         """
         spec, since = schedule.spec, schedule.since
         cadence, on_time_secs = spec.cadence, self._life.limits.poll_secs
@@ -338,7 +344,7 @@ class ScheduleRegistry:
                 return None, cadence.next_after(due, since)
         if policy is CatchUp.ALL:
             window_from = min(until - spec.catch_up_window_secs, on_time_from)
-            if due > window_from and len(schedule.live) >= MAX_MISSED:
+            if due > window_from and len(schedule.live) >= MAX_MISSED_PER_SCHEDULE:
                 return TOO_MANY, cadence.next_after(min(until, on_time_from), since)
             if due > window_from:
                 return None, cadence.next_after(due, since)
@@ -351,17 +357,17 @@ class ScheduleRegistry:
         return reason, cadence.next_after(until, since)
 
     def _clock_of(self, spec: ScheduleSpec, now: float) -> float:
-        # Whole microseconds, halves up, as times are shown: a time that a caller gives back is the same.
-        return floor((now + self._skew if spec.cadence.by_wall else now) * 1e6 + 0.5) / 1e6
+        # Rounded to microseconds, halves up, as responses show times: a time that a caller sends back stays equal.
+        return floor((now + self._wall_offset if spec.cadence.by_wall else now) * 1e6 + 0.5) / 1e6
 
     def _dues_of(self, schedule: Schedule) -> TimerQueue[Schedule]:
         return self._wall_dues if schedule.spec.cadence.by_wall else self._steady_dues
 
-    def _await_next(self, schedule: Schedule) -> None:
+    def _arm(self, schedule: Schedule) -> None:
         if schedule.next_due is not None and not schedule.paused:
             self._dues_of(schedule).add(schedule.next_due, schedule)
 
-    def _await_no_more(self, schedule: Schedule) -> None:
+    def _disarm(self, schedule: Schedule) -> None:
         if schedule.next_due is not None:
             self._dues_of(schedule).remove(schedule.next_due, schedule)
 

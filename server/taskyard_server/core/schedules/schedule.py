@@ -1,6 +1,6 @@
 """The records of schedules and their triggers, and the one table of legal trigger transitions (scheduler-daemon).
 
-This file decides nothing: `schedules.py` says when a trigger comes due, `firing.py` what becomes of it.
+This file decides nothing: `registry.py` decides when a trigger comes due, `trigger_dispatcher.py` when it fires.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from .processed_times import TimeRange
 
 
 class Cadence(Protocol):
-    """When a schedule is due, as a value. Times are seconds, on the wall clock or on the steady one."""
+    """When a schedule is due, as a value. Times are seconds, on the wall clock or on the steady clock."""
 
     @property
     def by_wall(self) -> bool:
-        """Whether its times are those of the wall clock, and not of the steady one, which never jumps."""
+        """Whether its times are on the wall clock. Otherwise they are on the steady clock, which never jumps."""
 
     def next_after(self, at: float, since: float) -> float | None:
-        """The first due time after `at`, None if there is none; `since` is when the schedule took up this cadence."""
+        """The first due time after `at`, None if there is none. `since` is when the schedule got this cadence."""
 
     def last_until(self, at: float, since: float) -> float | None:
-        """The latest due time that is not after `at`, None if there is none."""
+        """The last due time that is not after `at`, None if there is none."""
 
 
 class Overlap(StrEnum):
-    """What becomes of a trigger while one before it is open."""
+    """What happens to a trigger that comes due while an earlier one of its schedule is open."""
 
     SKIP = "skip"
     WAIT = "wait"
@@ -37,18 +37,18 @@ class Overlap(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """Which of the due times that were missed are made up for."""
+    """Which of the due times that were missed still fire."""
 
     LAST = "last"
     ALL = "all"
     NONE = "none"
 
 
-DEFAULT_WINDOW_SECS: Final = 86_400
+DEFAULT_CATCH_UP_WINDOW_SECS: Final = 86_400
 
 
 class ScheduleSpec(NamedTuple):
-    """What a schedule shall do. `task` is what it submits, each time with `deadline_secs` of its own if given."""
+    """What a schedule does. Each time it submits `task`, with a deadline of `deadline_secs` from then if given."""
 
     cadence: Cadence
     time_zone: str
@@ -57,11 +57,11 @@ class ScheduleSpec(NamedTuple):
     display_name: str | None = None
     overlap: Overlap = Overlap.SKIP
     catch_up: CatchUp = CatchUp.LAST
-    catch_up_window_secs: int = DEFAULT_WINDOW_SECS
+    catch_up_window_secs: int = DEFAULT_CATCH_UP_WINDOW_SECS
 
 
 class TriggerState(StrEnum):
-    """Where a trigger stands; the values are the documented words (scheduler-daemon, State Flow)."""
+    """The state of a trigger; the values are the documented ones (scheduler-daemon, State Flow)."""
 
     PENDING = "pending"
     EXECUTING = "executing"
@@ -80,13 +80,15 @@ LEGAL: Final[dict[TriggerState, frozenset[TriggerState]]] = {
 
 
 class Schedule:
-    """A schedule. Read at once, and written by the core alone.
+    """A schedule. Only the core writes it; callers read it before their next command.
 
-    `since` is when it took up its cadence, on the cadence's clock, and `next_due` the next time that has not been
-    `dealt` with; both go on while it is paused. Times until `resumed_at` passed in a pause, and go by `after_pause`.
-    `live` are its triggers that have not ended; those that have arrived are counted by `open`, one may be `waiting` for
-    them. `ready` are those that may fire, in the order of due times; `executing` have fired, the tasks of `queued` of
-    them wait to be handed out.
+    Due times: `since` is when the schedule got its cadence, and `next_due` is its first unprocessed due time, both on
+    the clock of the cadence. They stay set during a pause. Due times up to `resumed_at` fell into a pause, and
+    `after_pause` decides which of them fire. `processed_times` are the due times that need no further trigger.
+
+    Triggers: `live` holds those that have not ended. `open` counts the live ones that have arrived, and `waiting` is
+    the one that waits until none is open. `ready` holds those that may fire, by due time. `executing` counts those that
+    have fired, and `queued` the tasks of these that wait for a host.
     """
 
     __slots__ = (
@@ -137,6 +139,7 @@ class Schedule:
 TRIGGER_FIELDS: Final = (
     "arrived",
     "by_call",
+    "deferrals",
     "due_at",
     "ended_at",
     "fire_at",
@@ -144,7 +147,6 @@ TRIGGER_FIELDS: Final = (
     "id",
     "key",
     "number",
-    "put_off",
     "reason",
     "schedule",
     "state",
@@ -154,10 +156,11 @@ TRIGGER_FIELDS: Final = (
 
 
 class Trigger:
-    """One firing of a schedule. `due_at` is on the clock of its cadence, all other times on the steady one.
+    """One firing of a schedule. `due_at` is on the clock of the cadence, all other times are on the steady clock.
 
-    `by_call` tells that no due time made it. While it is pending, `fire_at` is when it may go on, None where it waits
-    for something else; `arrived` tells that its time has come, so that it counts as open.
+    A trigger `by_call` was made by a request, not by a due time. While a trigger is pending, `fire_at` is when it may
+    go on, None if it does not wait for a time. Once it has `arrived`, it counts as open. `deferrals` counts how often
+    a full queue delayed it.
     """
 
     __slots__ = TRIGGER_FIELDS
@@ -181,7 +184,7 @@ class Trigger:
         self.by_call = by_call
         self.state = TriggerState.PENDING
         self.arrived = False
-        self.put_off = 0
+        self.deferrals = 0
         self.fire_at: float | None = None
         self.fired_at: float | None = None
         self.ended_at: float | None = None
@@ -189,7 +192,7 @@ class Trigger:
         self.reason: str | None = None
 
     def __copy__(self) -> Trigger:
-        """The trigger as it stands. A compiled object is copied by nobody else."""
+        """A shallow copy. `copy.copy` cannot copy a compiled object without this method."""
         copy = Trigger(
             self.id, self.number, self.schedule, self.due_at, self.key, self.traceparent, by_call=self.by_call
         )
@@ -210,7 +213,7 @@ class TriggerEventKind(StrEnum):
 
 
 class TriggerEvent(NamedTuple):
-    """One thing that happened to one trigger, to be read at once."""
+    """One thing that happened to one trigger. `trigger` is the live object: read it before the next command."""
 
     at: float
     kind: TriggerEventKind

@@ -1,7 +1,10 @@
-"""What becomes of triggers: spread by jitter, held up by an overlap, fired as a task, ended with it.
+"""The way of triggers: spread by jitter, checked for overlap, fired as a task, ended with that task.
 
-A trigger whose time has come has *arrived*. It is open until it has ended, and waits for its turn to take one of
-`max_concurrent` places (scheduler-daemon, Claiming).
+A trigger *arrives* when its delay by jitter is over and the overlap policy lets it go on. From then until its end it is
+open. An open trigger fires when `TriggerQueue` comes to it; its task takes one of `max_concurrent` places only once it
+is dispatched (scheduler-daemon, Claiming).
+
+This file does not know cadences or due times; `registry.py` does.
 """
 
 from __future__ import annotations
@@ -35,27 +38,30 @@ PENDING, EXECUTING, COMPLETED = TriggerState.PENDING, TriggerState.EXECUTING, Tr
 FAILED, SKIPPED = TriggerState.FAILED, TriggerState.SKIPPED
 
 TICK_SECS: Final = 1 / TICKS_PER_SECOND
-# Not Final, which would compile it in: tests lower it.
-MAX_OPEN = 1_000
-"""So many triggers of one schedule may be open, whatever its overlap policy."""
+# Not Final: mypyc would compile the value in, and tests lower it.
+MAX_OPEN_PER_SCHEDULE = 1_000
+"""Maximum open triggers of one schedule, under any overlap policy."""
+FIRST_DEFERRAL_SECS: Final = 1.0
+MAX_DEFERRAL_DOUBLINGS: Final = 5
+MAX_DEFERRAL_SECS: Final = 30.0
+"""A trigger that meets a full queue is tried again after the first delay, which doubles each time up to the maximum."""
+TRIGGER_FINGERPRINT: Final = b"trigger"
+"""The fingerprint under the key of a trigger's task. The key is the trigger's id, which alone identifies the task."""
 MAX_FIRED_PER_CALL: Final = 50
-"""Triggers that fire at once when a call makes one; `act_on_one` fires the others."""
-FIRST_DELAY_SECS: Final = 1.0
-MOST_DOUBLINGS: Final = 5
-LONGEST_DELAY_SECS: Final = 30.0
-"""A full queue is looked at again after the first delay, then after twice as long each time, up to the longest."""
-BY_TRIGGER: Final = b"trigger"
-"""The fingerprint of a trigger's task: its id alone tells what it is."""
+"""Maximum triggers that fire at once when a call makes one; `act_on_one` fires the others."""
 
 OVERLAPS: Final = "an earlier trigger of the schedule has not ended"
-TOO_MANY: Final = f"{MAX_OPEN} triggers of the schedule have not ended"
+TOO_MANY: Final = f"{MAX_OPEN_PER_SCHEDULE} triggers of the schedule have not ended"
 REPLACED: Final = "replaced by a later trigger of its schedule"
 TASK_GONE: Final = "its task is gone"
 
 
 class TriggerDispatcher:
-    """The triggers of one namespace that have not ended. `admit` makes the task of
-    a trigger, None where the queue is full."""
+    """The triggers of one namespace that have not ended.
+
+    `admit` makes the task of a trigger, None if a queue is full. `pending` and `executing` count the triggers in those
+    states. While `on_hold` nothing fires. `events` holds what has happened until `ScheduleRegistry.take_events`.
+    """
 
     def __init__(
         self,
@@ -73,134 +79,141 @@ class TriggerDispatcher:
         self.pending = 0
         self.executing = 0
         self.on_hold = False
-        self._fresh: list[Trigger] = []
+        self._unspread: list[Trigger] = []
         self._queue = TriggerQueue(life.limits.max_queued_triggers)
-        self._delays = life.timers.queue(self._on_time, TimerOrder.TRIGGER_DELAY)
-        life.on_triggered_end = self._on_end
-        life.on_triggered_queued = self._on_queued
+        self._delays = life.timers.queue(self._on_delay_end, TimerOrder.TRIGGER_DELAY)
+        life.on_triggered_end = self._on_task_end
+        life.on_triggered_queued = self._on_task_queued
 
     # From due to arrived
 
-    def come_due(self, now: float, trigger: Trigger) -> None:
-        """A new trigger; it is spread together with all that come due at this moment."""
-        self._take_in(now, trigger)
-        self._fresh.append(trigger)
+    def make_due(self, now: float, trigger: Trigger) -> None:
+        """Add a trigger that a due time made; it is spread together with all that come due at the same moment."""
+        self._add_pending(now, trigger)
+        self._unspread.append(trigger)
 
-    def come_due_by_call(self, now: float, trigger: Trigger) -> None:
-        """A new trigger that does not wait for others."""
-        self._take_in(now, trigger)
+    def make_due_by_call(self, now: float, trigger: Trigger) -> None:
+        """Add a trigger that a call made; it is not spread, and fires at once if it may."""
+        self._add_pending(now, trigger)
         self._arrive(now, trigger)
         for _ in range(MAX_FIRED_PER_CALL):
             if not self._fire_one(now):
                 break
 
-    def never_fire(self, now: float, trigger: Trigger, reason: str) -> None:
-        """A new trigger that is skipped as soon as it is due."""
-        self._take_in(now, trigger)
+    def skip(self, now: float, trigger: Trigger, reason: str) -> None:
+        """Add a trigger that is skipped as soon as it is due."""
+        self._add_pending(now, trigger)
         self._end(now, trigger, SKIPPED, reason)
 
     def withdraw(self, now: float, schedule: Schedule, reason: str) -> None:
-        """Skip what came due by itself and has not fired."""
+        """Skip the triggers of a schedule that a due time made and that have not fired."""
         for trigger in list(schedule.live):
             if trigger.state is PENDING and not trigger.by_call:
                 self._end(now, trigger, SKIPPED, reason)
 
     def drop(self, schedule: Schedule) -> None:
-        """Forget what has not fired: the schedule is deleted."""
+        """Drop the triggers that have not fired of a schedule that is deleted."""
         schedule.waiting = None
         for trigger in list(schedule.live):
             if trigger.state is PENDING:
                 self._leave_pending(trigger)
-                # Where it waits to be spread it counts as ended.
+                # It may still be in `_unspread`, which passes over triggers that are not pending.
                 trigger.state = SKIPPED
                 del schedule.live[trigger]
                 self._triggers.forget(trigger)
 
-    def take_up(self, now: float, trigger: Trigger) -> None:
-        """Go on with a trigger that was kept over a restart (scheduler-daemon, Reboot Recovery)."""
+    def adopt(self, now: float, trigger: Trigger) -> None:
+        """Resume a trigger that was restored after a restart (scheduler-daemon, Reboot Recovery)."""
         schedule = trigger.schedule
         if trigger.task_id is None:
-            # Its task may exist all the same, if the end came between the two.
+            # Its task exists if the previous process ended between making it and recording it in the trigger.
             task = self._life.keys.get((schedule.spec.task.agent_id, trigger.id))
         else:
             task = self._life.tasks.get(trigger.task_id)
         schedule.live[trigger] = None
         if trigger.state is PENDING and task is None:
             self.pending += 1
-            self._fresh.append(trigger)
+            self._unspread.append(trigger)
             return
         schedule.open += 1
         trigger.arrived = True
         self._count_executing(schedule, 1, task is not None and task.state in WAITING)
         if trigger.state is PENDING and task is not None:
-            self._become(trigger, EXECUTING)
+            self._transition(trigger, EXECUTING)
             trigger.fired_at = schedule.last_fired_at = task.created_at
             trigger.task_id = schedule.last_task_id = task.id
             self._emit(now, trigger, TriggerEventKind.CLAIMED)
         if task is None:
             self._end(now, trigger, FAILED, TASK_GONE)
         elif task.state in TERMINAL:
-            self._end_with(now, trigger, task)
+            self._end_with_task(now, trigger, task)
         else:
             self._life.triggered[task] = trigger
 
     def limits_changed(self) -> None:
-        """Other limits hold."""
+        """Apply new limits."""
         self._queue.set_max_queued(self._life.limits.max_queued_triggers)
 
     # With time
 
     @property
     def has_work(self) -> bool:
-        """Whether `act_on_one` has something to do at once."""
-        return bool(self._fresh or self._may_fire)
+        """Whether `act_on_one` has something to do now."""
+        return bool(self._unspread or self._can_fire)
 
     @property
-    def is_held_up(self) -> bool:
-        """Whether triggers that have arrived wait because too many tasks of their schedule are queued."""
-        return not self.on_hold and self._queue.is_held_up
+    def is_limited(self) -> bool:
+        """Whether triggers that have arrived wait because their schedule has `max_queued_triggers` queued tasks."""
+        return not self.on_hold and self._queue.is_limited
 
     @property
-    def _may_fire(self) -> bool:
+    def _can_fire(self) -> bool:
         return bool(self._queue) and not self.on_hold
 
     def act_on_one(self, now: float) -> bool:
-        """Spread what has come due, once no more is due, or fire one trigger; False if there is nothing to do."""
-        if self._fresh:
+        """Spread the triggers that have come due, or fire one; False if there is nothing to do.
+
+        Call only while no due time is left to process, so that all triggers of one moment are spread together.
+        """
+        if self._unspread:
             self._spread(now)
             return True
         return self._fire_one(now)
 
     def _spread(self, now: float) -> None:
-        """More than `jitter_threshold` at once are spread over `max_jitter_secs`, or until a schedule's next due time.
+        """Delay triggers at random, if more than `jitter_threshold` came due at one moment.
 
-        Those of one schedule keep the order of their due times, also behind those that were spread before.
+        Delays are up to `max_jitter_secs`, and end before the next due time of the schedule. Triggers of one schedule
+        keep the order of their due times, and stay behind those that were delayed before.
         """
         limits = self._life.limits
-        fresh = sorted((trigger.due_at, trigger.number, trigger) for trigger in self._fresh if trigger.state is PENDING)
-        self._fresh = []
+        fresh = sorted(
+            (trigger.due_at, trigger.number, trigger) for trigger in self._unspread if trigger.state is PENDING
+        )
+        self._unspread = []
         spread = len(fresh) > limits.jitter_threshold
-        parts = sorted(self._entropy() / 2**40 for _ in fresh) if spread else [0.0] * len(fresh)
-        of_schedule = Counter([trigger.schedule for _, _, trigger in fresh])
-        last_spread = {schedule: _last_spread(schedule) for schedule in of_schedule}
-        put_off: list[tuple[float, Trigger]] = []
-        for (due_at, _, trigger), part in zip(fresh, parts, strict=True):
-            schedule, most = trigger.schedule, limits.max_jitter_secs
-            if of_schedule[schedule] == 1 and schedule.next_due is not None:
-                most = min(most, max(0.0, schedule.next_due - due_at))
-            delay = part * most
-            if (last := last_spread[schedule]) is not None:
-                # A tick later, since what is due in one tick comes in no order.
+        fractions = sorted(self._entropy() / 2**40 for _ in fresh) if spread else [0.0] * len(fresh)
+        count_by_schedule = Counter([trigger.schedule for _, _, trigger in fresh])
+        last_delay_end = {schedule: _last_delay_end(schedule) for schedule in count_by_schedule}
+        delayed: list[tuple[float, Trigger]] = []
+        for (due_at, _, trigger), fraction in zip(fresh, fractions, strict=True):
+            schedule, max_delay = trigger.schedule, limits.max_jitter_secs
+            if count_by_schedule[schedule] == 1 and schedule.next_due is not None:
+                max_delay = min(max_delay, max(0.0, schedule.next_due - due_at))
+            delay = fraction * max_delay
+            if (last := last_delay_end[schedule]) is not None:
+                # One tick later: timers do not order the items of one tick.
                 delay = max(delay, last - now + TICK_SECS)
             if delay:
-                put_off.append((now + delay, trigger))
+                delayed.append((now + delay, trigger))
             else:
                 self._arrive(now, trigger)
-        # Of those whose delays end in one tick the last that was put off goes first.
-        for until, trigger in reversed(put_off):
-            self._put_off(trigger, until)
+        # Of the items of one tick, a timer queue acts on the last added first.
+        for until, trigger in reversed(delayed):
+            self._delay_until(trigger, until)
 
-    def _on_time(self, now: float, trigger: Trigger) -> None:
+    def _on_delay_end(self, now: float, trigger: Trigger) -> None:
+        """Act on a trigger whose delay is over, by jitter or by a full queue."""
         trigger.fire_at = None
         if trigger.arrived:
             self._queue.add(trigger)
@@ -208,7 +221,7 @@ class TriggerDispatcher:
             self._arrive(now, trigger)
 
     def _arrive(self, now: float, trigger: Trigger) -> None:
-        """Its time has come: what the overlap policy makes of it."""
+        """Apply the overlap policy: the trigger becomes open, waits for the open ones, or is skipped."""
         schedule = trigger.schedule
         overlap = schedule.spec.overlap
         if schedule.open and overlap is Overlap.SKIP:
@@ -222,20 +235,21 @@ class TriggerDispatcher:
             return
         if schedule.open and overlap is Overlap.REPLACE:
             if any(other.by_call and other.arrived and other.due_at > trigger.due_at for other in schedule.live):
-                # A call, which waits for nobody, made one that is due later.
+                # A trigger by call is not delayed by jitter, so one that is due later may have arrived before.
                 self._end(now, trigger, SKIPPED, REPLACED)
                 return
-            self._clear_the_way(now, schedule, trigger)
-        if schedule.open >= MAX_OPEN:
+            self._replace_open(now, schedule, trigger)
+        if schedule.open >= MAX_OPEN_PER_SCHEDULE:
             self._end(now, trigger, SKIPPED, TOO_MANY)
             return
         trigger.arrived = True
         schedule.open += 1
         self._queue.add(trigger)
 
-    def _clear_the_way(self, now: float, schedule: Schedule, successor: Trigger) -> None:
+    def _replace_open(self, now: float, schedule: Schedule, successor: Trigger) -> None:
+        """Skip or cancel the open triggers of a schedule, for the one that replaces them."""
         if schedule.waiting is not None:
-            # It waits since the policy was another one, and would go on as soon as those before it are gone.
+            # The policy was `wait` when it arrived. Skipped first, since it goes on as soon as no trigger is open.
             self._end(now, schedule.waiting, SKIPPED, REPLACED)
         for trigger in list(schedule.live):
             if trigger is successor or not trigger.arrived:
@@ -250,15 +264,16 @@ class TriggerDispatcher:
 
     def _fire_one(self, now: float) -> bool:
         """Fire the next trigger; False if none may."""
-        if not self._may_fire:
+        if not self._can_fire:
             return False
         self._fire(now, self._queue.next())
         return True
 
     def _fire(self, now: float, trigger: Trigger) -> None:
+        """Submit the task of a trigger; a full queue defers the trigger, any other refusal fails it."""
         schedule = trigger.schedule
         spec = schedule.spec
-        key = IdempotencyKey(trigger.id, BY_TRIGGER)
+        key = IdempotencyKey(trigger.id, TRIGGER_FINGERPRINT)
         submission = spec.task._replace(
             deadline=None if spec.deadline_secs is None else now + spec.deadline_secs,
             options=spec.task.options._replace(key=key, traceparent=trigger.traceparent, trigger_id=trigger.id),
@@ -272,7 +287,7 @@ class TriggerDispatcher:
             self._defer(now, trigger)
             return
         self._leave_pending(trigger)
-        self._become(trigger, EXECUTING)
+        self._transition(trigger, EXECUTING)
         self._count_executing(schedule, 1, task.state in WAITING)
         trigger.fired_at = schedule.last_fired_at = now
         trigger.task_id = schedule.last_task_id = task.id
@@ -281,21 +296,21 @@ class TriggerDispatcher:
         self._emit(now, trigger, TriggerEventKind.CLAIMED)
 
     def _defer(self, now: float, trigger: Trigger) -> None:
-        """The queue is full: try again later."""
-        delay = min(FIRST_DELAY_SECS * 2 ** min(trigger.put_off, MOST_DOUBLINGS), LONGEST_DELAY_SECS)
-        trigger.put_off += 1
+        """Try again later: a queue is full."""
+        delay = min(FIRST_DEFERRAL_SECS * 2 ** min(trigger.deferrals, MAX_DEFERRAL_DOUBLINGS), MAX_DEFERRAL_SECS)
+        trigger.deferrals += 1
         self._queue.remove(trigger)
-        self._put_off(trigger, now + delay)
+        self._delay_until(trigger, now + delay)
         self.counters.deferred += 1
         self._emit(now, trigger, TriggerEventKind.DEFERRED)
 
     # To the end
 
-    def _on_end(self, now: float, task: Task) -> None:
-        """The task of an executing trigger has ended."""
-        self._end_with(now, self._life.triggered.pop(task), task)
+    def _on_task_end(self, now: float, task: Task) -> None:
+        """End an executing trigger whose task has ended."""
+        self._end_with_task(now, self._life.triggered.pop(task), task)
 
-    def _end_with(self, now: float, trigger: Trigger, task: Task) -> None:
+    def _end_with_task(self, now: float, trigger: Trigger, task: Task) -> None:
         if task.state is DONE:
             self._end(now, trigger, COMPLETED, None)
         else:
@@ -307,7 +322,7 @@ class TriggerDispatcher:
             self._leave_pending(trigger)
         else:
             self._count_executing(schedule, -1)
-        self._become(trigger, state)
+        self._transition(trigger, state)
         trigger.ended_at = now
         trigger.reason = reason
         counters = self.counters
@@ -319,10 +334,10 @@ class TriggerDispatcher:
             schedule.waiting = None
         elif trigger.arrived:
             schedule.open -= 1
-            self._let_next_in(now, schedule)
+            self._release_waiting(now, schedule)
 
-    def _let_next_in(self, now: float, schedule: Schedule) -> None:
-        """The one that waits goes on, once no earlier one is open."""
+    def _release_waiting(self, now: float, schedule: Schedule) -> None:
+        """Let the waiting trigger arrive if no other one is open."""
         waiting = schedule.waiting
         if waiting is not None and not schedule.open:
             schedule.waiting = None
@@ -330,16 +345,17 @@ class TriggerDispatcher:
 
     # The steps that these share
 
-    def _take_in(self, now: float, trigger: Trigger) -> None:
+    def _add_pending(self, now: float, trigger: Trigger) -> None:
         trigger.schedule.live[trigger] = None
         self.pending += 1
         self._emit(now, trigger, TriggerEventKind.DUE)
 
-    def _put_off(self, trigger: Trigger, until: float) -> None:
+    def _delay_until(self, trigger: Trigger, until: float) -> None:
         trigger.fire_at = until
         self._delays.add(until, trigger)
 
     def _leave_pending(self, trigger: Trigger) -> None:
+        """Count a trigger as pending no longer, and take it out of the delays or the queue."""
         self.pending -= 1
         if trigger.fire_at is not None:
             self._delays.remove(trigger.fire_at, trigger)
@@ -349,13 +365,13 @@ class TriggerDispatcher:
 
     def _count_executing(self, schedule: Schedule, executing: int, queued: int = 0) -> None:
         self.executing += executing
-        self._queue.count(schedule, executing, queued)
+        self._queue.adjust_counts(schedule, executing, queued)
 
-    def _on_queued(self, trigger: Trigger, queued: int) -> None:
-        """The task of a trigger was handed out, ended or is queued again."""
-        self._queue.count(trigger.schedule, 0, queued)
+    def _on_task_queued(self, trigger: Trigger, queued: int) -> None:
+        """Count the task of a trigger as queued again (1), or as dispatched or ended (-1)."""
+        self._queue.adjust_counts(trigger.schedule, 0, queued)
 
-    def _become(self, trigger: Trigger, state: TriggerState) -> None:
+    def _transition(self, trigger: Trigger, state: TriggerState) -> None:
         assert state in LEGAL[trigger.state], f"{trigger.id} is {trigger.state} and cannot become {state}"
         trigger.state = state
 
@@ -363,6 +379,6 @@ class TriggerDispatcher:
         self.events.append(TriggerEvent(now, kind, trigger))
 
 
-def _last_spread(schedule: Schedule) -> float | None:
-    """When the last of those goes on that jitter has put off, None if there is none."""
-    return max((its.fire_at for its in schedule.live if its.fire_at is not None and not its.arrived), default=None)
+def _last_delay_end(schedule: Schedule) -> float | None:
+    """When the last delay by jitter of a schedule's triggers ends, None if there is none."""
+    return max((each.fire_at for each in schedule.live if each.fire_at is not None and not each.arrived), default=None)

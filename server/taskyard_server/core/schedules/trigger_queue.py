@@ -1,4 +1,7 @@
-"""Which trigger fires next: fair by schedule, as the queue of tasks is by agent."""
+"""The order in which triggers fire: fair between schedules, as the queue of tasks is between agents.
+
+This file knows nothing of time, overlap policies or tasks.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ from .schedule import Schedule, Trigger
 class TriggerQueue:
     """Triggers that have arrived and not fired yet.
 
-    Next is the schedule of which the fewest triggers execute, with its trigger that was due first; of equal ones the
-    schedule whose trigger was due first. So a schedule that fires often does not keep the others waiting. A schedule of
-    which `max_queued` tasks wait to be handed out fires no more until one was: they may wait for a host in vain.
+    The schedule with the fewest executing triggers goes first, ties to the one whose first trigger was due earliest.
+    Within a schedule the trigger that was due first goes first. So a schedule that fires often does not delay others.
+    A schedule with `max_queued` tasks that wait for a host fires no more until one of them is dispatched.
     """
 
     def __init__(self, max_queued: int) -> None:
         self._max_queued = max_queued
         self._waiting: list[tuple[int, float, int, Schedule]] = []
-        # The schedules with triggers that have arrived, also those that may not fire now.
+        # All schedules with a trigger in the queue, including those that have reached `max_queued`.
         self._schedules: dict[Schedule, None] = {}
 
     def __bool__(self) -> bool:
@@ -26,40 +29,40 @@ class TriggerQueue:
         return bool(self._waiting)
 
     @property
-    def is_held_up(self) -> bool:
-        """Whether triggers wait only because too many tasks of their schedule are queued."""
+    def is_limited(self) -> bool:
+        """Whether a trigger waits only because its schedule has reached `max_queued`."""
         return len(self._schedules) > len(self._waiting)
 
-    def set_max_queued(self, most: int) -> None:
-        """The limit has changed, perhaps."""
-        if most != self._max_queued:
+    def set_max_queued(self, max_queued: int) -> None:
+        """Put a limit in force, which may be the old one."""
+        if max_queued != self._max_queued:
             schedules = list(self._schedules)
             for schedule in schedules:
                 self._leave(schedule)
-            self._max_queued = most
+            self._max_queued = max_queued
             for schedule in schedules:
                 self._enter(schedule)
 
     def next(self) -> Trigger:
-        """The trigger that fires next; there must be one."""
+        """The trigger that fires next. Call only while the queue is true."""
         return self._waiting[0][3].ready[0][2]
 
     def add(self, trigger: Trigger) -> None:
-        """A trigger has arrived."""
+        """Add a trigger that has arrived."""
         schedule = trigger.schedule
         self._leave(schedule)
         insort(schedule.ready, (trigger.due_at, trigger.number, trigger))
         self._enter(schedule)
 
     def remove(self, trigger: Trigger) -> None:
-        """A trigger that was added waits no longer."""
+        """Take out a trigger that was added."""
         schedule = trigger.schedule
         self._leave(schedule)
         del schedule.ready[bisect_left(schedule.ready, (trigger.due_at, trigger.number))]
         self._enter(schedule)
 
-    def count(self, schedule: Schedule, executing: int, queued: int) -> None:
-        """Of a schedule that many more triggers execute, and that many more of their tasks are queued."""
+    def adjust_counts(self, schedule: Schedule, executing: int, queued: int) -> None:
+        """Add to a schedule's counts of executing triggers and of queued tasks; both may be negative."""
         self._leave(schedule)
         schedule.executing += executing
         schedule.queued += queued

@@ -1,4 +1,4 @@
-"""What the interceptor reads from a call and notes of it: namespaces, one log line a call."""
+"""The namespace of a call, from its metadata, and the log line of a call."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ DEFAULT = (("taskyard-namespace", "default"),)
 # Namespaces
 
 
-async def test_without_metadata_a_call_is_in_the_namespace_default(api):
+async def test_a_call_without_metadata_is_in_the_namespace_default(api):
     task_id = (await api.submit()).task_id
     assert (await api.get(task_id, metadata=DEFAULT)).task_id == task_id
 
@@ -45,21 +45,21 @@ async def test_a_batch_of_another_namespace_is_not_found(api, refused):
         assert (await refused(call)).code == "not_found"
 
 
-async def test_lists_show_the_tasks_of_their_namespace(api):
+async def test_listings_hold_the_tasks_of_their_namespace(api):
     red = (await api.submit(metadata=RED)).task_id
     blue = (await api.submit(metadata=BLUE)).task_id
     assert [task.task_id for task in (await api.list_tasks(metadata=RED)).tasks] == [red]
     assert [task.task_id for task in (await api.list_tasks(metadata=BLUE)).tasks] == [blue]
 
 
-async def test_limits_and_positions_hold_within_a_namespace(start_api, refused):
+async def test_limits_and_positions_are_counted_per_namespace(start_api, refused):
     api = await start_api(max_queue_size=1)
     assert (await api.submit(metadata=RED)).position == 1
     await refused(api.submit(metadata=RED))
     assert (await api.submit(metadata=BLUE)).position == 1
 
 
-async def test_figures_are_those_of_the_namespace(api):
+async def test_stats_are_counted_per_namespace(api):
     await api.submit(metadata=RED)
     await api.submit(metadata=RED, agent_id="bob")
     assert (await api.stats(metadata=RED)).metrics.tasks_submitted == 2
@@ -68,7 +68,7 @@ async def test_figures_are_those_of_the_namespace(api):
     assert (await api.stats()).queue.total_queued == 0
 
 
-async def test_a_host_is_handed_the_tasks_of_its_namespace(api):
+async def test_a_host_gets_the_tasks_of_its_namespace(api):
     await api.submit(metadata=RED)
     await api.engine.hosts.register("blue", "host", None, HostProfile())
     await api.engine.hosts.register("red", "host", None, HostProfile())
@@ -83,15 +83,15 @@ async def test_a_host_is_handed_the_tasks_of_its_namespace(api):
 async def test_concurrent_calls_do_not_mix_their_namespaces(api):
     async def in_namespace(number):
         metadata = (("taskyard-namespace", f"n{number}"),)
-        answers = await asyncio.gather(*(api.submit(metadata=metadata) for _ in range(5)))
+        responses = await asyncio.gather(*(api.submit(metadata=metadata) for _ in range(5)))
         listed = await api.list_tasks(metadata=metadata)
-        return {answer.task_id for answer in answers} == {task.task_id for task in listed.tasks}
+        return {response.task_id for response in responses} == {task.task_id for task in listed.tasks}
 
     assert all(await asyncio.gather(*(in_namespace(number) for number in range(20))))
 
 
-async def test_looking_into_a_namespace_leaves_no_trace_of_it(api, refused):
-    """Names are made up by callers; only what is put into a namespace may take memory for it."""
+async def test_reading_a_namespace_does_not_create_it(api, refused):
+    """Callers choose the names; only submits and registrations may use memory for them."""
     for number in range(50):
         metadata = (("taskyard-namespace", f"n{number}"),)
         await api.stats(metadata=metadata)
@@ -101,12 +101,12 @@ async def test_looking_into_a_namespace_leaves_no_trace_of_it(api, refused):
     assert api.engine.admin.totals().namespaces == 0
 
 
-# The log
+# Logs
 
 LINE = {"event": "request", "log_level": "info", "namespace": "default", "rest": False}
 
 
-async def test_each_call_is_one_line_with_its_outcome_and_how_long_it_took(api, log_lines):
+async def test_each_call_is_one_line_with_its_outcome_and_duration(api, log_lines):
     await api.submit()
     (line,) = [line for line in log_lines if line["event"] == "request"]
     assert 0 < line.pop("ms") < 10_000
@@ -121,6 +121,6 @@ async def test_a_refused_call_is_one_line_with_its_code(api, refused, log_lines,
     assert line == {**LINE, "method": method, "outcome": "not_found", "namespace": "red", "rest": True}
 
 
-async def test_a_call_with_a_bad_namespace_is_logged_too(api, refused, log_lines):
+async def test_a_call_with_an_invalid_namespace_is_logged(api, refused, log_lines):
     await refused(api.stats(metadata=(("taskyard-namespace", "a b"),)))
     assert [line["outcome"] for line in log_lines] == ["bad_request"]

@@ -1,4 +1,4 @@
-"""GetTask and CancelTask (scheduler-reference, Get One Task, Cancel A Task, Task States)."""
+"""GetTask, CancelTask and WaitTask (scheduler-reference, Get One Task, Cancel A Task, Task States)."""
 
 import asyncio
 
@@ -13,8 +13,8 @@ from taskyard.v1.task_pb2 import Task
 # Task states
 
 
-def word(task):
-    """The state as JSON shows it."""
+def state_name(task):
+    """The name of the state of a task."""
     return Task.State.Name(task.state)
 
 
@@ -68,13 +68,13 @@ TERMINAL = [done, failed, cancelled, rejected]
 
 
 @pytest.mark.parametrize("reach", [*LIVE, *TERMINAL])
-async def test_each_implemented_state_is_shown_by_its_documented_word(api, reach):
+async def test_each_state_is_shown_by_its_documented_name(api, reach):
     task_id = await reach(api)
-    assert word(await api.get(task_id)) == reach.__name__
+    assert state_name(await api.get(task_id)) == reach.__name__
 
 
 @pytest.mark.parametrize("name", ["queued", "assigned", "running", "done", "failed", "cancelled", "rejected"])
-def test_json_shows_the_lower_case_word_and_takes_both(name):
+def test_json_shows_the_lower_case_name_and_accepts_both(name):
     number = Task.State.Value(name)
     assert Task.State.Value(f"STATE_{name.upper()}") == number
     assert MessageToDict(Task(state=number)) == {"state": name}
@@ -84,7 +84,7 @@ def test_json_shows_the_lower_case_word_and_takes_both(name):
 # Get one task
 
 
-async def test_a_task_that_is_done_shows_its_times_and_its_result(api):
+async def test_a_done_task_shows_its_times_and_its_result(api):
     result = ParseDict({"success": True, "items": [1, 2.5, None]}, Value())
     task_id = (await api.submit()).task_id
     (lease,) = await api.claim()
@@ -108,7 +108,7 @@ async def test_latency_is_from_start_to_completion_in_milliseconds(start_api, cl
     assert (await api.get(task_id)).latency_ms == 842
 
 
-async def test_a_task_that_failed_shows_its_error_and_no_result(api):
+async def test_a_failed_task_shows_its_error_and_no_result(api):
     task = await api.get(await failed(api))
     assert task.error == "element not found"
     assert task.HasField("completed_at")
@@ -131,24 +131,24 @@ async def test_a_task_that_never_started_shows_neither_start_nor_latency(api):
     assert not task.HasField("latency_ms")
 
 
-async def test_the_host_that_holds_the_task_is_named(api):
+async def test_a_task_in_flight_shows_its_host(api):
     assert not (await api.get(await queued(api))).HasField("host_id")
     await api.claim()
     (task,) = (await api.list_tasks()).tasks
     assert task.host_id == "host"
 
 
-async def test_a_task_is_not_found_once_its_time_to_live_is_over(start_api, refused, eventually):
+async def test_a_task_is_not_found_after_its_ttl(start_api, refused, eventually):
     api = await start_api(result_ttl_secs=0.05)
     task_id = await cancelled(api)
-    assert word(await api.get(task_id)) == "cancelled"
-    await eventually(lambda: api.list_tasks(), lambda answer: not answer.tasks)
+    assert state_name(await api.get(task_id)) == "cancelled"
+    await eventually(lambda: api.list_tasks(), lambda response: not response.tasks)
     refusal = await refused(api.get(task_id))
     assert refusal.status is grpc.StatusCode.NOT_FOUND
     assert refusal.message == "task not found"
 
 
-async def test_not_found_over_rest_is_the_documented_body(api, refused, by_rest):
+async def test_not_found_over_rest_has_the_documented_body(api, refused, by_rest):
     refusal = await refused(api.get("tsk_a1b2c3d4", metadata=by_rest))
     assert refusal.trailers["x-http-status"] == "404"
     assert refusal.rest_body == {"code": "not_found", "error": "task not found"}
@@ -157,25 +157,25 @@ async def test_not_found_over_rest_is_the_documented_body(api, refused, by_rest)
 # Deadlines
 
 
-async def test_a_task_queued_past_its_deadline_fails_with_the_documented_words(api):
-    soon = Timestamp()
-    soon.FromNanoseconds(int((api.engine.now() + 0.3) * 1e9))
-    answer = await api.submit(deadline=soon)
-    waited = await api.wait(answer.task_id, timeout_ms=5000)
-    assert word(waited.task) == "failed"
-    assert waited.task.error == "deadline exceeded while queued"
-    assert not waited.task.HasField("started_at")
+async def test_a_task_queued_past_its_deadline_fails_with_the_documented_error(api):
+    deadline = Timestamp()
+    deadline.FromNanoseconds(int((api.engine.now() + 0.3) * 1e9))
+    response = await api.submit(deadline=deadline)
+    response = await api.wait(response.task_id, timeout_ms=5000)
+    assert state_name(response.task) == "failed"
+    assert response.task.error == "deadline exceeded while queued"
+    assert not response.task.HasField("started_at")
 
 
 async def test_a_task_running_past_its_deadline_fails(api):
-    soon = Timestamp()
-    soon.FromNanoseconds(int((api.engine.now() + 0.3) * 1e9))
-    answer = await api.submit(deadline=soon)
+    deadline = Timestamp()
+    deadline.FromNanoseconds(int((api.engine.now() + 0.3) * 1e9))
+    response = await api.submit(deadline=deadline)
     (lease,) = await api.claim()
     await api.start(lease)
-    waited = await api.wait(answer.task_id, timeout_ms=5000)
-    assert waited.task.error == "deadline exceeded"
-    assert waited.task.HasField("started_at")
+    response = await api.wait(response.task_id, timeout_ms=5000)
+    assert response.task.error == "deadline exceeded"
+    assert response.task.HasField("started_at")
 
 
 # Cancel
@@ -184,14 +184,14 @@ async def test_a_task_running_past_its_deadline_fails(api):
 @pytest.mark.parametrize("reach", LIVE)
 async def test_a_task_that_has_not_ended_is_cancelled_at_once(api, reach):
     task_id = await reach(api)
-    answer = await api.cancel(task_id)
-    assert MessageToDict(answer) == {"status": "cancelled", "taskId": task_id}
-    assert word(await api.get(task_id)) == "cancelled"
+    response = await api.cancel(task_id)
+    assert MessageToDict(response) == {"status": "cancelled", "taskId": task_id}
+    assert state_name(await api.get(task_id)) == "cancelled"
     assert (await api.stats()).queue.total_inflight == 0
 
 
 @pytest.mark.parametrize("reach", TERMINAL)
-async def test_a_task_that_has_ended_is_in_conflict(api, refused, by_rest, reach):
+async def test_cancelling_an_ended_task_is_a_conflict(api, refused, by_rest, reach):
     task_id = await reach(api)
     before = await api.get(task_id)
     refusal = await refused(api.cancel(task_id, metadata=by_rest))
@@ -207,7 +207,7 @@ async def test_a_cancelled_task_is_removed_from_the_queue(api):
     assert await api.claim() == []
 
 
-async def test_the_lease_of_a_cancelled_task_ends_so_that_its_report_is_refused(api):
+async def test_a_report_on_a_cancelled_task_is_refused(api):
     await api.submit()
     (lease,) = await api.claim()
     await api.start(lease)
@@ -217,7 +217,7 @@ async def test_the_lease_of_a_cancelled_task_ends_so_that_its_report_is_refused(
     assert not (await api.get(lease.task.id)).HasField("result")
 
 
-async def test_of_many_cancel_calls_one_works(api):
+async def test_of_many_concurrent_cancels_one_succeeds(api):
     task_id = await queued(api)
     outcomes = await asyncio.gather(*(api.cancel(task_id) for _ in range(10)), return_exceptions=True)
     refusals = [outcome for outcome in outcomes if isinstance(outcome, grpc.aio.AioRpcError)]
@@ -229,7 +229,7 @@ async def test_of_many_cancel_calls_one_works(api):
 # Wait
 
 
-async def test_waiting_ends_with_the_task(api):
+async def test_a_wait_returns_at_the_end_of_the_task(api):
     params = Struct()
     params["x"] = 1
     task_id = (await api.submit(params=params)).task_id
@@ -237,32 +237,32 @@ async def test_waiting_ends_with_the_task(api):
     waiting = asyncio.ensure_future(api.wait(task_id))
     await api.start(lease)
     await api.complete(lease, Value(number_value=4))
-    answer = await waiting
-    assert answer.ended
-    assert answer.task == await api.get(task_id)
-    assert answer.task.result.number_value == 4
+    response = await waiting
+    assert response.ended
+    assert response.task == await api.get(task_id)
+    assert response.task.result.number_value == 4
 
 
 @pytest.mark.parametrize("reach", TERMINAL)
-async def test_waiting_for_a_task_that_has_ended_answers_at_once(api, reach):
+async def test_a_wait_for_an_ended_task_returns_at_once(api, reach):
     task_id = await reach(api)
     assert (await api.wait(task_id)).ended
 
 
-async def test_a_wait_of_no_time_answers_the_task_as_it_stands(api):
-    answer = await api.wait(await running(api), timeout_ms=0)
-    assert answer.HasField("ended")
-    assert not answer.ended
-    assert word(answer.task) == "running"
+async def test_a_wait_with_no_time_returns_the_current_task(api):
+    response = await api.wait(await running(api), timeout_ms=0)
+    assert response.HasField("ended")
+    assert not response.ended
+    assert state_name(response.task) == "running"
 
 
-async def test_running_out_of_time_is_no_error(api):
-    answer = await api.wait(await queued(api), timeout_ms=10)
-    assert not answer.ended
-    assert word(answer.task) == "queued"
+async def test_the_timeout_of_a_wait_is_not_an_error(api):
+    response = await api.wait(await queued(api), timeout_ms=10)
+    assert not response.ended
+    assert state_name(response.task) == "queued"
 
 
-async def test_all_who_wait_for_a_task_are_told(api):
+async def test_all_waits_for_a_task_return_at_its_end(api):
     task_id = await queued(api)
     waits = [asyncio.ensure_future(api.wait(task_id)) for _ in range(20)]
     await api.wait(task_id, timeout_ms=20)

@@ -1,6 +1,6 @@
-"""The surface of the server as a whole: every RPC of the protos, and the services that come with gRPC.
+"""The services of the whole server: every RPC of the protos, health, reflection and channelz.
 
-Asked of `taskyard up` itself, since only there everything is wired together.
+The tests start `taskyard up`, which registers all services.
 """
 
 import subprocess
@@ -50,12 +50,12 @@ SERVICERS = {
 
 @pytest.fixture(scope="module")
 def channel():
-    """A channel to a control plane that was started as a user starts it."""
-    grpc_at, metrics_at = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    """A channel to a control plane started by the command of users."""
+    grpc_address, metrics_address = (f"127.0.0.1:{free_port()}" for _ in range(2))
     command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway"]
-    server = subprocess.Popen([*command, "--grpc", grpc_at, "--metrics", metrics_at])
+    server = subprocess.Popen([*command, "--grpc", grpc_address, "--metrics", metrics_address])
     try:
-        with grpc.insecure_channel(grpc_at) as channel:
+        with grpc.insecure_channel(grpc_address) as channel:
             grpc.channel_ready_future(channel).result(timeout=30)
             yield channel
     finally:
@@ -64,29 +64,31 @@ def channel():
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.containing_service.name}.{method.name}")
-def test_every_rpc_of_the_protos_has_behaviour(method):
+def test_every_rpc_of_the_protos_is_implemented(method):
     servicer = SERVICERS[f"{method.containing_service.name}Servicer"]
     assert method.name in vars(servicer)
 
 
-def test_the_server_is_healthy_as_a_whole_and_by_service(channel):
+def test_the_server_and_each_service_are_healthy(channel):
     health = health_pb2_grpc.HealthStub(channel)
     for service in ("", *(service.full_name for service in SERVICES)):
-        answer = health.Check(health_pb2.HealthCheckRequest(service=service))
-        assert answer.status == health_pb2.HealthCheckResponse.SERVING, service
+        response = health.Check(health_pb2.HealthCheckRequest(service=service))
+        assert response.status == health_pb2.HealthCheckResponse.SERVING, service
 
 
-def test_reflection_lists_every_service_and_knows_its_file(channel):
-    asked = [reflection_pb2.ServerReflectionRequest(list_services="")]
-    asked += [reflection_pb2.ServerReflectionRequest(file_containing_symbol=service.full_name) for service in SERVICES]
+def test_reflection_lists_every_service_and_returns_its_file(channel):
+    requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
+    requests += [
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol=service.full_name) for service in SERVICES
+    ]
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-    listed, *files = list(stub.ServerReflectionInfo(iter(asked)))
+    listed, *files = list(stub.ServerReflectionInfo(iter(requests)))
     names = {service.name for service in listed.list_services_response.service}
     assert {service.full_name for service in SERVICES} < names
     assert "grpc.health.v1.Health" in names
-    for service, answer in zip(SERVICES, files, strict=True):
-        file = FileDescriptorProto.FromString(answer.file_descriptor_response.file_descriptor_proto[0])
-        assert service.name in [described.name for described in file.service]
+    for service, response in zip(SERVICES, files, strict=True):
+        file = FileDescriptorProto.FromString(response.file_descriptor_response.file_descriptor_proto[0])
+        assert service.name in [service_proto.name for service_proto in file.service]
 
 
 def test_channelz_shows_the_server(channel):
