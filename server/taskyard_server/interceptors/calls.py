@@ -1,7 +1,7 @@
 """The interceptor around every RPC.
 
-It reads who calls from the metadata, compares the message of a REST call with its request target, lets the servicer run,
-turns what it raises into a status, and logs one line. Servicers ask `current_call()` for the namespace.
+It reads who calls from the metadata, compares the message of a REST call with its request target, lets the servicer
+run, turns what it raises into a status, and logs one line. Servicers ask `current_call()` for the namespace.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares the request target of a REST call, its path and query, with the message that the gateway made of the request.
+"""Compares the request target of a REST call, its path and query, with the message that the gateway made of it.
 
 The gateway fills one message from the path, the query and the body, and what it sets last wins. Without this check a
 query or a body could name another object than the path. The check reads the encoded message instead of the request, so
@@ -19,7 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 from taskyard_server.core.errors import BadRequest
 
 TARGET_KEY: Final = "x-envoy-original-path"
-"""The metadata in which the gateway passes on the request target, percent-encoded. Callers cannot send it through it."""
+"""The metadata with the request target, percent-encoded. Callers cannot send it through the gateway."""
 
 WHOLE_BODY: Final = "*"
 
