@@ -1,4 +1,4 @@
-"""Claims of hosts (runtime-host-model; DESIGN, Hosts): which tasks a host gets."""
+"""Claims of hosts (docs/rules.md, Registration, Liveness, Matching): which tasks a host gets."""
 
 import asyncio
 

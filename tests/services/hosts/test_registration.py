@@ -1,4 +1,4 @@
-"""Registration, heartbeats and deregistration of hosts (runtime-host-model; DESIGN, Hosts)."""
+"""Registration, heartbeats and deregistration of hosts (docs/rules.md, Registration, Liveness, Matching)."""
 
 import grpc
 import pytest
