@@ -140,7 +140,7 @@ class App:
     async def run(self) -> None:
         """Serve until a signal or a drain call, let what runs end within the grace period, and stop.
 
-        A second signal ends it at once (queueing-and-execution, Graceful shutdown).
+        A second signal ends it at once (docs/rules.md, Drain and shutdown).
         """
         draining = asyncio.create_task(self._draining.wait())
         await asyncio.wait([draining, *self._background], return_when=asyncio.FIRST_COMPLETED)
@@ -216,7 +216,7 @@ class App:
         await asyncio.to_thread(self._metrics.stop)
 
     async def _reconcile(self) -> None:
-        """End what dead hosts hold, every so often, until cancelled (scheduler-daemon, Orphan Reconciliation)."""
+        """End what dead hosts hold, every so often, until cancelled (docs/rules.md, Orphan sweep)."""
         while True:
             await asyncio.sleep(self._engine.limits.orphan_check_secs)
             self._engine.admin.reconcile()

@@ -293,8 +293,8 @@ class CorsSettings(Section):
 class TabSettings(Section):
     """Where the actions of one tab are sent, and the bearer token that is sent along."""
 
-    url: HttpUrl
-    token: BearerToken | None = None
+    url: HttpUrl = Field(description="Base URL that the actions of the tab are sent to.")
+    token: BearerToken | None = Field(default=None, description="Bearer token for requests to `url`. Never shown.")
 
     @model_serializer(mode="wrap")
     def _as_in_the_file(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:

@@ -22,7 +22,7 @@ RECORDS = {"agents", "errors", "hosts", "lane", "leases", "offers", "ready_queue
 TRANSITIONS = {"attempts", "grants", "lifecycle", "liveness", "retention"}
 """`Lifecycle` owns the state of a namespace; each of the others does one part of its transitions, and calls it back."""
 
-DESIGN = (
+LAYERS = (
     {"cli", "app"},
     {"services", "interceptors", "executors", "webhooks", "gateway"},
     {"engine"},
@@ -98,7 +98,7 @@ def test_only_the_domain_of_the_core_knows_itself():
 
 def test_the_contract_orders_the_packages_as_the_design_does():
     height = {name: -number for number, names in enumerate(layers()) for name in names}
-    for above, below in pairwise(DESIGN):
+    for above, below in pairwise(LAYERS):
         assert min(height[name] for name in above) > max(height[name] for name in below), f"{above} is above {below}"
 
 

@@ -1,4 +1,4 @@
-"""BatchService (scheduler-reference, Batch Task Submission, Batch Request Fields, Batch Validation)."""
+"""BatchService (docs/rules.md, Batches)."""
 
 import grpc
 import pytest

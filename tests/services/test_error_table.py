@@ -1,4 +1,4 @@
-"""The errors that refusals become (DESIGN, Errors), over gRPC and REST."""
+"""The errors that refusals become (docs/rules.md, Errors), over gRPC and REST."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""GetTask, CancelTask and WaitTask (scheduler-reference, Get One Task, Cancel A Task, Task States)."""
+"""GetTask, CancelTask and WaitTask (docs/rules.md, Listing, Cancel, Task states)."""
 
 import asyncio
 

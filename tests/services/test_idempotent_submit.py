@@ -1,4 +1,4 @@
-"""Idempotency keys (DESIGN, Idempotent submit): a repeated submission returns the first task."""
+"""Idempotency keys (docs/rules.md, Idempotency): a repeated submission returns the first task."""
 
 import grpc
 import pytest

@@ -1,4 +1,4 @@
-"""ListTasks (scheduler-reference, List Tasks): filters, and pages in order of submission."""
+"""ListTasks (docs/rules.md, Listing): filters, and pages in order of submission."""
 
 from itertools import chain
 

@@ -1,4 +1,4 @@
-"""Admission (scheduler-reference, Queue Full Response; DESIGN, Admission)."""
+"""Admission (docs/rules.md, Admission)."""
 
 import grpc
 import pytest

@@ -1,4 +1,4 @@
-"""ScheduleService: schedules (scheduler-daemon; proto/taskyard/v1/schedule.proto)."""
+"""ScheduleService: schedules (docs/rules.md, Schedules; proto/taskyard/v1/schedule.proto)."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""GetStats (scheduler-reference, Scheduler Stats, Metrics Fields)."""
+"""GetStats (docs/rules.md, Figures)."""
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp

@@ -1,4 +1,4 @@
-"""SubmitTask (scheduler-reference, Submit A Task): request fields and responses."""
+"""SubmitTask (docs/rules.md, Submitting): request fields and responses."""
 
 import re
 
@@ -106,7 +106,7 @@ async def test_the_latest_valid_deadline_can_be_listed(api):
 
 
 async def test_a_task_without_a_tab_is_accepted(api):
-    """It fails later, during execution (scheduler-reference, Request fields, Important)."""
+    """It fails later, during execution (docs/rules.md, Executor answers)."""
     response = await api.submit()
     assert not (await api.get(response.task_id)).HasField("tab_id")
 
@@ -158,7 +158,7 @@ async def test_params_can_be_as_large_as_the_limit(start_api):
 
 @pytest.mark.parametrize("url", ["http://a", "https://example.com:8443/x?y=z#f", "http://127.0.0.1/", "http://[::1]/x"])
 async def test_a_callback_can_be_any_http_or_https_url(api, url):
-    """Whether it may be called is checked at delivery (DESIGN, Webhooks)."""
+    """Whether it may be called is checked at delivery (docs/rules.md, Webhooks)."""
     response = await api.submit(callback_url=url)
     assert (await api.get(response.task_id)).callback_url == url
 

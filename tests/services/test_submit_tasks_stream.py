@@ -1,4 +1,4 @@
-"""SubmitTasks (DESIGN, Submitting fast): many tasks over one stream, admitted separately."""
+"""SubmitTasks (docs/rules.md, Submission streams): many tasks over one stream, admitted separately."""
 
 import asyncio
 

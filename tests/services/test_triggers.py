@@ -1,4 +1,4 @@
-"""ScheduleService: triggers and their log lines (scheduler-daemon, Trigger Lifecycle)."""
+"""ScheduleService: triggers and their log lines (docs/rules.md, Triggers)."""
 
 from typing import Any
 
@@ -166,7 +166,7 @@ async def test_an_unknown_trigger_is_not_found(api, refused):
     assert (refusal.code, refusal.message) == ("not_found", "trigger not found")
 
 
-# Traces and logs (scheduler-daemon, Structured Logging)
+# Traces and logs (docs/rules.md, Traces)
 
 
 async def test_the_trace_context_of_the_call_is_kept_by_trigger_and_task(api):

@@ -1,4 +1,4 @@
-"""WatchHosts: the current hosts, then their changes within a second (runtime-host-model)."""
+"""WatchHosts: the current hosts, then their changes within a second (docs/rules.md, Hosts)."""
 
 import asyncio
 from contextlib import AsyncExitStack

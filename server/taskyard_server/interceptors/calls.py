@@ -1,7 +1,7 @@
 """The interceptor around every RPC.
 
-It reads who calls from the metadata, lets the servicer run, turns what it raises into a status, and logs one line.
-Servicers ask `current_call()` for the namespace.
+It reads who calls from the metadata, compares the message of a REST call with its request target, lets the servicer
+run, turns what it raises into a status, and logs one line. Servicers ask `current_call()` for the namespace.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls: the namespace, whether by REST, under which trace; and for REST the request target, and if by HEAD."""
+    """Who calls, and how. `target` is the path and query of a REST call as they came; `is_head` tells HEAD from GET."""
 
     namespace: str = DEFAULT_NAMESPACE
     by_rest: bool = False
@@ -65,14 +65,14 @@ def current_call() -> Call:
 
 
 class RestRequest(NamedTuple):
-    """A request as it came and as it was understood."""
+    """The message of a REST call, and its bytes."""
 
     encoded: bytes
     message: Any
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
-    """Wraps each handler once for gRPC and once for REST, and remembers it."""
+    """Wraps each handler once for gRPC and once for REST, and keeps it."""
 
     def __init__(self) -> None:
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -205,7 +205,7 @@ def _target_check(method: str) -> TargetCheck | None:
 
 
 def _checked(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Any], Awaitable[Any]]:
-    """Serve a REST call once its request fits its target."""
+    """Compare the request of a REST call with its target, then serve it."""
 
     async def serve_checked(request: RestRequest, context: Any) -> Any:
         target = current_call().target
@@ -217,7 +217,7 @@ def _checked(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Any], Awa
 
 
 def _checked_stream(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Context], Awaitable[None]]:
-    """The same for a stream, which ends at once where only its headers are wanted."""
+    """The same for a stream. For HEAD it ends before its first message."""
 
     async def write_all(message: Any, context: Any) -> None:
         if not isasyncgenfunction(serve):

@@ -1,4 +1,4 @@
-"""RuntimeHostService: the registry of hosts, their streams and their watches (runtime-host-model)."""
+"""RuntimeHostService: the registry of hosts, their streams and their watches (docs/rules.md, Hosts)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
         await self.watches.watch(current_call().namespace, context)
 
     def _message(self, host: Host) -> pb.RuntimeHost:
-        """A host in its current state as a message (runtime-host-model, API Response Shape)."""
+        """A host in its current state as a message (docs/rules.md, Liveness)."""
         now, limits = self._engine.now(), self._engine.limits
         status = host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
         message = pb.RuntimeHost(

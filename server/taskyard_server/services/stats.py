@@ -1,4 +1,4 @@
-"""StatsService: figures of the caller's namespace (scheduler-reference, Scheduler Stats), and machine snapshots."""
+"""StatsService: figures of the caller's namespace (docs/rules.md, Figures), and machine snapshots."""
 
 from __future__ import annotations
 

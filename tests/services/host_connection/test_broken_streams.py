@@ -1,4 +1,5 @@
-"""Connect, broken streams (runtime_host.proto, Connect; DESIGN, The host stream): which leases continue, how long."""
+"""Connect, broken streams (runtime_host.proto, Connect; docs/rules.md, Host stream): which leases continue, how
+long."""
 
 import asyncio
 

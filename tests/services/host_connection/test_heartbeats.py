@@ -1,4 +1,5 @@
-"""Connect, heartbeats (runtime_host.proto, Heartbeat; DESIGN, Leases): which leases they renew, and which expire."""
+"""Connect, heartbeats (runtime_host.proto, Heartbeat; docs/rules.md, Heartbeats, Renewal): which leases they renew, and
+which expire."""
 
 import pytest
 

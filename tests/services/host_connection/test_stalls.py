@@ -1,4 +1,4 @@
-"""A stalled server (DESIGN, The host stream) reads what has arrived before anything expires."""
+"""A stalled server (docs/rules.md, Host stream) reads what has arrived before anything expires."""
 
 import asyncio
 import sys

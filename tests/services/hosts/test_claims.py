@@ -1,4 +1,4 @@
-"""Claims of hosts (runtime-host-model; DESIGN, Hosts): which tasks a host gets."""
+"""Claims of hosts (docs/rules.md, Registration, Liveness, Matching): which tasks a host gets."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from tests.services.hosts.host_fields import seconds
 OTHER = (("taskyard-namespace", "other"),)
 
 
-# Behavior Rules 4 to 6: claim
+# Claims
 
 
 async def test_a_claim_returns_only_queued_tasks(api):

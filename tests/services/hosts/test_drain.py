@@ -1,4 +1,4 @@
-"""Drains of hosts (runtime-host-model; DESIGN, Hosts)."""
+"""Drains of hosts (docs/rules.md, Registration, Liveness, Matching)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""ListHosts (runtime-host-model): order and pages."""
+"""ListHosts (docs/rules.md, Hosts): order and pages."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Liveness of hosts (runtime-host-model; DESIGN, Hosts): online, status, and which calls count as heartbeats."""
+"""Liveness of hosts (docs/rules.md, Registration, Liveness, Matching): online, status, and which calls count as
+heartbeats."""
 
 from types import SimpleNamespace
 

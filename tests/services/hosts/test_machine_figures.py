@@ -1,4 +1,4 @@
-"""Figures of the machines of hosts (runtime-host-model; DESIGN, Hosts)."""
+"""Figures of the machines of hosts (docs/rules.md, Registration, Liveness, Matching)."""
 
 import pytest
 from google.protobuf.json_format import ParseDict

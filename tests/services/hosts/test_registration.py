@@ -1,4 +1,4 @@
-"""Registration, heartbeats and deregistration of hosts (runtime-host-model; DESIGN, Hosts)."""
+"""Registration, heartbeats and deregistration of hosts (docs/rules.md, Registration, Liveness, Matching)."""
 
 import grpc
 import pytest
@@ -7,7 +7,7 @@ from taskyard.v1 import lease_pb2
 from taskyard_server.core.hosts import HostProfile
 from tests.services.hosts.host_fields import seconds, status_name
 
-# Behavior Rules 1: register
+# Registration
 
 
 async def test_registering_again_keeps_the_registration_time_and_replaces_the_rest(api):
@@ -67,7 +67,7 @@ async def test_built_in_hosts_are_not_listed(api):
     assert [host.id for host in (await api.list_hosts()).hosts] == ["host"]
 
 
-# Behavior Rules 2: heartbeat
+# Heartbeats
 
 
 async def test_calls_of_an_unknown_host_are_not_found(api, refused, by_rest):
@@ -107,7 +107,7 @@ async def test_a_heartbeat_renews_no_lease(api):
     assert await api.state(task_id) == "queued"
 
 
-# Behavior Rules 3: deregister
+# Deregistration
 
 
 async def test_deregistering_removes_the_host_and_requeues_its_tasks_at_once(api, refused):

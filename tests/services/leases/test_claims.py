@@ -1,4 +1,4 @@
-"""ClaimTask and ClaimTasks (DESIGN, Leases): waiting for a task, and several tasks at once."""
+"""ClaimTask and ClaimTasks (docs/rules.md, Leases): waiting for a task, and several tasks at once."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Fencing of reports (runtime-host-model, TaskLease; DESIGN, Leases): only the holder of a live lease can report."""
+"""Fencing of reports (docs/rules.md, Grants, Fencing tokens, Reports): only the holder of a live lease can report."""
 
 import grpc
 import pytest

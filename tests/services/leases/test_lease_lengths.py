@@ -1,4 +1,4 @@
-"""The length of leases (DESIGN, Leases): requested, renewed, and its range."""
+"""The length of leases (docs/rules.md, Leases): requested, renewed, and its range."""
 
 import grpc
 import pytest

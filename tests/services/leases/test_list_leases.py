@@ -1,4 +1,4 @@
-"""ListLeases (runtime-host-model, TaskLease): order, filter and pages."""
+"""ListLeases (docs/rules.md, Grants): order, filter and pages."""
 
 import pytest
 

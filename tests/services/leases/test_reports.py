@@ -1,4 +1,4 @@
-"""Reports by calls (DESIGN, Leases): start, progress, complete, fail and release."""
+"""Reports by calls (docs/rules.md, Leases): start, progress, complete, fail and release."""
 
 import grpc
 import pytest

@@ -1,4 +1,4 @@
-"""WatchTasks (DESIGN, Watching): how a watch ends."""
+"""WatchTasks (docs/rules.md, Watching): how a watch ends."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""WatchTasks (DESIGN, Watching): the events that a watch is sent, in which order, and where it resumes."""
+"""WatchTasks (docs/rules.md, Watching): the events that a watch is sent, in which order, and where it resumes."""
 
 import asyncio
 import time
