@@ -148,7 +148,7 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
     same("ready queue", sorted(_ids(found)), sorted(_ids(queued)))
     same("tasks with a lane", _ids(task for task in tasks if task.lane is not None), _ids(queued))
     for profile, buckets in ready._eligible.items():
-        fit = [bucket for bucket in ready._buckets.values() if profile.may_run(*bucket.kind)]
+        fit = [bucket for bucket in ready._buckets.values() if profile.may_run(*bucket.kind[:4])]
         same("buckets of a profile", sorted(map(id, buckets)), sorted(map(id, fit)))
 
 
@@ -168,7 +168,8 @@ def _lane(core: Scheduler, lane: Lane) -> list[Task]:
     same("places of tasks that left are few", len(places) - len(live) <= len(live) + MIN_ENTRIES_TO_COMPACT, True)
     for task in live:
         same("owner of a lane", task.agent is lane.agent, True)
-        kind = (task.options.project, task.action, task.options.requires, task.tab_id is not None)
+        options = task.options
+        kind = (options.project, task.action, options.requires, task.tab_id is not None, options.trigger_id is not None)
         same("kind of a task", kind, lane.bucket.kind)
     if live:
         same("head of a lane is live", lane.head().lane is lane, True)

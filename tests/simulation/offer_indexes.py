@@ -29,7 +29,7 @@ def recount_offers(core: Scheduler, now: float) -> None:
     same("groups that the ready queue knows", sorted(map(id, life.ready._groups)), sorted(map(id, groups)))
     same("groups that are awake and gone", life.offers._awake.keys() - set(groups), set())
     for bucket in life.ready._buckets.values():
-        fit = {group for group in groups if group.profile.may_run(*bucket.kind)}
+        fit = {group for group in groups if group.profile.may_run(*bucket.kind[:4])}
         same("groups of a bucket", (bucket.groups.keys() - fit, fit - bucket.groups.keys()), (set(), set()))
     known = set(life.ready._buckets.values())
     for group in groups:
