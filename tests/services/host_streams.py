@@ -206,7 +206,7 @@ class Yard:
             left["claims"] += len(yard.claims)
             left["groups"] += len(list(yard.scheduler._life.offers))
             left["offers"] += sum(len(host.offers) + (host.stream is not None) for host in yard.scheduler.hosts)
-            left["stops"] += len(yard.scheduler._life.grants.stops)
+            left["stops"] += len(yard.scheduler._life.grants._stops)
         return {what: count for what, count in left.items() if count}
 
 

@@ -1,7 +1,9 @@
 """Agents: one record for each submitter that has a task, and the figures of those that had one.
 
-An agent needs no registration. Its record is made by its first task and dropped with its last retained one. Its figures
-outlive the record, up to a number of agents, so that callers who make up names cannot grow memory without end.
+An agent needs no registration. Its first task makes its record, and the record goes with its last retained task. Its
+figures outlive the record, but only those of the newest agents: made-up names must not fill the memory.
+
+This file does not know the order of agents; `ready_queue.py` does.
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
     from .lane import Lane
-    from .ready_queue import Bucket
+    from .ready_queue import Bucket, ReadyQueue
 
 OTHERS: Final = "(others)"
 """The name under which the figures of forgotten agents are summed."""
 
 
 class AgentFigures:
-    """Counts of one agent's tasks since the start, and the tokens that they used."""
+    """Counts of one agent's tasks since the start, and the tokens that they have used."""
 
     __slots__ = ("cancelled", "completed", "failed", "rejected", "submitted", "tokens_used")
 
@@ -43,7 +45,10 @@ class AgentFigures:
 
 
 class Agent:
-    """What the scheduler knows of an agent that has a task. `rank` orders agents for claims, for `ReadyQueue` alone."""
+    """An agent that has a task. `tasks` counts all that are retained, `queued` and `inflight` those in these states.
+
+    `rank`, `lanes` and `inflight` belong to `ReadyQueue`.
+    """
 
     __slots__ = ("figures", "id", "inflight", "lanes", "queued", "rank", "tasks")
 
@@ -58,26 +63,26 @@ class Agent:
 
 
 class FiguresByAgent:
-    """The figures of the agents that were seen last; the rest are summed under `OTHERS`."""
+    """The figures of the agents that were added last; the rest are summed under `OTHERS`."""
 
     def __init__(self) -> None:
         self._figures: OrderedDict[str, AgentFigures] = OrderedDict()
         self._others: AgentFigures | None = None
 
     def of(self, agent_id: str) -> AgentFigures:
-        """The figures of an agent that is seen now."""
+        """The figures of an agent, which becomes the newest one."""
         figures = self._figures.pop(agent_id, None) or AgentFigures()
         self._figures[agent_id] = figures
         return figures
 
-    def trim(self, most: int, in_use: Container[str]) -> None:
-        """Keep the figures of `most` agents, and of all that are `in_use`."""
+    def trim(self, max_agents: int, in_use: Container[str]) -> None:
+        """Keep the figures of the newest `max_agents` agents, and of all that are `in_use`."""
         for _ in range(len(self._figures)):
-            if len(self._figures) <= most:
+            if len(self._figures) <= max_agents:
                 return
             agent_id, figures = self._figures.popitem(last=False)
             if agent_id in in_use:
-                # It has tasks, so it counts as seen.
+                # It has tasks, so it becomes the newest one.
                 self._figures[agent_id] = figures
                 continue
             if self._others is None:
@@ -88,3 +93,23 @@ class FiguresByAgent:
         yield from self._figures.items()
         if self._others is not None:
             yield OTHERS, self._others
+
+
+class Agents:
+    """The agents that have a task, `by_id`, and all `figures`. `ready` makes the records, since it ranks agents."""
+
+    def __init__(self, ready: ReadyQueue) -> None:
+        self._ready = ready
+        self.by_id: dict[str, Agent] = {}
+        self.figures = FiguresByAgent()
+
+    def add(self, agent_id: str, max_figures: int) -> Agent:
+        """Make the record of an agent that has none; the figures of `max_figures` agents are kept."""
+        agent = self.by_id[agent_id] = self._ready.new_agent(agent_id)
+        agent.figures = self.figures.of(agent_id)
+        self.figures.trim(max_figures, self.by_id)
+        return agent
+
+    def remove(self, agent: Agent) -> None:
+        """Drop the record of an agent whose last task is gone; its figures stay."""
+        del self.by_id[agent.id]
