@@ -1,11 +1,16 @@
-"""A small HTTP server in the role of the instance that owns the tabs: it answers `POST /tabs/{tabId}/action`.
+"""A small HTTP server that plays the instance of all tabs: it answers `POST /tabs/{tabId}/action`.
 
     python examples/tab_executor.py [PORT]
 
-Actions succeed at once, except for two kinds: `wait` takes `ms` milliseconds, `fail` is answered with 422.
+An action succeeds at once, except for two kinds. `wait` takes `ms` milliseconds. `fail` fails with `error`, and with
+`code` and `retryable` where the action has them; its status is `status`, 422 by default.
+
+With TASKYARD_EXECUTOR_TOKEN set, requests need that bearer token. The server takes the same variable.
 """
 
+import hmac
 import json
+import os
 import re
 import sys
 import time
@@ -15,10 +20,11 @@ from typing import Any
 from urllib.parse import unquote
 
 ACTION = re.compile(r"/tabs/([^/]+)/action")
+TOKEN = os.environ.get("TASKYARD_EXECUTOR_TOKEN", "")
 
 
 class TabActions(BaseHTTPRequestHandler):
-    """Answers each action with the action itself."""
+    """Answers an action with the action itself."""
 
     protocol_version = "HTTP/1.1"
 
@@ -26,18 +32,27 @@ class TabActions(BaseHTTPRequestHandler):
         """Run one action."""
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         path = ACTION.fullmatch(self.path)
+        if not self._is_authorized():
+            self._answer(HTTPStatus.UNAUTHORIZED, {"code": "unauthorized", "error": "wrong token", "retryable": False})
+            return
         if path is None:
             self._answer(HTTPStatus.NOT_FOUND, {"error": "no such route"})
             return
         action = json.loads(body)
         if action["kind"] == "fail":
-            self._answer(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": action.get("error", "told to fail")})
+            failure = {name: action[name] for name in ("code", "retryable") if name in action}
+            answer = {"success": False, "error": action.get("error", "told to fail"), **failure}
+            self._answer(action.get("status", HTTPStatus.UNPROCESSABLE_ENTITY), answer)
             return
         if action["kind"] == "wait":
             time.sleep(action["ms"] / 1000)
         self._answer(HTTPStatus.OK, {"success": True, "tab": unquote(path[1]), "action": action})
 
-    def _answer(self, status: HTTPStatus, answer: dict[str, Any]) -> None:
+    def _is_authorized(self) -> bool:
+        given = self.headers.get("authorization", "")
+        return not TOKEN or hmac.compare_digest(given.encode(), f"Bearer {TOKEN}".encode())
+
+    def _answer(self, status: int, answer: dict[str, Any]) -> None:
         body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")

@@ -1,17 +1,16 @@
--- What the transcoder leaves to do on answers to REST callers: the documented status codes, error bodies and empty
--- lists, the type of streams, and HEAD. The routes for gRPC switch this filter off; README.md has the contract with the
--- server.
+-- Completes the answers of the transcoder: the documented status codes, error bodies, empty lists and content type of
+-- streams, and HEAD. The routes for gRPC switch this filter off. README.md has the contract with the server.
 
 -- Tells the server that a GET came as HEAD.
 local HEAD = "x-taskyard-head"
 
--- The transcoder turns gRPC's headers into HTTP and forgets to remove them; the last three are for this file alone.
+-- The transcoder leaves gRPC's headers in its answers. The last three are for this file only.
 local NOT_FOR_CALLERS = {
   "grpc-status", "grpc-message", "grpc-status-details-bin", "grpc-accept-encoding", "grpc-encoding",
   "x-error-json", "x-http-status", "x-rest-empty",
 }
 
--- How Envoy's own refusals, and those of grpc itself, read. What is not listed is `internal`.
+-- The bodies of refusals by Envoy and by grpc itself. Other statuses are `internal`.
 local REFUSALS = {
   [400] = {code = "bad_request", error = "malformed request"},
   [401] = {code = "unauthenticated", error = "unauthenticated"},
@@ -29,7 +28,7 @@ local REFUSALS = {
 }
 local INTERNAL = {code = "internal", error = "internal error"}
 
--- Envoy quotes what it was sent: at most this much of it comes back.
+-- Envoy quotes the request; at most this much of it is returned.
 local QUOTED_BYTES = 500
 
 local function remove_all(headers)
@@ -38,7 +37,7 @@ local function remove_all(headers)
   end
 end
 
--- The bytes of one UTF-8 character at `i`, or nil; a quote may be cut, and a caller may send anything.
+-- The bytes of one UTF-8 character at `i`, or nil: a quote may be cut, and a request may hold any bytes.
 local function utf8_char(text, i)
   local first = text:byte(i)
   local length = first < 0x80 and 1 or first >= 0xC2 and first < 0xE0 and 2 or first >= 0xE0 and first < 0xF0 and 3
@@ -76,8 +75,8 @@ local function json_string(text)
   return '"' .. table.concat(out) .. '"'
 end
 
--- What was wrong, in Envoy's words where they help the caller and tell nothing about the inside.
-local function envoys_words(status, text)
+-- The error text of a refusal by Envoy, where it helps the caller and reveals nothing internal.
+local function envoy_error(status, text)
   if status == 403 then
     return text ~= "" and text or nil
   elseif status == 404 then
@@ -98,7 +97,7 @@ local function envoys_words(status, text)
     if text:find("Root element must be a message", 1, true) then
       return "the body must be a JSON object"
     end
-    -- A parse error: a sentence, an extract, and a caret below the place.
+    -- A parse error: a sentence, an extract, and a caret below the position.
     local what, near, indent = text:match("^([^\n]+)\n(.*)\n( *)^$")
     if what then
       near = near:sub(#indent + 1, #indent + QUOTED_BYTES)
@@ -109,33 +108,36 @@ local function envoys_words(status, text)
   end
 end
 
--- The message of a status of grpc itself, as the transcoder prints it: a JSON string already, kept as it is.
+-- The message of a status of grpc itself, as the transcoder prints it: a JSON string, returned with its escapes.
 local function grpc_message(text)
   local _, start = text:find('^{"code":%d+,"message":"')
   if start then
-    -- Mask what is escaped, so that the next quote is the closing one.
+    -- Mask escape sequences, so that the next quote is the closing one.
     local stop = text:gsub("\\.", "  "):find('"', start + 1, true)
     return stop and text:sub(start, stop)
   end
 end
 
--- Status and documented body for a refusal that is not from our server's code.
+-- The status and the documented body of a refusal that does not come from the code of the server.
 local function refuse(status, text, content_type)
   local error
   if content_type == "application/json" then
     error = grpc_message(text)
     if error == '"Method not found!"' then
-      -- A service that this server does not serve.
+      -- A service that the server does not have.
       status, error = 404, nil
     elseif error and error:find("google.protobuf.message.DecodeError", 1, true) then
-      -- The transcoder checks bodies; what is left are percent-encoded bytes.
+      -- The transcoder checks bodies, so it is percent-encoded bytes.
       status, error = 400, '"the path or the query is not UTF-8"'
+    elseif error and error:find("received metadata size exceeds", 1, true) then
+      -- Envoy takes more than grpc does.
+      status, error = 431, nil
     elseif status >= 500 then
-      -- Texts of uncaught errors tell about the inside.
+      -- The texts of uncaught errors reveal internals.
       error = nil
     end
   else
-    local words = envoys_words(status, text)
+    local words = envoy_error(status, text)
     error = words and json_string(words)
   end
   local refusal = REFUSALS[status] or INTERNAL
@@ -143,10 +145,10 @@ local function refuse(status, text, content_type)
     error or json_string(refusal.error), refusal.retryable and ',"retryable":true' or "")
 end
 
--- An answer to HEAD has the length of a body that it does not have.
+-- An answer to HEAD has the content-length of the body that GET would get.
 local function replace_body(handle, body, text, is_head)
   body:setBytes(is_head and "" or text)
-  -- A header object does not outlive the wait for the body: fetch it anew.
+  -- Header objects are invalid after waiting for the body: get a new one.
   handle:headers():replace("content-length", tostring(#text))
 end
 
@@ -157,7 +159,7 @@ local function success(handle, headers, is_head)
     headers:replace(":status", status)
   end
   if not headers:get("content-length") and headers:get("content-type") == "application/json" then
-    -- A stream: one JSON object a line. It is never held back. To HEAD the server sends none.
+    -- A stream: one JSON object a line, never buffered. For HEAD the server sends none.
     headers:replace("content-type", "application/x-ndjson")
   elseif empty_list or is_head then
     local body = handle:body(true)
@@ -174,11 +176,11 @@ local function failure(handle, headers, status, is_head)
   local json, wanted = headers:get("x-error-json"), headers:get("x-http-status")
   local content_type = headers:get("content-type")
   remove_all(headers)
-  -- Envoy gives its own refusals no body where the request was HEAD.
+  -- For HEAD, Envoy's own refusals have no body.
   local body = handle:body(not is_head)
   local trailers = not json and handle:trailers()
   if trailers then
-    -- The call was refused after its headers had been sent.
+    -- The call was refused after its headers were sent.
     json, wanted = trailers:get("x-error-json"), trailers:get("x-http-status")
     remove_all(trailers)
   end
@@ -197,8 +199,8 @@ local function failure(handle, headers, status, is_head)
   end
 end
 
--- HEAD is a GET without the body of its answer (RFC 9110, 9.3.2). The transcoder knows no HEAD, and Envoy writes whatever
--- body comes behind the headers, where the next answer on the connection should begin.
+-- HEAD is a GET without the body of its answer (RFC 9110, 9.3.2). The transcoder knows no HEAD, and Envoy writes every
+-- body that follows the headers, where the next answer on the connection should begin.
 function envoy_on_request(handle)
   local headers = handle:headers()
   if headers:get(":method") == "HEAD" then
@@ -212,7 +214,7 @@ end
 
 function envoy_on_response(handle)
   local headers = handle:headers()
-  -- A native call that was refused before it had a route, such as one with too large headers.
+  -- A gRPC call that was refused before it had a route, such as one with too large headers.
   if (headers:get("content-type") or ""):find("^application/grpc") then
     return
   end

@@ -1,19 +1,19 @@
--- Lets only strict JSON (RFC 8259) through to the transcoder, whose parser also takes single quotes, bare keys, closing
--- commas, unknown escapes and repeated keys, and a single item where a list is due. UTF-8, lone surrogates and types
--- are checked behind this. README.md has the rules.
+-- Refuses bodies that are not strict JSON (RFC 8259). The transcoder's own parser also accepts single quotes, bare keys,
+-- trailing commas, unknown escapes, repeated keys, and a single item in place of a list. It does check UTF-8, surrogates
+-- and types, after this filter. README.md has the rules.
 
 local byte, char, find, sub = string.byte, string.char, string.find, string.sub
 local floor = math.floor
 
--- As deep as the transcoder goes.
+-- The limit of the transcoder.
 local MAX_DEPTH = 100
--- How much of a body an error quotes.
+-- The most that an error quotes of a body.
 local QUOTED_BYTES = 40
 
 local QUOTE, COMMA, COLON = 0x22, 0x2C, 0x3A
 local OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 0x5B, 0x5D, 0x7B, 0x7D
 local MINUS, PLUS, POINT, ZERO, NINE = 0x2D, 0x2B, 0x2E, 0x30, 0x39
-local UPPER_E, LOWER_E, LOWER_U = 0x45, 0x65, 0x75
+local UPPER_E, LOWER_E, LOWER_N, LOWER_U = 0x45, 0x65, 0x6E, 0x75
 
 local ESCAPED = {['"'] = '"', ["\\"] = "\\", ["/"] = "/", b = "\b", f = "\f", n = "\n", r = "\r", t = "\t"}
 local IS_ESCAPED, IS_HEX = {}, {}
@@ -23,12 +23,13 @@ end
 for digit in ("0123456789abcdefABCDEF"):gmatch(".") do
   IS_HEX[byte(digit)] = true
 end
-local LITERALS = {[byte("t")] = "true", [byte("f")] = "false", [byte("n")] = "null"}
+local LITERALS = {[byte("t")] = "true", [byte("f")] = "false", [LOWER_N] = "null"}
 
--- The lists in request messages. A list takes nothing else, and no null among its items, which the transcoder drops.
-local STRINGS = {items = {opens = '"', name = "a string"}}
+-- The lists in request messages. The transcoder would accept a single item for a list, and drop null among its items.
+-- tests/gateway/test_strict_json.py compares these with the protos.
+local STRINGS = {items = {opens = QUOTE, name = "a string"}}
 local TASK = {fields = {requires = STRINGS, retryPolicy = {fields = {nonRetryableCodes = STRINGS}}}}
-local TASKS = {items = {opens = "{", name = "an object", fields = TASK.fields}}
+local TASKS = {items = {opens = OPEN_OBJECT, name = "an object", fields = TASK.fields}}
 local SCHEDULE = {fields = {task = TASK}}
 local OTHER = {fields = {}}
 local MESSAGES = {
@@ -49,12 +50,16 @@ local function message_of(target)
   return OTHER
 end
 
-local function fail(text, i, expected)
-  local found = i > #text and "the end" or sub(text, i, i + QUOTED_BYTES - 1)
-  error({string.format("invalid JSON: expected %s at byte %d, found: %s", expected, i, found)}, 0)
+local function refuse(format, ...)
+  error({string.format(format, ...)}, 0)
 end
 
--- Each of the following takes where its part begins and returns where the next one does.
+local function fail(text, i, expected)
+  local found = i > #text and "the end" or sub(text, i, i + QUOTED_BYTES - 1)
+  refuse("invalid JSON: expected %s at byte %d, found: %s", expected, i, found)
+end
+
+-- Each of the following functions takes the position where its part begins and returns the position behind it.
 
 local function skip_spaces(text, i)
   local c
@@ -65,7 +70,7 @@ local function skip_spaces(text, i)
   return i, c
 end
 
--- In two steps, since most bodies have no space at all: a loop that mostly ends at once is never compiled.
+-- Separate from the loop, since most bodies have no spaces: LuaJIT compiles no loop that mostly ends at once.
 local function skip_space(text, i)
   local c = byte(text, i)
   if c == 0x20 or c == 0x0A or c == 0x0D or c == 0x09 then
@@ -74,8 +79,8 @@ local function skip_space(text, i)
   return i, c
 end
 
--- Where the next backslash and the next control character of the body are, so that a string is searched for its quote
--- alone. Nothing yields while a body is checked.
+-- The positions of the next backslash and the next control character of the body. With them, a string is searched for
+-- its closing quote only. They may be shared, since a check never yields.
 local next_backslash, next_control
 
 local function find_control(text, i)
@@ -87,7 +92,7 @@ local function find_control(text, i)
   return #text + 1
 end
 
--- The quote that closes a string of which `quote` is the first one; there is an escape before it.
+-- The closing quote of a string with escapes; `quote` is the first quote in it.
 local function skip_escapes(text, quote)
   local at = next_backslash
   while at < quote do
@@ -105,7 +110,7 @@ local function skip_escapes(text, quote)
   return quote
 end
 
--- From behind the opening quote.
+-- `i` is behind the opening quote.
 local function skip_string(text, i)
   local quote = find(text, '"', i, true) or fail(text, #text + 1, "a closing quote")
   if next_backslash < quote then
@@ -166,7 +171,7 @@ local function utf8(code)
     0x80 + code % 64)
 end
 
--- A key without its escapes, so that two spellings of one are the same.
+-- A key without escapes, so that all spellings of it are equal.
 local function decoded(key)
   local parts, i = {}, 1
   while true do
@@ -191,7 +196,7 @@ local function decoded(key)
   end
 end
 
--- A field of a message has two names; the camelCase one stands for both.
+-- The camelCase name of a field, which also has a snake_case one.
 local function camel(key)
   return (key:gsub("_(%l)", string.upper))
 end
@@ -206,10 +211,11 @@ local function skip_list(text, i, depth, list, at)
     return i + 1
   end
   while true do
-    if item and c ~= byte(item.opens) then
-      error({string.format("%s[%d]: must be %s", at, count, item.name)}, 0)
+    local inner, first = item and string.format("%s[%d]", at, count), c
+    i, c = skip_space(text, skip_value(text, i, c, depth, item, inner))
+    if item and first ~= item.opens then
+      refuse("%s: must be %s", inner, item.name)
     end
-    i, c = skip_space(text, skip_value(text, i, c, depth, item, item and string.format("%s[%d]", at, count)))
     if c == CLOSE_LIST then
       return i + 1
     elseif c ~= COMMA then
@@ -244,8 +250,8 @@ local function skip_object(text, i, depth, message, at)
       inner = field and (at == "" and key or at .. "." .. key)
     end
     if seen[key] then
-      error({string.format("invalid JSON: the key at byte %d is given more than once: %s", start - 1,
-        sub(key, 1, QUOTED_BYTES))}, 0)
+      local name = sub(key, 1, QUOTED_BYTES)
+      refuse("invalid JSON: the key at byte %d is given more than once: %s", start - 1, name)
     end
     seen[key] = true
     i, c = skip_space(text, i)
@@ -253,10 +259,11 @@ local function skip_object(text, i, depth, message, at)
       fail(text, i, "a colon")
     end
     i, c = skip_space(text, i + 1)
-    if field and field.items and c ~= OPEN_LIST and not find(text, "^null", i) then
-      error({inner .. ": must be an array"}, 0)
-    end
+    local first = c
     i, c = skip_space(text, skip_value(text, i, c, depth, field, inner))
+    if field and field.items and first ~= OPEN_LIST and first ~= LOWER_N then
+      refuse("%s: must be an array", inner)
+    end
     if c == CLOSE_OBJECT then
       return i + 1
     elseif c ~= COMMA then
@@ -266,13 +273,13 @@ local function skip_object(text, i, depth, message, at)
   end
 end
 
--- `c` is the byte at `i`, `shape` what a message knows of the value, and `at` the value's place in it.
+-- `c` is the byte at `i`, `shape` the message or list that is expected, if any, and `at` its path for errors.
 function skip_value(text, i, c, depth, shape, at)
   if c == QUOTE then
     return skip_string(text, i + 1)
   elseif c == OPEN_OBJECT or c == OPEN_LIST then
     if depth == MAX_DEPTH then
-      error({"invalid JSON: nests deeper than " .. MAX_DEPTH .. " levels"}, 0)
+      refuse("invalid JSON: nests deeper than %d levels", MAX_DEPTH)
     end
     return (c == OPEN_OBJECT and skip_object or skip_list)(text, i + 1, depth + 1, shape, at)
   elseif c == MINUS or c and c >= ZERO and c <= NINE then
@@ -290,7 +297,7 @@ local function check(text, message)
   local i, c = skip_space(text, 1)
   if c and c ~= OPEN_OBJECT then
     skip_value(text, i, c, 0)
-    error({"the body must be a JSON object"}, 0)
+    refuse("the body must be a JSON object")
   end
   i, c = skip_space(text, skip_value(text, i, c, 0, message, ""))
   if c then
@@ -305,7 +312,7 @@ function envoy_on_request(handle)
     local text, target = body:getBytes(0, length), handle:headers():get(":path")
     local is_strict, problem = pcall(check, text, message_of(target))
     if not is_strict then
-      -- What is no table is a defect here.
+      -- An error that is not a table is a defect of this file.
       handle:respond({[":status"] = "400"}, type(problem) == "table" and problem[1] or error(problem, 0))
     end
   end

@@ -31,6 +31,7 @@ BESIDE_THE_CORE = (
     "conversion/wire.py",
     "engine/event_feeds.py",
     "engine/event_log.py",
+    "engine/recent_events.py",
 )
 """The modules outside the core that run for every task."""
 NO_COMPILER = "There is no C compiler with Python's headers: nothing is compiled, so all is slower."

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import HttpUrl, SecretStr
 from pydantic.fields import FieldInfo
 
-from taskyard_server.config import RetrySettings, Section, Settings
+from taskyard_server.config import RetrySettings, Section, Settings, TabSettings
 from taskyard_server.config_sources import SEVERAL_VARIABLES, variable
 from taskyard_server.live_config import RELOADABLE
 
@@ -23,6 +23,7 @@ END: Final = "<!-- and ends here -->"
 HEAD: Final = ("key", "type", "default", "change", "environment variable", "description")
 RETRY_HEAD: Final = ("key", "type", "default", "description")
 
+OBJECTS: Final[dict[Any, str]] = {RetrySettings: "retry policies", TabSettings: "URLs, or objects of `url` and `token`"}
 TYPES: Final[dict[Any, str]] = {
     bool: "boolean",
     int: "integer",
@@ -96,7 +97,7 @@ def type_of(info: FieldInfo) -> str:
     if origin is Literal:
         return " or ".join(f"`{json.dumps(each)}`" for each in inner)
     if origin is dict:
-        return "object of retry policies" if inner[1] is RetrySettings else f"object of {TYPES[inner[1]]}s"
+        return f"object of {OBJECTS[without_extras(inner[1])]}"
     if origin is list:
         return "list of strings"
     if any(getattr(mark, "pattern", None) for mark in info.metadata):

@@ -31,6 +31,7 @@ type Client struct {
 	tasks     taskyardv1.TaskServiceClient
 	batches   taskyardv1.BatchServiceClient
 	stats     taskyardv1.StatsServiceClient
+	targets   taskyardv1.TargetServiceClient
 	submitter *submitter
 }
 
@@ -42,6 +43,7 @@ func newClient(conn *grpc.ClientConn, s *settings) *Client {
 		tasks:     tasks,
 		batches:   taskyardv1.NewBatchServiceClient(conn),
 		stats:     taskyardv1.NewStatsServiceClient(conn),
+		targets:   taskyardv1.NewTargetServiceClient(conn),
 		submitter: &submitter{settings: s, tasks: tasks},
 	}
 }

@@ -102,6 +102,29 @@ func TestTaskHasAllFieldsOfItsSubmission(t *testing.T) {
 	}
 }
 
+func TestTaskOfATargetIsResumedByItsTarget(t *testing.T) {
+	client, ctx := connect(t, address), testContext(t)
+	held := NewTask{Action: "echo", Target: "page", Hold: true, TokenLimit: 10}
+	for name, each := range map[string]struct {
+		options []ResumeOption
+		limit   uint32
+	}{
+		"with its limit":   {nil, 10},
+		"with a new limit": {[]ResumeOption{WithTokenLimit(500)}, 500},
+	} {
+		id := must(client.Submit(ctx, held))(t).TaskID
+		if _, err := client.ResumeTargetTask(ctx, "other", id, each.options...); CodeOf(err) != CodeNotFound {
+			t.Errorf("%s: %v", name, err)
+		}
+		if state := must(client.ResumeTargetTask(ctx, "page", id, each.options...))(t); state != StateQueued {
+			t.Errorf("%s: %s", name, state)
+		}
+		if task := must(client.Get(ctx, id))(t); task.TokenLimit != each.limit {
+			t.Errorf("%s: %+v", name, task)
+		}
+	}
+}
+
 func TestParamsThatAreNotAnObjectAreABadRequest(t *testing.T) {
 	client := connect(t, address)
 	var deep any

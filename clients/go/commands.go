@@ -26,13 +26,22 @@ func (c *Client) Pause(ctx context.Context, taskID string) (State, error) {
 	})
 }
 
-// ResumeOption is an option of [Client.Resume].
-type ResumeOption func(*taskyardv1.ResumeTaskRequest)
+// ResumeOption is an option of [Client.Resume] and [Client.ResumeTargetTask].
+type ResumeOption func(*resumeOptions)
+
+type resumeOptions struct{ tokenLimit *uint32 }
+
+func resumeOptionsOf(options []ResumeOption) (found resumeOptions) {
+	for _, option := range options {
+		option(&found)
+	}
+	return found
+}
 
 // WithTokenLimit sets the most tokens that the resumed task may use from now on, over all its attempts and runs.
 // Default: the limit that the task has. A task that failed over its budget needs a limit above its TokensUsed.
 func WithTokenLimit(limit uint32) ResumeOption {
-	return func(request *taskyardv1.ResumeTaskRequest) { request.TokenLimit = &limit }
+	return func(options *resumeOptions) { options.tokenLimit = &limit }
 }
 
 // Resume queues a paused or failed task again, or releases a held one. It returns the new state: queued or pending. It
@@ -41,11 +50,21 @@ func WithTokenLimit(limit uint32) ResumeOption {
 // Codes: [CodeNotFound], and [CodeConflict] if the task is neither paused, failed nor held, or is over its token
 // budget.
 func (c *Client) Resume(ctx context.Context, taskID string, options ...ResumeOption) (State, error) {
-	request := &taskyardv1.ResumeTaskRequest{TaskId: taskID}
-	for _, option := range options {
-		option(request)
+	answer, err := c.tasks.ResumeTask(ctx, &taskyardv1.ResumeTaskRequest{
+		TaskId: taskID, TokenLimit: resumeOptionsOf(options).tokenLimit,
+	})
+	if err != nil {
+		return "", err
 	}
-	answer, err := c.tasks.ResumeTask(ctx, request)
+	return stateOf(answer.GetStatus()), nil
+}
+
+// ResumeTargetTask is [Client.Resume] for a task of a target. Codes: those of Resume, and [CodeNotFound] for a task that
+// does not belong to the target.
+func (c *Client) ResumeTargetTask(ctx context.Context, target, taskID string, options ...ResumeOption) (State, error) {
+	answer, err := c.targets.ResumeTargetTask(ctx, &taskyardv1.ResumeTargetTaskRequest{
+		Target: target, TaskId: taskID, TokenLimit: resumeOptionsOf(options).tokenLimit,
+	})
 	if err != nil {
 		return "", err
 	}

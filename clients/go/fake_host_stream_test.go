@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -62,10 +63,12 @@ func (f *fakeServer) Connect(
 	return f.connectHost(number, &fakeHostStream{stream, hourMs})
 }
 
-// DrainHost accepts the call.
+// DrainHost accepts the call, late enough for other messages of the host to arrive before its answer.
 func (f *fakeServer) DrainHost(
 	context.Context, *taskyardv1.DrainHostRequest,
 ) (*taskyardv1.DrainHostResponse, error) {
+	time.Sleep(50 * time.Millisecond)
+	f.noteLeaving("drain answered")
 	return &taskyardv1.DrainHostResponse{}, nil
 }
 
@@ -73,6 +76,7 @@ func (f *fakeServer) DrainHost(
 func (f *fakeServer) DeregisterHost(
 	context.Context, *taskyardv1.DeregisterHostRequest,
 ) (*taskyardv1.DeregisterHostResponse, error) {
+	f.noteLeaving("deregistered")
 	return &taskyardv1.DeregisterHostResponse{}, nil
 }
 

@@ -40,6 +40,7 @@ type fakeServer struct {
 	watchTasks    func(number int, stream watchStream) error
 	connectHost   func(number int, host *fakeHostStream) error
 	hostStreams   int
+	leaving       []string // What hosts have done to leave, in order.
 }
 
 type (
@@ -63,6 +64,12 @@ func serve(t *testing.T, f *fakeServer, options ...Option) *Client {
 		serving.Wait()
 	})
 	return connect(t, listener.Addr().String(), options...)
+}
+
+func (f *fakeServer) noteLeaving(step string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.leaving = append(f.leaving, step)
 }
 
 func (f *fakeServer) record(ctx context.Context) error {

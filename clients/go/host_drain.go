@@ -30,12 +30,16 @@ var hostLeaves = &StopError{"draining", "the host leaves"}
 func (r *hostRun) drain(life context.Context) {
 	r.mu.Lock()
 	tellServer := r.connected && !r.session.draining
+	if tellServer {
+		r.drainCall.Add(1)
+	}
 	r.log.Info("taskyard: host drains", "running", r.session.active())
 	r.drainUntil(drainByHost, time.Now().Add(r.host.options.DrainGrace))
 	r.mu.Unlock()
 	if !tellServer {
 		return
 	}
+	defer r.drainCall.Done()
 	// The server then hands out nothing more for the credit that it still has. Tasks that cross the call are given
 	// back.
 	ctx, cancel := context.WithTimeout(life, closeTimeout)
@@ -43,6 +47,19 @@ func (r *hostRun) drain(life context.Context) {
 	if _, err := r.hosts.DrainHost(ctx, &taskyardv1.DrainHostRequest{HostId: r.host.id}); err != nil {
 		r.log.Debug("taskyard: the server was not told of the drain", "error", err)
 	}
+}
+
+// leave deregisters the host, which the server then does not expect back, and ends its stream. Both calls of a leaving
+// host name it by its id alone: after the end of the stream they could reach the next host with that id.
+func (r *hostRun) leave(life context.Context, stream connectStream) {
+	r.drainCall.Wait()
+	ctx, cancel := context.WithTimeout(life, closeTimeout)
+	defer cancel()
+	if _, err := r.hosts.DeregisterHost(ctx, &taskyardv1.DeregisterHostRequest{HostId: r.host.id}); err != nil {
+		r.log.Debug("taskyard: the host stays registered", "error", err)
+	}
+	// An error is that of a stream that has ended already.
+	_ = stream.CloseSend()
 }
 
 // drainRequested handles the server's request to drain. The lock is held.

@@ -4,8 +4,13 @@ package taskyard
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
@@ -60,6 +65,39 @@ func TestHostLeavesWhenTheServerDrainsIt(t *testing.T) {
 	}
 	if task := must(client.Get(ctx, id))(t); task.State != StateDone {
 		t.Errorf("%+v", task)
+	}
+}
+
+// Both calls name the host by its id alone. After the end of its stream they could reach the next host of that id.
+func TestLeavingHostEndsItsStreamOnlyAfterItsOtherCalls(t *testing.T) {
+	connected := make(chan bool, 1)
+	f := &fakeServer{}
+	f.connectHost = func(_ int, stream *fakeHostStream) error {
+		if _, err := stream.welcome(); err != nil {
+			return err
+		}
+		if message, err := stream.Recv(); err != nil || message.GetCredit() == nil {
+			return errors.Join(err, status.Error(codes.Internal, "no credit"))
+		}
+		connected <- true
+		err := stream.acceptAll(func(*taskyardv1.Report) {})
+		f.noteLeaving("end of stream")
+		return err
+	}
+	host := NewHost(serve(t, f), "host", HostOptions{})
+	host.Handle("work", func(context.Context, *RunningTask) (any, error) { return nil, nil })
+	ctx, drain := context.WithCancel(testContext(t))
+	left := make(chan error, 1)
+	go func() { left <- host.Run(ctx) }()
+	receive(t, connected)
+	drain()
+	if err := receive(t, left); err != nil {
+		t.Error(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if want := []string{"drain answered", "deregistered", "end of stream"}; !slices.Equal(f.leaving, want) {
+		t.Errorf("the host has left by %q", f.leaving)
 	}
 }
 

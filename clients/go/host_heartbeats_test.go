@@ -4,7 +4,10 @@ package taskyard
 
 import (
 	"context"
+	"errors"
+	"io"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -76,6 +79,45 @@ func TestNextStreamHasTheHeartbeatIntervalOfItsWelcome(t *testing.T) {
 	}}
 	countHandlers(t, f)
 	receive(t, arrived)
+}
+
+func TestIntervalOfHeartbeatsIsNeverAlmostNone(t *testing.T) {
+	for ms, want := range map[uint32]time.Duration{0: time.Minute, 1: 10 * time.Millisecond, 333: 333 * time.Millisecond} {
+		if got := intervalOf(&taskyardv1.Welcome{HeartbeatIntervalMs: ms}, time.Minute); got != want {
+			t.Errorf("%d ms: %v, want %v", ms, got, want)
+		}
+	}
+}
+
+func TestServerThatNamesNoIntervalGetsNoMoreHeartbeatsThanNeeded(t *testing.T) {
+	heartbeats := make(chan uint32, 1_000)
+	f := &fakeServer{connectHost: func(_ int, host *fakeHostStream) error {
+		host.intervalMs = 0
+		if _, err := host.welcome(); err != nil {
+			return err
+		}
+		if err := host.setInterval(0); err != nil {
+			return err
+		}
+		for {
+			heartbeat, err := host.heartbeat()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			heartbeats <- heartbeat.GetSequence()
+		}
+	}}
+	countHandlers(t, f)
+	// As after any change, one is due at once.
+	receive(t, heartbeats)
+	select {
+	case sequence := <-heartbeats:
+		t.Errorf("heartbeat %d", sequence)
+	case <-time.After(200 * time.Millisecond):
+	}
 }
 
 func TestHeartbeatCarriesTheTokensThatAHandlerStatedWithoutProgress(t *testing.T) {

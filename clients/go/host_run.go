@@ -44,6 +44,8 @@ type hostRun struct {
 	// draining is closed when the host begins to drain.
 	draining        chan struct{}
 	runningHandlers sync.WaitGroup
+	// drainCall is the DrainHost call of a host that drains by itself. It begins before the session drains.
+	drainCall sync.WaitGroup
 
 	mu                sync.Mutex
 	session           *session

@@ -21,6 +21,9 @@ const (
 	welcomeTimeout = 10 * time.Second
 	// closeTimeout is how long the last steps of an orderly end may take.
 	closeTimeout = 5 * time.Second
+	// defaultHeartbeatInterval is that of a server that names none.
+	defaultHeartbeatInterval = 20 * time.Second
+	minHeartbeatInterval     = 10 * time.Millisecond
 )
 
 type connectStream = grpc.BidiStreamingClient[taskyardv1.ConnectRequest, taskyardv1.ConnectResponse]
@@ -45,17 +48,7 @@ func (r *hostRun) connect(life context.Context) error {
 	if !silence.Stop() || err != nil {
 		return endOf(ctx, err)
 	}
-	if err := r.exchange(ctx, cancel, stream, leaseLength); err != nil {
-		return err
-	}
-	// The server does not expect a host back that has left in order.
-	deregisterContext, cancelDeregister := context.WithTimeout(life, closeTimeout)
-	defer cancelDeregister()
-	request := &taskyardv1.DeregisterHostRequest{HostId: r.host.id}
-	if _, err := r.hosts.DeregisterHost(deregisterContext, request); err != nil {
-		r.log.Debug("taskyard: the host stays registered", "error", err)
-	}
-	return nil
+	return r.exchange(life, ctx, cancel, stream, leaseLength)
 }
 
 // greet sends the Hello and reads the Welcome. It returns the length of the leases of the stream.
@@ -81,7 +74,7 @@ func (r *hostRun) greet(stream connectStream) (leaseLength time.Duration, err er
 	defer r.mu.Unlock()
 	r.stop(r.session.streamOpened(welcome, sentAt), leaseLost)
 	r.acknowledgedAt, r.dueHeartbeat, r.connected = sentAt, nil, true
-	r.heartbeatInterval = intervalOf(welcome)
+	r.heartbeatInterval = intervalOf(welcome, defaultHeartbeatInterval)
 	r.log.Info("taskyard: host is connected", "session", welcome.GetSession(), "again", r.wasConnected,
 		"kept", len(welcome.GetKept()), "lost", len(welcome.GetLost()))
 	r.wasConnected, r.loggedCode = true, ""
@@ -89,13 +82,15 @@ func (r *hostRun) greet(stream connectStream) (leaseLength time.Duration, err er
 }
 
 // exchange reads, writes and sends heartbeats until the stream ends. The result is nil if the host has left in order.
+// The stream's context ends before that of the run.
 func (r *hostRun) exchange(
-	ctx context.Context, cancel context.CancelCauseFunc, stream connectStream, leaseLength time.Duration,
+	life, ctx context.Context, cancel context.CancelCauseFunc, stream connectStream, leaseLength time.Duration,
 ) error {
 	var parts sync.WaitGroup
 	hasLeft := false
 	parts.Go(func() {
 		if hasLeft = r.write(ctx, stream); hasLeft {
+			r.leave(life, stream)
 			// The reader gets the status of the stream, if it comes in time.
 			time.AfterFunc(closeTimeout, func() { cancel(io.EOF) })
 		}
@@ -104,7 +99,8 @@ func (r *hostRun) exchange(
 	err := endOf(ctx, r.read(stream))
 	cancel(nil)
 	parts.Wait()
-	if hasLeft && errors.Is(err, io.EOF) {
+	if hasLeft {
+		// It does not matter how the server ends the stream of a host that leaves.
 		return nil
 	}
 	return err
@@ -147,7 +143,7 @@ func (r *hostRun) received(message *taskyardv1.ConnectResponse) {
 		r.acknowledgedAt = time.Now()
 		r.stop(r.session.heartbeatAcknowledged(message.HeartbeatAck), leaseLost)
 	case *taskyardv1.ConnectResponse_HeartbeatInterval:
-		r.heartbeatInterval = intervalOf(message.HeartbeatInterval)
+		r.heartbeatInterval = intervalOf(message.HeartbeatInterval, r.heartbeatInterval)
 		select {
 		case r.intervalChanged <- struct{}{}:
 		default:
@@ -162,8 +158,8 @@ func (r *hostRun) received(message *taskyardv1.ConnectResponse) {
 	}
 }
 
-// write writes what is pending. The result is true once it has half-closed the stream because the host is finished, and
-// false if the stream has ended before.
+// write writes what is pending. The result is true once the host drains and is finished, and false if the stream has
+// ended before.
 func (r *hostRun) write(ctx context.Context, stream connectStream) bool {
 	for {
 		r.mu.Lock()
@@ -188,7 +184,7 @@ func (r *hostRun) write(ctx context.Context, stream connectStream) bool {
 			continue
 		}
 		if isFinished {
-			return stream.CloseSend() == nil
+			return ctx.Err() == nil
 		}
 		select {
 		case <-r.wakeUp:
@@ -232,9 +228,12 @@ func (r *hostRun) sendHeartbeats(ctx context.Context, cancel context.CancelCause
 	}
 }
 
-// intervalOf returns the interval of heartbeats that a message names, at least a millisecond.
-func intervalOf(message interface{ GetHeartbeatIntervalMs() uint32 }) time.Duration {
-	return max(fromMillis(message.GetHeartbeatIntervalMs()), time.Millisecond)
+// intervalOf returns the interval of heartbeats that a message names, or the other one where it names none.
+func intervalOf(message interface{ GetHeartbeatIntervalMs() uint32 }, other time.Duration) time.Duration {
+	if message.GetHeartbeatIntervalMs() == 0 {
+		return other
+	}
+	return max(fromMillis(message.GetHeartbeatIntervalMs()), minHeartbeatInterval)
 }
 
 func (r *hostRun) hello() *taskyardv1.ConnectRequest {

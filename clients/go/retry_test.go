@@ -96,7 +96,8 @@ func TestRetryDoesNotRepeatARefusal(t *testing.T) {
 func TestOnlyIdempotentUnaryMethodsAreRepeated(t *testing.T) {
 	for method, want := range map[string]bool{
 		"TaskService/GetTask": true, "TaskService/WaitTask": true, "TaskService/WatchTasks": false,
-		"TaskService/SubmitTask": false, "TaskService/ResumeTask": false, "BatchService/CancelBatch": true,
+		"TaskService/SubmitTask": false, "TaskService/ResumeTask": false, "TargetService/ResumeTargetTask": false,
+		"BatchService/CancelBatch":        true,
 		"RuntimeHostService/RegisterHost": true, "RuntimeHostService/Connect": false, "ScheduleService/ListSchedules": true,
 	} {
 		if isIdempotent["/taskyard.v1."+method] != want {

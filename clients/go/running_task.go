@@ -98,7 +98,7 @@ func (t *RunningTask) SetTokensUsed(count uint32) { t.tokens.Store(&count) }
 
 // Environ returns the environment for a process that does the work: that of this process, with TASKYARD_TASK_ID,
 // TASKYARD_ATTEMPT and TASKYARD_FENCING_TOKEN. For a task with a trace context it also has TRACEPARENT and
-// TASKYARD_TRACE_ID (docs/rules.md, Trigger log).
+// TASKYARD_TRACE_ID (docs/rules.md, Logs).
 func (t *RunningTask) Environ() []string {
 	var found []string
 	for _, each := range os.Environ() {

@@ -61,6 +61,18 @@ var streamCases = map[string]string{
 		send -> a:released | credit 2
 		answer ok
 		finished -> true`,
+	"a release is sent again although the outcome that crossed it was answered": `
+		running a
+		ended a
+		send -> a:done | credit 1
+		cancel a
+		send -> a:released
+		answer lease_lost
+		break
+		welcome
+		send -> a:released | credit 2
+		answer lease_lost
+		finished -> true`,
 	"the progress of a lost lease is not sent again": `
 		running a
 		progress a half

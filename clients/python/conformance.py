@@ -211,11 +211,13 @@ class Program:
     async def submit_batch(self, agent: str, action: str, count: int, **fields: Any) -> Outcome:
         tasks = [NewTask(action, params={"n": n}, **fields) for n in range(count)]
         batch = await self._client.submit_batch(tasks, agent=agent)
+        errors = [outcome.error for outcome in batch.outcomes if outcome.error is not None]
         return {
             "batch": batch.id,
             "tasks": batch.task_ids,
             "accepted": len(batch.task_ids),
-            "refused": [outcome.error.code for outcome in batch.outcomes if outcome.error is not None],
+            "refused": [error.code for error in errors],
+            "retry_after_ms": [_retry_after_ms(error) for error in errors],
         }
 
     async def get(self, task: str) -> Outcome:
@@ -237,8 +239,8 @@ class Program:
     async def pause(self, task: str) -> Outcome:
         return {"state": await self._client.pause(task)}
 
-    async def resume(self, task: str) -> Outcome:
-        return {"state": await self._client.resume(task)}
+    async def resume(self, task: str, token_limit: int | None = None) -> Outcome:
+        return {"state": await self._client.resume(task, token_limit=token_limit)}
 
     async def resolve(self, task: str, result: Any = None) -> Outcome:
         return {"state": await self._client.resolve(task, result)}
@@ -291,9 +293,9 @@ class Program:
             return {"claimed": False}
         return {"claimed": True, "task": answer.task_id, "token": answer.fencing_token}
 
-    async def complete(self, host: str, task: str, token: int, result: Any) -> Outcome:
+    async def complete(self, host: str, task: str, token: int, result: Any, tokens: int | None = None) -> Outcome:
         request = lease_pb2.CompleteTaskRequest(
-            host_id=host, task_id=task, fencing_token=token, result=value_from(result)
+            host_id=host, task_id=task, fencing_token=token, result=value_from(result), tokens_used=tokens
         )
         answer = await self._call(self._leases.CompleteTask, request)
         return {"state": STATE_OF_NUMBER[answer.state]}
@@ -348,7 +350,12 @@ def _task_outcome(task: Task) -> Outcome:
         "codes": [attempt.code for attempt in task.attempts],
         "progress": None if progress is None else {"fraction": progress.fraction, "message": progress.message},
         "tokens": task.tokens_used,
+        "token_limit": task.token_limit,
     }
+
+
+def _retry_after_ms(error: TaskyardError) -> int | None:
+    return None if error.retry_after_secs is None else round(error.retry_after_secs * 1000)
 
 
 def _resolved(value: Any, outcomes: dict[str, Any]) -> Any:
@@ -383,6 +390,7 @@ async def perform(arguments: argparse.Namespace, steps: list[Arguments]) -> None
                 line["outcome"] = {
                     "error": error.code,
                     "retryable": error.retryable,
+                    "retry_after_ms": _retry_after_ms(error),
                     "message": error.reason,
                     "details": sorted(error.details),
                 }

@@ -154,6 +154,7 @@ class Program {
           labels: args.labels as Labels,
           priority: number("priority"),
           hold: args.hold as boolean,
+          tokenLimit: number("token_limit"),
           idempotencyKey: text("key"),
           retryPolicy: retry && {
             maxAttempts: retry.max_attempts as number,
@@ -172,8 +173,14 @@ class Program {
         };
         const tasks = Array.from({ length: count }, (_, n) => ({ action, hold, labels, params: { n } }));
         const batch = await client.submitBatch(tasks, { agent: text("agent") });
-        const refused = batch.outcomes.flatMap(({ error }) => (error ? [error.code] : []));
-        return { batch: batch.id, tasks: batch.taskIds, accepted: batch.taskIds.length, refused };
+        const errors = batch.outcomes.flatMap(({ error }) => (error ? [error] : []));
+        return {
+          batch: batch.id,
+          tasks: batch.taskIds,
+          accepted: batch.taskIds.length,
+          refused: errors.map(({ code }) => code),
+          retry_after_ms: errors.map(({ retryAfterMs }) => retryAfterMs ?? null),
+        };
       }
       case "get":
         return outcomeOf(await client.get(text("task")));
@@ -195,7 +202,7 @@ class Program {
       case "pause":
         return { state: await client.pause(text("task")) };
       case "resume":
-        return { state: await client.resume(text("task")) };
+        return { state: await client.resume(text("task"), { tokenLimit: number("token_limit") }) };
       case "resolve":
         return { state: await client.resolve(text("task"), args.result) };
       case "get_batch": {
@@ -237,7 +244,8 @@ class Program {
       }
       case "complete": {
         const result = args.result === undefined ? undefined : fromJson(ValueSchema, args.result);
-        const request = { hostId: text("host"), taskId: text("task"), fencingToken: number("token"), result };
+        const lease = { hostId: text("host"), taskId: text("task"), fencingToken: number("token") };
+        const request = { ...lease, result, tokensUsed: number("tokens") };
         return {
           state: Task_State[(await leases.completeTask(request)).state ?? 0]?.replace("STATE_", "").toLowerCase(),
         };
@@ -308,6 +316,7 @@ function outcomeOf(task: Task): Outcome {
     codes: task.attempts.map(({ code }) => code ?? null),
     progress: progress ? { fraction: progress.fraction ?? null, message: progress.message ?? null } : null,
     tokens: task.tokensUsed ?? null,
+    token_limit: task.tokenLimit ?? null,
   };
 }
 
@@ -336,8 +345,9 @@ async function play(steps: Step[]): Promise<void> {
       line.outcome = JSON.parse(JSON.stringify(await program.perform(step.id, step.do, args))) as JsonObject;
     } catch (error) {
       if (error instanceof TaskyardError) {
-        const { code, retryable, reason, details } = error;
-        line.outcome = { error: code, retryable, message: reason, details: Object.keys(details).sort() };
+        const { code, retryable, retryAfterMs, reason, details } = error;
+        const retry = { retryable, retry_after_ms: retryAfterMs ?? null };
+        line.outcome = { error: code, ...retry, message: reason, details: Object.keys(details).sort() };
       } else line.crashed = error instanceof Error ? (error.stack ?? String(error)) : String(error);
     }
     if (line.outcome) outcomes[step.id] = line.outcome;

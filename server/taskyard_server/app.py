@@ -10,6 +10,7 @@ import structlog
 from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
+from pydantic import HttpUrl, SecretStr
 
 from taskyard.v1 import (
     admin_pb2_grpc,
@@ -27,8 +28,8 @@ from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.executors.tab_actions import TabExecutor
-from taskyard_server.executors.tab_resolver import TabMap
+from taskyard_server.executors.tab_executor import TabExecutor
+from taskyard_server.executors.tab_resolver import Endpoint, TabMap
 from taskyard_server.gateway import Gateway
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.live_config import LiveConfig
@@ -61,8 +62,8 @@ WEBHOOK_GRACE_SECS: Final = 10.0
 SERVER_OPTIONS: Final = (
     # Without this a second server could take the same port and steal half of the calls.
     ("grpc.so_reuseport", 0),
-    # Above what the gateway lets in, so that its limit is the one that callers meet.
-    ("grpc.max_receive_message_length", 8 * 1024 * 1024),
+    # Above the limit of the interceptor, so that callers get the documented error.
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
     # The gateway's keepalive on idle streams would otherwise be answered with "too many pings".
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -96,6 +97,7 @@ class App:
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._gateway = Gateway(settings.rest, settings.grpc, settings.cors.origins) if settings.gateway else None
+        self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
         self._drain_until = 0.0
@@ -138,7 +140,7 @@ class App:
     async def run(self) -> None:
         """Serve until a signal or a drain call, let what runs end within the grace period, and stop.
 
-        A second signal ends it at once (queueing-and-execution, Graceful shutdown).
+        A second signal ends it at once (docs/rules.md, Drain and shutdown).
         """
         draining = asyncio.create_task(self._draining.wait())
         await asyncio.wait([draining, *self._background], return_when=asyncio.FIRST_COMPLETED)
@@ -199,6 +201,8 @@ class App:
 
     async def _end_calls(self) -> None:
         self._host_watches.close()
+        if self._task_service is not None:
+            self._task_service.close()
         await self._task_watches.close(STOP_GRACE_SECS)
         if self._gateway is not None:
             # It ends at once when it is told to, and has still to pass the last messages on: of watches, of calls that
@@ -212,7 +216,7 @@ class App:
         await asyncio.to_thread(self._metrics.stop)
 
     async def _reconcile(self) -> None:
-        """End what dead hosts hold, every so often, until cancelled (scheduler-daemon, Orphan Reconciliation)."""
+        """End what dead hosts hold, every so often, until cancelled (docs/rules.md, Orphan sweep)."""
         while True:
             await asyncio.sleep(self._engine.limits.orphan_check_secs)
             self._engine.admin.reconcile()
@@ -246,9 +250,13 @@ class App:
         names = [*SERVICES, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
         # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
         if scheduler.enabled:
-            tasks = TaskService(engine, scheduler.max_payload_bytes, self._task_watches, self._default_retry)
+            tasks = self._task_service = TaskService(
+                engine, scheduler.max_payload_bytes, self._task_watches, self._default_retry
+            )
             batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes, self._default_retry)
-            stats = StatsService(engine, self._snapshots, scheduler.strategy, scheduler.worker_count)
+            stats = StatsService(
+                engine, self._snapshots, self._webhooks.counts_of, scheduler.strategy, scheduler.worker_count
+            )
             task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
@@ -272,8 +280,8 @@ class App:
     def _tab_executor(self) -> TabExecutor:
         settings = self._settings
         resolver = TabMap(
-            {tab_id: str(url) for tab_id, url in settings.tabs.items()},
-            str(settings.executor) if settings.executor else None,
+            {tab_id: _endpoint(tab.url, tab.token) for tab_id, tab in settings.tabs.items()},
+            None if settings.executor is None else _endpoint(settings.executor, settings.executor_token),
         )
         return TabExecutor(
             self._engine,
@@ -281,3 +289,7 @@ class App:
             workers=settings.scheduler.worker_count,
             max_answer_bytes=settings.scheduler.max_payload_bytes,
         )
+
+
+def _endpoint(url: HttpUrl, token: SecretStr | None) -> Endpoint:
+    return Endpoint(str(url), None if token is None else token.get_secret_value())

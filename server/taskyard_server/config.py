@@ -17,7 +17,13 @@ from pydantic import (
     Field,
     HttpUrl,
     SecretStr,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     field_validator,
+    model_serializer,
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
@@ -26,6 +32,9 @@ from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS, MAX_LEASE_SECS, Limits
 
 MAX_PORT: Final = 65_535
+MASK: Final = "**********"
+"""What is shown of a secret."""
+BEARER_TOKEN: Final = re.compile("[!-~]+")
 RETRY_DEFAULTS: Final = RetryPolicy()
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
 ORIGIN: Final = re.compile(
@@ -53,6 +62,16 @@ def _check_origin(origin: str) -> str:
     return origin
 
 
+def _check_token(token: SecretStr) -> SecretStr:
+    text = token.get_secret_value()
+    # A line end would begin another header, and headers are ASCII.
+    if not BEARER_TOKEN.fullmatch(text):
+        raise PydanticCustomError("token", "must be visible ASCII characters, without spaces and line ends")
+    if text == MASK:
+        raise PydanticCustomError("token", "must be the token, not the mask that is shown in its place")
+    return token
+
+
 def _expand_home(path: Path) -> Path:
     try:
         return path.expanduser()
@@ -71,6 +90,7 @@ HomePath = Annotated[Path, AfterValidator(_expand_home)]
 """A path that may begin with `~`."""
 Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_check_port)]
 Origin = Annotated[str, AfterValidator(_check_origin)]
+BearerToken = Annotated[SecretStr, AfterValidator(_check_token)]
 
 
 class ConfigError(Exception):
@@ -270,6 +290,33 @@ class CorsSettings(Section):
     )
 
 
+class TabSettings(Section):
+    """Where the actions of one tab are sent, and the bearer token that is sent along."""
+
+    url: HttpUrl = Field(description="Base URL that the actions of the tab are sent to.")
+    token: BearerToken | None = Field(default=None, description="Bearer token for requests to `url`. Never shown.")
+
+    @model_serializer(mode="wrap")
+    def _as_in_the_file(self, dump: SerializerFunctionWrapHandler, info: SerializationInfo) -> Any:
+        """In JSON, a tab without a token is its URL."""
+        fields = dump(self)
+        return fields["url"] if info.mode == "json" and self.token is None else fields
+
+
+def _read_tab(tab: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """An entry of `tabs`: a URL, or an object with `url` and `token`."""
+    if isinstance(tab, dict | TabSettings):
+        return read(tab)
+    try:
+        return read({"url": tab})
+    except ValidationError as error:
+        # Without this the message would name a key `url`, which the entry does not have.
+        raise PydanticCustomError("tab", "{problem}", {"problem": error.errors()[0]["msg"]}) from None
+
+
+Tab = Annotated[TabSettings, WrapValidator(_read_tab)]
+
+
 class Settings(BaseModel):
     """All settings of `taskyard up`. Addresses are HOST:PORT."""
 
@@ -288,8 +335,16 @@ class Settings(BaseModel):
     executor: HttpUrl | None = Field(
         default=None, description="Base URL that tab actions are sent to. Without it tasks wait for runtime hosts."
     )
-    tabs: dict[str, HttpUrl] = Field(
-        default={}, description="Base URLs by tab, for tabs that are not behind `executor`."
+    executor_token: BearerToken | None = Field(
+        default=None,
+        description="Bearer token for requests to `executor`. Never shown.",
+        validation_alias="executorToken",
+        serialization_alias="executorToken",
+    )
+    tabs: dict[str, Tab] = Field(
+        default={},
+        description="Base URLs by tab, for tabs that are not behind `executor`: a URL, or an object with `url` and "
+        "`token`, a bearer token for this URL. `executorToken` is not sent there.",
     )
     shutdown_grace_period_seconds: Seconds = Field(
         default=300,

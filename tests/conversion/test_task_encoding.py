@@ -71,6 +71,7 @@ HISTORIES = st.just(NO_HISTORY) | st.builds(
     held=st.booleans(),
     not_before=optional(TIMES),
     tokens_used=optional(st.integers(0, 2**40)),
+    token_limit=optional(st.integers(0, 2**32 - 1)),
 )
 
 
@@ -146,7 +147,7 @@ def expected(task: Task, completed_at: float | None, with_result: bool) -> pb.Ta
         requires=sorted(options.requires),
         labels=dict(options.labels),
         target=options.target,
-        token_limit=options.token_limit,
+        token_limit=task.token_limit,
         hold=True if history.held else None,
         not_before=time(history.not_before),
         tokens_used=None if history.tokens_used is None else min(history.tokens_used, 2**32 - 1),

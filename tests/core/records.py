@@ -1,10 +1,10 @@
-"""What an object of the core holds, of either form of the core: a compiled class has no `__slots__`."""
+"""The attributes of objects of the core, interpreted or compiled: a compiled class has no `__slots__`."""
 
 from taskyard_server.core.schedules.schedule import Schedule
 
 
 def values(thing: object) -> list[object]:
-    """What an object without `__slots__` holds."""
+    """The values of the attributes of an object without `__slots__`."""
     kind = type(thing)
     return [getattr(thing, name) for name in getattr(kind, "__mypyc_attrs__", None) or vars(thing)]
 
@@ -15,7 +15,7 @@ def names(kind: type) -> tuple[str, ...]:
 
 
 def copy_of(its: Schedule) -> Schedule:
-    """The schedule as it stands."""
+    """A copy of a schedule."""
     copy = Schedule(its.id, its.spec, its.created_at, its.since, its.next_due, its.paused)
     for name in names(Schedule):
         setattr(copy, name, getattr(its, name))

@@ -1,4 +1,4 @@
-"""Time: what comes due is done in order, in chunks that the caller chooses, and never later than announced."""
+"""Time: `advance` does what is due in order and in steps, and `next_due` announces it (docs/rules.md, Time)."""
 
 from random import Random
 
@@ -68,10 +68,10 @@ def test_what_is_due_is_done_in_order_of_time(yard):
     draw = Random(1)
     secs = [draw.randrange(1, 800) / 8 for _ in range(200)]
     tasks = [yard.submit(deadline=yard.now + sec) for sec in secs]
-    yard.happened()
+    yard.transitions()
     yard.pass_time(1_000)
     deadlines = {task.id: task.deadline for task in tasks}
-    ended = [deadlines[task_id] for task_id, _ in yard.happened()]
+    ended = [deadlines[task_id] for task_id, _ in yard.transitions()]
     assert ended == sorted(deadlines.values())
 
 
@@ -80,12 +80,12 @@ def test_leases_and_deadlines_are_done_in_one_order_of_time(yard):
     early, late = yard.submit(deadline=yard.now + 10), yard.submit(deadline=yard.now + 30)
     lease = yard.submit(deadline=yard.now + 1000, priority=-1)
     yard.claim_one(lease_secs=20)
-    yard.happened()
+    yard.transitions()
     yard.pass_time(100)
-    assert yard.happened() == [(early.id, "failed"), (lease.id, "queued"), (late.id, "failed")]
+    assert yard.transitions() == [(early.id, "failed"), (lease.id, "queued"), (late.id, "failed")]
 
 
-def test_advance_does_at_most_as_much_as_it_is_told_and_says_whether_there_is_more(yard):
+def test_advance_does_at_most_that_many_things_and_answers_whether_there_are_more(yard):
     for _ in range(10):
         yard.submit(deadline=yard.now + 1)
     yard.now += 2
@@ -106,14 +106,14 @@ def test_a_chunk_is_the_same_as_many_small_ones(make_yard):
         for number in range(100):
             yard.submit(f"agent-{number % 5}", deadline=yard.now + draw.randrange(1, 30))
         yard.claim(count=40, lease_secs=3)
-        told = []
+        states = []
         for _ in range(10):
             yard.now += 4
             while yard.scheduler.advance(yard.now, most):
                 pass
-            told += yard.happened()
+            states += yard.transitions()
             yard.claim(count=10, lease_secs=3)
-        return told, [(task.seq, task.state) for task in yard.tasks()]
+        return states, [(task.seq, task.state) for task in yard.tasks()]
 
     assert ends(1) == ends(7) == ends(1000)
 
@@ -140,8 +140,8 @@ def test_before_the_next_due_there_is_nothing_to_do(yard, watch):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_whoever_sleeps_until_the_next_due_does_everything_in_time(make_yard, seed):
-    """Random tasks and leases, driven by `next_due` alone: nothing is ever overdue, and in the end nothing is left."""
+def test_a_caller_that_sleeps_until_the_next_due_does_everything_in_time(make_yard, seed):
+    """Random tasks and leases, driven by `next_due` alone: nothing is overdue, and in the end nothing is left."""
     draw = Random(seed)
     yard = make_yard(result_ttl_secs=17.3, max_deliveries=2)
     yard.register()
@@ -170,7 +170,7 @@ def test_whoever_sleeps_until_the_next_due_does_everything_in_time(make_yard, se
     assert yard.tasks() == []
 
 
-def test_every_transition_bears_the_time_at_which_it_was_made(yard):
+def test_every_transition_has_the_time_at_which_it_was_made(yard):
     yard.register()
     times = []
     for act in (yard.submit, yard.claim_one):
@@ -192,7 +192,7 @@ def test_a_refused_command_makes_no_transition(yard):
     yard.submit()
     lease = yard.claim_one()
     yard.cancel(lease.task)
-    yard.happened()
+    yard.transitions()
     with pytest.raises(LeaseLost):
         yard.complete(lease)
-    assert yard.happened() == []
+    assert yard.transitions() == []

@@ -1,4 +1,4 @@
-"""Cancel: a task that has not ended ends at once, and whoever runs it has lost its lease."""
+"""Cancel: a task that has not ended ends at once, and its host loses the lease (docs/rules.md, Cancel)."""
 
 import pytest
 

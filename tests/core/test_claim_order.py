@@ -1,4 +1,4 @@
-"""Who gets what first, one rule a test. `test_ready_queue.py` compares the whole with brute force."""
+"""The order of claims, one rule a test (docs/rules.md, Claim order). `test_ready_queue.py` has random histories."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from taskyard_server.core.hosts import HostProfile
 
 
 def handed_out(yard, count=100, host="host"):
-    """Claim until there is nothing left: the tasks, first handed out first."""
+    """Claim all that may be claimed: the tasks in the order of their grants."""
     return [lease.task for lease in yard.claim(host, count)]
 
 
@@ -21,7 +21,7 @@ def test_within_an_agent_the_lower_priority_goes_first_also_below_zero(yard):
     assert [task.priority for task in handed_out(yard)] == [-5, -1, 0, 1, 5]
 
 
-def test_equal_priorities_go_first_come_first_served_whatever_their_kind(yard):
+def test_tasks_of_equal_priority_go_in_order_of_submission_across_kinds(yard):
     yard.register("host", "gpu")
     first = yard.submit(action="click")
     second = yard.submit(action="scroll", tab_id="tab")
@@ -75,7 +75,7 @@ def test_agents_that_were_never_served_go_in_the_order_in_which_they_came(yard):
     assert agents(handed_out(yard)) == ["cy", "ann", "bob"]
 
 
-def test_a_hand_out_that_was_given_back_still_was_the_agents_turn(yard):
+def test_a_task_that_was_released_still_counts_as_served(yard):
     yard.register()
     yard.submit("ann")
     yard.release(yard.claim_one())
@@ -142,7 +142,7 @@ def test_a_host_with_actions_gets_only_tasks_of_those_actions(yard):
     assert handed_out(yard, host="clicker") == [click, typing]
 
 
-def test_a_host_registered_anew_with_another_profile_gets_tasks_by_the_new_one(yard):
+def test_a_host_that_registers_again_gets_tasks_by_its_new_profile(yard):
     yard.register()
     gpu = yard.submit(requires=frozenset({"gpu"}))
     assert handed_out(yard) == []
@@ -160,7 +160,7 @@ def test_fairness_counts_what_an_agent_has_in_flight_on_all_hosts(yard):
     assert agents(handed_out(yard, host="blue")) == ["bob", "ann"]
 
 
-def test_no_more_than_max_inflight_tasks_are_out_at_once(make_yard):
+def test_no_more_than_max_inflight_tasks_are_in_flight(make_yard):
     yard = make_yard(max_inflight=3)
     yard.register()
     for number in range(5):
@@ -173,7 +173,7 @@ def test_no_more_than_max_inflight_tasks_are_out_at_once(make_yard):
     assert len(handed_out(yard)) == 1
 
 
-def test_no_agent_has_more_than_max_per_agent_inflight_tasks_out_and_none_is_held_up_by_that(make_yard):
+def test_no_agent_has_more_than_max_per_agent_inflight_tasks_in_flight_and_no_other_waits_for_it(make_yard):
     yard = make_yard(max_per_agent_inflight=2)
     yard.register()
     for agent in ("ann", "ann", "ann", "bob"):
@@ -209,7 +209,7 @@ def test_hosts_of_equal_profile_share_one_queue_and_no_task_goes_to_two(yard):
 
 
 def test_more_profiles_than_are_remembered_still_get_the_right_tasks(yard):
-    """HostSnapshot-ups are cached for 1,024 profiles; capabilities are made up by hosts."""
+    """The buckets of a profile are cached, for at most 1,024 profiles."""
     for number in range(1500):
         yard.register(f"host-{number}", f"skill-{number}")
         yard.claim(f"host-{number}")

@@ -1,16 +1,14 @@
-"""Deadlines: a task that is not done by its deadline has failed, wherever it stands."""
+"""Deadlines: a task that has not ended by its deadline fails (docs/rules.md, Deadlines)."""
 
 import pytest
 
 from taskyard_server.core.errors import LeaseLost
-
-LATE = 0.125
-"""What has come due is done at most so much later."""
+from tests.core.yard import TICK
 
 
 def test_a_task_that_is_still_queued_at_its_deadline_fails(yard):
     task = yard.submit(deadline=yard.now + 10)
-    yard.pass_time(10 + LATE)
+    yard.pass_time(10 + TICK)
     assert (task.state, task.error) == ("failed", "deadline exceeded while queued")
     assert (task.completed_at, task.started_at, task.latency_ms) == (yard.now, None, None)
 
@@ -22,7 +20,7 @@ def test_a_task_that_is_in_flight_at_its_deadline_fails_and_loses_its_lease(yard
     lease = yard.claim_one(lease_secs=3600)
     if started:
         yard.start(lease)
-    yard.pass_time(10 + LATE)
+    yard.pass_time(10 + TICK)
     assert (task.state, task.error, task.lease) == ("failed", "deadline exceeded", None)
     assert host.leases == {}
     with pytest.raises(LeaseLost):
@@ -38,7 +36,7 @@ def test_a_deadline_is_never_early_and_at_most_an_eighth_of_a_second_late(yard, 
         yard.claim_one()
     yard.pass_time(10.2999)
     assert task.state in ("queued", "assigned")
-    yard.pass_time(deadline + LATE - yard.now)
+    yard.pass_time(deadline + TICK - yard.now)
     assert task.state == "failed"
 
 
@@ -46,11 +44,11 @@ def test_without_a_deadline_of_its_own_a_task_has_a_minute(yard):
     task = yard.submit()
     yard.pass_time(60)
     assert task.state == "queued"
-    yard.pass_time(LATE)
+    yard.pass_time(TICK)
     assert task.error == "deadline exceeded while queued"
 
 
-def test_a_task_past_its_deadline_is_not_handed_out_even_if_nobody_looked_at_the_clock(yard):
+def test_a_task_past_its_deadline_is_not_handed_out_before_its_timer_has_acted(yard):
     """Between two ticks, and after a stall, a claim may come before the timer."""
     yard.register()
     late = yard.submit(deadline=yard.now + 10, priority=-1)
@@ -70,7 +68,7 @@ def test_a_claim_passes_over_any_number_of_tasks_past_their_deadlines(yard):
     assert yard.scheduler.stats().counters.expired == 500
 
 
-def test_a_task_that_expires_in_a_claim_costs_its_agent_no_turn(yard):
+def test_an_agent_whose_task_expires_in_a_claim_counts_as_not_served(yard):
     yard.register()
     yard.submit("ann", deadline=yard.now + 1)
     yard.submit("bob")
@@ -83,9 +81,9 @@ def test_a_deadline_wins_over_a_lease_that_ends_with_it(yard):
     yard.register()
     task = yard.submit(deadline=yard.now + 10)
     yard.claim_one(lease_secs=10)
-    yard.happened()
-    yard.pass_time(10 + LATE)
-    assert yard.happened() == [(task.id, "failed")]
+    yard.transitions()
+    yard.pass_time(10 + TICK)
+    assert yard.transitions() == [(task.id, "failed")]
     assert task.error == "deadline exceeded"
 
 
@@ -101,9 +99,9 @@ def test_a_lease_that_ends_before_the_deadline_ends_first_also_after_a_stall(yar
     yard.register()
     task = yard.submit(deadline=yard.now + 10)
     yard.claim_one(lease_secs=5)
-    yard.happened()
+    yard.transitions()
     yard.pass_time(1_000)
-    assert yard.happened() == [(task.id, "queued"), (task.id, "failed")]
+    assert yard.transitions() == [(task.id, "queued"), (task.id, "failed")]
     assert task.error == "deadline exceeded while queued"
 
 
@@ -116,7 +114,7 @@ def test_one_deadline_covers_all_hand_outs(yard):
         yard.release(lease)
     yard.claim_one()
     assert task.deadline == yard.now + 1
-    yard.pass_time(1 + LATE)
+    yard.pass_time(1 + TICK)
     assert task.error == "deadline exceeded"
 
 
@@ -124,7 +122,7 @@ def test_a_renewed_lease_does_not_move_the_deadline(yard):
     yard.register()
     task = yard.submit(deadline=yard.now + 10)
     yard.renew(yard.claim_one(), 3600)
-    yard.pass_time(10 + LATE)
+    yard.pass_time(10 + TICK)
     assert task.error == "deadline exceeded"
 
 

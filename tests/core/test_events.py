@@ -1,12 +1,12 @@
-"""Events: what is told of a task, in order, as it was just after each thing that happened."""
+"""Events: each change of a task in order, with its values just after the change (docs/rules.md, Watching)."""
 
 import pytest
 
 from taskyard_server.core.errors import Conflict, QueueFull
 
 
-def told(yard):
-    """The kinds and states of what happened since the last call."""
+def changes(yard):
+    """The kind and the states of each event since the last call."""
     return [(event.kind, event.before, event.state) for event in yard.scheduler.take_events()]
 
 
@@ -43,7 +43,7 @@ def test_each_change_names_the_state_before_and_after(yard):
     lease = yard.claim_one()
     yard.start(lease)
     yard.complete(lease)
-    assert told(yard) == [
+    assert changes(yard) == [
         ("submitted", None, "queued"),
         ("changed", "queued", "assigned"),
         ("changed", "assigned", "running"),
@@ -51,13 +51,13 @@ def test_each_change_names_the_state_before_and_after(yard):
     ]
 
 
-def test_a_completion_without_a_start_tells_both(yard):
+def test_a_completion_without_a_start_has_the_events_of_both(yard):
     yard.register()
     yard.submit()
     lease = yard.claim_one()
-    told(yard)
+    changes(yard)
     yard.complete(lease)
-    assert told(yard) == [("changed", "assigned", "running"), ("changed", "running", "done")]
+    assert changes(yard) == [("changed", "assigned", "running"), ("changed", "running", "done")]
 
 
 def test_an_event_holds_what_was_true_then_though_the_task_goes_on(yard):
@@ -72,10 +72,10 @@ def test_an_event_holds_what_was_true_then_though_the_task_goes_on(yard):
     yard.release(lease)
     yard.fail(yard.claim_one("two"), "broken")
     events = yard.scheduler.take_events()
-    assert [event.host_id for event in events] == [None, "one", "one", "one", "one", "two", "two", "two"]
-    assert [event.started_at for event in events] == [None, None, *[started_at] * 6]
-    assert [event.progress for event in events] == [None, None, None, *[b"a half"] * 5]
-    assert [event.error for event in events] == [*[None] * 7, "broken"]
+    assert [event.host_id for event in events] == [None, "one", "one", "one", "one", "two", "two"]
+    assert [event.started_at for event in events] == [None, None, *[started_at] * 5]
+    assert [event.progress for event in events] == [None, None, None, *[b"a half"] * 4]
+    assert [event.error for event in events] == [*[None] * 6, "broken"]
 
 
 def test_the_tab_executor_is_named_by_no_event(yard):
@@ -85,44 +85,44 @@ def test_the_tab_executor_is_named_by_no_event(yard):
     assert {event.host_id for event in yard.scheduler.take_events()} == {None}
 
 
-def test_progress_is_told_with_what_the_host_said(yard):
+def test_progress_has_an_event_with_the_reported_progress(yard):
     lease = running(yard)
     yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, b"a half")
     (event,) = yard.scheduler.take_events()
     assert (event.kind, event.before, event.state, event.progress) == ("progressed", "running", "running", b"a half")
 
 
-def test_progress_that_says_nothing_new_is_not_told(yard):
+def test_progress_without_anything_new_has_no_event(yard):
     lease = running(yard)
     yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, None)
-    assert told(yard) == []
+    assert changes(yard) == []
 
 
-def test_first_progress_is_told_after_the_start_that_it_is(yard):
+def test_the_event_of_first_progress_comes_after_that_of_the_start(yard):
     yard.stream()
     yard.submit()
-    lease = yard.hand_one()
-    told(yard)
+    lease = yard.dispatch_one()
+    changes(yard)
     yard.scheduler.reports.progress(yard.now, "host", lease.task.id, lease.token, b"a half")
-    assert told(yard) == [("changed", "assigned", "running"), ("progressed", "running", "running")]
+    assert changes(yard) == [("changed", "assigned", "running"), ("progressed", "running", "running")]
 
 
-def test_a_task_that_goes_back_tells_why(make_yard):
+def test_the_event_of_a_task_that_goes_back_has_no_error(make_yard):
     yard = make_yard(start_timeout_secs=10)
     yard.stream()
     yard.submit()
-    yard.hand_one()
-    told(yard)
+    yard.dispatch_one()
+    changes(yard)
     yard.pass_time(10.125)
     (event,) = yard.scheduler.take_events()
-    assert (event.before, event.state, event.error) == ("assigned", "queued", "not started by its host")
+    assert (event.before, event.state, event.error) == ("assigned", "queued", None)
 
 
 def test_a_task_that_is_not_retained_any_more_was_evicted_in_its_last_state(make_yard):
     yard = make_yard(result_ttl_secs=10)
     task = yard.submit()
     yard.cancel(task)
-    told(yard)
+    changes(yard)
     yard.pass_time(10)
     (event,) = yard.scheduler.take_events()
     assert (event.kind, event.before, event.state, event.at) == ("evicted", "cancelled", "cancelled", yard.now)
@@ -139,26 +139,26 @@ def test_a_task_that_makes_room_for_another_is_evicted_after_the_others_end(make
     assert events == [("changed", second), ("evicted", first)]
 
 
-def test_signs_of_life_credit_and_renewals_are_not_told(yard):
+def test_signs_of_life_credit_and_renewals_have_no_events(yard):
     stream = yard.stream()
     yard.submit()
-    lease = yard.hand_one()
-    told(yard)
+    lease = yard.dispatch_one()
+    changes(yard)
     yard.beat(stream, lease)
-    yard.credit(stream)
+    yard.give_credit(stream)
     yard.renew(lease)
     yard.disconnect(stream)
     yard.connect(held=[lease])
-    assert told(yard) == []
+    assert changes(yard) == []
 
 
-def test_a_refused_command_is_not_told(yard):
+def test_a_refused_command_has_no_event(yard):
     task = yard.submit()
     yard.cancel(task)
-    told(yard)
+    changes(yard)
     with pytest.raises(Conflict):
         yard.cancel(task)
-    assert told(yard) == []
+    assert changes(yard) == []
 
 
 def test_events_are_taken_once(yard):

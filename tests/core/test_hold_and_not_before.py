@@ -1,4 +1,4 @@
-"""Tasks that are submitted as `pending`: held back, or not yet due."""
+"""Tasks that are submitted as `pending`: held, or not yet due (docs/rules.md, Held and future tasks)."""
 
 import pytest
 
@@ -70,9 +70,9 @@ def test_a_default_deadline_counts_from_when_the_task_is_due_or_released(yard):
     assert (held.state, later.deadline) == ("failed", yard.now + 60)
 
 
-@pytest.mark.parametrize("wish", [{"hold": True}, {"not_before": 2e9}])
-def test_a_deadline_that_the_submitter_set_counts_while_it_waits(yard, wish):
-    task = yard.submit(deadline=yard.now + 5, **wish)
+@pytest.mark.parametrize("fields", [{"hold": True}, {"not_before": 2e9}])
+def test_a_deadline_that_the_submitter_set_counts_while_it_waits(yard, fields):
+    task = yard.submit(deadline=yard.now + 5, **fields)
     yard.pass_time(5.2)
     assert (task.state, task.error) == ("failed", "deadline exceeded while queued")
     assert (task.history.held, task.history.not_before) == (False, None)
@@ -80,10 +80,10 @@ def test_a_deadline_that_the_submitter_set_counts_while_it_waits(yard, wish):
     assert task.state == "queued"
 
 
-@pytest.mark.parametrize("wish", [{"hold": True}, {"not_before": 2e9}])
-def test_a_pending_task_counts_as_queued(yard, wish):
+@pytest.mark.parametrize("fields", [{"hold": True}, {"not_before": 2e9}])
+def test_a_pending_task_counts_as_queued(yard, fields):
     yard.reconfigure(max_queue_size=1)
-    task = yard.submit(**wish)
+    task = yard.submit(**fields)
     assert (task.position, yard.scheduler.stats().queued) == (1, 1)
     with pytest.raises(QueueFull):
         yard.submit()

@@ -1,4 +1,4 @@
-"""Idempotency keys in the core (DESIGN, Idempotent submit)."""
+"""Idempotency keys: a repeated submission answers with the first task (docs/rules.md, Idempotency)."""
 
 import pytest
 
@@ -13,8 +13,8 @@ def key(name="k", body=b"body"):
 
 def batch(yard, *keys, agent="ann", deadline=None) -> BatchSubmission:
     """Submit a batch of one task for each of these keys."""
-    asked = [Submission(agent, "click", deadline=deadline, options=TaskOptions(key=each)) for each in keys]
-    return yard.scheduler.submit_batch(yard.now, asked)
+    submissions = [Submission(agent, "click", deadline=deadline, options=TaskOptions(key=each)) for each in keys]
+    return yard.scheduler.submit_batch(yard.now, submissions)
 
 
 def test_a_repeat_answers_the_first_task_and_changes_nothing(yard, watch):
@@ -141,10 +141,10 @@ def test_counters_count_a_repeated_submission_once(yard):
     batch(yard, key(), key())
     stats = yard.scheduler.stats()
     assert (stats.counters.submitted, stats.queued, stats.agents["ann"].submitted) == (1, 1, 1)
-    assert len(yard.happened()) == 1
+    assert len(yard.transitions()) == 1
 
 
-def test_keys_cost_nothing_once_their_tasks_are_gone(make_yard):
+def test_keys_are_forgotten_with_their_tasks(make_yard):
     yard = make_yard(result_ttl_secs=10.0)
     for number in range(50):
         yard.cancel(yard.submit(f"agent-{number}", key=key(f"k{number}")))

@@ -1,10 +1,10 @@
-"""Dispatcher out to hosts that wait: whose turn it is, for how much, and what wakes those who wait."""
+"""Hosts that wait: which one is next, and for how many tasks (docs/rules.md, Claim order, Credit)."""
 
 import pytest
 
 from taskyard_server.core.errors import BadRequest, NotFound
 
-# Whose turn it is
+# Which host is next
 
 
 def test_the_host_with_the_smallest_share_of_its_slots_in_use_goes_first(yard):
@@ -12,7 +12,7 @@ def test_the_host_with_the_smallest_share_of_its_slots_in_use_goes_first(yard):
     yard.stream("large", slots=4, credit=10)
     for _ in range(6):
         yard.submit()
-    assert yard.served() == ["small", "large", "large", "small", "large", "large"]
+    assert yard.dispatched_hosts() == ["small", "large", "large", "small", "large", "large"]
 
 
 def test_ties_go_to_the_host_that_was_handed_a_task_longest_ago(yard):
@@ -26,24 +26,23 @@ def test_ties_go_to_the_host_that_was_handed_a_task_longest_ago(yard):
         yard.complete(lease)
     for _ in range(4):
         yard.submit()
-    assert yard.served() == ["c", "a", "b", "c"]
+    assert yard.dispatched_hosts() == ["c", "a", "b", "c"]
 
 
-def test_a_host_that_did_not_say_how_many_slots_it_has_is_loaded_by_what_it_holds_of_what_it_could(yard):
+def test_a_host_without_slots_is_loaded_by_its_leases_beside_its_room(yard):
     yard.stream("three", credit=3)
     yard.stream("one", credit=1)
     for _ in range(4):
         yard.submit()
-    assert yard.served() == ["three", "one", "three", "three"]
+    assert yard.dispatched_hosts() == ["three", "one", "three", "three"]
 
 
 def test_a_host_that_lost_a_capability_is_handed_nothing_that_needs_it(yard):
-    """Though it stands among others like it is now, at the very place that it had."""
     yard.stream("first", "gpu")
     yard.stream("second", "gpu")
     yard.register("first")
     yard.submit(requires=frozenset({"gpu"}))
-    assert yard.served() == ["second"]
+    assert yard.dispatched_hosts() == ["second"]
 
 
 def test_hosts_of_different_profiles_are_compared_with_each_other(yard):
@@ -51,7 +50,7 @@ def test_hosts_of_different_profiles_are_compared_with_each_other(yard):
     yard.stream("gpu", "gpu", slots=4, credit=4)
     for _ in range(6):
         yard.submit()
-    assert yard.served() == ["plain", "gpu", "gpu", "plain", "gpu", "gpu"]
+    assert yard.dispatched_hosts() == ["plain", "gpu", "gpu", "plain", "gpu", "gpu"]
 
 
 def test_a_host_whose_task_ends_moves_ahead(yard):
@@ -63,7 +62,7 @@ def test_a_host_whose_task_ends_moves_ahead(yard):
     for _ in range(2):
         yard.submit()
     yard.complete(leases["busy"])
-    assert yard.served() == ["busy", "other"]
+    assert yard.dispatched_hosts() == ["busy", "other"]
 
 
 def test_what_a_host_claims_counts_as_load_of_its_stream(yard):
@@ -73,24 +72,24 @@ def test_what_a_host_claims_counts_as_load_of_its_stream(yard):
     yard.claim_one("claims")
     for _ in range(2):
         yard.submit()
-    assert yard.served() == ["other", "claims"]
+    assert yard.dispatched_hosts() == ["other", "claims"]
 
 
 def test_what_one_offer_of_a_host_is_handed_counts_for_its_others(yard):
     yard.register("many")
     yard.scheduler.hosts.get("many").slots = 4
     for _ in range(2):
-        yard.wait("many")
+        yard.offer("many")
     yard.stream("one", slots=4)
     for _ in range(2):
         yard.submit()
-    assert yard.served() == ["many", "one"]
+    assert yard.dispatched_hosts() == ["many", "one"]
 
 
 def test_claims_that_wait_are_served_in_the_order_in_which_they_came(yard):
     for name in ("a", "b"):
         yard.register(name)
-    claims = [yard.wait(name) for name in ("b", "a")]
+    claims = [yard.offer(name) for name in ("b", "a")]
     for _ in range(2):
         yard.submit()
     given = yard.scheduler.dispatch(yard.now)
@@ -107,7 +106,7 @@ def test_a_host_that_may_run_nothing_of_what_waits_does_not_hold_up_the_next(yar
     yard.stream("least loaded", slots=10, credit=10, project="blue")
     yard.stream("able", slots=1, credit=1)
     yard.submit(project="red")
-    assert yard.served() == ["able"]
+    assert yard.dispatched_hosts() == ["able"]
 
 
 # Room
@@ -119,8 +118,8 @@ def test_a_stream_is_never_handed_more_than_its_credit(yard):
         yard.submit()
     assert len(yard.dispatch()) == 2
     assert (stream.room, yard.dispatch()) == (0, [])
-    yard.credit(stream)
-    yard.credit(stream)
+    yard.give_credit(stream)
+    yard.give_credit(stream)
     assert len(yard.dispatch()) == 2
 
 
@@ -128,7 +127,7 @@ def test_credit_that_is_returned_is_room_but_no_sign_of_life(yard):
     stream = yard.stream()
     for _ in range(2):
         yard.submit()
-    heard_at = yard.hand_one().host.last_heartbeat_at
+    heard_at = yard.dispatch_one().host.last_heartbeat_at
     yard.now += 1
     yard.scheduler.return_credit(stream, 1)
     assert stream.host.last_heartbeat_at == heard_at
@@ -139,13 +138,13 @@ def test_a_task_that_ends_gives_no_credit_back(yard):
     yard.stream()
     for _ in range(2):
         yard.submit()
-    yard.complete(yard.hand_one())
+    yard.complete(yard.dispatch_one())
     assert yard.dispatch() == []
 
 
-def test_a_claim_that_waits_is_handed_up_to_what_it_asked_for(yard):
+def test_a_claim_that_waits_is_handed_no_more_tasks_than_its_count(yard):
     yard.register()
-    yard.wait(room=2)
+    yard.offer(room=2)
     for _ in range(3):
         yard.submit()
     assert len(yard.dispatch()) == 2
@@ -154,17 +153,17 @@ def test_a_claim_that_waits_is_handed_up_to_what_it_asked_for(yard):
 
 def test_a_claim_that_waits_is_refused_as_one_that_does_not(yard):
     with pytest.raises(NotFound, match="runtime host not found"):
-        yard.wait("stranger")
+        yard.offer("stranger")
     yard.register(project="red")
     with pytest.raises(BadRequest, match="project"):
-        yard.wait(project="blue")
+        yard.offer(project="blue")
     with pytest.raises(BadRequest, match="lease_secs"):
-        yard.wait(lease_secs=0.5)
+        yard.offer(lease_secs=0.5)
 
 
 def test_a_withdrawn_claim_is_handed_nothing_and_may_be_withdrawn_twice(yard):
     yard.register()
-    claim = yard.wait()
+    claim = yard.offer()
     for _ in range(2):
         yard.scheduler.withdraw(claim)
     yard.submit()
@@ -172,9 +171,9 @@ def test_a_withdrawn_claim_is_handed_nothing_and_may_be_withdrawn_twice(yard):
     assert yard.scheduler.offers_of("host") == []
 
 
-def test_a_claim_that_waits_may_ask_for_one_project_only(yard):
+def test_a_claim_that_waits_may_name_one_project(yard):
     yard.register()
-    yard.wait(room=5, project="red")
+    yard.offer(room=5, project="red")
     yard.submit()
     yard.submit(project="blue")
     red = yard.submit(project="red")
@@ -183,16 +182,16 @@ def test_a_claim_that_waits_may_ask_for_one_project_only(yard):
 
 def test_a_claim_that_is_served_is_a_sign_of_life(yard):
     host = yard.register()
-    yard.wait()
+    yard.offer()
     yard.now += 20
     yard.submit()
-    yard.hand_one()
+    yard.dispatch_one()
     assert host.last_heartbeat_at == yard.now
 
 
 def test_a_deregistered_host_waits_no_more(yard):
     yard.stream(credit=2)
-    yard.wait()
+    yard.offer()
     yard.deregister()
     yard.submit()
     assert yard.dispatch() == []
@@ -200,7 +199,7 @@ def test_a_deregistered_host_waits_no_more(yard):
     assert yard.dispatch() == []
 
 
-def test_while_the_scheduler_drains_nobody_is_handed_anything(yard):
+def test_a_draining_scheduler_hands_out_nothing_to_hosts_that_wait(yard):
     yard.stream()
     yard.submit()
     yard.scheduler.drain()
@@ -211,251 +210,46 @@ def test_a_task_past_its_deadline_is_expired_and_the_next_one_handed_out(yard):
     yard.stream(lease_secs=60)
     late, next_one = yard.submit(deadline=yard.now + 5), yard.submit(deadline=yard.now + 50)
     yard.now += 5
-    assert yard.hand_one().task is next_one
+    assert yard.dispatch_one().task is next_one
     assert (late.state, late.error) == ("failed", "deadline exceeded while queued")
 
 
-# What wakes those who wait. Each one was asked in vain before.
+# Memory
 
 
-@pytest.fixture
-def asleep(make_yard):
-    """Makes a yard with a host that waits in vain, for the reason that the test gives."""
-
-    def make(*capabilities, **limits):
-        yard = make_yard(**limits)
-        yard.stream("host", *capabilities, credit=5, lease_secs=3600)
-        assert yard.dispatch() == []
-        return yard
-
-    return make
-
-
-def test_a_new_task_wakes(asleep):
-    yard = asleep()
-    yard.submit()
-    assert len(yard.dispatch()) == 1
-
-
-def test_a_task_of_a_kind_that_never_was_wakes(asleep):
-    yard = asleep("gpu")
-    for number in range(3):
-        yard.submit(action=f"new-{number}", requires=frozenset({"gpu"}))
-        assert len(yard.dispatch()) == 1
-
-
-@pytest.mark.parametrize("way", ["release", "expiry", "deregister"])
-def test_a_task_that_comes_back_wakes(asleep, way):
-    yard = asleep()
-    yard.register("other")
-    yard.submit(deadline=yard.now + 1_000)
-    lease = yard.claim_one("other", lease_secs=1)
-    assert yard.dispatch() == []
-    back = {
-        "release": lambda: yard.release(lease),
-        "expiry": lambda: yard.pass_time(1.125),
-        "deregister": lambda: yard.deregister("other"),
-    }
-    back[way]()
-    assert yard.served() == ["host"]
-
-
-@pytest.mark.parametrize("report", ["complete", "fail"])
-def test_an_agent_that_falls_under_its_limit_wakes(asleep, report):
-    yard = asleep(max_per_agent_inflight=1)
-    for _ in range(2):
-        yard.submit()
-    (lease,) = yard.dispatch()
-    assert yard.dispatch() == []
-    getattr(yard, report)(lease)
-    assert len(yard.dispatch()) == 1
-
-
-def test_a_freed_limit_of_all_wakes(asleep):
-    yard = asleep(max_inflight=1)
-    for agent in ("ann", "bob"):
-        yard.submit(agent)
-    (lease,) = yard.dispatch()
-    assert yard.dispatch() == []
-    yard.complete(lease)
-    assert len(yard.dispatch()) == 1
-
-
-@pytest.mark.parametrize("limit", ["max_inflight", "max_per_agent_inflight"])
-def test_a_raised_limit_wakes(asleep, limit):
-    yard = asleep(**{limit: 1})
-    for _ in range(2):
-        yard.submit()
-    assert len(yard.dispatch()) == 1
-    yard.reconfigure(**{limit: 2})
-    assert len(yard.dispatch()) == 1
-
-
-def test_a_host_that_registers_again_after_its_drain_wakes(asleep):
-    yard = asleep()
-    yard.scheduler.drain_host("host")
-    yard.submit()
-    assert yard.dispatch() == []
-    yard.register("host")
-    assert len(yard.dispatch()) == 1
-
-
-def test_a_stream_ends_the_drain_of_its_hosts_waiting_claims(yard):
-    yard.register()
-    yard.wait()
-    yard.scheduler.drain_host("host")
-    yard.submit()
-    assert yard.dispatch() == []
-    yard.stream(credit=0)
-    assert len(yard.dispatch()) == 1
-
-
-def test_a_host_that_registers_as_able_to_run_more_wakes(asleep):
-    yard = asleep()
-    yard.submit(requires=frozenset({"gpu"}))
-    assert yard.dispatch() == []
-    yard.register("host", "gpu")
-    assert len(yard.dispatch()) == 1
-
-
-def test_a_host_that_registers_as_able_to_run_less_is_handed_less(asleep):
-    yard = asleep("gpu")
-    yard.register("host")
-    yard.submit(requires=frozenset({"gpu"}))
-    assert yard.dispatch() == []
-
-
-def test_a_stream_follows_the_project_of_its_host(yard):
-    yard.stream(credit=5, project="red")
-    yard.register("host", project="blue")
-    yard.submit(project="red")
-    assert yard.dispatch() == []
-    yard.register("host")
-    assert len(yard.dispatch()) == 1
-
-
-def test_a_claim_that_waits_for_a_project_is_handed_nothing_once_the_host_has_another(yard):
-    yard.register()
-    yard.wait(room=5, project="red")
-    yard.register("host", project="blue")
-    yard.submit(project="red")
-    yard.submit(project="blue")
-    assert yard.dispatch() == []
-    yard.register("host")
-    assert [lease.task.options.project for lease in yard.dispatch()] == ["red"]
-
-
-def test_a_silent_stream_is_handed_nothing_until_its_host_is_heard_of(yard):
-    stream = yard.stream(credit=5, lease_secs=30)
-    yard.submit(deadline=yard.now + 1_000)
-    yard.now += 20 + 0.001
-    assert yard.dispatch() == []
-    yard.beat(stream)
-    assert len(yard.dispatch()) == 1
-
-
-def test_a_stream_is_not_silent_for_two_heartbeats(yard):
-    yard.stream(lease_secs=30)
-    yard.submit(deadline=yard.now + 1_000)
-    yard.now += 20
-    assert len(yard.dispatch()) == 1
-
-
-def test_a_claim_that_is_served_wakes_the_silent_stream_of_its_host(yard):
-    yard.stream(lease_secs=30)
-    yard.wait()
-    for _ in range(2):
-        yard.submit(deadline=yard.now + 1_000)
-    yard.now += 21
-    assert len(yard.dispatch()) == 2
-
-
-def test_a_dead_host_is_handed_nothing_though_it_beats_as_it_was_told(make_yard):
-    """Lowered time-outs hold at once; the host learns its new interval when it connects again."""
-    yard = make_yard(heartbeat_timeout_secs=60)
-    stream = yard.stream(lease_secs=60)
-    yard.now += 15
-    yard.reconfigure(heartbeat_timeout_secs=5)
-    task = yard.submit()
-    assert (yard.dispatch(), task.state) == ([], "queued")
-    yard.beat(stream)
-    assert len(yard.dispatch()) == 1
-
-
-def test_the_tab_executor_that_waits_takes_plain_tasks_while_no_runtime_host_is_online(make_yard):
-    yard = make_yard(heartbeat_timeout_secs=60, default_deadline_secs=10_000)
-    yard.register("tabs", built_in=True)
-    yard.register("host")
-    yard.wait("tabs", room=5, lease_secs=3600)
-    tab, plain = yard.submit(tab_id="tab"), yard.submit()
-    assert [lease.task for lease in yard.dispatch()] == [tab]
-    yard.pass_time(60)
-    assert yard.dispatch() == []
-    yard.now = yard.scheduler.next_due()
-    yard.pass_time(0)
-    assert [lease.task for lease in yard.dispatch()] == [plain]
-    yard.register("host")
-    yard.submit()
-    assert yard.dispatch() == []
-
-
-def test_the_tab_executor_that_waits_for_one_project_keeps_to_it(yard):
-    yard.register("tabs", built_in=True)
-    yard.wait("tabs", room=5, project="red")
-    yard.submit(tab_id="tab")
-    red = yard.submit(tab_id="tab", project="red")
-    assert [lease.task for lease in yard.dispatch()] == [red]
-
-
-# What is said of those who wait, and what they leave behind
-
-
-@pytest.mark.parametrize("limit", ["max_inflight", "max_per_agent_inflight"])
-def test_the_limit_that_holds_up_a_host_that_waits_is_named(asleep, limit):
-    yard = asleep(**{limit: 1})
-    for _ in range(2):
-        yard.submit()
-    (lease,) = yard.dispatch()
-    names = {"max_inflight": "maxInflight", "max_per_agent_inflight": "maxPerAgentInflight"}
-    assert yard.scheduler.limited_by == names[limit]
-    yard.complete(lease)
-    yard.dispatch()
-    assert yard.scheduler.limited_by is None
-
-
-def test_hosts_of_made_up_profiles_that_waited_leave_nothing_behind(yard, weight):
+def test_hosts_of_made_up_profiles_that_waited_leave_nothing_behind(yard, object_count):
     def come_and_go(first, count):
         for number in range(first, first + count):
             stream = yard.stream("host", f"skill-{number}", credit=2)
-            claim = yard.wait(project=f"project-{number}")
+            claim = yard.offer(project=f"project-{number}")
             yard.submit()
-            yard.complete(yard.hand_one())
+            yard.complete(yard.dispatch_one())
             yard.scheduler.withdraw(claim)
             yard.disconnect(stream)
             yard.deregister()
             yard.pass_time(0.125)
-            yard.happened()
+            yard.transitions()
 
     yard.reconfigure(result_ttl_secs=1)
     come_and_go(0, 200)
-    before = weight(yard.scheduler)
+    before = object_count(yard.scheduler)
     come_and_go(200, 2_000)
-    assert weight(yard.scheduler) < before * 1.2
+    assert object_count(yard.scheduler) < before * 1.2
 
 
-def test_a_crew_of_hosts_that_come_and_go_stays_small(yard, weight):
+def test_a_group_of_offers_that_come_and_go_stays_small(yard, object_count):
     yard.stream("stays", credit=10_000)
 
     def work(rounds):
         for number in range(rounds):
             stream = yard.stream(f"host-{number % 7}", credit=3, slots=1 + number % 5)
             yard.submit()
-            yard.complete(yard.hand_one())
+            yard.complete(yard.dispatch_one())
             yard.disconnect(stream)
-            yard.happened()
+            yard.transitions()
 
     yard.reconfigure(max_retained_tasks=10)
     work(200)
-    before = weight(yard.scheduler)
+    before = object_count(yard.scheduler)
     work(3_000)
-    assert weight(yard.scheduler) < before * 1.5
+    assert object_count(yard.scheduler) < before * 1.5

@@ -1,4 +1,4 @@
-"""Figures: every task is counted once wherever it stands, and a limit that holds work up is named."""
+"""Figures: every task is counted once, and a limit that holds up work is named (docs/rules.md, Figures)."""
 
 from random import Random
 
@@ -49,7 +49,7 @@ def test_queued_and_in_flight_are_counted_in_all_and_by_agent(yard):
     assert {agent: (its.queued, its.inflight) for agent, its in stats.agents.items()} == {"ann": (1, 1), "bob": (2, 1)}
 
 
-def test_every_way_to_end_is_counted_where_the_documents_say(make_yard):
+def test_every_way_to_end_has_its_counter(make_yard):
     yard = make_yard(max_queue_size=3, max_deliveries=1)
     yard.register()
     for _ in range(3):
@@ -75,7 +75,6 @@ def test_a_task_that_expires_in_the_queue_is_failed_and_expired(yard):
 
 
 def test_a_task_that_meets_its_deadline_in_flight_is_failed_and_not_expired(yard):
-    """Expired are, by the documents, queued tasks that exceeded their deadline."""
     yard.register()
     yard.submit(deadline=yard.now + 1)
     yard.claim_one()
@@ -232,7 +231,7 @@ def test_while_tasks_wait_for_their_agents_limit_alone_it_is_named(make_yard):
     assert limited_by(yard) == "maxPerAgentInflight"
 
 
-def test_no_limit_is_named_while_no_host_asks_for_more_than_it_gets(make_yard):
+def test_no_limit_is_named_while_every_claim_is_met_in_full(make_yard):
     yard = make_yard(max_inflight=1)
     yard.register()
     yard.submit()
@@ -270,7 +269,7 @@ def test_a_limit_is_no_longer_named_once_a_host_finds_nothing_more(make_yard):
     assert limited_by(yard) is None
 
 
-def test_a_limit_is_no_longer_named_once_a_host_gets_all_it_asks_for(make_yard):
+def test_a_limit_is_no_longer_named_once_a_claim_is_met_in_full(make_yard):
     yard = make_yard(max_inflight=1)
     yard.register()
     for _ in range(3):
@@ -291,7 +290,7 @@ def test_a_limit_is_no_longer_named_once_nothing_waits(make_yard):
     assert limited_by(yard) is None
 
 
-def test_a_limit_that_holds_up_one_host_is_named_whatever_another_finds(make_yard):
+def test_a_limit_that_holds_up_one_host_is_named_also_when_another_finds_nothing(make_yard):
     yard = make_yard(max_inflight=1)
     yard.register()
     yard.register("idle", actions=frozenset({"nothing of this kind"}))

@@ -1,4 +1,4 @@
-"""The table of tasks: ids, listing from any point, and pages that go with their last task."""
+"""The table of tasks: ids, listing from any task, and pages that are dropped with their last task."""
 
 import re
 
@@ -12,7 +12,7 @@ from taskyard_server.core.task_table import TaskTable
 
 NOW = 1_700_000_000.0
 PAGE = 4_096
-"""So many tasks lie on one page."""
+"""Tasks on one page of the table."""
 
 
 def table(entropy=lambda: 0):
@@ -20,7 +20,7 @@ def table(entropy=lambda: 0):
 
 
 def grown(tasks_in_it):
-    """A table with so many tasks, numbered from 1."""
+    """A table with that many tasks, numbered from 1."""
     it = table()
     agent = Agent("ann", 0)
     tasks = []
@@ -120,11 +120,11 @@ def test_a_task_that_comes_onto_a_page_that_was_dropped_is_listed_last():
     assert list(it.after(0)) == [late]
 
 
-def test_a_page_is_dropped_with_its_last_task(weight):
+def test_a_page_is_dropped_with_its_last_task(object_count):
     it, (only,) = grown(1)
     it.remove(only)
-    empty = weight(it)
+    empty = object_count(it)
     it, tasks = grown(20_000)
     for task in tasks:
         it.remove(task)
-    assert weight(it) <= empty
+    assert object_count(it) <= empty

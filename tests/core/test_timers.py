@@ -1,4 +1,4 @@
-"""TimerQueue: never early, at most an eighth of a second late, and what is removed leaves nothing behind."""
+"""Timer queues: never early, at most an eighth of a second late; removed items take no memory."""
 
 import gc
 import weakref
@@ -23,7 +23,7 @@ def timers():
 
 
 def popped(timers):
-    """Everything, in the order in which it comes due."""
+    """All items in the order in which they come due."""
     things = []
     while (tick := timers.next_tick()) is not None:
         things.append(timers.pop(tick))
@@ -111,13 +111,13 @@ def test_a_removed_item_is_not_kept_in_memory(timers):
     assert gone() is None
 
 
-def test_removed_items_leave_nothing_however_many_there_were(timers, weight):
-    """Deadlines of tasks that are done at once: each has a tick of its own, far in the future."""
+def test_removed_items_leave_nothing_however_many_there_were(timers, object_count):
+    """Each has a tick of its own, far in the future, as the deadlines of tasks that end at once."""
     timers.add(0, "kept")
     for number in range(10_000):
         timers.add(1_000 + number, "gone")
         timers.remove(1_000 + number, "gone")
-    assert weight(timers) < 200
+    assert object_count(timers) < 200
     assert popped(timers) == ["kept"]
 
 

@@ -1,4 +1,4 @@
-"""The states of a task: which moves the design allows, and that no command makes another."""
+"""The table of transitions, and that no command makes another one (docs/rules.md, Task states)."""
 
 from itertools import product
 
@@ -7,7 +7,7 @@ import pytest
 from taskyard_server.core.errors import Conflict, LeaseLost, Refusal
 from taskyard_server.core.task import IN_FLIGHT, LEGAL, TERMINAL, TaskState
 
-# DESIGN, Task states, read line by line: what leads from one state to another.
+# Each transition of the documented table, with what makes it.
 ARROWS = {
     ("pending", "queued"): "its time has come, or it is no longer held",
     ("pending", "failed"): "deadline",
@@ -61,7 +61,7 @@ def test_the_table_holds_the_arrows_of_the_design_and_no_other(before, after):
     assert (after in LEGAL[before]) == ((before.value, after.value) in ARROWS)
 
 
-# How a task comes into a state, by commands alone. Each returns the lease that it has or last had.
+# How commands bring a task into a state. Each returns the present or last lease of the task.
 
 
 def queued(yard):
@@ -109,7 +109,7 @@ COMMANDS = {
     "renew": lambda yard, lease: yard.renew(lease),
 }
 
-# The state after the command, or how it is refused. A host without the lease is told just that.
+# The state after the command, or its refusal. What is missing here is `LeaseLost`.
 OUTCOMES = {
     queued: {"cancel": "cancelled"},
     assigned: {
@@ -176,8 +176,8 @@ def test_a_rejected_task_can_be_neither_cancelled_nor_claimed(make_yard):
     assert [lease.task.agent_id for lease in yard.claim(count=5)] == ["ann"]
 
 
-# Some states cannot be reached by the commands of today. The guard holds for them too: put a task that is leased
-# (or queued, for the commands that need that) into each state by force, and no command makes an illegal move.
+# Not every state can be reached with a lease. Here a task is put into each state by force: no command may make a
+# transition that is not in the table.
 
 
 def shortly_leased(yard):
@@ -222,9 +222,9 @@ ILLEGAL = [
 def test_no_command_makes_a_move_that_has_no_arrow(yard, command, state):
     reach, act, _ = MOVES[command]
     lease = reach(yard)
-    yard.happened()
+    yard.transitions()
     lease.task.state = state
     with pytest.raises(Conflict):
         act(yard, lease)
     assert lease.task.state is state
-    assert yard.happened() == []
+    assert yard.transitions() == []

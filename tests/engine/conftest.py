@@ -1,6 +1,6 @@
-"""Every engine under one contract: the tests of this folder run against each of `ENGINES`, with a clock that they move.
+"""The contract of engines: the tests of this folder run against each of `ENGINES`, with a clock that they control.
 
-A new engine is done when it stands in the list and the tests are green.
+A new engine is complete when it is in `ENGINES` and the tests pass.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from taskyard_server.engine.port import Engine
 
 ENGINES = {"memory": MemoryEngine}
 START = 1_700_000_000.0
-TURNS = 12
-"""So many turns of the loop are enough for everything that follows from a command."""
+LOOP_TURNS = 12
+"""Turns of the event loop that suffice to handle all consequences of a command."""
 
 MakeEngine = Callable[..., Engine]
 
 
 class Clock:
-    """The time of the engine and of the event loop. It stands still until a test lets it pass."""
+    """The clock of the engine and of the event loop. It stands still until a test advances it."""
 
     def __init__(self) -> None:
         self.now = START
@@ -33,23 +33,23 @@ class Clock:
         return self.now
 
     def loop_time(self) -> float:
-        """The loop adds its resolution, a nanosecond, which seconds since the epoch are too large to hold."""
+        """The time of the loop. It starts at 0, since its resolution is too fine for seconds since the epoch."""
         return self.now - START
 
-    async def settle(self) -> None:
-        """Let everything happen that follows from what was done."""
-        for _ in range(TURNS):
+    async def run_pending(self) -> None:
+        """Run the event loop until the consequences of all commands are handled."""
+        for _ in range(LOOP_TURNS):
             await asyncio.sleep(0)
 
-    async def pass_time(self, secs: float) -> None:
-        """Let time pass, and everything happen that comes due."""
+    async def advance(self, secs: float) -> None:
+        """Move the clock on, and handle everything that comes due."""
         self.now += secs
-        await self.settle()
+        await self.run_pending()
 
 
 @pytest.fixture
 async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The loop goes by it too: what waits or sleeps does so on this clock."""
+    """A clock that also drives the timers of the event loop."""
     clock = Clock()
     monkeypatch.setattr(asyncio.get_running_loop(), "time", clock.loop_time)
     return clock
@@ -57,50 +57,50 @@ async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture(params=ENGINES)
 async def make_engine(request: pytest.FixtureRequest, clock: Clock) -> AsyncIterator[MakeEngine]:
-    """Makes an engine with the limits that a test names."""
-    made: list[Engine] = []
+    """Makes engines with the limits that a test sets."""
+    engines: list[Engine] = []
 
     def make(*, seed: int | None = None, wall: Callable[[], float] | None = None, **limits: Any) -> Engine:
-        made.append(ENGINES[request.param](Limits(**limits), clock, seed, wall))
-        return made[-1]
+        engines.append(ENGINES[request.param](Limits(**limits), clock, seed, wall))
+        return engines[-1]
 
     yield make
-    for engine in made:
+    for engine in engines:
         await engine.admin.close()
 
 
 @pytest.fixture
 async def engine(make_engine: MakeEngine) -> Engine:
-    """An engine with the documented limits."""
+    """An engine with the default limits."""
     return make_engine()
 
 
 @pytest.fixture(params=ENGINES)
 async def make_real_engine(request: pytest.FixtureRequest) -> AsyncIterator[MakeEngine]:
-    """Makes an engine on its own clock, in real time."""
-    made: list[Engine] = []
+    """Makes engines that run on their own clock, in real time."""
+    engines: list[Engine] = []
 
     def make(**limits: Any) -> Engine:
-        made.append(ENGINES[request.param](Limits(**limits)))
-        return made[-1]
+        engines.append(ENGINES[request.param](Limits(**limits)))
+        return engines[-1]
 
     yield make
-    for engine in made:
+    for engine in engines:
         await engine.admin.close()
 
 
 @pytest.fixture
-def asked() -> Callable[..., Submission]:
-    """Writes a submission; the keywords are fields of `Submission` and of `TaskOptions`."""
+def submission() -> Callable[..., Submission]:
+    """Makes submissions. Keywords are fields of `Submission` or of `TaskOptions`."""
 
-    def write(agent: str = "ann", action: str = "click", **wish: Any) -> Submission:
-        options = {field: wish.pop(field) for field in TaskOptions._fields if field in wish}
-        return Submission(agent, action, **wish, options=TaskOptions(**options))
+    def make(agent: str = "ann", action: str = "click", **fields: Any) -> Submission:
+        options = {field: fields.pop(field) for field in TaskOptions._fields if field in fields}
+        return Submission(agent, action, **fields, options=TaskOptions(**options))
 
-    return write
+    return make
 
 
 @pytest.fixture
 async def host(engine: Engine) -> str:
-    """The id of a host of the namespace `default` that runs everything."""
+    """The id of a host in the namespace `default` that may run every task."""
     return (await engine.hosts.register("default", "host", None, HostProfile())).id

@@ -1,4 +1,4 @@
-"""Schedules under every engine: what fires by itself as time passes and as the wall clock jumps, and who is told."""
+"""Schedules in every engine: firing as time passes and as the wall clock jumps, listeners, listings, recovery."""
 
 import pytest
 import structlog
@@ -15,7 +15,7 @@ TICK = 0.125
 
 
 class Wall:
-    """A wall clock that goes with the engine's, and jumps when a test says so."""
+    """A wall clock that follows the clock of the engine and jumps where a test sets `ahead`."""
 
     def __init__(self, clock):
         self._clock = clock
@@ -31,156 +31,158 @@ def wall(clock):
 
 
 @pytest.fixture
-def spec(asked):
-    """Writes what a schedule shall do; the cadence is an interval, a cron expression or a time."""
+def spec(submission):
+    """Makes schedule specifications. The cadence is an interval, a cron expression or a time."""
 
-    def write(when, **fields):
+    def make(when, **fields):
         if isinstance(when, float):
             cadence = Once(when)
         else:
             cadence = parse_cron(when, "UTC") if " " in when else parse_interval(when)
-        return ScheduleSpec(cadence, "UTC", asked(action="report"), **{"overlap": Overlap.ALLOW, **fields})
+        return ScheduleSpec(cadence, "UTC", submission(action="report"), **{"overlap": Overlap.ALLOW, **fields})
 
-    return write
+    return make
 
 
-async def triggers(engine, wanted=None, limit=1000, before=None):
-    return (await engine.schedules.list_triggers(NS, wanted or TriggerFilter(), before, limit)).triggers
+async def triggers(engine, trigger_filter=None, limit=1000, before=None):
+    return (await engine.schedules.list_triggers(NS, trigger_filter or TriggerFilter(), before, limit)).triggers
 
 
 async def test_an_interval_fires_by_itself(engine, clock, spec):
     await engine.schedules.create(NS, "s", spec("10s"))
-    await clock.pass_time(10)
+    await clock.advance(10)
     assert await triggers(engine) == []
-    await clock.pass_time(TICK)
+    await clock.advance(TICK)
     (trigger,) = await triggers(engine)
     assert trigger.state is TriggerState.EXECUTING
     assert (await engine.tasks.get(NS, trigger.task_id)).action == "report"
 
 
 async def test_a_cron_expression_fires_at_the_full_minute(engine, clock, spec):
-    # The tests begin at 22:13:20.
+    # Tests start at 22:13:20.
     await engine.schedules.create(NS, "s", spec("*/2 * * * *"))
-    await clock.pass_time(40 + TICK)
+    await clock.advance(40 + TICK)
     assert len(await triggers(engine)) == 1
-    await clock.pass_time(120)
-    assert [each.due_at - clock.now + TICK for each in await triggers(engine)] == [0, -120]
+    await clock.advance(120)
+    assert [trigger.due_at - clock.now + TICK for trigger in await triggers(engine)] == [0, -120]
 
 
 async def test_a_single_time_fires_once(engine, clock, spec):
     await engine.schedules.create(NS, "s", spec(clock.now + 5))
-    await clock.pass_time(5 + TICK)
-    await clock.pass_time(86_400)
+    await clock.advance(5 + TICK)
+    await clock.advance(86_400)
     assert len(await triggers(engine)) == 1
     assert (await engine.schedules.get(NS, "s")).next_due is None
 
 
-async def test_the_wall_clock_is_looked_at_every_poll(make_engine, clock, wall, spec):
+async def test_the_wall_clock_is_read_at_every_poll(make_engine, clock, wall, spec):
     engine = make_engine(wall=wall, poll_secs=30)
     await engine.schedules.create(NS, "s", spec(clock.now + 3600))
     wall.ahead = 3590.0
-    await clock.pass_time(29)
+    await clock.advance(29)
     assert await triggers(engine) == []
-    await clock.pass_time(1 + TICK)
+    await clock.advance(1 + TICK)
     assert len(await triggers(engine)) == 1
 
 
 async def test_a_wall_clock_that_goes_back_fires_nothing_twice(make_engine, clock, wall, spec):
     engine = make_engine(wall=wall, poll_secs=30)
     await engine.schedules.create(NS, "s", spec("* * * * *"))
-    await clock.pass_time(40 + TICK)
+    await clock.advance(40 + TICK)
     for _ in range(20):
-        await clock.pass_time(30)
+        await clock.advance(30)
     assert len(await triggers(engine)) == 11
     wall.ahead = -600.0
     for _ in range(20):
-        await clock.pass_time(30)
+        await clock.advance(30)
     assert len(await triggers(engine)) == 11
-    await clock.pass_time(60)
+    await clock.advance(60)
     assert len(await triggers(engine)) == 12
 
 
-async def test_a_wall_clock_that_was_years_ahead_starves_no_cron_schedule(make_engine, clock, wall, spec):
+async def test_a_wall_clock_that_was_years_ahead_does_not_stop_a_cron_schedule(make_engine, clock, wall, spec):
     engine = make_engine(wall=wall, poll_secs=30)
     wall.ahead = 10 * 365 * 86_400.0
     await engine.schedules.create(NS, "s", spec("* * * * *"))
-    await clock.pass_time(60)
+    await clock.advance(60)
     wall.ahead = 0.0
-    await clock.pass_time(30)
+    await clock.advance(30)
     assert (await engine.schedules.get(NS, "s")).next_due - clock.now <= 60
     before = len(await triggers(engine))
     for _ in range(4):
-        await clock.pass_time(30 + TICK)
+        await clock.advance(30 + TICK)
     assert len(await triggers(engine)) == before + 2
 
 
-async def test_a_wall_clock_that_jumps_moves_no_interval(make_engine, clock, wall, spec):
+async def test_a_jump_of_the_wall_clock_does_not_move_intervals(make_engine, clock, wall, spec):
     engine = make_engine(wall=wall, poll_secs=30)
     await engine.schedules.create(NS, "s", spec("1m"))
     for ahead in (86_400.0, -86_400.0):
         wall.ahead = ahead
-        await clock.pass_time(60 + TICK)
+        await clock.advance(60 + TICK)
     assert len(await triggers(engine)) == 2
 
 
 @pytest.mark.parametrize(("policy", "fired"), [(CatchUp.LAST, 1), (CatchUp.NONE, 0), (CatchUp.ALL, 10)])
-async def test_after_an_outage_the_policy_says_what_fires(make_engine, clock, wall, spec, policy, fired):
-    engine = make_engine(wall=wall, poll_secs=30, max_concurrent=100, max_jitter_secs=10)
+async def test_the_catch_up_policy_decides_what_fires_after_an_outage(make_engine, clock, wall, spec, policy, fired):
+    engine = make_engine(wall=wall, poll_secs=30, max_queued_triggers=100, max_jitter_secs=10)
     await engine.schedules.create(NS, "s", spec("* * * * *", catch_up=policy))
-    # Until 22:23:40, so that ten times are late by more than a poll.
+    # The jump ends at 22:23:40, so that ten due times are late by more than a poll.
     wall.ahead = 590.0
-    await clock.pass_time(30 + TICK)
-    await clock.pass_time(10 + TICK)
+    await clock.advance(30 + TICK)
+    await clock.advance(10 + TICK)
     assert len(await triggers(engine, TriggerFilter(states=frozenset({TriggerState.EXECUTING})))) == fired
 
 
-async def test_who_listens_is_told_in_order(engine, clock, spec):
-    told = []
-    stop = engine.schedules.subscribe(lambda ns, events: told.extend((ns, each.kind.value) for each in events))
+async def test_a_listener_receives_trigger_events_in_order(engine, clock, spec):
+    received = []
+    stop = engine.schedules.subscribe(
+        lambda ns, events: received.extend((ns, trigger.kind.value) for trigger in events)
+    )
     await engine.schedules.create(NS, "s", spec("10s"))
-    await clock.pass_time(10 + TICK)
+    await clock.advance(10 + TICK)
     await engine.tasks.cancel(NS, (await triggers(engine))[0].task_id)
-    await clock.settle()
+    await clock.run_pending()
     stop()
-    await clock.pass_time(10 + TICK)
-    assert told == [(NS, "due"), (NS, "claimed"), (NS, "failed")]
+    await clock.advance(10 + TICK)
+    assert received == [(NS, "due"), (NS, "claimed"), (NS, "failed")]
 
 
-async def test_a_listener_that_breaks_stops_nobody(engine, clock, spec):
+async def test_a_failing_listener_does_not_stop_triggers(engine, clock, spec):
     def broken(namespace, events):
         raise RuntimeError(namespace, events)
 
     engine.schedules.subscribe(broken)
     await engine.schedules.create(NS, "s", spec("10s"))
     for _ in range(2):
-        await clock.pass_time(10 + TICK)
+        await clock.advance(10 + TICK)
     assert len(await triggers(engine)) == 2
 
 
-async def test_a_listing_goes_on_where_the_page_before_ended(engine, clock, spec):
+async def test_a_page_starts_where_the_previous_one_ended(engine, clock, spec):
     await engine.schedules.create(NS, "s", spec("10s"))
     for _ in range(5):
-        await clock.pass_time(10 + TICK)
-    everything = [each.id for each in await triggers(engine)]
-    found, before = [], None
+        await clock.advance(10 + TICK)
+    all_ids = [trigger.id for trigger in await triggers(engine)]
+    ids, before = [], None
     while True:
         page = await engine.schedules.list_triggers(NS, TriggerFilter(), before, 2)
-        found += [each.id for each in page.triggers]
+        ids += [trigger.id for trigger in page.triggers]
         before = page.next_before
         if before is None:
             break
-    assert found == everything
-    assert len(found) == 5
+    assert ids == all_ids
+    assert len(ids) == 5
 
 
-async def test_a_preview_begins_now_or_when_asked(engine, clock, spec):
+async def test_a_preview_starts_now_or_at_a_given_time(engine, clock, spec):
     await engine.schedules.create(NS, "s", spec("10s"))
     now = clock.now
     assert await engine.schedules.preview(NS, "s", 3, None) == [now + 10, now + 20, now + 30]
     assert await engine.schedules.preview(NS, "s", 1, now + 95) == [now + 100]
 
 
-async def test_a_namespace_that_nobody_used_has_no_schedules(engine):
+async def test_an_unused_namespace_has_no_schedules(engine):
     assert await engine.schedules.list_schedules("unused", 0) == []
     assert await engine.schedules.list_triggers("unused", TriggerFilter(), None, 10) is not None
     for call in (engine.schedules.get, engine.schedules.delete, engine.schedules.pause, engine.schedules.get_trigger):
@@ -189,11 +191,11 @@ async def test_a_namespace_that_nobody_used_has_no_schedules(engine):
     assert engine.admin.namespaces() == []
 
 
-async def test_a_draining_engine_fires_nothing_and_takes_no_schedule(engine, clock, spec):
+async def test_a_draining_engine_fires_nothing_and_refuses_new_schedules(engine, clock, spec):
     await engine.schedules.create(NS, "s", spec("10s"))
     engine.admin.drain()
-    await clock.pass_time(10 + TICK)
-    assert [each.state for each in await triggers(engine)] == [TriggerState.PENDING]
+    await clock.advance(10 + TICK)
+    assert [trigger.state for trigger in await triggers(engine)] == [TriggerState.PENDING]
     with pytest.raises(Unavailable):
         await engine.schedules.create(NS, "t", spec("10s"))
     with pytest.raises(Unavailable):
@@ -201,43 +203,43 @@ async def test_a_draining_engine_fires_nothing_and_takes_no_schedule(engine, clo
 
 
 async def test_jitter_is_the_same_for_the_same_seed(make_engine, clock, spec):
-    seen = []
+    fire_times = []
     for _ in range(2):
         engine = make_engine(seed=7, max_concurrent=100)
         for number in range(6):
             await engine.schedules.create(NS, f"s{number}", spec("10s"))
         begin = clock.now
-        await clock.pass_time(10 + TICK)
-        seen.append([each.fire_at - begin for each in await triggers(engine)])
-        # Never beyond the next due time.
-        assert all(10 <= at <= 20 + TICK for at in seen[-1])
-    assert seen[0] == seen[1]
-    assert len(set(seen[0])) == 6
+        await clock.advance(10 + TICK)
+        fire_times.append([trigger.fire_at - begin for trigger in await triggers(engine)])
+        # Jitter never exceeds the next due time.
+        assert all(10 <= at <= 20 + TICK for at in fire_times[-1])
+    assert fire_times[0] == fire_times[1]
+    assert len(set(fire_times[0])) == 6
 
 
 async def test_recovery_with_nothing_to_recover_changes_nothing(engine, clock, spec):
     engine.admin.recover()
     await engine.schedules.create(NS, "s", spec("10s"))
-    await clock.pass_time(10 + TICK)
+    await clock.advance(10 + TICK)
     assert len(await triggers(engine)) == 1
 
 
-async def test_the_cap_that_triggers_wait_for_is_logged_once(make_engine, clock, spec):
-    engine = make_engine(max_concurrent=1)
+async def test_the_limit_that_triggers_wait_for_is_logged_once(make_engine, clock, spec):
+    engine = make_engine(max_queued_triggers=1)
     await engine.schedules.create(NS, "s", spec("10s"))
     with structlog.testing.capture_logs() as lines:
         for _ in range(5):
-            await clock.pass_time(10 + TICK)
-    told = [line["raise_key"] for line in lines if line["event"] == "limit_reached"]
-    assert told == ["daemon.maxConcurrent"]
+            await clock.advance(10 + TICK)
+    received = [line["raise_key"] for line in lines if line["event"] == "limit_reached"]
+    assert received == ["daemon.maxQueuedTriggers"]
 
 
 @pytest.mark.parametrize(("policy", "fired"), [(CatchUp.NONE, 0), (CatchUp.LAST, 1), (CatchUp.ALL, 3)])
-async def test_a_schedule_that_is_resumed_shows_a_time_to_come(make_engine, clock, spec, policy, fired):
+async def test_a_resumed_schedule_shows_a_future_due_time(make_engine, clock, spec, policy, fired):
     engine = make_engine(max_concurrent=10)
     await engine.schedules.create(NS, "s", spec("10s"))
     await engine.schedules.pause(NS, "s")
-    await clock.pass_time(35)
+    await clock.advance(35)
     schedule = await engine.schedules.resume(NS, "s", policy)
     assert schedule.next_due == clock.now + 5
     executing = await triggers(engine, TriggerFilter(states=frozenset({TriggerState.EXECUTING})))
@@ -245,10 +247,10 @@ async def test_a_schedule_that_is_resumed_shows_a_time_to_come(make_engine, cloc
 
 
 @pytest.mark.parametrize("secs", [0.1, 0.123456, 1 / 3])
-async def test_a_time_that_was_shown_can_be_given_back(engine, clock, spec, secs):
+async def test_a_due_time_from_a_response_can_be_used_in_a_request(engine, clock, spec, secs):
     clock.now += secs
     await engine.schedules.create(NS, "s", spec("10s"))
-    await clock.pass_time(10 + TICK)
+    await clock.advance(10 + TICK)
     (trigger,) = await triggers(engine)
     shown = requests.seconds(timestamp(trigger.due_at), "at")
     assert await triggers(engine, TriggerFilter(due_from=shown))
@@ -257,7 +259,7 @@ async def test_a_time_that_was_shown_can_be_given_back(engine, clock, spec, secs
 
 
 @pytest.mark.parametrize("half", [130_656.5, 130_657.5])
-async def test_half_a_microsecond_does_not_make_an_interval_look_shorter(engine, clock, spec, half):
+async def test_rounding_half_a_microsecond_does_not_shorten_an_interval(engine, clock, spec, half):
     clock.now += half / 1e6
     assert clock.now * 1e6 % 1 == 0.5
     schedule = await engine.schedules.create(NS, "s", spec("10m"))
@@ -266,7 +268,7 @@ async def test_half_a_microsecond_does_not_make_an_interval_look_shorter(engine,
 
 
 class FaultyOnce:
-    """A scheduler that breaks the first time that it is to do what is due."""
+    """A scheduler whose first `advance` fails."""
 
     def __init__(self, scheduler):
         self._scheduler = scheduler
@@ -281,13 +283,13 @@ class FaultyOnce:
         return self._scheduler.advance(now)
 
 
-async def test_a_fault_in_what_is_due_stops_nothing_else(make_engine, clock, spec, monkeypatch):
+async def test_a_fault_in_one_namespace_does_not_affect_the_others(make_engine, clock, spec, monkeypatch):
     engine = make_engine()
-    await engine.schedules.create("sick", "s", spec("10s"))
+    await engine.schedules.create("faulty", "s", spec("10s"))
     await engine.schedules.create(NS, "s", spec("10s"))
-    sick = engine._namespaces.get("sick", "namespace")
-    monkeypatch.setattr(sick, "scheduler", FaultyOnce(sick.scheduler))
-    await clock.pass_time(10 + TICK)
+    faulty = engine._namespaces.get("faulty", "namespace")
+    monkeypatch.setattr(faulty, "scheduler", FaultyOnce(faulty.scheduler))
+    await clock.advance(10 + TICK)
     assert len(await triggers(engine)) == 1
-    await clock.pass_time(1)
-    assert (await engine.schedules.list_triggers("sick", TriggerFilter(), None, 10)).triggers
+    await clock.advance(1)
+    assert (await engine.schedules.list_triggers("faulty", TriggerFilter(), None, 10)).triggers

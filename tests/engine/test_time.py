@@ -1,4 +1,4 @@
-"""What the engine does by itself as time passes: nobody calls it, and nothing polls."""
+"""What the engine does as time passes, without calls and without polling."""
 
 import asyncio
 
@@ -11,155 +11,157 @@ from taskyard_server.core.limits import Limits
 NS = "default"
 
 
-async def test_a_queued_task_fails_at_its_deadline(engine, clock, asked):
-    task = await engine.tasks.submit(NS, asked(deadline=clock.now + 10))
-    await clock.pass_time(10)
+async def test_a_queued_task_fails_at_its_deadline(engine, clock, submission):
+    task = await engine.tasks.submit(NS, submission(deadline=clock.now + 10))
+    await clock.advance(10)
     assert (await engine.tasks.get(NS, task.id)).state == "queued"
-    await clock.pass_time(0.125)
+    await clock.advance(0.125)
     assert (await engine.tasks.get(NS, task.id)).error == "deadline exceeded while queued"
 
 
-async def test_a_task_in_flight_fails_at_its_deadline(engine, host, clock, asked):
-    task = await engine.tasks.submit(NS, asked(deadline=clock.now + 10))
+async def test_a_task_in_flight_fails_at_its_deadline(engine, host, clock, submission):
+    task = await engine.tasks.submit(NS, submission(deadline=clock.now + 10))
     await engine.leases.claim(NS, host)
-    await clock.pass_time(10.125)
+    await clock.advance(10.125)
     assert (await engine.tasks.get(NS, task.id)).error == "deadline exceeded"
 
 
-async def test_an_expired_lease_puts_the_task_back(engine, host, clock, asked):
-    task = await engine.tasks.submit(NS, asked())
+async def test_an_expired_lease_requeues_its_task(engine, host, clock, submission):
+    task = await engine.tasks.submit(NS, submission())
     await engine.leases.claim(NS, host, 1, 10)
-    await clock.pass_time(10)
+    await clock.advance(10)
     assert (await engine.tasks.get(NS, task.id)).state == "assigned"
-    await clock.pass_time(0.125)
+    await clock.advance(0.125)
     assert (await engine.tasks.get(NS, task.id)).state == "queued"
 
 
-async def test_a_task_fails_once_its_last_delivery_expires(make_engine, clock, asked):
+async def test_a_task_fails_once_its_last_delivery_expires(make_engine, clock, submission):
     engine = make_engine(max_deliveries=2)
     await engine.hosts.register(NS, "host", None, HostProfile())
-    task = await engine.tasks.submit(NS, asked())
+    task = await engine.tasks.submit(NS, submission())
     for _ in range(2):
         await engine.leases.claim(NS, "host", 1, 10)
-        await clock.pass_time(10.125)
+        await clock.advance(10.125)
     assert (await engine.tasks.get(NS, task.id)).error == "lease expired"
 
 
-async def test_a_renewed_lease_does_not_expire(engine, host, clock, asked):
-    await engine.tasks.submit(NS, asked())
+async def test_a_renewed_lease_does_not_expire(engine, host, clock, submission):
+    await engine.tasks.submit(NS, submission())
     (lease,) = await engine.leases.claim(NS, host, 1, 10)
-    await clock.pass_time(5)
+    await clock.advance(5)
     await engine.leases.renew(NS, host, lease.task.id, lease.token)
-    await clock.pass_time(10)
+    await clock.advance(10)
     assert (await engine.tasks.get(NS, lease.task.id)).state == "assigned"
-    await clock.pass_time(0.125)
+    await clock.advance(0.125)
     assert (await engine.tasks.get(NS, lease.task.id)).state == "queued"
 
 
-async def test_an_ended_task_is_forgotten_after_its_ttl(engine, clock, asked):
-    task = await engine.tasks.submit(NS, asked())
+async def test_an_ended_task_is_evicted_after_its_ttl(engine, clock, submission):
+    task = await engine.tasks.submit(NS, submission())
     await engine.tasks.cancel(NS, task.id)
-    await clock.pass_time(299.875)
+    await clock.advance(299.875)
     await engine.tasks.get(NS, task.id)
-    await clock.pass_time(0.125)
+    await clock.advance(0.125)
     with pytest.raises(NotFound):
         await engine.tasks.get(NS, task.id)
 
 
-async def test_a_new_ttl_holds_for_what_is_retained_already(engine, clock, asked):
-    task = await engine.tasks.submit(NS, asked())
+async def test_a_new_ttl_applies_to_retained_tasks(engine, clock, submission):
+    task = await engine.tasks.submit(NS, submission())
     await engine.tasks.cancel(NS, task.id)
-    await clock.pass_time(20)
+    await clock.advance(20)
     engine.admin.reconfigure(Limits(result_ttl_secs=10))
-    await clock.settle()
+    await clock.run_pending()
     with pytest.raises(NotFound):
         await engine.tasks.get(NS, task.id)
 
 
-async def test_an_earlier_deadline_moves_the_alarm_forward(engine, clock, asked):
-    await engine.tasks.submit(NS, asked(deadline=clock.now + 1_000))
-    await clock.settle()
-    early = await engine.tasks.submit(NS, asked(deadline=clock.now + 5))
-    await clock.pass_time(5.125)
+async def test_an_earlier_deadline_moves_the_alarm_forward(engine, clock, submission):
+    await engine.tasks.submit(NS, submission(deadline=clock.now + 1_000))
+    await clock.run_pending()
+    early = await engine.tasks.submit(NS, submission(deadline=clock.now + 5))
+    await clock.advance(5.125)
     assert (await engine.tasks.get(NS, early.id)).state == "failed"
 
 
-async def test_a_deadline_that_is_gone_does_not_keep_the_next_from_its_time(engine, clock, asked):
-    early = await engine.tasks.submit(NS, asked(deadline=clock.now + 5))
-    late = await engine.tasks.submit(NS, asked(deadline=clock.now + 10))
-    await clock.settle()
+async def test_a_cancelled_deadline_does_not_delay_the_next_one(engine, clock, submission):
+    early = await engine.tasks.submit(NS, submission(deadline=clock.now + 5))
+    late = await engine.tasks.submit(NS, submission(deadline=clock.now + 10))
+    await clock.run_pending()
     await engine.tasks.cancel(NS, early.id)
-    await clock.pass_time(10.125)
+    await clock.advance(10.125)
     assert (await engine.tasks.get(NS, late.id)).state == "failed"
 
 
-async def test_every_namespace_has_its_own_alarms(engine, clock, asked):
+async def test_every_namespace_has_its_own_alarms(engine, clock, submission):
     tasks = {}
     for number in range(20):
         secs = 1 + number * 7 % 20
-        tasks[secs] = await engine.tasks.submit(f"space-{number}", asked(deadline=clock.now + secs))
-        await clock.settle()
+        tasks[secs] = await engine.tasks.submit(f"space-{number}", submission(deadline=clock.now + secs))
+        await clock.run_pending()
     for secs in range(1, 21):
-        await clock.pass_time(1)
+        await clock.advance(1)
         states = {due: task.state.value for due, task in tasks.items()}
         assert states == {due: "failed" if due < secs else "queued" for due in tasks}
-    await clock.pass_time(0.125)
+    await clock.advance(0.125)
     assert {task.state.value for task in tasks.values()} == {"failed"}
 
 
-async def test_after_a_stall_everything_happens_in_order_of_time(engine, host, clock, asked):
-    leased = await engine.tasks.submit(NS, asked(deadline=clock.now + 30))
+async def test_after_a_stall_events_happen_in_order_of_their_due_times(engine, host, clock, submission):
+    leased = await engine.tasks.submit(NS, submission(deadline=clock.now + 30))
     await engine.leases.claim(NS, host, 1, 10)
-    first = await engine.tasks.submit(NS, asked(deadline=clock.now + 5))
-    await clock.settle()
-    heard = []
+    first = await engine.tasks.submit(NS, submission(deadline=clock.now + 5))
+    await clock.run_pending()
+    received = []
     engine.subscribe(
-        lambda _, happened: heard.extend(
-            (event.task.id, event.state.value) for event in happened if event.kind != "evicted"
+        lambda _, events: received.extend(
+            (event.task.id, event.state.value) for event in events if event.kind != "evicted"
         )
     )
-    await clock.pass_time(1_000)
-    assert heard == [(first.id, "failed"), (leased.id, "queued"), (leased.id, "failed")]
+    await clock.advance(1_000)
+    assert received == [(first.id, "failed"), (leased.id, "queued"), (leased.id, "failed")]
 
 
-async def test_others_get_their_turn_while_very_much_comes_due(make_engine, clock, asked):
+async def test_other_coroutines_run_while_very_many_timers_are_due(make_engine, clock, submission):
     engine = make_engine(max_queue_size=10_000, max_per_agent=10_000)
     for _ in range(5_000):
-        await engine.tasks.submit(NS, asked(deadline=clock.now + 1))
-    await clock.settle()
+        await engine.tasks.submit(NS, submission(deadline=clock.now + 1))
+    await clock.run_pending()
     clock.now += 2
-    left = []
-    while not left or left[-1]:
-        left.append((await engine.admin.stats(NS)).queued)
+    queued = []
+    while not queued or queued[-1]:
+        queued.append((await engine.admin.stats(NS)).queued)
         await asyncio.sleep(0)
-        assert len(left) < 1_000
-    assert len(set(left)) >= 5
+        assert len(queued) < 1_000
+    assert len(set(queued)) >= 5
 
 
-async def test_a_closed_engine_does_nothing_more(engine, clock, asked):
-    task = await engine.tasks.submit(NS, asked(deadline=clock.now + 5))
+async def test_nothing_comes_due_in_a_closed_engine(engine, clock, submission):
+    task = await engine.tasks.submit(NS, submission(deadline=clock.now + 5))
     await engine.tasks.cancel(NS, task.id)
     await engine.admin.close()
-    heard = []
-    engine.subscribe(lambda _, happened: heard.extend(happened))
-    await clock.pass_time(1_000)
-    assert heard == []
+    received = []
+    engine.subscribe(lambda _, events: received.extend(events))
+    await clock.advance(1_000)
+    assert received == []
     assert (await engine.tasks.get(NS, task.id)).state == "cancelled"
 
 
-async def test_on_its_own_clock_a_deadline_is_met_in_real_time(make_real_engine, asked):
+async def test_on_its_own_clock_a_task_fails_at_its_deadline_in_real_time(make_real_engine, submission):
     engine = make_real_engine()
     begin = engine.now()
-    task = await engine.tasks.submit(NS, asked(deadline=begin + 0.05))
+    task = await engine.tasks.submit(NS, submission(deadline=begin + 0.05))
     assert (await engine.tasks.wait(NS, task.id, 10)).state == "failed"
     assert begin + 0.05 <= task.completed_at < begin + 1
 
 
-async def test_on_its_own_clock_a_waiting_claim_gets_an_expired_lease_in_real_time(make_real_engine, asked):
+async def test_on_its_own_clock_a_waiting_claim_gets_a_task_with_an_expired_lease_in_real_time(
+    make_real_engine, submission
+):
     engine = make_real_engine()
     await engine.hosts.register(NS, "silent", None, HostProfile())
     await engine.hosts.register(NS, "eager", None, HostProfile())
-    await engine.tasks.submit(NS, asked())
+    await engine.tasks.submit(NS, submission())
     (lost,) = await engine.leases.claim(NS, "silent", 1, 1)
     (lease,) = await engine.leases.claim(NS, "eager", wait_secs=10)
     assert lease.task is lost.task

@@ -1,10 +1,11 @@
-"""What the tests of executors share: an instance that owns tabs, an HTTP server, and an engine with its executor."""
+"""Fixtures of the tests of executors: an HTTP server that plays an instance, and an engine with an executor."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,13 +15,13 @@ from google.protobuf.struct_pb2 import Struct, Value
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.executors.tab_actions import TabExecutor
-from taskyard_server.executors.tab_resolver import TabMap, TabResolver
+from taskyard_server.executors.tab_executor import TabExecutor
+from taskyard_server.executors.tab_resolver import Endpoint, TabMap, TabResolver
 
 
 @dataclass(eq=False)
 class Request:
-    """One request as it came in over the wire. `gone` is set when its client went away before the answer."""
+    """One request as it arrived. `gone` is set when the client hangs up before the answer."""
 
     method: str
     target: str
@@ -33,8 +34,8 @@ class Request:
         return json.loads(self.body)
 
 
-def answer(body: bytes | str | Any = b"", status: str = "200 OK", **headers: str) -> bytes:
-    """An HTTP answer; what is neither bytes nor text is sent as JSON."""
+def http_answer(body: bytes | str | Any = b"", status: str = "200 OK", **headers: str) -> bytes:
+    """The bytes of an HTTP answer. A body that is neither bytes nor text is sent as JSON."""
     content = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
     lines = [f"HTTP/1.1 {status}", f"content-length: {len(content)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
@@ -42,18 +43,18 @@ def answer(body: bytes | str | Any = b"", status: str = "200 OK", **headers: str
 
 
 class Instance:
-    """An HTTP server that keeps every request and answers it with `reply`, or with what `reply` returns.
+    """An HTTP server that records every request and answers it with `reply`, or with what `reply` returns.
 
-    `hold` keeps answers back until `let_go`; with `hangs_up` each answer is the last on its connection.
+    `hold` delays the answers until `release`. With `hangs_up` each answer is the last one on its connection.
     """
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.arrived: asyncio.Queue[Request] = asyncio.Queue()
-        self.reply: bytes | Callable[[Request], bytes] = answer({"success": True})
+        self.reply: bytes | Callable[[Request], bytes] = http_answer({"success": True})
         self.hangs_up = False
-        self.at_once = 0
-        self.most_at_once = 0
+        self.concurrent = 0
+        self.max_concurrent = 0
         self.connections = 0
         self.url = ""
         self._open = asyncio.Event()
@@ -62,24 +63,24 @@ class Instance:
     def hold(self) -> None:
         self._open.clear()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self._open.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, request after request."""
+        """Serve one connection."""
         self.connections += 1
         try:
             while request := await self._read(reader):
                 self.requests.append(request)
-                self.at_once += 1
-                self.most_at_once = max(self.most_at_once, self.at_once)
+                self.concurrent += 1
+                self.max_concurrent = max(self.max_concurrent, self.concurrent)
                 self.arrived.put_nowait(request)
                 try:
                     if not await self._may_answer(reader):
                         request.gone.set()
                         return
                 finally:
-                    self.at_once -= 1
+                    self.concurrent -= 1
                 writer.write(self.reply(request) if callable(self.reply) else self.reply)
                 await writer.drain()
                 if self.hangs_up:
@@ -101,7 +102,7 @@ class Instance:
         return Request(method, target, headers, body)
 
     async def _may_answer(self, reader: asyncio.StreamReader) -> bool:
-        """Wait for `let_go`; False if the client hangs up before."""
+        """Wait for `release`. False if the client hangs up before it."""
         if self._open.is_set():
             return True
         opened = asyncio.ensure_future(self._open.wait())
@@ -115,13 +116,13 @@ class Instance:
 
 @pytest.fixture
 async def start_instance() -> AsyncIterator[Callable[[], Awaitable[Instance]]]:
-    """Starts instances on free ports."""
+    """Starts an instance on a free port."""
     async with AsyncExitStack() as ends:
 
         async def start() -> Instance:
             instance = Instance()
             server = await asyncio.start_server(instance.serve, "127.0.0.1", 0)
-            ends.callback(instance.let_go)
+            ends.callback(instance.release)
             ends.callback(server.close)
             instance.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             return instance
@@ -134,33 +135,33 @@ async def instance(start_instance: Callable[[], Awaitable[Instance]]) -> Instanc
     return await start_instance()
 
 
-class Yard:
-    """An engine with a tab executor at work in it."""
+class Server:
+    """An engine with a tab executor that runs."""
 
     def __init__(self, engine: MemoryEngine, executor: TabExecutor) -> None:
         self.engine = engine
         self.executor = executor
         self.working = asyncio.create_task(executor.run())
 
-    async def submit(self, params: Any = None, deadline_in: float | None = None, **wish: Any) -> Task:
-        """Submit a task for a tab unless a test says otherwise; `wish` as in `Submission` and `TaskOptions`."""
-        options = {name: wish.pop(name) for name in TaskOptions._fields if name in wish}
-        asked = Submission(
-            **{"agent_id": "ann", "action": "click", "tab_id": "tab", **wish},
+    async def submit(self, params: Any = None, deadline_in: float | None = None, **fields: Any) -> Task:
+        """Submit a task, for the tab `tab` by default. `fields` are those of `Submission` and `TaskOptions`."""
+        options = {name: fields.pop(name) for name in TaskOptions._fields if name in fields}
+        submission = Submission(
+            **{"agent_id": "ann", "action": "click", "tab_id": "tab", **fields},
             params=None if params is None else ParseDict(params, Struct()).SerializeToString(),
             deadline=None if deadline_in is None else self.engine.now() + deadline_in,
             options=TaskOptions(**options),
         )
-        return await self.engine.tasks.submit("default", asked)
+        return await self.engine.tasks.submit("default", submission)
 
     async def ended(self, task: Task) -> Task:
         """The task once it has ended."""
         await self.engine.tasks.wait("default", task.id, 10)
         return task
 
-    async def run(self, params: Any = None, **wish: Any) -> Task:
+    async def run(self, params: Any = None, **fields: Any) -> Task:
         """Submit a task and wait for its end."""
-        return await self.ended(await self.submit(params, **wish))
+        return await self.ended(await self.submit(params, **fields))
 
     async def stop(self) -> None:
         self.working.cancel()
@@ -168,43 +169,52 @@ class Yard:
 
 
 @pytest.fixture
-async def start_yard() -> AsyncIterator[Callable[..., Awaitable[Yard]]]:
-    """Starts an executor, in an engine of its own or the given one, that forwards to an instance or by a resolver.
+async def start_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
+    """Starts an executor, in a new engine or the given one, that forwards to an instance or by a resolver.
 
-    Errors that nobody awaits, such as those of callbacks, fail the test at its end.
+    `token` is that of the instance.
+    Errors that nothing awaits, such as those of callbacks, fail the test at its end.
     """
-    unnoticed: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: unnoticed.append(context))
+    unhandled: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
     async with AsyncExitStack() as ends:
 
-        async def start(to: Instance | TabResolver, engine: MemoryEngine | None = None, **options: Any) -> Yard:
+        async def start(
+            to: Instance | TabResolver, engine: MemoryEngine | None = None, token: str | None = None, **options: Any
+        ) -> Server:
             if engine is None:
                 engine = MemoryEngine(Limits(max_inflight=1000, max_per_agent_inflight=1000))
                 ends.push_async_callback(engine.admin.close)
-            resolver = TabMap({}, to.url) if isinstance(to, Instance) else to
-            yard = Yard(engine, TabExecutor(engine, resolver, **options))
-            ends.push_async_callback(yard.stop)
-            return yard
+            resolver = TabMap({}, Endpoint(to.url, token)) if isinstance(to, Instance) else to
+            server = Server(engine, TabExecutor(engine, resolver, **options))
+            ends.push_async_callback(server.stop)
+            return server
 
         yield start
-    assert unnoticed == []
+    assert unhandled == []
 
 
 @pytest.fixture
-async def yard(start_yard: Callable[..., Awaitable[Yard]], instance: Instance) -> Yard:
-    """An executor with the documented number of workers, whose tabs all live in `instance`."""
-    return await start_yard(instance)
+async def server(start_server: Callable[..., Awaitable[Server]], instance: Instance) -> Server:
+    """An executor with the default number of workers; all tabs are at `instance`."""
+    return await start_server(instance)
 
 
 @pytest.fixture
-def http() -> Callable[..., bytes]:
-    """Makes the bytes of an HTTP answer."""
-    return answer
+def soon() -> Callable[[Awaitable[Any]], Awaitable[Any]]:
+    """Awaits an event that must come."""
+    return partial(asyncio.wait_for, timeout=10)
+
+
+@pytest.fixture
+def answer() -> Callable[..., bytes]:
+    """Makes the bytes of an HTTP answer, see `http_answer`."""
+    return http_answer
 
 
 @pytest.fixture
 def result() -> Callable[[Task], Any]:
-    """The result of a task as JSON shows it."""
+    """Unpacks the result of a task."""
 
     def read(task: Task) -> Any:
         assert task.result is not None

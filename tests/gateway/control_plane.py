@@ -1,7 +1,6 @@
 """`taskyard up` as a user starts it, with its gateway, on free ports."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.environment import without_settings
 from tests.ports import free_port
 
 SECS = 20.0
@@ -24,7 +24,12 @@ class ControlPlane:
     """One that serves."""
 
     process: subprocess.Popen[bytes]
-    url: str
+    ports: Mapping[str, int]
+
+    @property
+    def url(self) -> str:
+        """Where REST is served."""
+        return f"http://127.0.0.1:{self.ports['rest']}"
 
     def terminate(self) -> None:
         """Ask it to shut down."""
@@ -46,12 +51,12 @@ def control_plane(*arguments: str, environment: Mapping[str, str] | None = None)
     addresses = [word for name, port in ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
     command = [sys.executable, "-m", "taskyard_server.cli.main", "up", *addresses, *arguments]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, **(environment or {})}
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=without_settings() | dict(environment or {})
     )
     assert process.stdout is not None
     try:
         assert b"serves" in process.stdout.readline()
-        yield ControlPlane(process, f"http://127.0.0.1:{ports['rest']}")
+        yield ControlPlane(process, ports)
     finally:
         process.kill()
         process.wait()

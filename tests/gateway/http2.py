@@ -2,6 +2,10 @@
 
 import asyncio
 import struct
+from collections.abc import Sequence
+from typing import TypeAlias
+
+Fields: TypeAlias = Sequence[tuple[str, str]]
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY = 0, 1, 3, 4, 7
@@ -16,24 +20,32 @@ class Http2:
         self._stream = -1
         writer.write(PREFACE + _frame(SETTINGS, 0, 0, b""))
 
-    async def request(self, verb: str, path: str) -> tuple[bytes, bytes]:
-        """Send a request without a body; the header block and the body of the response."""
+    async def request(
+        self, verb: str, path: str, headers: Fields = (), body: bytes = b"", trailers: Fields = ()
+    ) -> tuple[bytes, bytes]:
+        """Send a request; the header blocks and the body of the response."""
         self._stream += 2
-        fields = {":method": verb, ":scheme": "http", ":authority": "x", ":path": path}
-        # Literals that neither side is to remember.
-        block = b"".join(b"\0" + _text(name) + _text(value) for name, value in fields.items())
-        self._writer.write(_frame(HEADERS, END_STREAM | END_HEADERS, self._stream, block))
-        headers = body = b""
+        fields = [(":method", verb), (":scheme", "http"), (":authority", "x"), (":path", path), *headers]
+        parts = [(HEADERS, END_HEADERS, _block(fields))]
+        if body or trailers:
+            parts.append((DATA, 0, body))
+        if trailers:
+            parts.append((HEADERS, END_HEADERS, _block(trailers)))
+        for kind, flags, payload in parts[:-1]:
+            self._writer.write(_frame(kind, flags, self._stream, payload))
+        kind, flags, payload = parts[-1]
+        self._writer.write(_frame(kind, flags | END_STREAM, self._stream, payload))
+        blocks = content = b""
         while True:
             kind, flags, stream, payload = await self._read()
             assert kind not in (RST_STREAM, GOAWAY), "the server gave up"
             if kind == SETTINGS and not flags & ACK:
                 self._writer.write(_frame(SETTINGS, ACK, 0, b""))
             if stream == self._stream and kind in (HEADERS, DATA):
-                headers += payload if kind == HEADERS else b""
-                body += payload if kind == DATA else b""
+                blocks += payload if kind == HEADERS else b""
+                content += payload if kind == DATA else b""
                 if flags & END_STREAM:
-                    return headers, body
+                    return blocks, content
 
     async def _read(self) -> tuple[int, int, int, bytes]:
         high, low, kind, flags, stream = struct.unpack(">BHBBI", await self._reader.readexactly(9))
@@ -42,6 +54,11 @@ class Http2:
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return struct.pack(">BHBBI", len(payload) >> 16, len(payload) & 0xFFFF, kind, flags, stream) + payload
+
+
+def _block(fields: Fields) -> bytes:
+    # Literals that neither side is to remember.
+    return b"".join(b"\0" + _text(name) + _text(value) for name, value in fields)
 
 
 def _text(text: str) -> bytes:

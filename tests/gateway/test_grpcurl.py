@@ -1,6 +1,6 @@
-"""The grpcurl lines of the documents do what stands below them: the real grpcurl, the real server, the real gateway.
+"""The grpcurl commands in the documents print what the documents show.
 
-All lines of a document are run from top to bottom. Its ids stand for those of the run; `{...}` is anything.
+All commands of a document run from top to bottom. Its ids stand for those of the run; `{...}` is anything.
 """
 
 import json
@@ -9,15 +9,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.ports import free_port
+from tests.gateway.control_plane import ControlPlane, control_plane
 
 pytestmark = pytest.mark.long
 
@@ -36,7 +34,7 @@ ANYTHING = "{...}"
 
 @pytest.fixture(scope="module")
 def grpcurl() -> Path:
-    """The real grpcurl; Go installs it beside this Python where it is missing."""
+    """The grpcurl beside this Python; Go installs it where it is missing."""
     installed = FOLDER / "grpcurl"
     if not installed.exists():
         go = shutil.which("go")
@@ -53,7 +51,7 @@ def grpcurl() -> Path:
 
 @dataclass(frozen=True)
 class Step:
-    """One command of a document, and what stands below it."""
+    """One command of a document, and the output that the document shows."""
 
     command: str
     shown: str
@@ -79,25 +77,13 @@ def steps(document: str) -> list[Step]:
     return found
 
 
-@contextmanager
-def served() -> Iterator[dict[str, str]]:
-    """A control plane of its own; the addresses of the documents, and where they are now."""
-    ports = {name: free_port() for name in ("grpc", "rest", "metrics")}
-    addresses = [word for name, port in ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
-    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", *addresses]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    try:
-        assert server.stdout is not None
-        assert b"serves" in server.stdout.readline()
-        yield {"localhost:50051": f"localhost:{ports['grpc']}", "localhost:9867": f"localhost:{ports['rest']}"}
-    finally:
-        server.terminate()
-        server.wait(SECS)
-        server.stdout.close()
+def addresses_in(plane: ControlPlane) -> dict[str, str]:
+    """The addresses in the documents, and those of this control plane."""
+    return {f"localhost:{port}": f"localhost:{plane.ports[name]}" for name, port in (("grpc", 50051), ("rest", 9867))}
 
 
 def run(command: str, grpcurl: Path) -> str:
-    """What a person sees who types it."""
+    """What the command prints on a terminal."""
     path = f"{grpcurl.parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "no_proxy": "localhost"}
     result = subprocess.run(
@@ -120,7 +106,7 @@ def parsed(text: str) -> Any:
 
 
 def is_as_shown(shown: Any, seen: Any, ids: dict[str, str]) -> bool:
-    """Whether what was seen is what the document shows; notes which id stands for which."""
+    """Whether an output is as shown; records which id stands for which."""
     if shown == ANYTHING:
         return True
     if isinstance(shown, dict) and isinstance(seen, dict):
@@ -136,11 +122,12 @@ def is_as_shown(shown: Any, seen: Any, ids: dict[str, str]) -> bool:
 
 @pytest.mark.timeout(INSTALL_SECS + 4 * SECS)
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_what_a_document_says_of_grpcurl_is_so(document: str, grpcurl: Path) -> None:
+def test_the_commands_of_a_document_print_what_it_shows(document: str, grpcurl: Path) -> None:
     ids: dict[str, str] = {}
     written = steps(document)
     assert written
-    with served() as addresses:
+    with control_plane() as plane:
+        addresses = addresses_in(plane)
         for step in written:
             command = step.command
             for name, now in {**addresses, **ids}.items():
@@ -156,10 +143,11 @@ def test_a_document_shows_the_stream_of_a_host_from_a_here_document() -> None:
 
 @pytest.mark.timeout(INSTALL_SECS + 2 * SECS)
 @pytest.mark.parametrize("address", ["localhost:50051", "localhost:9867"], ids=["directly", "through the gateway"])
-def test_reflection_tells_what_is_served(address: str, grpcurl: Path) -> None:
-    with served() as addresses:
-        listed = run(f"grpcurl -plaintext {addresses[address]} list", grpcurl).split()
-        described = run(f"grpcurl -plaintext {addresses[address]} describe taskyard.v1.BatchService", grpcurl)
+def test_reflection_lists_what_is_served(address: str, grpcurl: Path) -> None:
+    with control_plane() as plane:
+        served = addresses_in(plane)[address]
+        listed = run(f"grpcurl -plaintext {served} list", grpcurl).split()
+        described = run(f"grpcurl -plaintext {served} describe taskyard.v1.BatchService", grpcurl)
     names = ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Admin")
     assert {f"taskyard.v1.{name}Service" for name in names} < set(listed)
     assert (

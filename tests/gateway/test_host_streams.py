@@ -1,4 +1,4 @@
-"""The host stream through the real gateway: both directions flow at once, silence is allowed, and ends arrive."""
+"""The host stream through the gateway: both directions flow at once, silence is allowed, and ends arrive."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -10,102 +10,101 @@ import pytest
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.gateway import Gateway
-from tests.services.host_streams import Yard, serving
+from tests.gateway.gateways import client_of, gateway_to
+from tests.services.host_streams import ServerUnderTest, serving
 
 QUIET_SECS = 3.0
 
 
 @pytest.fixture
-async def yard() -> AsyncIterator[Yard]:
-    async with serving() as yard:
-        yield yard
+async def server() -> AsyncIterator[ServerUnderTest]:
+    async with serving() as server:
+        yield server
 
 
 @pytest.fixture
-async def gateway(yard: Yard) -> AsyncIterator[Gateway]:
-    gateway = Gateway("127.0.0.1:0", yard.address)
-    await gateway.start()
-    yield gateway
-    await gateway.stop()
+async def gateway(server: ServerUnderTest) -> AsyncIterator[Gateway]:
+    async with gateway_to(server.address) as gateway:
+        yield gateway
 
 
 @pytest.fixture
-async def outside(yard: Yard, gateway: Gateway) -> AsyncIterator[Yard]:
-    """The same server as hosts see it that come by the gateway."""
+async def outside(server: ServerUnderTest, gateway: Gateway) -> AsyncIterator[ServerUnderTest]:
+    """The same server, reached through the gateway."""
     options = (("grpc.use_local_subchannel_pool", 1),)
     async with grpc.aio.insecure_channel(gateway.address, options) as channel:
-        yield Yard(yard.engine, channel, None, 0)
+        yield ServerUnderTest(server.engine, channel, None, 0)
 
 
-async def test_a_host_works_over_the_gateway(yard: Yard, outside: Yard) -> None:
+async def test_a_host_works_over_the_gateway(server: ServerUnderTest, outside: ServerUnderTest) -> None:
     stream = await outside.connect(credit=2)
-    task_id = await yard.submit()
+    task_id = await server.submit()
     task = await stream.task()
     assert task.task.task_id == task_id
-    assert await stream.told(task, started=True) == "running"
-    assert not (await stream.beat(task)).lost
-    assert await stream.told(task, completed=True) == "done"
-    assert await stream.told(task, completed=True) == "lease_lost"
+    assert await stream.report_one(task, started=True) == "running"
+    assert not (await stream.heartbeat(task)).lost
+    assert await stream.report_one(task, completed=True) == "done"
+    assert await stream.report_one(task, completed=True) == "lease_lost"
     await stream.leave()
-    assert not yard.leftovers()
+    assert not server.leftovers()
 
 
-async def test_a_cancel_and_a_drain_arrive_without_being_asked_for(yard: Yard, outside: Yard) -> None:
+async def test_cancels_and_drains_arrive_unasked(server: ServerUnderTest, outside: ServerUnderTest) -> None:
     stream = await outside.connect(credit=1)
-    task_id = await yard.submit()
+    task_id = await server.submit()
     task = await stream.task()
-    await yard.cancel(task_id)
+    await server.cancel(task_id)
     assert (await stream.cancellation()).task_id == task.task.task_id
-    await yard.drain()
-    assert (await stream.hear("drain")).reason
+    await server.drain()
+    assert (await stream.receive("drain")).reason
 
 
-async def test_a_quiet_stream_stays_open(yard: Yard, outside: Yard) -> None:
+async def test_a_quiet_stream_stays_open(server: ServerUnderTest, outside: ServerUnderTest) -> None:
     stream = await outside.connect(credit=1)
     reading = asyncio.ensure_future(stream.call.read())
     done, _ = await asyncio.wait((reading,), timeout=QUIET_SECS)
     assert not done
-    task_id = await yard.submit()
+    task_id = await server.submit()
     assert (await reading).assignments.assignments[0].task.task_id == task_id
 
 
 @pytest.mark.parametrize(
     ("end", "code"),
     [
-        (lambda yard: yard.deregister(), grpc.StatusCode.FAILED_PRECONDITION),
-        (lambda yard: yard.engine.admin.close(), grpc.StatusCode.UNAVAILABLE),
+        (lambda server: server.deregister(), grpc.StatusCode.FAILED_PRECONDITION),
+        (lambda server: server.engine.admin.close(), grpc.StatusCode.UNAVAILABLE),
     ],
     ids=["deregistered", "shut down"],
 )
-async def test_why_a_stream_ended_arrives(
-    yard: Yard, outside: Yard, end: Callable[[Yard], Any], code: grpc.StatusCode
+async def test_the_reason_why_a_stream_ended_arrives(
+    server: ServerUnderTest, outside: ServerUnderTest, end: Callable[[ServerUnderTest], Any], code: grpc.StatusCode
 ) -> None:
     stream = await outside.connect()
-    await end(yard)
+    await end(server)
     with pytest.raises(grpc.aio.AioRpcError) as told:
-        await stream.end()
+        await stream.read_to_end()
     assert told.value.code() is code
-    assert not yard.leftovers()
+    assert not server.leftovers()
 
 
-async def test_a_breach_is_told_as_without_the_gateway(outside: Yard) -> None:
+async def test_a_breach_of_the_protocol_is_answered_as_without_the_gateway(outside: ServerUnderTest) -> None:
     stream = outside.stream()
-    await stream.say(credit=pb.Credit(count=1))
+    await stream.send(credit=pb.Credit(count=1))
     with pytest.raises(grpc.aio.AioRpcError) as told:
-        await stream.end()
+        await stream.read_to_end()
     assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert told.value.details() == "hello: must come first"
 
 
-async def test_a_host_that_is_cut_off_is_noticed_at_once(yard: Yard, outside: Yard) -> None:
+async def test_a_host_that_disconnects_is_noticed_at_once(server: ServerUnderTest, outside: ServerUnderTest) -> None:
     stream = await outside.connect(credit=1)
     stream.call.cancel()
     async with asyncio.timeout(5):
-        while yard.leftovers():  # noqa: ASYNC110
+        while server.leftovers():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
-async def test_a_message_above_the_limit_for_rest_bodies_passes(outside: Yard) -> None:
+async def test_a_message_above_the_limit_for_rest_bodies_passes(outside: ServerUnderTest) -> None:
     stream = await outside.connect()
     many = [
         pb.Report(task_id=f"tsk_{number:040}", fencing_token=1, started=pb.TaskStarted()) for number in range(40_000)
@@ -114,14 +113,14 @@ async def test_a_message_above_the_limit_for_rest_bodies_passes(outside: Yard) -
     assert len(await stream.report(*many)) == 40_000
 
 
-async def test_rest_callers_cannot_open_it(gateway: Gateway) -> None:
-    async with httpx.AsyncClient(base_url=f"http://{gateway.address}", timeout=10, trust_env=False) as http:
+async def test_rest_callers_cannot_open_a_stream(gateway: Gateway) -> None:
+    async with client_of(gateway) as http:
         response = await http.post("/taskyard.v1.RuntimeHostService/Connect", json={})
     assert response.status_code == 404
     assert response.json()["code"] == "not_found"
 
 
-async def test_nothing_ends_a_silent_stream_and_pings_find_out_who_is_gone(gateway: Gateway) -> None:
+async def test_silent_streams_have_no_time_out_and_pings_find_dead_peers(gateway: Gateway) -> None:
     listener = await listener_in_force(gateway)
     connections = listener["filter_chains"][0]["filters"][0]["typed_config"]
     (route,) = [
@@ -137,7 +136,7 @@ async def test_nothing_ends_a_silent_stream_and_pings_find_out_who_is_gone(gatew
 
 
 async def listener_in_force(gateway: Gateway) -> Any:
-    """The listener's configuration as Envoy itself understands it."""
+    """The configuration of the listener, as Envoy reports it."""
     transport = httpx.AsyncHTTPTransport(uds=str(gateway._folder / "admin.sock"))
     async with httpx.AsyncClient(transport=transport, base_url="http://admin", timeout=10) as http:
         dump = (await http.get("/config_dump", params={"resource": "static_listeners"})).json()

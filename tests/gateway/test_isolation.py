@@ -1,4 +1,4 @@
-"""One caller cannot harm the others: readers that stall, and clients that die with thousands of streams."""
+"""One caller cannot harm the others: by not reading, by dying with thousands of streams, by malformed headers."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -10,7 +10,8 @@ import pytest
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
 from taskyard_server.gateway import Gateway
-from tests.gateway.gateways import SECS
+from tests.gateway.gateways import SECS, connection_to
+from tests.gateway.http2 import Http2
 from tests.gateway.scripted_server import Tasks
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -57,3 +58,39 @@ async def test_a_caller_that_drops_thousands_of_streams_takes_nobody_along(
         for _ in range(200):
             await ping(bystander)
         bystander.cancel()
+
+
+GET_TASK = "/taskyard.v1.TaskService/GetTask"
+GRPC = (("content-type", "application/grpc"), ("te", "trailers"))
+MESSAGE = b"\0\0\0\0\3\n\1x"
+"""A request for the task x."""
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        ("grpc-timeout", "soon"),
+        ("grpc-timeout", "123456789S"),
+        ("grpc-encoding", "zip"),
+        ("grpc-previous-rpc-attempts", "x"),
+        ("grpc-retry-pushback-ms", "x"),
+        ("grpc-status", "x"),
+        ("grpc-internal-encoding-request", "x"),
+        ("x-mine-bin", "!"),
+    ],
+    ids="=".join,
+)
+async def test_a_malformed_header_breaks_no_call_of_others(
+    gateway: Gateway, native: "task_pb2_grpc.TaskServiceAsyncStub", malformed: tuple[str, str]
+) -> None:
+    """grpc remembers that it could not read a header, for all later calls on the connection that all share."""
+    async with connection_to(gateway) as (reader, writer):
+        http2 = Http2(reader, writer)
+        await http2.request("POST", GET_TASK, (*GRPC, malformed), MESSAGE)
+        await http2.request("POST", GET_TASK, GRPC, MESSAGE, trailers=[malformed])
+        await http2.request("GET", "/tasks/x", [malformed])
+        await http2.request("GET", "/tasks/x", trailers=[malformed])
+    request, metadata = task_pb2.GetTaskRequest(task_id="x"), (("x-mine-bin", b"1"),)
+    for secs in (SECS, SECS + 1):
+        answer = native.GetTask(request, timeout=secs, metadata=metadata, compression=grpc.Compression.Gzip)
+        assert (await answer).task_id == "x"

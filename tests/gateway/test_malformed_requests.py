@@ -117,6 +117,11 @@ async def test_too_large_headers_are_431(rest: httpx.AsyncClient) -> None:
     assert_json(answer, 431, {"code": "too_large", "error": "the request headers are too large"})
 
 
+async def test_headers_that_only_the_server_finds_too_large_are_431(rest: httpx.AsyncClient) -> None:
+    answer = await rest.get("/tasks", headers={"x-mine": "x" * 20_000})
+    assert_json(answer, 431, {"code": "too_large", "error": "the request headers are too large"})
+
+
 @pytest.mark.parametrize(
     ("request_bytes", "status", "code"),
     [

@@ -1,6 +1,6 @@
-"""The description of the REST API against the real server behind the real gateway: it says what is answered.
+"""gateway/openapi.json describes what the server behind the gateway answers.
 
-schemathesis makes up requests, of which most name things that are there; what it checks is every answer.
+schemathesis makes up requests, most of which name objects that exist, and checks every answer.
 """
 
 import json
@@ -84,18 +84,18 @@ def test_generators_of_clients_find_the_fields_of_every_schema() -> None:
     ("given", "is_valid"),
     [({"cron": "0 9 * * *"}, True), ({"interval": "30s"}, True), ({}, False), ({"cron": "0 9 * * *", "at": ""}, False)],
 )
-def test_of_alternatives_there_is_one(given: dict[str, str], is_valid: bool) -> None:
+def test_alternatives_exclude_each_other(given: dict[str, str], is_valid: bool) -> None:
     schema = {"$ref": "#/components/schemas/CreateScheduleRequest", "components": DESCRIPTION["components"]}
     task = {"agentId": "ann", "action": "click"}
     assert jsonschema_rs.Draft202012Validator(schema).is_valid({"task": task, **given}) is is_valid
 
 
-def test_every_call_is_tried() -> None:
+def test_every_operation_has_a_valid_request() -> None:
     assert CALLS.keys() - {ENDLESS} == REQUESTS.keys()
 
 
 @pytest.mark.parametrize("operation", [operation for operation in REQUESTS if operation != LAST])
-def test_a_call_that_works_answers_as_described(http: httpx.Client, valid: ValidRequests, operation: str) -> None:
+def test_a_valid_request_is_answered_as_described(http: httpx.Client, valid: ValidRequests, operation: str) -> None:
     answer = called(http, case_of(operation, valid))
     assert answer.status_code in (200, 202), answer.text
 
@@ -118,20 +118,20 @@ def case_of(operation: str, valid: ValidRequests, api: Any = API) -> Any:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_whatever_is_asked_is_answered_as_described(http: httpx.Client, valid: ValidRequests, case: Any) -> None:
+def test_any_request_is_answered_as_described(http: httpx.Client, valid: ValidRequests, case: Any) -> None:
     aim(case, valid)
     called(http, case)
 
 
 def aim(case: Any, valid: ValidRequests) -> None:
-    """Let a made-up request name what is there: in its path three times of four, in its body every other time."""
+    """Let a made-up request name objects that exist: in its path three times of four, in its body every other time."""
     operation = case.operation.definition.raw["operationId"]
     turn, request = valid.turn(), valid.request_for(operation)
     if turn % 4:
         case.path_parameters = {**case.path_parameters, **request.path}
     if turn % 2 and isinstance(case.body, dict):
         case.body = {**case.body, **request.body}
-    # Nobody is to wait long.
+    # No call waits long.
     if operation == "WaitTask":
         case.query = {**case.query, "timeoutMs": 1}
     if operation == "ClaimTask" and isinstance(case.body, dict):
@@ -166,7 +166,7 @@ def test_an_answer_that_is_not_as_described_is_noticed(http: httpx.Client, valid
 
 
 @pytest.mark.parametrize("header", ["x!", "a'b", "a*b", "a^b", "a|b", "x-bin", "-bin"])
-def test_a_header_that_grpc_does_not_take_does_no_harm(http: httpx.Client, header: str) -> None:
+def test_a_header_that_grpc_rejects_is_dropped(http: httpx.Client, header: str) -> None:
     answer = http.get("/tasks", headers={header: "%%"})
     assert answer.status_code == 200, answer.text
 

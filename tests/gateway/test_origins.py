@@ -1,14 +1,7 @@
-"""Which pages may call: what CORS lets them read, and what of the others is refused before it is done.
+"""Which browser pages may call: what CORS lets them read, and which of their requests are refused."""
 
-A real Envoy with the files of gateway/, in front of a server as hosts and agents see it.
-"""
-
-import asyncio
 import json
-import os
-import sys
 from collections.abc import AsyncIterator
-from subprocess import DEVNULL, PIPE
 
 import httpx
 import pytest
@@ -16,9 +9,9 @@ import pytest_asyncio
 
 from taskyard_server.config import ConfigError
 from taskyard_server.config_sources import load
-from tests.gateway.open_gateway import open_to
-from tests.ports import free_port
-from tests.services.host_streams import Yard, serving
+from tests.gateway.control_plane import control_plane
+from tests.gateway.gateways import open_to
+from tests.services.host_streams import ServerUnderTest, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -32,21 +25,21 @@ LOOK_ALIKES = (
 )
 SECS = 10.0
 OLD_CURSOR = "NTYzMjM3ZGFiYWE5Yzg1ZC4wLmRlZmF1bHQ"
-"""Of another incarnation of the log."""
+"""A cursor of another incarnation of the log."""
 CALLED = ("access-control-request-method", "POST"), ("access-control-request-headers", "content-type,x-grpc-web")
 TASK = '{"agentId": "ann", "action": "click"}'
 REFUSAL = {"code": "permission_denied", "error": "pages of this origin may not call, see cors.origins"}
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def yard() -> AsyncIterator[Yard]:
-    async with serving() as yard:
-        yield yard
+async def server() -> AsyncIterator[ServerUnderTest]:
+    async with serving() as server:
+        yield server
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def http(yard: Yard) -> AsyncIterator[httpx.AsyncClient]:
-    async with open_to(yard.address, *ALLOWED) as http:
+async def http(server: ServerUnderTest) -> AsyncIterator[httpx.AsyncClient]:
+    async with open_to(server.address, *ALLOWED) as http:
         yield http
 
 
@@ -106,19 +99,21 @@ async def test_a_preflight_from_a_foreign_page_is_granted_nothing(http: httpx.As
         ("http://localhost.evil.example:80", False),
     ],
 )
-async def test_a_star_stands_for_what_it_says(http: httpx.AsyncClient, origin: str, granted: bool) -> None:
+async def test_a_star_matches_names_below_a_domain_or_any_port(
+    http: httpx.AsyncClient, origin: str, granted: bool
+) -> None:
     answer = await preflight(http, origin)
     assert cors_headers(answer).get("access-control-allow-origin") == (origin if granted else None)
 
 
-async def test_a_lone_star_lets_every_page_in(yard: Yard) -> None:
-    async with open_to(yard.address, "*") as http:
+async def test_a_lone_star_allows_every_page(server: ServerUnderTest) -> None:
+    async with open_to(server.address, "*") as http:
         for origin in (PAGE, FOREIGN, "null"):
             assert cors_headers(await preflight(http, origin))["access-control-allow-origin"] == origin
 
 
-async def test_without_origins_no_page_is_let_in(yard: Yard) -> None:
-    async with open_to(yard.address) as http:
+async def test_without_origins_no_page_is_allowed(server: ServerUnderTest) -> None:
+    async with open_to(server.address) as http:
         assert cors_headers(await preflight(http, PAGE)) == {}
         answer = await http.get("/tasks", headers={"origin": PAGE})
         assert (answer.status_code, cors_headers(answer)) == (200, {})
@@ -139,7 +134,7 @@ async def test_without_origins_no_page_is_let_in(yard: Yard) -> None:
         ("GET", "/openapi.json", None, 200),
     ],
 )
-async def test_rest_answers_are_for_allowed_pages_errors_included(
+async def test_allowed_pages_may_read_rest_answers_errors_included(
     http: httpx.AsyncClient, method: str, path: str, body: str | None, status: int
 ) -> None:
     for origin, seen in ((PAGE, PAGE), (FOREIGN, None)):
@@ -162,7 +157,7 @@ async def tasks_of(http: httpx.AsyncClient) -> int:
 
 @pytest.mark.parametrize("origin", LOOK_ALIKES)
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
-async def test_a_foreign_page_submits_nothing(http: httpx.AsyncClient, origin: str, content_type: str) -> None:
+async def test_a_foreign_page_cannot_submit(http: httpx.AsyncClient, origin: str, content_type: str) -> None:
     before = await tasks_of(http)
     headers = {"origin": origin, **({"content-type": content_type} if content_type else {})}
     answer = await http.post("/tasks", content=TASK, headers=headers)
@@ -171,7 +166,7 @@ async def test_a_foreign_page_submits_nothing(http: httpx.AsyncClient, origin: s
 
 
 @pytest.mark.parametrize("origin", [FOREIGN, "null"])
-async def test_a_foreign_page_ends_nothing(http: httpx.AsyncClient, origin: str) -> None:
+async def test_a_foreign_page_cannot_cancel_drain_or_delete(http: httpx.AsyncClient, origin: str) -> None:
     task = (await http.post("/tasks", content=TASK)).json()["taskId"]
     for method, path in (("POST", f"/tasks/{task}/cancel"), ("POST", "/admin/drain"), ("DELETE", "/schedules/daily")):
         answer = await http.request(method, path, headers={"origin": origin})
@@ -185,8 +180,8 @@ async def test_a_foreign_page_is_refused_before_its_request_is_read(http: httpx.
         assert (answer.status_code, answer.json()) == (403, REFUSAL)
 
 
-async def test_a_page_that_came_by_our_own_address_is_foreign_too(http: httpx.AsyncClient) -> None:
-    """Else a foreign name that is made to resolve to us (DNS rebinding) would be let in."""
+async def test_a_page_under_the_address_of_the_gateway_is_foreign_too(http: httpx.AsyncClient) -> None:
+    """Otherwise a foreign name that resolves to the gateway (DNS rebinding) would be allowed."""
     for origin, host in (("http://evil.example:9867", "evil.example:9867"), (str(http.base_url).rstrip("/"), None)):
         headers = {"origin": origin, **({"host": host} if host else {})}
         answer = await http.post("/tasks", content=TASK, headers=headers)
@@ -194,7 +189,7 @@ async def test_a_page_that_came_by_our_own_address_is_foreign_too(http: httpx.As
 
 
 @pytest.mark.parametrize("kind", ["application/grpc-web+proto", "application/grpc-web-text", "application/grpc"])
-async def test_a_call_by_grpc_of_a_foreign_page_is_refused_as_grpc(http: httpx.AsyncClient, kind: str) -> None:
+async def test_a_grpc_call_of_a_foreign_page_is_refused_in_grpc(http: httpx.AsyncClient, kind: str) -> None:
     path = "/taskyard.v1.TaskService/SubmitTask"
     answer = await http.post(path, content=bytes(5), headers={"origin": FOREIGN, "content-type": kind})
     assert answer.headers["content-type"].startswith("application/grpc")
@@ -207,21 +202,21 @@ async def test_an_allowed_page_may_send_without_a_preflight(http: httpx.AsyncCli
         assert answer.status_code == 202
 
 
-async def test_who_is_no_page_sends_no_origin_and_may_call(yard: Yard) -> None:
-    async with open_to(yard.address) as http:
+async def test_a_program_that_sends_no_origin_may_call(server: ServerUnderTest) -> None:
+    async with open_to(server.address) as http:
         assert (await http.post("/tasks", content=TASK)).status_code == 202
         assert (await http.post("/tasks", content=TASK, headers={"origin": PAGE})).status_code == 403
 
 
-async def test_with_a_lone_star_every_page_may_send(yard: Yard) -> None:
-    async with open_to(yard.address, "*") as http:
+async def test_with_a_lone_star_every_page_may_send(server: ServerUnderTest) -> None:
+    async with open_to(server.address, "*") as http:
         for origin in (PAGE, FOREIGN, "null"):
             assert (await http.post("/tasks", content=TASK, headers={"origin": origin})).status_code == 202
 
 
-async def test_there_may_be_many_origins(yard: Yard) -> None:
+async def test_there_may_be_many_origins(server: ServerUnderTest) -> None:
     many = [f"https://*.n{number}.some-long-name.example:*" for number in range(500)]
-    async with open_to(yard.address, *many) as http:
+    async with open_to(server.address, *many) as http:
         for name, status in (("n499", 202), ("n500", 403)):
             headers = {"origin": f"https://a.{name}.some-long-name.example:8443"}
             assert (await http.post("/tasks", content=TASK, headers=headers)).status_code == status
@@ -234,7 +229,7 @@ async def test_there_may_be_many_origins(yard: Yard) -> None:
     "origin",
     ["*", PAGE, "http://localhost:*", "https://*.a-b.example:8443", "http://[::1]:3000", "moz-extension://1a-2b"],
 )
-async def test_an_origin_is_taken(origin: str) -> None:
+async def test_an_origin_is_accepted(origin: str) -> None:
     assert load(None, {"cors": {"origins": [origin]}}).settings.cors.origins == [origin]
 
 
@@ -251,23 +246,13 @@ async def test_an_origin_is_taken(origin: str) -> None:
         ),
     ],
 )
-async def test_what_no_browser_would_send_is_refused(origin: str) -> None:
+async def test_an_origin_that_no_browser_sends_is_refused(origin: str) -> None:
     with pytest.raises(ConfigError, match=r"cors\.origins\.0: .*must be an origin as browsers send it"):
         load(None, {"cors": {"origins": [origin]}})
 
 
-async def test_the_control_plane_passes_the_setting_on() -> None:
-    ports = {name: free_port() for name in ("grpc", "rest", "metrics")}
-    addresses = [word for name, port in ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
-    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", *addresses]
-    environment = {**os.environ, "TASKYARD_CORS__ORIGINS": json.dumps([PAGE])}
-    server = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE, stderr=DEVNULL)
-    try:
-        assert server.stdout is not None
-        assert b"serves" in await asyncio.wait_for(server.stdout.readline(), SECS)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{ports['rest']}", trust_env=False) as http:
+async def test_the_control_plane_passes_its_origins_to_the_gateway() -> None:
+    with control_plane(environment={"TASKYARD_CORS__ORIGINS": json.dumps([PAGE])}) as plane:
+        async with plane.async_client() as http:
             for origin, status in ((PAGE, 200), (FOREIGN, 404)):
                 assert (await preflight(http, origin)).status_code == status
-    finally:
-        server.kill()
-        await server.wait()

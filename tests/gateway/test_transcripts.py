@@ -1,4 +1,4 @@
-"""Golden transcripts: what REST callers send and get through the real gateway, from the real server.
+"""Golden transcripts: what REST callers send and what they get.
 
 Each file of `transcripts/` is a conversation, from top to bottom:
 
@@ -8,11 +8,11 @@ Each file of `transcripts/` is a conversation, from top to bottom:
     < 202 application/json
     < {"taskId": "tsk_<1>", ...}
 
-A `GET /tasks:watch` stays open while the steps after it are played. All its lines, one a message, stand with it.
+A `GET /tasks:watch` stays open while the steps after it are played. All its lines are shown there, one a message.
 
 Ids and times are masked: `tsk_<1>` is the first task id of the file, in requests too, `<time>` any time, `<ms>` any
-duration, `<cursor>` any cursor, `<trace>` any trace context. `UPDATE=1` writes what the server answers now into the
-files: read the difference before you commit it.
+duration, `<cursor>` any cursor, `<trace>` any trace context. `UPDATE=1` writes the answers of this
+run into the files: read the difference before you commit it.
 """
 
 import json
@@ -29,6 +29,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.gateway.control_plane import ControlPlane, control_plane
 from tests.ports import free_port
 
 HERE = Path(__file__).parent / "transcripts"
@@ -131,35 +132,33 @@ def _pretty(text: str) -> str:
 
 
 @contextmanager
-def server(head: list[str], tmp_path: Path) -> Iterator[str]:
-    """`taskyard up` as the head of a transcript wants it; the base URL of its gateway."""
-    rest, arguments = free_port(), []
+def server(head: list[str], folder: Path) -> Iterator[ControlPlane]:
+    """A control plane as the head of a transcript asks for it."""
+    arguments: list[str] = []
     with ExitStack() as stack:
         for line in head:
             if line.startswith("# config: "):
-                (tmp_path / "config.json").write_text(line.removeprefix("# config: "))
-                arguments += ["--config", str(tmp_path / "config.json")]
+                (folder / "config.json").write_text(line.removeprefix("# config: "))
+                arguments += ["--config", str(folder / "config.json")]
             if line == "# executor":
-                port = free_port()
-                stack.enter_context(_process(str(ROOT / "examples" / "tab_executor.py"), str(port), until="run at"))
-                arguments += ["--executor", f"http://127.0.0.1:{port}"]
-        for name, port in {"grpc": free_port(), "rest": rest, "metrics": free_port()}.items():
-            arguments += [f"--{name}", f"127.0.0.1:{port}"]
-        stack.enter_context(_process("-m", "taskyard_server.cli.main", "up", *arguments, until="serves"))
-        yield f"http://127.0.0.1:{rest}"
+                arguments += ["--executor", stack.enter_context(_executor())]
+        yield stack.enter_context(control_plane(*arguments))
 
 
 @contextmanager
-def _process(*arguments: str, until: str) -> Iterator[None]:
-    command = [sys.executable, *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+def _executor() -> Iterator[str]:
+    """The URL of the example of an executor."""
+    port = free_port()
+    command = [sys.executable, str(ROOT / "examples" / "tab_executor.py"), str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
-        assert any(until in line for line in process.stdout), "ended before it was ready"
-        yield
+        assert b"run at" in process.stdout.readline()
+        yield f"http://127.0.0.1:{port}"
     finally:
-        process.terminate()
-        process.communicate(timeout=20)
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 def _write(file: Path, head: list[str], steps: list[Step]) -> None:
@@ -182,8 +181,8 @@ def test_rest_callers_get_exactly(file: Path, tmp_path: Path) -> None:
     head, steps = read(file)
     masks = Masks()
     with (
-        server(head, tmp_path) as base_url,
-        httpx.Client(base_url=base_url, timeout=30, trust_env=False) as client,
+        server(head, tmp_path) as plane,
+        plane.client() as client,
         ExitStack() as watches,
     ):
         played: list[Step | Callable[[], Step]] = [

@@ -38,7 +38,7 @@ KEYS = {
     "daemon.deadHeartbeatThreshold": (2, 21),
     "daemon.maxConcurrent": (5, 22),
     "daemon.maxSchedules": (10_000, 26),
-    "daemon.maxQueuedTriggers": (1_000, 29),
+    "daemon.maxQueuedTriggers": (5, 29),
     "daemon.pollIntervalMs": (30_000, 23_000),
     "daemon.maxJitterMs": (30_000, 0),
     "daemon.jitterThreshold": (3, 0),
@@ -84,6 +84,7 @@ AFTER_RESTART = {
     "metrics": "127.0.0.1:3",
     "gateway": False,
     "executor": "http://127.0.0.1:4/",
+    "executorToken": "t0ken",
     "tabs": {"t1": "http://127.0.0.1:5/"},
     "shutdownGracePeriodSeconds": 6.5,
 }

@@ -1,8 +1,9 @@
-"""What the tests of the services share: a server on a free port, a channel to it, and a host for its tasks."""
+"""Fixtures of the service tests: a server on a free port, its clients, and clocks that tests control."""
 
 import asyncio
 import json
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -41,15 +42,16 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
-from tests.services.host_streams import Yard, serving
+from tests.services.host_streams import ServerUnderTest, serving
 
 BY_REST = (("x-taskyard-rest", "1"),)
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A call that ended with an error: all that the caller is told."""
+    """The error that a call ended with, as its caller sees it."""
 
     status: grpc.StatusCode
     message: str
@@ -57,7 +59,7 @@ class Refused:
 
     @property
     def details(self) -> status_pb2.Status:
-        """The rich status that goes with the error."""
+        """The `google.rpc.Status` of the error."""
         return status_pb2.Status.FromString(self.trailers["grpc-status-details-bin"])
 
     @property
@@ -69,12 +71,12 @@ class Refused:
 
     @property
     def code(self) -> str:
-        """The code word, as REST spells it."""
+        """The error code, as REST spells it."""
         return self.info.reason.lower()
 
     @property
     def retry_after_secs(self) -> float | None:
-        """When `google.rpc.RetryInfo` says to try again; None without one."""
+        """The delay in `google.rpc.RetryInfo`; None without one."""
         retry = error_details_pb2.RetryInfo()
         if any(detail.Unpack(retry) for detail in self.details.details):
             return retry.retry_delay.ToTimedelta().total_seconds()
@@ -82,7 +84,7 @@ class Refused:
 
     @property
     def rest_body(self) -> dict[str, Any]:
-        """The body that the gateway gives to a REST caller."""
+        """The body that the gateway sends to REST callers."""
         return json.loads(self.trailers["x-error-json"])
 
 
@@ -93,8 +95,8 @@ async def _refused(call: Awaitable[Any]) -> Refused:
     return Refused(error.code(), error.details() or "", dict(tuple(error.trailing_metadata())))
 
 
-class Door:
-    """A server under test, as its callers see it. `engine` is what stands behind it."""
+class Api:
+    """A client of the server under test, and its `engine`."""
 
     def __init__(self, engine: MemoryEngine, watches: TaskWatches, channel: grpc.aio.Channel) -> None:
         self.engine = engine
@@ -102,14 +104,14 @@ class Door:
         self.channel = channel
         self.tasks = task_pb2_grpc.TaskServiceStub(channel)
         self.batches = batch_pb2_grpc.BatchServiceStub(channel)
-        self.figures = stats_pb2_grpc.StatsServiceStub(channel)
-        self.target_calls = target_pb2_grpc.TargetServiceStub(channel)
+        self.stats_stub = stats_pb2_grpc.StatsServiceStub(channel)
+        self.target_stub = target_pb2_grpc.TargetServiceStub(channel)
         self.schedules = schedule_pb2_grpc.ScheduleServiceStub(channel)
 
-    # As a caller
+    # Calls of agents
 
     def submit(self, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
-        """SubmitTask, with an agent and an action unless a test names them."""
+        """SubmitTask, with defaults for the required fields."""
         request = task_pb2.SubmitTaskRequest(**{"agent_id": "ann", "action": "click", **fields})
         return self.tasks.SubmitTask(request, metadata=metadata)
 
@@ -125,19 +127,18 @@ class Door:
     def pause(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.PauseTask(task_pb2.PauseTaskRequest(task_id=task_id), metadata=metadata)
 
-    def resume(self, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
-        return self.tasks.ResumeTask(task_pb2.ResumeTaskRequest(task_id=task_id), metadata=metadata)
+    def resume(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
+        return self.tasks.ResumeTask(task_pb2.ResumeTaskRequest(task_id=task_id, **fields), metadata=metadata)
 
     def resolve(self, task_id: str, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.ResolveTask(task_pb2.ResolveTaskRequest(task_id=task_id, **fields), metadata=metadata)
 
     def list_targets(self, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
-        return self.target_calls.ListTargets(target_pb2.ListTargetsRequest(**fields), metadata=metadata)
+        return self.target_stub.ListTargets(target_pb2.ListTargetsRequest(**fields), metadata=metadata)
 
-    def resume_of(self, target: str, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
-        """ResumeTargetTask."""
+    def resume_target_task(self, target: str, task_id: str, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
         request = target_pb2.ResumeTargetTaskRequest(target=target, task_id=task_id)
-        return self.target_calls.ResumeTargetTask(request, metadata=metadata)
+        return self.target_stub.ResumeTargetTask(request, metadata=metadata)
 
     def wait(self, task_id: str, **fields: Any) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.WaitTask(task_pb2.WaitTaskRequest(task_id=task_id, **fields))
@@ -146,43 +147,43 @@ class Door:
         return self.tasks.WatchTasks(task_pb2.WatchTasksRequest(**fields), metadata=metadata)
 
     def submit_batch(self, *tasks: batch_pb2.BatchTask, metadata: Any = None, **fields: Any) -> grpc.aio.UnaryUnaryCall:
-        """SubmitBatch of an agent, unless a test names another."""
+        """SubmitBatch, with a default agent."""
         request = batch_pb2.SubmitBatchRequest(**{"agent_id": "ann", "tasks": tasks, **fields})
         return self.batches.SubmitBatch(request, metadata=metadata)
 
     def stats(self, metadata: Any = None) -> grpc.aio.UnaryUnaryCall:
-        return self.figures.GetStats(stats_pb2.GetStatsRequest(), metadata=metadata)
+        return self.stats_stub.GetStats(stats_pb2.GetStatsRequest(), metadata=metadata)
 
-    # As a host
+    # Commands of a host
 
     async def claim(self, count: int = 1) -> list[Lease]:
-        """Hand out up to so many tasks to a host that runs everything."""
+        """Claim up to `count` tasks for a host that may run every task."""
         await self.engine.hosts.register("default", "host", None, HostProfile())
         return await self.engine.leases.claim("default", "host", count)
 
     async def run_one(self) -> Lease:
-        """Hand out the one task that is known to be there, and start it."""
+        """Claim and start the only claimable task."""
         (lease,) = await self.claim()
         await self.start(lease)
         return lease
 
-    async def use(self, lease: Lease, tokens: int) -> None:
-        """Report tokens."""
+    async def report_tokens(self, lease: Lease, tokens: int) -> None:
+        """Report the tokens that the attempt has used."""
         await reporting.progress(self.engine, "default", "host", lease.task.id, lease.token, None, tokens)
 
     async def start(self, lease: Lease) -> None:
         await reporting.start(self.engine, "default", "host", lease.task.id, lease.token)
 
     async def complete(self, lease: Lease, result: Message | None = None) -> None:
-        packed = None if result is None else result.SerializeToString()
-        await reporting.complete(self.engine, "default", "host", lease.task.id, lease.token, packed)
+        encoded = None if result is None else result.SerializeToString()
+        await reporting.complete(self.engine, "default", "host", lease.task.id, lease.token, encoded)
 
     async def fail(self, lease: Lease, error: str = "broken") -> None:
         await reporting.fail(self.engine, "default", "host", lease.task.id, lease.token, error)
 
 
 class Clock:
-    """An engine's clock that stands still until a test moves it. Begins at the present, as deadlines are real."""
+    """A clock that stands still until a test moves it. It starts at the current time, which real deadlines need."""
 
     def __init__(self) -> None:
         self.now = time.time()
@@ -197,9 +198,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
-    """Starts a server, in front of the given engine or of one of its own with these limits and this clock."""
-    async with AsyncExitStack() as ends:
+async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
+    """Starts a server for an engine, or for a new one with the given limits and clock."""
+    async with AsyncExitStack() as cleanup:
 
         async def start(
             engine: Any = None,
@@ -209,12 +210,12 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
             bounds: Bounds | None = None,
             default_retry: Callable[[str], RetryPolicy | None] = no_default_retry,
             **limits: Any,
-        ) -> Door:
+        ) -> Api:
             logs = EventLogs(encode_event, clock or time.time, bounds)
             if engine is None:
                 engine = MemoryEngine(Limits(**limits), clock)
                 engine.subscribe(logs)
-                ends.push_async_callback(engine.admin.close)
+                cleanup.push_async_callback(engine.admin.close)
             watches = TaskWatches(engine, logs, bookmark_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             task_pb2_grpc.add_TaskServiceServicer_to_server(
@@ -226,47 +227,49 @@ async def open_door() -> AsyncIterator[Callable[..., Awaitable[Door]]]:
             schedules = ScheduleService(engine, max_payload_bytes, default_retry)
             schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
             snapshots = Snapshots(engine, lambda: 60.0)
-            stats = StatsService(engine, snapshots, "fair-fifo", 4)
+            webhook_counts: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
+            stats = StatsService(engine, snapshots, webhook_counts.__getitem__, "fair-fifo", 4)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()
-            ends.push_async_callback(server.stop, None)
-            channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
-            door = Door(engine, watches, channel)
-            door.snapshots = snapshots
-            return door
+            cleanup.push_async_callback(server.stop, None)
+            channel = await cleanup.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
+            api = Api(engine, watches, channel)
+            api.snapshots = snapshots
+            api.webhook_counts = webhook_counts
+            return api
 
         yield start
 
 
 @pytest.fixture
-async def door(open_door: Callable[..., Awaitable[Door]]) -> Door:
-    """A server with the documented limits."""
-    return await open_door()
+async def api(start_api: Callable[..., Awaitable[Api]]) -> Api:
+    """A server with the default limits."""
+    return await start_api()
 
 
 @pytest.fixture
 def refused() -> Callable[[Awaitable[Any]], Awaitable[Refused]]:
-    """Awaits a call that must end with an error, and answers what the caller is told."""
+    """Awaits a call that must fail, and returns its error."""
     return _refused
 
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], Awaitable[Any]], Callable[[Any], bool]], Awaitable[Any]]:
-    """Calls again until the answer is as it must become, for what happens by time and tells nobody."""
+    """Repeats a call until its result satisfies a condition."""
 
-    async def look(call: Callable[[], Awaitable[Any]], is_so: Callable[[Any], bool]) -> Any:
+    async def poll(call: Callable[[], Awaitable[Any]], is_done: Callable[[Any], bool]) -> Any:
         async with asyncio.timeout(10):
-            while not is_so(answer := await call()):  # noqa: ASYNC110
+            while not is_done(result := await call()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        return answer
+        return result
 
-    return look
+    return poll
 
 
 @pytest.fixture
 def headers() -> Callable[[grpc.aio.Call], Awaitable[dict[str, Any]]]:
-    """What the server sends ahead of an answer, its initial metadata."""
+    """Reads the initial metadata of a call."""
 
     async def read(call: grpc.aio.Call) -> dict[str, Any]:
         return dict(tuple(await call.initial_metadata()))
@@ -276,20 +279,20 @@ def headers() -> Callable[[grpc.aio.Call], Awaitable[dict[str, Any]]]:
 
 @pytest.fixture
 def log_lines() -> Iterator[list[Any]]:
-    """What is logged during the test, one dict a line."""
+    """The lines logged during the test, as dicts."""
     with structlog.testing.capture_logs() as lines:
         yield lines
 
 
 @pytest.fixture
 def by_rest() -> tuple[tuple[str, str], ...]:
-    """The metadata by which the gateway marks the calls of REST callers."""
+    """The metadata that the gateway adds to calls of REST callers."""
     return BY_REST
 
 
 @pytest.fixture
-async def still(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that stands still until a test moves it; the loop's timers go by it, too."""
+async def frozen_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that stands still until a test moves it, and that also drives the timers of the event loop."""
     loop = asyncio.get_running_loop()
     loop_begin, begin = loop.time(), clock.now
     monkeypatch.setattr(loop, "time", lambda: loop_begin + clock.now - begin)
@@ -297,17 +300,17 @@ async def still(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-async def open_yard() -> AsyncIterator[Callable[..., Awaitable[Yard]]]:
-    """Starts a server for host streams, with these limits and this clock."""
-    async with AsyncExitStack() as ends:
+async def start_server() -> AsyncIterator[Callable[..., Awaitable[ServerUnderTest]]]:
+    """Starts a server for host streams with the given limits and clock."""
+    async with AsyncExitStack() as cleanup:
 
-        async def start(clock: Clock | None = None, **given: Any) -> Yard:
-            return await ends.enter_async_context(serving(clock, **given))
+        async def start(clock: Clock | None = None, **settings: Any) -> ServerUnderTest:
+            return await cleanup.enter_async_context(serving(clock, **settings))
 
         yield start
 
 
 @pytest.fixture
-async def yard(open_yard: Callable[..., Awaitable[Yard]], still: Clock) -> Yard:
-    """A server for host streams whose time a test moves."""
-    return await open_yard(still)
+async def server(start_server: Callable[..., Awaitable[ServerUnderTest]], frozen_clock: Clock) -> ServerUnderTest:
+    """A server for host streams on the frozen clock."""
+    return await start_server(frozen_clock)

@@ -1,4 +1,4 @@
-"""The host stream as hosts see it: a server with what hosts and agents need, and streams to it over a real socket."""
+"""A server under test for hosts and agents, and host streams to it over a real socket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONNECT = "/taskyard.v1.RuntimeHostService/Connect"
 
 
 class HostStream:
-    """One stream of one host. What it is told is read one message at a time, and must be what the test expects."""
+    """The client side of one host stream. Each message that it reads must be the one that the test expects."""
 
     def __init__(self, call: grpc.aio.StreamStreamCall, host_id: str) -> None:
         self.call = call
@@ -36,65 +36,65 @@ class HostStream:
         self.welcome: pb.Welcome | None = None
         self._sequences = itertools.count(1)
 
-    # What it says
+    # Sending
 
-    async def say(self, **message: Any) -> None:
+    async def send(self, **message: Any) -> None:
         await self.call.write(pb.ConnectRequest(**message))
 
     async def hello(self, instance: str = "i", **fields: Any) -> pb.Welcome:
-        await self.say(hello=pb.Hello(**{"host_id": self.host_id, "instance": instance, **fields}))
-        self.welcome = await self.hear("welcome")
+        await self.send(hello=pb.Hello(**{"host_id": self.host_id, "instance": instance, **fields}))
+        self.welcome = await self.receive("welcome")
         return self.welcome
 
     async def credit(self, count: int) -> None:
-        await self.say(credit=pb.Credit(count=count))
+        await self.send(credit=pb.Credit(count=count))
 
-    async def beat(self, *held: Any, **fields: Any) -> pb.HeartbeatAck:
-        """A heartbeat that lists these leases or assignments; its answer must be the next message."""
+    async def heartbeat(self, *held: Any, **fields: Any) -> pb.HeartbeatAck:
+        """Send a heartbeat that lists leases. Its acknowledgement must be the next message."""
         sequence = next(self._sequences)
-        await self.say(heartbeat=pb.Heartbeat(sequence=sequence, leases=map(named, held), **fields))
-        ack = await self.hear("heartbeat_ack")
+        await self.send(heartbeat=pb.Heartbeat(sequence=sequence, leases=map(held_lease, held), **fields))
+        ack = await self.receive("heartbeat_ack")
         assert ack.sequence == sequence
         return ack
 
     async def report(self, *reports: pb.Report) -> list[pb.ReportResult]:
-        """Reports in one message; its answer must be the next one."""
-        await self.say(reports=pb.Reports(reports=reports))
-        results = list((await self.hear("report_results")).results)
+        """Send reports in one message. Their results must be the next message."""
+        await self.send(reports=pb.Reports(reports=reports))
+        results = list((await self.receive("report_results")).results)
         assert len(results) == len(reports)
         return results
 
-    async def told(self, of: Any, **event: Any) -> str:
-        """One report; the state that the task has by it, or the code of the refusal."""
-        (result,) = await self.report(report(of, **event))
+    async def report_one(self, assignment: Any, **event: Any) -> str:
+        """Send one report. Returns the state of the task after it, or the code of the refusal."""
+        (result,) = await self.report(report(assignment, **event))
         return result.error.code if result.HasField("error") else Task.State.Name(result.state)
 
     async def leave(self) -> None:
-        """Half-close, and see the stream end well."""
+        """Half-close the stream, which must end with OK."""
         await self.call.done_writing()
         assert await self.call.read() is grpc.aio.EOF
         assert await self.call.code() == grpc.StatusCode.OK
 
-    # What it hears
+    # Receiving
 
-    async def next(self) -> pb.ConnectResponse:
-        answer = await self.call.read()
-        assert answer is not grpc.aio.EOF, (await self.call.code(), await self.call.details())
-        return answer
+    async def read_message(self) -> pb.ConnectResponse:
+        message = await self.call.read()
+        assert message is not grpc.aio.EOF, (await self.call.code(), await self.call.details())
+        return message
 
-    async def hear(self, what: str) -> Any:
+    async def receive(self, kind: str) -> Any:
         """The next message, which must be of this kind."""
-        answer = await self.next()
-        assert answer.WhichOneof("message") == what, answer
-        return getattr(answer, what)
+        message = await self.read_message()
+        assert message.WhichOneof("message") == kind, message
+        return getattr(message, kind)
 
     async def tasks(self, count: int) -> list[lease_pb2.Assignment]:
-        """So many tasks, in as many messages as the server makes of them."""
+        """The next `count` assignments, in any number of messages."""
         assignments: list[lease_pb2.Assignment] = []
         while len(assignments) < count:
-            some = (await self.hear("assignments")).assignments
-            assert some, "an empty message"
-            assignments += some
+            received = (await self.receive("assignments")).assignments
+            assert received, "an empty message"
+            assignments += received
         assert len(assignments) == count
         return assignments
 
@@ -103,22 +103,22 @@ class HostStream:
         return assignment
 
     async def cancellation(self) -> pb.Cancellation:
-        """One cancellation, alone in its message."""
-        (cancellation,) = (await self.hear("cancellations")).cancellations
+        """The next message, which must hold one cancellation."""
+        (cancellation,) = (await self.receive("cancellations")).cancellations
         return cancellation
 
-    async def is_quiet(self) -> None:
-        """Nothing is on its way: what was, would come before the answer to a heartbeat."""
-        await self.beat()
+    async def assert_quiet(self) -> None:
+        """Check that no message is pending: it would arrive before the acknowledgement of a heartbeat."""
+        await self.heartbeat()
 
-    async def end(self) -> None:
-        """Read to the end, which must be an error; for the fixture `refused`."""
+    async def read_to_end(self) -> None:
+        """Read until the stream ends. An error is raised, for the fixture `refused`."""
         while await self.call.read() is not grpc.aio.EOF:
             pass
 
 
-class Yard:
-    """A server under test, as its hosts and agents see it. `engine` is what stands behind it."""
+class ServerUnderTest:
+    """The server under test, with its `engine` and the calls of hosts and agents."""
 
     def __init__(
         self, engine: MemoryEngine, channel: grpc.aio.Channel, clock: Any, port: int, watches: TaskWatches | None = None
@@ -132,19 +132,19 @@ class Yard:
         self.leases = lease_pb2_grpc.LeaseServiceStub(channel)
         self.tasks = task_pb2_grpc.TaskServiceStub(channel)
 
-    # As a host
+    # Calls of hosts
 
     def stream(self, host_id: str = "host", metadata: Any = None) -> HostStream:
-        """A stream on which nothing was said yet."""
+        """A new stream without a hello."""
         return HostStream(self.hosts.Connect(metadata=metadata), host_id)
 
     async def connect(self, host_id: str = "host", credit: int = 0, metadata: Any = None, **hello: Any) -> HostStream:
-        """A stream that was welcomed."""
+        """A stream after its welcome, with credit."""
         stream = self.stream(host_id, metadata)
         await stream.hello(**hello)
         if credit:
             await stream.credit(credit)
-            await stream.is_quiet()
+            await stream.assert_quiet()
         return stream
 
     def register(self, host_id: str = "host", **fields: Any) -> grpc.aio.UnaryUnaryCall:
@@ -157,28 +157,27 @@ class Yard:
         return self.hosts.DeregisterHost(pb.DeregisterHostRequest(host_id=host_id))
 
     async def host(self, host_id: str = "host", metadata: Any = None) -> pb.RuntimeHost | None:
-        """The host as the listing shows it; None if it does not."""
+        """The host in the listing of hosts, or None."""
         listing = await self.hosts.ListHosts(pb.ListHostsRequest(), metadata=metadata)
         return next((host for host in listing.hosts if host.id == host_id), None)
 
-    async def leased(self) -> list[tuple[str, str, int]]:
-        """Task, host and token of all live leases."""
+    async def live_leases(self) -> list[tuple[str, str, int]]:
+        """The task, host and token of each live lease."""
         listing = await self.leases.ListLeases(lease_pb2.ListLeasesRequest())
         return [(lease.task_id, lease.host_id, lease.fencing_token) for lease in listing.leases]
 
-    # As an agent
+    # Calls of agents
 
     async def submit(self, metadata: Any = None, **fields: Any) -> str:
         request = task_pb2.SubmitTaskRequest(**{"agent_id": "ann", "action": "click", **fields})
         return str((await self.tasks.SubmitTask(request, metadata=metadata)).task_id)
 
     async def submit_many(self, count: int, **fields: Any) -> list[str]:
-        """So many tasks in one message."""
-        asked = [task_pb2.SubmitTaskRequest(**{"agent_id": "ann", "action": "click", **fields}) for _ in range(count)]
-        (answer,) = [
-            answer async for answer in self.tasks.SubmitTasks(iter([task_pb2.SubmitTasksRequest(tasks=asked)]))
-        ]
-        return [outcome.accepted.task_id for outcome in answer.outcomes]
+        """Submit `count` tasks in one message. Returns their ids."""
+        tasks = [task_pb2.SubmitTaskRequest(**{"agent_id": "ann", "action": "click", **fields}) for _ in range(count)]
+        call = self.tasks.SubmitTasks(iter([task_pb2.SubmitTasksRequest(tasks=tasks)]))
+        (response,) = [response async for response in call]
+        return [outcome.accepted.task_id for outcome in response.outcomes]
 
     async def get(self, task_id: str, metadata: Any = None) -> Task:
         return await self.tasks.GetTask(task_pb2.GetTaskRequest(task_id=task_id), metadata=metadata)
@@ -189,34 +188,34 @@ class Yard:
     def cancel(self, task_id: str) -> grpc.aio.UnaryUnaryCall:
         return self.tasks.CancelTask(task_pb2.CancelTaskRequest(task_id=task_id))
 
-    # What is left behind
+    # State
 
-    async def pass_time(self, secs: float) -> None:
-        """Let time pass for the engine and the loop, where both go by the clock that stands still."""
+    async def advance(self, secs: float) -> None:
+        """Move the frozen clock of the engine and the event loop on, and run what comes due."""
         self.clock.now += secs
-        await turns()
+        await run_loop()
 
     def leftovers(self) -> dict[str, int]:
-        """What is kept for streams, and for claims that wait; nothing once all are gone."""
-        left = {"watchers": 0, "sessions": 0, "claims": 0, "groups": 0, "offers": 0, "stops": 0}
+        """Counts of the objects kept for streams and waiting claims; empty once all have ended."""
+        counts = {"watchers": 0, "sessions": 0, "claims": 0, "groups": 0, "offers": 0, "stops": 0}
         if self._watches is not None:
-            left["watchers"] = len(self._watches._open)
-        for yard in self.engine._namespaces:
-            left["sessions"] += len(yard.sessions)
-            left["claims"] += len(yard.claims)
-            left["groups"] += len(list(yard.scheduler._life.offers))
-            left["offers"] += sum(len(host.offers) + (host.stream is not None) for host in yard.scheduler.hosts)
-            left["stops"] += len(yard.scheduler._life.grants._stops)
-        return {what: count for what, count in left.items() if count}
+            counts["watchers"] = len(self._watches._open)
+        for state in self.engine._namespaces:
+            counts["sessions"] += len(state.sessions)
+            counts["claims"] += len(state.claims)
+            counts["groups"] += len(list(state.scheduler._life.offers))
+            counts["offers"] += sum(len(host.offers) + (host.stream is not None) for host in state.scheduler.hosts)
+            counts["stops"] += len(state.scheduler._life.grants._stops)
+        return {name: count for name, count in counts.items() if count}
 
 
 @asynccontextmanager
-async def serving(clock: Any = None, max_payload_bytes: int = 262_144, **limits: Any) -> AsyncIterator[Yard]:
-    """A server with these limits, where defaults are too small for tests with many tasks."""
-    counts = ("max_inflight", "max_per_agent_inflight", "max_queue_size", "max_per_agent")
-    room: dict[str, Any] = dict.fromkeys(counts, 100_000)
-    async with AsyncExitStack() as ends:
-        engine = MemoryEngine(Limits(**{"default_deadline_secs": 100_000.0, **room, **limits}), clock)
+async def serving(clock: Any = None, max_payload_bytes: int = 262_144, **limits: Any) -> AsyncIterator[ServerUnderTest]:
+    """A server with the given limits. The defaults are raised for tests with many tasks."""
+    raised = ("max_inflight", "max_per_agent_inflight", "max_queue_size", "max_per_agent")
+    defaults: dict[str, Any] = dict.fromkeys(raised, 100_000)
+    async with AsyncExitStack() as cleanup:
+        engine = MemoryEngine(Limits(**{"default_deadline_secs": 100_000.0, **defaults, **limits}), clock)
         logs = EventLogs(encode_event, engine.now)
         engine.subscribe(logs)
         server = grpc.aio.server(interceptors=(CallInterceptor(),), options=(("grpc.so_reuseport", 0),))
@@ -228,45 +227,45 @@ async def serving(clock: Any = None, max_payload_bytes: int = 262_144, **limits:
         task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
-        ends.push_async_callback(server.stop, None)
-        ends.push_async_callback(engine.admin.close)
+        cleanup.push_async_callback(server.stop, None)
+        cleanup.push_async_callback(engine.admin.close)
         options = (("grpc.use_local_subchannel_pool", 1),)
-        channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options))
-        yield Yard(engine, channel, clock, port, watches)
+        channel = await cleanup.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}", options))
+        yield ServerUnderTest(engine, channel, clock, port, watches)
 
 
-def named(held: Any) -> pb.HeldLease:
-    """A lease by what its holder knows of it."""
-    if isinstance(held, tuple):
-        return pb.HeldLease(task_id=held[0], fencing_token=held[1])
-    lease = held.lease if isinstance(held, lease_pb2.Assignment) else held
+def held_lease(lease_like: Any) -> pb.HeldLease:
+    """The task and token of a lease, an assignment or a tuple of both."""
+    if isinstance(lease_like, tuple):
+        return pb.HeldLease(task_id=lease_like[0], fencing_token=lease_like[1])
+    lease = lease_like.lease if isinstance(lease_like, lease_pb2.Assignment) else lease_like
     return pb.HeldLease(task_id=lease.task_id, fencing_token=lease.fencing_token)
 
 
-def report(of: Any, **event: Any) -> pb.Report:
-    """A report on a lease or an assignment: `started=True`, `completed=Value(...)`, `failed="why"`, ..."""
-    lease = named(of)
-    whole = pb.Report(task_id=lease.task_id, fencing_token=lease.fencing_token)
+def report(assignment: Any, **event: Any) -> pb.Report:
+    """A report on a lease or an assignment: `started=True`, `completed=Value(...)`, `failed="error"`, ..."""
+    lease = held_lease(assignment)
+    message = pb.Report(task_id=lease.task_id, fencing_token=lease.fencing_token)
     for name, value in event.items():
         match name:
             case "started":
-                whole.started.SetInParent()
+                message.started.SetInParent()
             case "released":
-                whole.released.SetInParent()
+                message.released.SetInParent()
             case "completed":
-                whole.completed.SetInParent()
+                message.completed.SetInParent()
                 if isinstance(value, Value):
-                    whole.completed.result.CopyFrom(value)
+                    message.completed.result.CopyFrom(value)
             case "failed":
-                whole.failed.error = value
+                message.failed.error = value
             case "progress":
-                whole.progress.CopyFrom(value)
+                message.progress.CopyFrom(value)
             case _:
-                setattr(whole, name, value)
-    return whole
+                setattr(message, name, value)
+    return message
 
 
-async def turns(count: int = 10) -> None:
-    """Let what was begun in this loop go on."""
+async def run_loop(count: int = 10) -> None:
+    """Run the event loop for some turns."""
     for _ in range(count):
         await asyncio.sleep(0)

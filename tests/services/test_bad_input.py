@@ -1,4 +1,4 @@
-"""Bad input at the gRPC door: a clear refusal that names the field, and the server unmoved."""
+"""Bad input over gRPC: a refusal that names the field and changes nothing."""
 
 import grpc
 import pytest
@@ -11,17 +11,17 @@ TOO_LONG = "x" * 1025
 
 
 @pytest.fixture
-async def door(door):
-    """The door, with a task behind it. Whatever a test here does must leave the figures as they were."""
-    await door.submit(agent_id="before")
-    before = await door.stats()
-    yield door
-    assert await door.stats() == before
-    assert (await door.list_tasks()).count == 1
+async def api(api):
+    """A server with one task. It checks that a test changes neither the stats nor the tasks."""
+    await api.submit(agent_id="before")
+    before = await api.stats()
+    yield api
+    assert await api.stats() == before
+    assert (await api.list_tasks()).count == 1
 
 
-def nested(levels):
-    """An object in an object in an object, so many in all."""
+def nested_object(levels):
+    """An object nested to this many levels."""
     outer = inner = Struct()
     for _ in range(levels - 1):
         inner = inner.fields["x"].struct_value
@@ -36,16 +36,16 @@ NAMES = {"agent_id": "agentId", "action": "action", "tab_id": "tabId", "ref": "r
 
 
 @pytest.mark.parametrize("field", REQUIRED)
-async def test_a_required_name_must_not_be_empty(door, refused, field):
-    refusal = await refused(door.submit(**{field: ""}))
+async def test_a_required_name_must_not_be_empty(api, refused, field):
+    refusal = await refused(api.submit(**{field: ""}))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.code == "bad_request"
     assert refusal.message == f"{NAMES[field]}: is required"
 
 
 @pytest.mark.parametrize("field", NAMES)
-async def test_a_name_must_not_be_longer_than_1024_characters(door, refused, field):
-    refusal = await refused(door.submit(**{field: TOO_LONG}))
+async def test_a_name_must_not_be_longer_than_1024_characters(api, refused, field):
+    refusal = await refused(api.submit(**{field: TOO_LONG}))
     assert refusal.code == "bad_request"
     assert refusal.message == f"{NAMES[field]}: must be at most 1024 characters"
 
@@ -64,8 +64,8 @@ async def test_a_name_must_not_be_longer_than_1024_characters(door, refused, fie
         ({"traceparent": "x" * 10_000}, "traceparent: must be a W3C trace context"),
     ],
 )
-async def test_lists_labels_and_traces_are_bounded_too(door, refused, fields, message):
-    refusal = await refused(door.submit(**fields))
+async def test_lists_labels_and_trace_contexts_are_limited(api, refused, fields, message):
+    refusal = await refused(api.submit(**fields))
     assert refusal.code == "bad_request"
     assert refusal.message == message
 
@@ -76,16 +76,16 @@ YEAR_1, YEAR_10000 = -62_135_596_800, 253_402_300_800
 
 
 @pytest.mark.parametrize("seconds", [YEAR_1, -1, 0, 1_700_000_000])
-async def test_a_deadline_in_the_past_is_refused(door, refused, seconds):
-    refusal = await refused(door.submit(deadline=Timestamp(seconds=seconds)))
+async def test_a_deadline_in_the_past_is_refused(api, refused, seconds):
+    refusal = await refused(api.submit(deadline=Timestamp(seconds=seconds)))
     assert refusal.code == "bad_request"
     assert refusal.message == "deadline: must be in the future"
 
 
-async def test_a_deadline_of_this_very_moment_has_passed(door, refused):
+async def test_a_deadline_at_the_current_time_has_passed(api, refused):
     now = Timestamp()
-    now.FromNanoseconds(int(door.engine.now() * 1e9))
-    assert (await refused(door.submit(deadline=now))).message == "deadline: must be in the future"
+    now.FromNanoseconds(int(api.engine.now() * 1e9))
+    assert (await refused(api.submit(deadline=now))).message == "deadline: must be in the future"
 
 
 @pytest.mark.parametrize(
@@ -102,73 +102,73 @@ async def test_a_deadline_of_this_very_moment_has_passed(door, refused):
         "year 10000",
         "rounded to the year 10000",
         "year 99999",
-        "the last there is",
+        "the maximum",
         "negative nanos",
         "nanos of a second",
     ],
 )
-async def test_a_deadline_that_is_no_time_is_refused(door, refused, deadline):
-    refusal = await refused(door.submit(deadline=deadline))
+async def test_a_deadline_that_is_not_a_valid_time_is_refused(api, refused, deadline):
+    refusal = await refused(api.submit(deadline=deadline))
     assert refusal.code == "bad_request"
     assert refusal.message == "deadline: must be a time before the year 10000"
 
 
 @pytest.mark.parametrize("deadline", [Timestamp(seconds=YEAR_1 - 1, nanos=999_999_999), Timestamp(seconds=-(2**63))])
-async def test_a_deadline_before_the_year_1_is_refused(door, refused, deadline):
-    refusal = await refused(door.submit(deadline=deadline))
+async def test_a_deadline_before_the_year_1_is_refused(api, refused, deadline):
+    refusal = await refused(api.submit(deadline=deadline))
     assert (refusal.code, refusal.message) == ("bad_request", "deadline: must be a time after the year 0")
 
 
 # Params
 
 
-async def test_params_over_the_limit_are_too_large(open_door, refused):
+async def test_params_over_the_limit_are_too_large(start_api, refused):
     params = Struct()
     params["text"] = "x" * 1000
     size = params.ByteSize()
-    door = await open_door(max_payload_bytes=size - 1)
-    refusal = await refused(door.submit(params=params))
+    api = await start_api(max_payload_bytes=size - 1)
+    refusal = await refused(api.submit(params=params))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.code == "too_large"
     assert refusal.message == f"params: must be at most {size - 1} bytes when encoded, is {size}"
-    assert (await door.stats()).metrics.tasks_submitted == 0
+    assert (await api.stats()).metrics.tasks_submitted == 0
 
 
-async def test_the_documented_limit_of_params_is_256_kib(door, refused):
+async def test_the_documented_limit_of_params_is_256_kib(api, refused):
     params = Struct()
     params["text"] = "x" * 262_144
-    assert (await refused(door.submit(params=params))).code == "too_large"
+    assert (await refused(api.submit(params=params))).code == "too_large"
 
 
-async def test_params_that_nest_too_deep_are_refused(door, refused):
-    refusal = await refused(door.submit(params=nested(32)))
+async def test_params_nested_too_deep_are_refused(api, refused):
+    refusal = await refused(api.submit(params=nested_object(32)))
     assert refusal.code == "bad_request"
     assert refusal.message == "params: must not nest deeper than 30 levels"
 
 
-async def test_lists_count_as_levels_too(door, refused):
-    deep = Value()
-    inner = deep
+async def test_lists_count_as_levels(api, refused):
+    nested_list = Value()
+    inner = nested_list
     for _ in range(32):
         inner = inner.list_value.values.add()
     inner.null_value = 0
-    refusal = await refused(door.submit(params=Struct(fields={"x": deep})))
+    refusal = await refused(api.submit(params=Struct(fields={"x": nested_list})))
     assert refusal.message == "params: must not nest deeper than 30 levels"
 
 
-async def test_params_that_no_reader_can_parse_are_refused(door, refused):
-    refusal = await refused(raw_submit(door, params_nested_in_bytes(200)))
+async def test_params_that_cannot_be_parsed_are_refused(api, refused):
+    refusal = await refused(submit_bytes(api, params_nested_in_bytes(200)))
     assert refusal.code == "bad_request"
     assert refusal.message == "request: is not a valid message, or nests too deep"
 
 
-async def test_the_deepest_params_that_are_taken_come_back_in_every_answer(open_door):
-    door = await open_door()
-    deepest = nested(30)
-    task_id = (await door.submit(params=deepest)).task_id
-    assert (await door.get(task_id)).params == deepest
-    assert (await door.list_tasks()).tasks[0].params == deepest
-    assert (await door.wait(task_id, timeout_ms=0)).task.params == deepest
+async def test_params_of_the_maximum_depth_are_shown_in_every_response(start_api):
+    api = await start_api()
+    deepest = nested_object(30)
+    task_id = (await api.submit(params=deepest)).task_id
+    assert (await api.get(task_id)).params == deepest
+    assert (await api.list_tasks()).tasks[0].params == deepest
+    assert (await api.wait(task_id, timeout_ms=0)).task.params == deepest
 
 
 # Callback URLs
@@ -194,15 +194,15 @@ async def test_the_deepest_params_that_are_taken_come_back_in_every_answer(open_
         " ",
     ],
 )
-async def test_a_callback_must_be_an_http_or_https_url_with_a_host(door, refused, url):
-    for call in (door.submit(callback_url=url), door.submit_batch(BatchTask(action="click"), callback_url=url)):
+async def test_a_callback_must_be_an_http_or_https_url_with_a_host(api, refused, url):
+    for call in (api.submit(callback_url=url), api.submit_batch(BatchTask(action="click"), callback_url=url)):
         refusal = await refused(call)
         assert refusal.code == "bad_request"
         assert refusal.message == "callbackUrl: must be an http or https URL"
 
 
-async def test_a_callback_must_not_be_longer_than_a_name(door, refused):
-    refusal = await refused(door.submit(callback_url="http://example.com/" + "x" * 1024))
+async def test_a_callback_must_not_be_longer_than_a_name(api, refused):
+    refusal = await refused(api.submit(callback_url="http://example.com/" + "x" * 1024))
     assert refusal.message == "callbackUrl: must be at most 1024 characters"
 
 
@@ -215,10 +215,16 @@ MALFORMED_OPTIONS = {
         {"not_before": Timestamp(seconds=253_402_300_800)},
         "notBefore: must be a time before the year 10000",
     ),
-    "no attempt": ({"retry_policy": {"max_attempts": 0}}, "retryPolicy.maxAttempts: must be at least 1"),
+    "no attempts": ({"retry_policy": {"max_attempts": 0}}, "retryPolicy.maxAttempts: must be at least 1"),
     "a shrinking delay": ({"retry_policy": {"multiplier": 0.99}}, "retryPolicy.multiplier: must be at least 1"),
-    "no number": ({"retry_policy": {"multiplier": float("nan")}}, "retryPolicy.multiplier: must be at least 1"),
-    "endless": ({"retry_policy": {"multiplier": float("inf")}}, "retryPolicy.multiplier: must be at least 1"),
+    "a multiplier that is NaN": (
+        {"retry_policy": {"multiplier": float("nan")}},
+        "retryPolicy.multiplier: must be at least 1",
+    ),
+    "an infinite multiplier": (
+        {"retry_policy": {"multiplier": float("inf")}},
+        "retryPolicy.multiplier: must be at least 1",
+    ),
     "an empty code": ({"retry_policy": {"non_retryable_codes": [""]}}, "retryPolicy.nonRetryableCodes: is required"),
     "many codes": (
         {"retry_policy": {"non_retryable_codes": [str(n) for n in range(65)]}},
@@ -227,17 +233,17 @@ MALFORMED_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("what", MALFORMED_OPTIONS)
-async def test_a_malformed_option_is_refused_by_name(door, refused, what):
-    fields, message = MALFORMED_OPTIONS[what]
-    refusal = await refused(door.submit(**fields))
+@pytest.mark.parametrize("case", MALFORMED_OPTIONS)
+async def test_a_malformed_option_is_refused_by_name(api, refused, case):
+    fields, message = MALFORMED_OPTIONS[case]
+    refusal = await refused(api.submit(**fields))
     assert (refusal.code, refusal.message) == ("bad_request", message)
 
 
-@pytest.mark.parametrize("what", MALFORMED_OPTIONS)
-async def test_in_a_batch_the_refusal_also_says_in_which_task(door, refused, what):
-    fields, message = MALFORMED_OPTIONS[what]
-    refusal = await refused(door.submit_batch(BatchTask(action="a"), BatchTask(action="b", **fields)))
+@pytest.mark.parametrize("case", MALFORMED_OPTIONS)
+async def test_in_a_batch_the_refusal_also_names_the_task(api, refused, case):
+    fields, message = MALFORMED_OPTIONS[case]
+    refusal = await refused(api.submit_batch(BatchTask(action="a"), BatchTask(action="b", **fields)))
     assert (refusal.code, refusal.message) == ("bad_request", f"tasks[1].{message}")
 
 
@@ -246,16 +252,16 @@ async def test_in_a_batch_the_refusal_also_says_in_which_task(door, refused, wha
 
 @pytest.mark.parametrize("task_id", ["", "tsk_a1b2c3d4", "tsk_" + "f" * 32, "nonsense", "../..", "x" * 100_000, "a\0b"])
 @pytest.mark.parametrize("method", ["get", "cancel", "wait", "pause", "resume", "resolve"])
-async def test_an_unknown_task_is_not_found(door, refused, method, task_id):
-    refusal = await refused(getattr(door, method)(task_id))
+async def test_an_unknown_task_is_not_found(api, refused, method, task_id):
+    refusal = await refused(getattr(api, method)(task_id))
     assert refusal.status is grpc.StatusCode.NOT_FOUND
     assert refusal.code == "not_found"
     assert refusal.message == "task not found"
 
 
 @pytest.mark.parametrize("state", ["nonsense", "DONE", "done,nonsense", "done;failed", "unspecified", "d\0ne"])
-async def test_an_unknown_state_is_refused_with_the_known_ones(door, refused, state):
-    refusal = await refused(door.list_tasks(state=state))
+async def test_an_unknown_state_is_refused_with_the_known_ones(api, refused, state):
+    refusal = await refused(api.list_tasks(state=state))
     assert refusal.code == "bad_request"
     assert refusal.message.startswith("state: unknown state ")
     assert refusal.message.endswith(
@@ -263,25 +269,25 @@ async def test_an_unknown_state_is_refused_with_the_known_ones(door, refused, st
     )
 
 
-async def test_an_endless_state_is_not_repeated_in_full(door, refused):
-    assert len((await refused(door.list_tasks(state="x" * 100_000))).message) < 300
+async def test_a_long_state_is_not_repeated_in_full(api, refused):
+    assert len((await refused(api.list_tasks(state="x" * 100_000))).message) < 300
 
 
 @pytest.mark.parametrize(
     "token", ["nonsense", "=", "é", "MQ", "MTox", "LTE6MA", "\0", "x" * 100_000, "OTk5OTk5OTk5OTk5OTk5OTk5OTk6MA"]
 )
-async def test_a_forged_page_token_is_refused(door, refused, token):
-    refusal = await refused(door.list_tasks(page_token=token))
+async def test_a_forged_page_token_is_refused(api, refused, token):
+    refusal = await refused(api.list_tasks(page_token=token))
     assert refusal.code == "bad_request"
     assert refusal.message == "pageToken: is not a token of this listing"
 
 
-async def test_a_page_of_more_than_1000_tasks_is_one_of_1000(open_door):
-    door = await open_door(max_queue_size=2000, max_per_agent=2000)
+async def test_a_page_size_over_1000_is_1000(start_api):
+    api = await start_api(max_queue_size=2000, max_per_agent=2000)
     for _ in range(21):
-        await door.submit_batch(*[BatchTask(action="click")] * 50)
+        await api.submit_batch(*[BatchTask(action="click")] * 50)
     for size in (1001, 2**32 - 1):
-        assert (await door.list_tasks(page_size=size)).count == 1000
+        assert (await api.list_tasks(page_size=size)).count == 1000
 
 
 # Whole messages
@@ -289,13 +295,13 @@ async def test_a_page_of_more_than_1000_tasks_is_one_of_1000(open_door):
 SUBMIT = "/taskyard.v1.TaskService/SubmitTask"
 
 
-def raw_submit(door, message):
-    """SubmitTask with these bytes as its message."""
-    return door.channel.unary_unary(SUBMIT)(message)
+def submit_bytes(api, message):
+    """SubmitTask with these bytes as its request."""
+    return api.channel.unary_unary(SUBMIT)(message)
 
 
 def length_prefixed(number, content):
-    """A field of this number on the wire."""
+    """The encoding of a length-delimited field."""
     length, prefix = len(content), bytearray([number << 3 | 2])
     while length > 127:
         prefix.append(length & 127 | 128)
@@ -314,39 +320,39 @@ def params_nested_in_bytes(levels):
 @pytest.mark.parametrize(
     "message",
     [b"\xff\xff\xff", b"\x0a\xff", b'{"agentId":"ann"}', length_prefixed(1, b"\xff\xfe"), b"\x00" * 1000],
-    ids=["garbage", "cut short", "JSON", "a name that is not UTF-8", "zeros"],
+    ids=["garbage", "truncated", "JSON", "a name that is not UTF-8", "zeros"],
 )
-async def test_bytes_that_are_no_message_are_the_callers_error(door, refused, message):
-    refusal = await refused(raw_submit(door, message))
+async def test_malformed_bytes_are_a_bad_request(api, refused, message):
+    refusal = await refused(submit_bytes(api, message))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.message == "request: is not a valid message, or nests too deep"
 
 
-async def test_a_message_without_any_field_is_refused_by_the_first_that_is_required(door, refused):
-    assert (await refused(raw_submit(door, b""))).message == "agentId: is required"
+async def test_an_empty_message_is_refused_for_its_first_required_field(api, refused):
+    assert (await refused(submit_bytes(api, b""))).message == "agentId: is required"
 
 
-async def test_an_unknown_field_is_ignored(open_door):
-    door = await open_door()
-    await raw_submit(door, length_prefixed(1, b"ann") + length_prefixed(2, b"click") + b"\xf8\x7f\x01")
-    assert (await door.list_tasks()).tasks[0].agent_id == "ann"
+async def test_an_unknown_field_is_ignored(start_api):
+    api = await start_api()
+    await submit_bytes(api, length_prefixed(1, b"ann") + length_prefixed(2, b"click") + b"\xf8\x7f\x01")
+    assert (await api.list_tasks()).tasks[0].agent_id == "ann"
 
 
-async def test_an_unknown_method_is_unimplemented(door):
+async def test_an_unknown_method_is_unimplemented(api):
     with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await door.channel.unary_unary("/taskyard.v1.TaskService/Nonsense")(b"")
+        await api.channel.unary_unary("/taskyard.v1.TaskService/Nonsense")(b"")
     assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-# Who calls
+# Namespaces
 
 
 @pytest.mark.parametrize(
     "namespace", ["", " ", "a b", "a/b", "../x", "-x", ".x", "_x", "x" * 64, '"', "a:b", "default,other"]
 )
-async def test_a_namespace_that_is_no_name_is_refused(door, refused, namespace):
+async def test_an_invalid_namespace_is_refused(api, refused, namespace):
     metadata = (("taskyard-namespace", namespace),)
-    for call in (door.submit(metadata=metadata), door.list_tasks(metadata=metadata), door.stats(metadata=metadata)):
+    for call in (api.submit(metadata=metadata), api.list_tasks(metadata=metadata), api.stats(metadata=metadata)):
         refusal = await refused(call)
         assert refusal.code == "bad_request"
         assert refusal.message == "taskyard-namespace: must be 1 to 63 letters, digits, dots, dashes or underscores"

@@ -1,4 +1,4 @@
-"""BatchService (scheduler-reference, Batch Task Submission, Batch Request Fields, Batch Validation)."""
+"""BatchService (docs/rules.md, Batches)."""
 
 import grpc
 import pytest
@@ -11,19 +11,19 @@ from taskyard.v1.batch_pb2 import BatchTask, CancelBatchRequest, GetBatchRequest
 CLICK = BatchTask(action="click")
 
 
-def get(door, batch_id, **fields):
-    return door.batches.GetBatch(GetBatchRequest(batch_id=batch_id, **fields))
+def get(api, batch_id, **fields):
+    return api.batches.GetBatch(GetBatchRequest(batch_id=batch_id, **fields))
 
 
-def cancel(door, batch_id):
-    return door.batches.CancelBatch(CancelBatchRequest(batch_id=batch_id))
+def cancel(api, batch_id):
+    return api.batches.CancelBatch(CancelBatchRequest(batch_id=batch_id))
 
 
 # Submit
 
 
-async def test_the_documented_batch_is_answered_as_documented(door):
-    asked = {
+async def test_the_documented_request_has_the_documented_response(api):
+    request = {
         "agentId": "agent-crawl-01",
         "callbackUrl": "https://example.com/hooks/batch",
         "tasks": [
@@ -32,24 +32,24 @@ async def test_the_documented_batch_is_answered_as_documented(door):
             {"action": "hover", "tabId": "TAB_ID", "params": {"selector": "h1"}, "priority": 1},
         ],
     }
-    answer = await door.batches.SubmitBatch(ParseDict(asked, SubmitBatchRequest()))
-    ids = [task.task_id for task in answer.tasks]
-    assert MessageToDict(answer) == {
+    response = await api.batches.SubmitBatch(ParseDict(request, SubmitBatchRequest()))
+    ids = [task.task_id for task in response.tasks]
+    assert MessageToDict(response) == {
         "tasks": [{"taskId": ids[n], "state": "queued", "position": n + 1} for n in range(3)],
         "submitted": 3,
-        "batchId": answer.batch_id,
+        "batchId": response.batch_id,
     }
     assert len(set(ids)) == 3
-    assert answer.batch_id.startswith("bat_")
+    assert response.batch_id.startswith("bat_")
 
 
-async def test_agent_and_callback_are_those_of_the_batch_for_every_task(door):
-    await door.submit_batch(CLICK, CLICK, agent_id="bob", callback_url="http://example.com/")
-    tasks = (await door.list_tasks()).tasks
+async def test_every_task_has_the_agent_and_callback_of_the_batch(api):
+    await api.submit_batch(CLICK, CLICK, agent_id="bob", callback_url="http://example.com/")
+    tasks = (await api.list_tasks()).tasks
     assert [(task.agent_id, task.callback_url) for task in tasks] == [("bob", "http://example.com/")] * 2
 
 
-async def test_a_task_of_a_batch_supports_the_fields_of_a_single_one(door):
+async def test_a_task_of_a_batch_supports_the_fields_of_a_single_task(api):
     params = Struct()
     params["x"] = 1
     task = BatchTask(
@@ -63,53 +63,54 @@ async def test_a_task_of_a_batch_supports_the_fields_of_a_single_one(door):
         requires=["gpu"],
         labels={"run": "7"},
     )
-    answer = await door.submit_batch(task)
-    shown = await door.get(answer.tasks[0].task_id)
+    response = await api.submit_batch(task)
+    outcomes = await api.get(response.tasks[0].task_id)
     for field, value in task.ListFields():
-        assert getattr(shown, field.name) == value, field.name
-    assert shown.batch_id == answer.batch_id
+        assert getattr(outcomes, field.name) == value, field.name
+    assert outcomes.batch_id == response.batch_id
 
 
-async def test_one_task_and_fifty_tasks_are_batches(door):
-    assert (await door.submit_batch(CLICK)).submitted == 1
-    assert (await door.submit_batch(*[CLICK] * 50)).submitted == 50
+async def test_a_batch_can_have_one_to_fifty_tasks(api):
+    assert (await api.submit_batch(CLICK)).submitted == 1
+    assert (await api.submit_batch(*[CLICK] * 50)).submitted == 50
 
 
-async def test_a_batch_says_202_to_rest_callers_only(door, by_rest, headers):
-    assert (await headers(door.submit_batch(CLICK, metadata=by_rest)))["x-http-status"] == "202"
-    assert "x-http-status" not in await headers(door.submit_batch(CLICK))
+async def test_only_rest_callers_get_status_202_for_a_batch(api, by_rest, headers):
+    assert (await headers(api.submit_batch(CLICK, metadata=by_rest)))["x-http-status"] == "202"
+    assert "x-http-status" not in await headers(api.submit_batch(CLICK))
 
 
 # Partial failure
 
 
-async def test_what_admission_refuses_is_told_task_by_task_and_the_rest_is_submitted(open_door):
-    door = await open_door(max_queue_size=2)
-    answer = await door.submit_batch(*[CLICK] * 4)
-    assert answer.submitted == 2
-    shown = [MessageToDict(task) for task in answer.tasks]
-    assert [task["state"] for task in shown] == ["queued", "queued", "rejected", "rejected"]
-    assert shown[2] == {
-        "taskId": answer.tasks[2].task_id,
+async def test_refused_tasks_have_errors_and_the_others_are_submitted(start_api):
+    api = await start_api(max_queue_size=2)
+    response = await api.submit_batch(*[CLICK] * 4)
+    assert response.submitted == 2
+    outcomes = [MessageToDict(task) for task in response.tasks]
+    assert [task["state"] for task in outcomes] == ["queued", "queued", "rejected", "rejected"]
+    assert outcomes[2] == {
+        "taskId": response.tasks[2].task_id,
         "state": "rejected",
         "error": {
             "code": "queue_full",
             "error": "rejected: global queue full",
             "retryable": True,
+            "retryAfterMs": 1000,
             "details": {"agentId": "ann", "queued": 2.0, "maxQueue": 2.0, "maxPerAgent": 100.0},
         },
     }
-    assert (await door.list_tasks(state="rejected")).count == 2
+    assert (await api.list_tasks(state="rejected")).count == 2
 
 
-async def test_a_batch_of_which_nothing_is_admitted_is_answered_all_the_same(open_door, headers, by_rest):
-    door = await open_door(max_per_agent=1)
-    await door.submit()
-    call = door.submit_batch(CLICK, CLICK, metadata=by_rest)
-    answer = await call
-    assert answer.HasField("submitted")
-    assert answer.submitted == 0
-    assert [task.error.error for task in answer.tasks] == ["rejected: agent queue full"] * 2
+async def test_a_batch_without_an_admitted_task_is_not_an_error(start_api, headers, by_rest):
+    api = await start_api(max_per_agent=1)
+    await api.submit()
+    call = api.submit_batch(CLICK, CLICK, metadata=by_rest)
+    response = await call
+    assert response.HasField("submitted")
+    assert response.submitted == 0
+    assert [task.error.error for task in response.tasks] == ["rejected: agent queue full"] * 2
     assert (await headers(call))["x-http-status"] == "202"
 
 
@@ -129,16 +130,16 @@ async def test_a_batch_of_which_nothing_is_admitted_is_answered_all_the_same(ope
     ],
     ids=["missing agentId", "empty tasks array", "more than 50 tasks"],
 )
-async def test_batch_validation(door, refused, by_rest, batch, code, message):
-    refusal = await refused(door.batches.SubmitBatch(batch, metadata=by_rest))
+async def test_an_invalid_batch_is_refused(api, refused, by_rest, batch, code, message):
+    refusal = await refused(api.batches.SubmitBatch(batch, metadata=by_rest))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.trailers["x-http-status"] == "400"
     assert refusal.rest_body == {"code": code, "error": message}
-    assert (await door.stats()).metrics.tasks_submitted == 0
+    assert (await api.stats()).metrics.tasks_submitted == 0
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("invalid_task", "message"),
     [
         (BatchTask(), "tasks[2].action: is required"),
         (BatchTask(action="x" * 1025), "tasks[2].action: must be at most 1024 characters"),
@@ -154,107 +155,107 @@ async def test_batch_validation(door, refused, by_rest, batch, code, message):
         ),
     ],
 )
-async def test_one_wrong_task_refuses_the_whole_batch_by_name_and_submits_nothing(door, refused, wrong, message):
-    refusal = await refused(door.submit_batch(CLICK, CLICK, wrong, CLICK))
+async def test_one_invalid_task_refuses_the_batch_by_the_name_of_the_field(api, refused, invalid_task, message):
+    refusal = await refused(api.submit_batch(CLICK, CLICK, invalid_task, CLICK))
     assert refusal.code == "bad_request"
     assert refusal.message == message
-    assert (await door.list_tasks()).count == 0
+    assert (await api.list_tasks()).count == 0
 
 
-async def test_a_past_deadline_in_a_batch_submits_nothing(door, refused):
-    refusal = await refused(door.submit_batch(CLICK, BatchTask(action="a", deadline=Timestamp(seconds=1))))
+async def test_a_past_deadline_refuses_the_batch(api, refused):
+    refusal = await refused(api.submit_batch(CLICK, BatchTask(action="a", deadline=Timestamp(seconds=1))))
     assert refusal.code == "bad_request"
     assert "deadline: must be in the future" in refusal.message
-    assert (await door.list_tasks()).count == 0
+    assert (await api.list_tasks()).count == 0
 
 
-async def test_too_large_params_of_one_task_refuse_the_batch(open_door, refused, by_rest):
+async def test_params_that_are_too_large_refuse_the_batch(start_api, refused, by_rest):
     params = Struct()
     params["text"] = "x" * 1000
-    door = await open_door(max_payload_bytes=500)
-    refusal = await refused(door.submit_batch(CLICK, BatchTask(action="a", params=params), metadata=by_rest))
+    api = await start_api(max_payload_bytes=500)
+    refusal = await refused(api.submit_batch(CLICK, BatchTask(action="a", params=params), metadata=by_rest))
     assert refusal.code == "too_large"
     assert refusal.message.startswith("tasks[1].params: must be at most 500 bytes")
     assert refusal.trailers["x-http-status"] == "413"
-    assert (await door.list_tasks()).count == 0
+    assert (await api.list_tasks()).count == 0
 
 
 # Get
 
 
-async def test_a_batch_shows_its_tasks_and_how_many_are_in_each_state(open_door):
-    door = await open_door(max_queue_size=3)
-    batch = await door.submit_batch(*[CLICK] * 4)
-    (lease,) = await door.claim()
-    await door.complete(lease)
-    answer = await get(door, batch.batch_id)
-    assert answer.batch_id == batch.batch_id
-    assert answer.agent_id == "ann"
-    assert answer.states == {"done": 1, "queued": 2, "rejected": 1}
-    assert [task.task_id for task in answer.tasks] == [task.task_id for task in batch.tasks]
-    assert answer.count == 4
-    assert answer.HasField("ended")
-    assert not answer.ended
+async def test_a_batch_shows_its_tasks_and_their_number_in_each_state(start_api):
+    api = await start_api(max_queue_size=3)
+    batch = await api.submit_batch(*[CLICK] * 4)
+    (lease,) = await api.claim()
+    await api.complete(lease)
+    response = await get(api, batch.batch_id)
+    assert response.batch_id == batch.batch_id
+    assert response.agent_id == "ann"
+    assert response.states == {"done": 1, "queued": 2, "rejected": 1}
+    assert [task.task_id for task in response.tasks] == [task.task_id for task in batch.tasks]
+    assert response.count == 4
+    assert response.HasField("ended")
+    assert not response.ended
 
 
-async def test_a_batch_has_ended_when_all_its_tasks_have(door):
-    batch = await door.submit_batch(CLICK, CLICK)
-    for lease in await door.claim(2):
-        assert not (await get(door, batch.batch_id)).ended
-        await door.complete(lease)
-    assert (await get(door, batch.batch_id)).ended
+async def test_a_batch_has_ended_when_all_its_tasks_have_ended(api):
+    batch = await api.submit_batch(CLICK, CLICK)
+    for lease in await api.claim(2):
+        assert not (await get(api, batch.batch_id)).ended
+        await api.complete(lease)
+    assert (await get(api, batch.batch_id)).ended
 
 
-async def test_a_batch_comes_in_pages(door, refused):
-    batch = await door.submit_batch(*[CLICK] * 5)
-    first = await get(door, batch.batch_id, page_size=3)
-    rest = await get(door, batch.batch_id, page_token=first.next_page_token)
-    assert (first.count, rest.count) == (3, 2)
-    assert [task.task_id for task in [*first.tasks, *rest.tasks]] == [task.task_id for task in batch.tasks]
-    assert not rest.HasField("next_page_token")
-    assert rest.states == {"queued": 5}, "the states are those of the whole batch"
-    other = await door.submit_batch(CLICK)
-    refusal = await refused(get(door, other.batch_id, page_token=first.next_page_token))
+async def test_the_tasks_of_a_batch_are_paged(api, refused):
+    batch = await api.submit_batch(*[CLICK] * 5)
+    first = await get(api, batch.batch_id, page_size=3)
+    second = await get(api, batch.batch_id, page_token=first.next_page_token)
+    assert (first.count, second.count) == (3, 2)
+    assert [task.task_id for task in [*first.tasks, *second.tasks]] == [task.task_id for task in batch.tasks]
+    assert not second.HasField("next_page_token")
+    assert second.states == {"queued": 5}, "the states are those of the whole batch"
+    other = await api.submit_batch(CLICK)
+    refusal = await refused(get(api, other.batch_id, page_token=first.next_page_token))
     assert refusal.message == "pageToken: is not a token of this listing"
 
 
 @pytest.mark.parametrize("call", [get, cancel])
 @pytest.mark.parametrize("batch_id", ["", "bat_1", "x" * 10_000])
-async def test_an_unknown_batch_is_not_found(door, refused, call, batch_id):
-    refusal = await refused(call(door, batch_id))
+async def test_an_unknown_batch_is_not_found(api, refused, call, batch_id):
+    refusal = await refused(call(api, batch_id))
     assert refusal.status is grpc.StatusCode.NOT_FOUND
     assert refusal.message == "batch not found"
 
 
-async def test_a_batch_is_known_as_long_as_one_of_its_tasks_is(open_door, refused, eventually):
-    door = await open_door(result_ttl_secs=0.05)
-    batch = await door.submit_batch(CLICK, CLICK)
-    first, second = await door.claim(2)
-    await door.complete(first)
-    left = await eventually(lambda: get(door, batch.batch_id), lambda answer: answer.count == 1)
+async def test_a_batch_is_retained_as_long_as_one_of_its_tasks(start_api, refused, eventually):
+    api = await start_api(result_ttl_secs=0.05)
+    batch = await api.submit_batch(CLICK, CLICK)
+    first, second = await api.claim(2)
+    await api.complete(first)
+    left = await eventually(lambda: get(api, batch.batch_id), lambda response: response.count == 1)
     assert [task.task_id for task in left.tasks] == [second.task.id]
-    await door.complete(second)
-    await eventually(lambda: door.list_tasks(), lambda answer: not answer.tasks)
-    assert (await refused(get(door, batch.batch_id))).code == "not_found"
+    await api.complete(second)
+    await eventually(lambda: api.list_tasks(), lambda response: not response.tasks)
+    assert (await refused(get(api, batch.batch_id))).code == "not_found"
 
 
 # Cancel
 
 
-async def test_cancelling_a_batch_cancels_what_has_not_ended(door):
-    batch = await door.submit_batch(*[CLICK] * 3)
-    await door.submit()
-    done, _ = await door.claim(2)
-    await door.complete(done)
-    answer = await cancel(door, batch.batch_id)
-    assert MessageToDict(answer) == {"status": "cancelled", "batchId": batch.batch_id, "cancelled": 2}
-    assert (await get(door, batch.batch_id)).states == {"done": 1, "cancelled": 2}
-    assert (await door.stats()).queue.total_queued == 1, "tasks outside of the batch are untouched"
+async def test_cancelling_a_batch_cancels_the_tasks_that_have_not_ended(api):
+    batch = await api.submit_batch(*[CLICK] * 3)
+    await api.submit()
+    done, _ = await api.claim(2)
+    await api.complete(done)
+    response = await cancel(api, batch.batch_id)
+    assert MessageToDict(response) == {"status": "cancelled", "batchId": batch.batch_id, "cancelled": 2}
+    assert (await get(api, batch.batch_id)).states == {"done": 1, "cancelled": 2}
+    assert (await api.stats()).queue.total_queued == 1, "tasks outside of the batch are not cancelled"
 
 
-async def test_cancelling_a_batch_that_has_ended_cancels_nothing_and_is_no_error(door):
-    batch = await door.submit_batch(CLICK)
-    await cancel(door, batch.batch_id)
-    answer = await cancel(door, batch.batch_id)
-    assert answer.HasField("cancelled")
-    assert answer.cancelled == 0
+async def test_cancelling_an_ended_batch_cancels_nothing_and_is_not_an_error(api):
+    batch = await api.submit_batch(CLICK)
+    await cancel(api, batch.batch_id)
+    response = await cancel(api, batch.batch_id)
+    assert response.HasField("cancelled")
+    assert response.cancelled == 0

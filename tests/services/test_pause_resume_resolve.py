@@ -1,4 +1,4 @@
-"""PauseTask, ResumeTask, ResolveTask: what they answer, how they refuse, and what is seen of it elsewhere."""
+"""PauseTask, ResumeTask and ResolveTask: responses, refusals, and their effects on watches, waits and stats."""
 
 import grpc
 import pytest
@@ -7,67 +7,67 @@ from google.protobuf.struct_pb2 import Value
 from taskyard.v1.task_pb2 import Task
 
 
-async def paused(door, **fields):
-    """The id of a task that was paused."""
-    task_id = (await door.submit(**fields)).task_id
-    await door.run_one()
-    await door.pause(task_id)
+async def paused(api, **fields):
+    """The id of a paused task."""
+    task_id = (await api.submit(**fields)).task_id
+    await api.run_one()
+    await api.pause(task_id)
     return task_id
 
 
-async def test_pause_answers_the_state_and_the_id(door):
-    task_id = (await door.submit()).task_id
-    await door.run_one()
-    answer = await door.pause(task_id)
-    assert (answer.status, answer.task_id) == (Task.paused, task_id)
-    task = await door.get(task_id)
+async def test_pause_returns_the_state_and_the_id(api):
+    task_id = (await api.submit()).task_id
+    await api.run_one()
+    response = await api.pause(task_id)
+    assert (response.status, response.task_id) == (Task.paused, task_id)
+    task = await api.get(task_id)
     assert (task.state, task.error) == (Task.paused, "Job was interrupted by user")
     assert not task.HasField("deadline")
     assert not task.HasField("completed_at")
 
 
-async def test_resume_answers_the_state_and_the_task_shows_its_run(door):
-    task_id = await paused(door)
-    answer = await door.resume(task_id)
-    assert (answer.status, answer.task_id) == (Task.queued, task_id)
-    task = await door.get(task_id)
+async def test_resume_returns_the_state_and_the_task_shows_its_run(api):
+    task_id = await paused(api)
+    response = await api.resume(task_id)
+    assert (response.status, response.task_id) == (Task.queued, task_id)
+    task = await api.get(task_id)
     assert (task.run, task.HasField("error"), task.HasField("deadline")) == (2, False, True)
-    await door.complete(await door.run_one())
-    assert (await door.get(task_id)).state == Task.done
+    await api.complete(await api.run_one())
+    assert (await api.get(task_id)).state == Task.done
 
 
-async def test_a_task_that_was_never_resumed_shows_no_run(door):
-    assert not (await door.get(await paused(door))).HasField("run")
+async def test_a_task_that_was_never_resumed_shows_no_run(api):
+    assert not (await api.get(await paused(api))).HasField("run")
 
 
-async def test_resolve_records_the_given_result(door):
-    task_id = await paused(door)
-    answer = await door.resolve(task_id, result=Value(string_value="by hand"))
-    assert (answer.status, answer.task_id) == (Task.done, task_id)
-    task = await door.get(task_id)
+async def test_resolve_records_the_given_result(api):
+    task_id = await paused(api)
+    response = await api.resolve(task_id, result=Value(string_value="by hand"))
+    assert (response.status, response.task_id) == (Task.done, task_id)
+    task = await api.get(task_id)
     assert task.result.string_value == "by hand"
     assert not task.HasField("error")
 
 
-async def test_resolve_without_a_result_records_none(door):
-    task_id = await paused(door)
-    await door.resolve(task_id)
-    assert not (await door.get(task_id)).HasField("result")
+async def test_resolve_without_a_result_records_no_result(api):
+    task_id = await paused(api)
+    await api.resolve(task_id)
+    assert not (await api.get(task_id)).HasField("result")
 
 
-async def test_a_result_that_is_too_large_or_no_json_resolves_nothing(open_door, refused):
-    door = await open_door(max_payload_bytes=100)
-    task_id = await paused(door)
-    assert (await refused(door.resolve(task_id, result=Value(string_value="x" * 200)))).code == "too_large"
-    refusal = await refused(door.resolve(task_id, result=Value(number_value=float("nan"))))
+async def test_a_result_that_is_too_large_or_not_json_is_refused(start_api, refused):
+    api = await start_api(max_payload_bytes=100)
+    task_id = await paused(api)
+    assert (await refused(api.resolve(task_id, result=Value(string_value="x" * 200)))).code == "too_large"
+    refusal = await refused(api.resolve(task_id, result=Value(number_value=float("nan"))))
     assert (refusal.code, refusal.message[:7]) == ("bad_request", "result:")
-    assert (await door.get(task_id)).state == Task.paused
+    assert (await api.get(task_id)).state == Task.paused
 
 
 @pytest.mark.parametrize("call", ["pause", "resume", "resolve"])
-async def test_a_call_in_the_wrong_state_is_a_conflict_and_over_rest_409(door, refused, by_rest, call):
-    task_id = (await door.submit()).task_id
-    refusal = await refused(getattr(door, call)(task_id, metadata=by_rest))
+async def test_a_call_in_the_wrong_state_is_a_conflict_and_409_over_rest(api, refused, by_rest, call):
+    task_id = (await api.submit()).task_id
+    refusal = await refused(getattr(api, call)(task_id, metadata=by_rest))
     assert refusal.status is grpc.StatusCode.FAILED_PRECONDITION
     assert refusal.trailers["x-http-status"] == "409"
     assert refusal.rest_body["code"] == "conflict"
@@ -75,72 +75,75 @@ async def test_a_call_in_the_wrong_state_is_a_conflict_and_over_rest_409(door, r
 
 
 @pytest.mark.parametrize("call", ["pause", "resume", "resolve"])
-async def test_said_again_it_is_a_conflict(door, refused, call):
-    task_id = await paused(door)
+async def test_a_repeated_call_is_a_conflict(api, refused, call):
+    task_id = await paused(api)
     if call == "pause":
-        assert (await refused(door.pause(task_id))).code == "conflict"
+        assert (await refused(api.pause(task_id))).code == "conflict"
     else:
-        await getattr(door, call)(task_id)
-        assert (await refused(getattr(door, call)(task_id))).code == "conflict"
+        await getattr(api, call)(task_id)
+        assert (await refused(getattr(api, call)(task_id))).code == "conflict"
 
 
-async def test_over_its_budget_a_pause_answers_failed(door):
-    task_id = (await door.submit(token_limit=5)).task_id
-    await door.use(await door.run_one(), 6)
-    await door.resume(task_id)
-    await door.run_one()
-    assert (await door.pause(task_id)).status == Task.failed
-    assert (await door.get(task_id)).error == "token limit exceeded"
+async def test_a_task_over_its_budget_is_resumed_only_with_a_higher_limit(api, refused):
+    task_id = (await api.submit(token_limit=5)).task_id
+    await api.report_tokens(await api.run_one(), 6)
+    refusal = await refused(api.resume(task_id))
+    assert (refusal.code, refusal.message) == (
+        "conflict",
+        "task has used 6 of 5 tokens, resume it with a higher tokenLimit",
+    )
+    assert (await api.resume(task_id, token_limit=7)).status == Task.queued
+    assert (await api.get(task_id)).token_limit == 7
 
 
-async def test_a_held_task_shows_it_until_it_is_resumed(door):
-    answer = await door.submit(hold=True)
-    assert answer.state == Task.pending
-    assert (await door.get(answer.task_id)).hold
-    assert (await door.resume(answer.task_id)).status == Task.queued
-    assert not (await door.get(answer.task_id)).HasField("hold")
+async def test_a_held_task_is_shown_as_held_until_it_is_resumed(api):
+    response = await api.submit(hold=True)
+    assert response.state == Task.pending
+    assert (await api.get(response.task_id)).hold
+    assert (await api.resume(response.task_id)).status == Task.queued
+    assert not (await api.get(response.task_id)).HasField("hold")
 
 
-async def test_a_released_task_that_is_not_yet_due_answers_pending(door):
-    answer = await door.submit(hold=True, not_before={"seconds": 4_000_000_000})
-    assert (await door.resume(answer.task_id)).status == Task.pending
-    task = await door.get(answer.task_id)
+async def test_a_held_task_that_is_not_yet_due_is_pending_after_its_resume(api):
+    response = await api.submit(hold=True, not_before={"seconds": 4_000_000_000})
+    assert (await api.resume(response.task_id)).status == Task.pending
+    task = await api.get(response.task_id)
     assert (task.HasField("hold"), task.not_before.seconds) == (False, 4_000_000_000)
 
 
-async def test_a_time_that_could_not_be_shown_again_is_refused(door, refused):
-    refusal = await refused(door.submit(hold=True, not_before={"seconds": -(2**62)}))
+async def test_a_time_before_the_year_1_is_refused(api, refused):
+    refusal = await refused(api.submit(hold=True, not_before={"seconds": -(2**62)}))
     assert (refusal.code, refusal.message) == ("bad_request", "notBefore: must be a time after the year 0")
 
 
-async def test_paused_tasks_are_in_the_stats_only_while_there_are_some(door):
-    assert not (await door.stats()).queue.HasField("total_paused")
-    task_id = await paused(door)
-    assert (await door.stats()).queue.total_paused == 1
-    await door.resolve(task_id)
-    assert not (await door.stats()).queue.HasField("total_paused")
+async def test_the_stats_count_paused_tasks_only_while_there_are_any(api):
+    assert not (await api.stats()).queue.HasField("total_paused")
+    task_id = await paused(api)
+    assert (await api.stats()).queue.total_paused == 1
+    await api.resolve(task_id)
+    assert not (await api.stats()).queue.HasField("total_paused")
 
 
-async def test_the_stats_take_back_a_failure_that_was_resumed(door):
-    task_id = (await door.submit()).task_id
-    await door.fail(await door.run_one())
-    assert (await door.stats()).metrics.tasks_failed == 1
-    await door.resume(task_id)
-    assert (await door.stats()).metrics.tasks_failed == 0
+async def test_a_resume_takes_its_failure_out_of_the_stats(api):
+    task_id = (await api.submit()).task_id
+    await api.fail(await api.run_one())
+    assert (await api.stats()).metrics.tasks_failed == 1
+    await api.resume(task_id)
+    assert (await api.stats()).metrics.tasks_failed == 0
 
 
-async def test_a_watcher_sees_each_step_as_it_was(door):
-    watch = door.watch(include_current=True)
+async def test_a_watch_shows_the_task_at_each_step(api):
+    watch = api.watch(include_current=True)
     await watch.read()
-    task_id = await paused(door)
-    await door.resume(task_id)
-    await door.fail(await door.run_one())
-    await door.resolve(task_id)
-    seen = []
-    while not seen or seen[-1][0] != Task.done:
-        seen += [(event.task.state, event.task.run, event.task.error) for event in (await watch.read()).events]
+    task_id = await paused(api)
+    await api.resume(task_id)
+    await api.fail(await api.run_one())
+    await api.resolve(task_id)
+    steps = []
+    while not steps or steps[-1][0] != Task.done:
+        steps += [(event.task.state, event.task.run, event.task.error) for event in (await watch.read()).events]
     watch.cancel()
-    assert seen == [
+    assert steps == [
         (Task.queued, 0, ""),
         (Task.assigned, 0, ""),
         (Task.running, 0, ""),
@@ -153,32 +156,32 @@ async def test_a_watcher_sees_each_step_as_it_was(door):
     ]
 
 
-async def test_a_wait_goes_on_while_a_task_is_paused(door):
-    task_id = await paused(door)
-    answer = await door.wait(task_id, timeout_ms=10)
-    assert (answer.ended, answer.task.state) == (False, Task.paused)
+async def test_a_wait_continues_while_a_task_is_paused(api):
+    task_id = await paused(api)
+    response = await api.wait(task_id, timeout_ms=10)
+    assert (response.ended, response.task.state) == (False, Task.paused)
 
 
-# Doors and namespaces
+# Namespaces
 
 ELSEWHERE = (("taskyard-namespace", "elsewhere"),)
 
 
 @pytest.mark.parametrize("call", ["pause", "resume", "resolve"])
-async def test_no_call_reaches_a_task_of_another_namespace(door, refused, call):
-    await door.submit(metadata=ELSEWHERE)
-    task_id = await paused(door)
-    refusal = await refused(getattr(door, call)(task_id, metadata=ELSEWHERE))
+async def test_a_task_of_another_namespace_is_not_found(api, refused, call):
+    await api.submit(metadata=ELSEWHERE)
+    task_id = await paused(api)
+    refusal = await refused(getattr(api, call)(task_id, metadata=ELSEWHERE))
     assert (refusal.code, refusal.message) == ("not_found", "task not found")
-    assert (await door.get(task_id)).state == Task.paused
+    assert (await api.get(task_id)).state == Task.paused
 
 
-async def test_paused_tasks_and_tokens_are_counted_in_their_own_namespace_only(door):
-    await door.submit(metadata=ELSEWHERE)
-    task_id = (await door.submit()).task_id
-    await door.use(await door.run_one(), 7)
-    await door.pause(task_id)
-    stats = await door.stats(metadata=ELSEWHERE)
+async def test_paused_tasks_and_tokens_are_counted_in_their_own_namespace_only(api):
+    await api.submit(metadata=ELSEWHERE)
+    task_id = (await api.submit()).task_id
+    await api.report_tokens(await api.run_one(), 7)
+    await api.pause(task_id)
+    stats = await api.stats(metadata=ELSEWHERE)
     assert not stats.queue.HasField("total_paused")
     assert not stats.metrics.agents["ann"].HasField("tokens_used")
-    assert (await door.stats()).metrics.agents["ann"].tokens_used == 7
+    assert (await api.stats()).metrics.agents["ann"].tokens_used == 7

@@ -1,4 +1,4 @@
-"""ScheduleService: schedules, as its callers see them (scheduler-daemon; proto/taskyard/v1/schedule.proto)."""
+"""ScheduleService: schedules (docs/rules.md, Schedules; proto/taskyard/v1/schedule.proto)."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -18,45 +18,45 @@ def template(**fields: Any) -> pb.TaskTemplate:
     return pb.TaskTemplate(**{"agent_id": "ann", "action": "report", **fields})
 
 
-def asked(**fields: Any) -> pb.CreateScheduleRequest:
+def create_request(**fields: Any) -> pb.CreateScheduleRequest:
     cadence = {} if {"cron", "interval", "at"} & set(fields) else {"interval": "10m"}
     return pb.CreateScheduleRequest(**{"schedule_id": "s", "task": template(), **cadence, **fields})
 
 
 def instant(text: str) -> Timestamp:
-    found = Timestamp()
-    found.FromDatetime(datetime.fromisoformat(text))
-    return found
+    timestamp = Timestamp()
+    timestamp.FromDatetime(datetime.fromisoformat(text))
+    return timestamp
 
 
-def shown(times: Any) -> list[str]:
+def iso_times(times: Any) -> list[str]:
     return [time.ToDatetime(UTC).isoformat() for time in times]
 
 
-async def make(door: Any, **fields: Any) -> pb.Schedule:
-    return (await door.schedules.CreateSchedule(asked(**fields))).schedule
+async def create(api: Any, **fields: Any) -> pb.Schedule:
+    return (await api.schedules.CreateSchedule(create_request(**fields))).schedule
 
 
-async def change(door: Any, *mask: str, **fields: Any) -> pb.Schedule:
+async def update(api: Any, *mask: str, **fields: Any) -> pb.Schedule:
     mask_fields = {"update_mask": FieldMask(paths=mask)} if mask else {}
     request = pb.UpdateScheduleRequest(schedule_id="s", **fields, **mask_fields)
-    return (await door.schedules.UpdateSchedule(request)).schedule
+    return (await api.schedules.UpdateSchedule(request)).schedule
 
 
-async def test_a_schedule_has_the_documented_defaults(open_door, clock):
-    schedule = await make(await open_door(clock=clock))
+async def test_a_schedule_has_the_documented_defaults(start_api, clock):
+    schedule = await create(await start_api(clock=clock))
     assert schedule.time_zone == "UTC"
     assert schedule.overlap == pb.Overlap.skip
     assert schedule.catch_up == pb.CatchUp.last
     assert schedule.catch_up_window_secs == 86_400
     assert schedule.status == pb.Schedule.active
-    # Each is a float, rounded to the microsecond by itself.
+    # Each time is a float that is rounded to the microsecond separately.
     assert abs(schedule.next_due_at.ToMicroseconds() - schedule.created_at.ToMicroseconds() - 600_000_000) <= 1
     absent = ("display_name", "last_fired_at", "last_task_id")
     assert not [name for name in absent if schedule.HasField(name)]
 
 
-async def test_a_schedule_is_shown_as_it_was_asked_for(door):
+async def test_a_schedule_shows_the_fields_of_its_request(api):
     fields = {
         "display_name": "Every night",
         "cron": "*/5 1-3 * * MON-FRI",
@@ -65,17 +65,17 @@ async def test_a_schedule_is_shown_as_it_was_asked_for(door):
         "catch_up": pb.CatchUp.all,
         "catch_up_window_secs": 60,
     }
-    made = await make(door, **fields)
-    (listed,) = (await door.schedules.ListSchedules(pb.ListSchedulesRequest())).schedules
-    got = (await door.schedules.GetSchedule(pb.GetScheduleRequest(schedule_id="s"))).schedule
-    assert made == got == listed
-    assert {name: getattr(made, name) for name in fields} == fields
+    created = await create(api, **fields)
+    (listed,) = (await api.schedules.ListSchedules(pb.ListSchedulesRequest())).schedules
+    fetched = (await api.schedules.GetSchedule(pb.GetScheduleRequest(schedule_id="s"))).schedule
+    assert created == fetched == listed
+    assert {name: getattr(created, name) for name in fields} == fields
 
 
-async def test_a_template_keeps_every_field(door):
+async def test_a_template_keeps_every_field(api):
     params = Struct()
     params.update({"days": 3, "nested": {"b": [1, None], "a": "x"}})
-    given = template(
+    task_template = template(
         tab_id="tab",
         ref="ref",
         params=params,
@@ -91,77 +91,77 @@ async def test_a_template_keeps_every_field(door):
             max_attempts=3, first_delay_ms=10, multiplier=1.5, max_delay_ms=100, non_retryable_codes=["fatal"]
         ),
     )
-    assert (await make(door, task=given)).task == given
-    trigger = (await door.schedules.TriggerSchedule(pb.TriggerScheduleRequest(schedule_id="s"))).trigger
-    task = await door.get(trigger.task_id)
-    for field, value in given.ListFields():
+    assert (await create(api, task=task_template)).task == task_template
+    trigger = (await api.schedules.TriggerSchedule(pb.TriggerScheduleRequest(schedule_id="s"))).trigger
+    task = await api.get(trigger.task_id)
+    for field, value in task_template.ListFields():
         if field.name != "deadline_secs":
             assert getattr(task, field.name) == value, field.name
     assert task.deadline.ToMicroseconds() - task.created_at.ToMicroseconds() == 90_000_000
 
 
-async def test_empty_params_are_not_missing_params(door):
-    assert (await make(door, task=template(params=Struct()))).task.HasField("params")
-    assert not (await make(door, schedule_id="t")).task.HasField("params")
+async def test_empty_params_differ_from_missing_params(api):
+    assert (await create(api, task=template(params=Struct()))).task.HasField("params")
+    assert not (await create(api, schedule_id="t")).task.HasField("params")
 
 
-async def test_the_default_retry_policy_of_an_action_is_written_onto_the_schedule(open_door):
-    door = await open_door(default_retry=lambda _: history.RetryPolicy(max_attempts=7))
-    assert (await make(door)).task.retry_policy.max_attempts == 7
+async def test_a_schedule_shows_the_default_retry_policy_of_its_action(start_api):
+    api = await start_api(default_retry=lambda _: history.RetryPolicy(max_attempts=7))
+    assert (await create(api)).task.retry_policy.max_attempts == 7
 
 
-async def test_a_create_that_is_repeated_answers_with_the_first(door):
+async def test_a_repeated_create_returns_the_first_schedule(api):
     params = Struct()
     params.update({"a": 1, "b": {"c": 2, "d": 3}})
-    turned = Struct()
-    turned.update({"b": {"d": 3, "c": 2}, "a": 1})
-    first = await make(door, task=template(params=params, requires=["x", "y"]))
-    assert await make(door, task=template(params=turned, requires=["y", "x"])) == first
+    reordered = Struct()
+    reordered.update({"b": {"d": 3, "c": 2}, "a": 1})
+    first = await create(api, task=template(params=params, requires=["x", "y"]))
+    assert await create(api, task=template(params=reordered, requires=["y", "x"])) == first
 
 
 @pytest.mark.parametrize(
     "fields",
     [{"interval": "11m"}, {"cron": "* * * * *"}, {"paused": True}, {"display_name": "x"}, {"task": template(ref="r")}],
 )
-async def test_an_id_belongs_to_one_schedule(door, refused, fields):
-    await make(door)
-    refusal = await refused(door.schedules.CreateSchedule(asked(**fields)))
+async def test_an_id_can_be_used_for_one_schedule(api, refused, fields):
+    await create(api)
+    refusal = await refused(api.schedules.CreateSchedule(create_request(**fields)))
     assert refusal.code == "already_exists"
     assert refusal.message == "scheduleId: is that of another schedule"
 
 
-async def test_one_schedule_too_many_is_refused_and_none_is_made(open_door, refused):
-    door = await open_door(max_schedules=1)
-    first = await make(door)
-    refusal = await refused(door.schedules.CreateSchedule(asked(schedule_id="another")))
+async def test_a_schedule_over_the_limit_is_refused(start_api, refused):
+    api = await start_api(max_schedules=1)
+    first = await create(api)
+    refusal = await refused(api.schedules.CreateSchedule(create_request(schedule_id="another")))
     assert (refusal.code, refusal.message) == ("queue_full", "rejected: too many schedules")
     assert refusal.status is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert await make(door) == first
-    answer = await door.schedules.ListSchedules(pb.ListSchedulesRequest())
-    assert list(answer.schedules) == [first]
+    assert await create(api) == first
+    response = await api.schedules.ListSchedules(pb.ListSchedulesRequest())
+    assert list(response.schedules) == [first]
 
 
-async def test_a_schedule_without_an_id_gets_one(door):
-    first, second = [await make(door, schedule_id=None) for _ in range(2)]
+async def test_a_schedule_without_an_id_gets_one(api):
+    first, second = [await create(api, schedule_id=None) for _ in range(2)]
     assert first.schedule_id.startswith("sch_")
     assert first.schedule_id != second.schedule_id
 
 
-async def test_schedules_belong_to_a_namespace(door, refused):
-    await make(door)
+async def test_schedules_belong_to_a_namespace(api, refused):
+    await create(api)
     elsewhere = (("taskyard-namespace", "other"),)
     request = pb.GetScheduleRequest(schedule_id="s")
-    assert (await refused(door.schedules.GetSchedule(request, metadata=elsewhere))).code == "not_found"
-    assert not (await door.schedules.ListSchedules(pb.ListSchedulesRequest(), metadata=elsewhere)).schedules
-    assert not (await door.schedules.ListTriggers(pb.ListTriggersRequest(), metadata=elsewhere)).triggers
+    assert (await refused(api.schedules.GetSchedule(request, metadata=elsewhere))).code == "not_found"
+    assert not (await api.schedules.ListSchedules(pb.ListSchedulesRequest(), metadata=elsewhere)).schedules
+    assert not (await api.schedules.ListTriggers(pb.ListTriggersRequest(), metadata=elsewhere)).triggers
 
 
-async def test_schedules_are_listed_oldest_first_page_by_page(door):
+async def test_schedules_are_listed_oldest_first_page_by_page(api):
     for number in range(5):
-        await make(door, schedule_id=f"s{number}")
+        await create(api, schedule_id=f"s{number}")
     ids, token = [], ""
     while True:
-        page = await door.schedules.ListSchedules(pb.ListSchedulesRequest(page_size=2, page_token=token))
+        page = await api.schedules.ListSchedules(pb.ListSchedulesRequest(page_size=2, page_token=token))
         ids.append([schedule.schedule_id for schedule in page.schedules])
         token = page.next_page_token
         if not token:
@@ -169,80 +169,80 @@ async def test_schedules_are_listed_oldest_first_page_by_page(door):
     assert ids == [["s0", "s1"], ["s2", "s3"], ["s4"]]
 
 
-async def test_previews_know_the_changes_of_local_time(door):
-    await make(door, cron="30 2 * * *", time_zone="Europe/Berlin")
+async def test_previews_follow_changes_of_local_time(api):
+    await create(api, cron="30 2 * * *", time_zone="Europe/Berlin")
     request = pb.PreviewScheduleRequest(schedule_id="s", count=3, after=instant("2026-03-27T12:00:00Z"))
-    assert shown((await door.schedules.PreviewSchedule(request)).due_at) == [
+    assert iso_times((await api.schedules.PreviewSchedule(request)).due_at) == [
         "2026-03-28T01:30:00+00:00",
         "2026-03-29T01:00:00+00:00",
         "2026-03-30T00:30:00+00:00",
     ]
 
 
-async def test_a_preview_ends_where_no_time_is_left(door):
-    await make(door, at=instant("2100-01-01T00:00:00Z"))
+async def test_a_preview_ends_after_the_last_due_time(api):
+    await create(api, at=instant("2100-01-01T00:00:00Z"))
     request = pb.PreviewScheduleRequest(schedule_id="s", count=1000)
-    assert shown((await door.schedules.PreviewSchedule(request)).due_at) == ["2100-01-01T00:00:00+00:00"]
+    assert iso_times((await api.schedules.PreviewSchedule(request)).due_at) == ["2100-01-01T00:00:00+00:00"]
 
 
-async def test_a_preview_has_ten_times_unless_asked_for_more(door):
-    await make(door)
-    assert len((await door.schedules.PreviewSchedule(pb.PreviewScheduleRequest(schedule_id="s"))).due_at) == 10
+async def test_a_preview_has_ten_times_by_default(api):
+    await create(api)
+    assert len((await api.schedules.PreviewSchedule(pb.PreviewScheduleRequest(schedule_id="s"))).due_at) == 10
     request = pb.PreviewScheduleRequest(schedule_id="s", count=1000)
-    assert len((await door.schedules.PreviewSchedule(request)).due_at) == 1000
+    assert len((await api.schedules.PreviewSchedule(request)).due_at) == 1000
 
 
 @pytest.mark.parametrize("count", [0, 1001])
-async def test_a_preview_is_bounded(door, refused, count):
-    await make(door)
-    refusal = await refused(door.schedules.PreviewSchedule(pb.PreviewScheduleRequest(schedule_id="s", count=count)))
+async def test_the_count_of_a_preview_is_limited(api, refused, count):
+    await create(api)
+    refusal = await refused(api.schedules.PreviewSchedule(pb.PreviewScheduleRequest(schedule_id="s", count=count)))
     assert refusal.message == f"count: must be 1 to 1000, is {count}"
 
 
 # Updates
 
 
-async def test_an_update_replaces_what_is_given_and_nothing_else(door):
-    before = await make(door, cron="0 9 * * *", display_name="x", overlap=pb.Overlap.wait)
-    after = await change(door, time_zone="Asia/Tokyo", catch_up=pb.CatchUp.none)
+async def test_an_update_replaces_only_the_fields_that_are_set(api):
+    before = await create(api, cron="0 9 * * *", display_name="x", overlap=pb.Overlap.wait)
+    after = await update(api, time_zone="Asia/Tokyo", catch_up=pb.CatchUp.none)
     assert (after.time_zone, after.catch_up) == ("Asia/Tokyo", pb.CatchUp.none)
     assert after.next_due_at != before.next_due_at
     for name in ("schedule_id", "display_name", "cron", "overlap", "task", "created_at"):
         assert getattr(after, name) == getattr(before, name), name
 
 
-async def test_an_update_with_nothing_to_change_changes_nothing(door):
-    before = await make(door)
-    assert await change(door) == before
-    assert await change(door, interval="10m") == before
+async def test_an_update_without_changes_changes_nothing(api):
+    before = await create(api)
+    assert await update(api) == before
+    assert await update(api, interval="10m") == before
 
 
-async def test_one_cadence_replaces_the_other(door):
-    await make(door, cron="0 9 * * *", time_zone="Asia/Tokyo")
-    assert (await change(door, interval="1h")).WhichOneof("cadence") == "interval"
-    once = await change(door, at=instant("2100-01-01T00:00:00Z"))
-    assert shown([once.at, once.next_due_at]) == ["2100-01-01T00:00:00+00:00"] * 2
-    again = await change(door, cron="0 9 * * *")
+async def test_a_cadence_of_another_kind_replaces_the_first(api):
+    await create(api, cron="0 9 * * *", time_zone="Asia/Tokyo")
+    assert (await update(api, interval="1h")).WhichOneof("cadence") == "interval"
+    once = await update(api, at=instant("2100-01-01T00:00:00Z"))
+    assert iso_times([once.at, once.next_due_at]) == ["2100-01-01T00:00:00+00:00"] * 2
+    again = await update(api, cron="0 9 * * *")
     assert (again.cron, again.time_zone) == ("0 9 * * *", "Asia/Tokyo")
 
 
-async def test_a_mask_says_what_is_replaced(door):
-    before = await make(door, display_name="x", overlap=pb.Overlap.wait)
-    after = await change(door, "overlap", overlap=pb.Overlap.allow, display_name="not named", interval="1s")
+async def test_a_mask_selects_the_fields_to_replace(api):
+    before = await create(api, display_name="x", overlap=pb.Overlap.wait)
+    after = await update(api, "overlap", overlap=pb.Overlap.allow, display_name="not named", interval="1s")
     assert after.overlap == pb.Overlap.allow
     assert (after.display_name, after.interval) == (before.display_name, before.interval)
 
 
-async def test_what_a_mask_names_and_nothing_gives_has_its_default(door):
-    await make(
-        door,
+async def test_a_field_in_the_mask_that_is_not_set_gets_its_default(api):
+    await create(
+        api,
         display_name="x",
         time_zone="Asia/Tokyo",
         overlap=pb.Overlap.wait,
         catch_up=pb.CatchUp.all,
         catch_up_window_secs=5,
     )
-    after = await change(door, "display_name", "time_zone", "overlap", "catch_up", "catch_up_window_secs")
+    after = await update(api, "display_name", "time_zone", "overlap", "catch_up", "catch_up_window_secs")
     assert not after.HasField("display_name")
     assert (after.time_zone, after.overlap, after.catch_up, after.catch_up_window_secs) == (
         "UTC",
@@ -268,14 +268,14 @@ async def test_what_a_mask_names_and_nothing_gives_has_its_default(door):
         ([], {"task": template(agent_id="")}, "task.agentId: is required"),
     ],
 )
-async def test_an_update_that_is_wrong_names_the_field_and_changes_nothing(door, refused, mask, fields, message):
-    before = await make(door)
-    refusal = await refused(change(door, *mask, **fields))
+async def test_an_invalid_update_names_the_field_and_changes_nothing(api, refused, mask, fields, message):
+    before = await create(api)
+    refusal = await refused(update(api, *mask, **fields))
     assert (refusal.code, refusal.message) == ("bad_request", message)
-    assert (await door.schedules.GetSchedule(pb.GetScheduleRequest(schedule_id="s"))).schedule == before
+    assert (await api.schedules.GetSchedule(pb.GetScheduleRequest(schedule_id="s"))).schedule == before
 
 
-# What is wrong with a new one
+# Invalid schedules
 
 
 @pytest.mark.parametrize(
@@ -308,23 +308,23 @@ async def test_an_update_that_is_wrong_names_the_field_and_changes_nothing(door,
         ({"overlap": 77}, "overlap: must be among skip, wait, allow, replace"),
     ],
 )
-async def test_a_create_that_is_wrong_names_the_field_and_makes_nothing(door, refused, fields, message):
-    refusal = await refused(door.schedules.CreateSchedule(asked(**fields)))
+async def test_an_invalid_create_names_the_field_and_creates_nothing(api, refused, fields, message):
+    refusal = await refused(api.schedules.CreateSchedule(create_request(**fields)))
     assert (refusal.code, refusal.message) == ("bad_request", message)
-    assert not (await door.schedules.ListSchedules(pb.ListSchedulesRequest())).schedules
+    assert not (await api.schedules.ListSchedules(pb.ListSchedulesRequest())).schedules
 
 
-async def test_a_schedule_needs_a_cadence(door, refused):
+async def test_a_schedule_needs_a_cadence(api, refused):
     request = pb.CreateScheduleRequest(task=template())
-    refusal = await refused(door.schedules.CreateSchedule(request))
+    refusal = await refused(api.schedules.CreateSchedule(request))
     assert refusal.message == "cron: a schedule needs one of cron, interval and at"
 
 
-async def test_a_template_may_not_be_larger_than_a_payload(open_door, refused):
-    door = await open_door(max_payload_bytes=100)
+async def test_params_of_a_template_have_the_size_limit_of_payloads(start_api, refused):
+    api = await start_api(max_payload_bytes=100)
     params = Struct()
     params.update({"text": "x" * 200})
-    refusal = await refused(door.schedules.CreateSchedule(asked(task=template(params=params))))
+    refusal = await refused(api.schedules.CreateSchedule(create_request(task=template(params=params))))
     assert refusal.code == "too_large"
     assert refusal.message.startswith("task.params: ")
 
@@ -341,15 +341,15 @@ async def test_a_template_may_not_be_larger_than_a_payload(open_door, refused):
         "PreviewSchedule",
     ],
 )
-async def test_a_schedule_that_is_not_there_is_not_found(door, refused, name):
-    refusal = await refused(getattr(door.schedules, name)(getattr(pb, f"{name}Request")(schedule_id="nobody")))
+async def test_an_unknown_schedule_is_not_found(api, refused, name):
+    refusal = await refused(getattr(api.schedules, name)(getattr(pb, f"{name}Request")(schedule_id="nobody")))
     assert (refusal.code, refusal.message) == ("not_found", "schedule not found")
 
 
-async def test_what_was_done_to_a_schedule_is_logged(door, log_lines):
-    await make(door)
-    await change(door, interval="1h")
+async def test_changes_of_a_schedule_are_logged(api, log_lines):
+    await create(api)
+    await update(api, interval="1h")
     for name in ("PauseSchedule", "ResumeSchedule", "DeleteSchedule"):
-        await getattr(door.schedules, name)(getattr(pb, f"{name}Request")(schedule_id="s"))
+        await getattr(api.schedules, name)(getattr(pb, f"{name}Request")(schedule_id="s"))
     lines = [line["event"] for line in log_lines if line.get("schedule_id") == "s"]
     assert lines == [f"schedule_{what}" for what in ("created", "updated", "paused", "resumed", "deleted")]

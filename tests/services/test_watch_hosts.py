@@ -1,4 +1,4 @@
-"""WatchHosts: the hosts as they stand, then what happens to them, noticed within a second (runtime-host-model)."""
+"""WatchHosts: the current hosts, then their changes within a second (docs/rules.md, Hosts)."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -17,11 +17,11 @@ from taskyard_server.services.hosts import RuntimeHostService
 
 SECS = 10
 NAMESPACE = "default"
-MANY = HostProfile(capabilities=frozenset({"gpu"}))
+GPU = HostProfile(capabilities=frozenset({"gpu"}))
 
 
-class Yard:
-    """An engine, and a server that shows its hosts. Looks are taken when a test wants them."""
+class HostWatchServer:
+    """An engine and a server for watches of its hosts, whose snapshots are refreshed by tests."""
 
     def __init__(self, engine, service, channel, clock):
         self.engine = engine
@@ -34,196 +34,198 @@ class Yard:
             runtime_host_pb2.WatchHostsRequest(), metadata=(("taskyard-namespace", namespace),)
         )
 
-    async def register(self, host_id="h", profile=HostProfile(), namespace=NAMESPACE, **wish):  # noqa: B008
-        return await self.engine.hosts.register(namespace, host_id, None, profile, **wish)
+    async def register(self, host_id="h", profile=HostProfile(), namespace=NAMESPACE, **fields):  # noqa: B008
+        return await self.engine.hosts.register(namespace, host_id, None, profile, **fields)
 
-    async def look(self):
-        """What else happens once a second."""
-        for board in list(self.watches._watches.values()):
-            await board.refresh()
+    async def refresh(self):
+        """Refresh the snapshots, as the server does once a second."""
+        for watch in list(self.watches._watches.values()):
+            await watch.refresh()
 
 
 @pytest.fixture
-async def open_yard(clock):
-    async with AsyncExitStack() as ends:
+async def start_server(clock):
+    async with AsyncExitStack() as cleanup:
 
         async def start(poll_secs=3600.0, keepalive_secs=3600.0):
             engine = MemoryEngine(Limits(), clock)
-            ends.push_async_callback(engine.admin.close)
+            cleanup.push_async_callback(engine.admin.close)
             service = RuntimeHostService(engine, 262_144)
             service.watches = HostWatches(engine, service._message, poll_secs, keepalive_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(service, server)
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()
-            ends.push_async_callback(server.stop, None)
-            channel = await ends.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
-            return Yard(engine, service, channel, clock)
+            cleanup.push_async_callback(server.stop, None)
+            channel = await cleanup.enter_async_context(grpc.aio.insecure_channel(f"127.0.0.1:{port}"))
+            return HostWatchServer(engine, service, channel, clock)
 
         yield start
 
 
 @pytest.fixture
-async def yard(open_yard):
-    return await open_yard()
+async def server(start_server):
+    return await start_server()
 
 
 async def read(call):
     return await asyncio.wait_for(call.read(), SECS)
 
 
-def told(message):
+def events_of(message):
     return [(HostEvent.Kind.Name(event.kind), event.host.id) for event in message.events]
 
 
-async def test_the_hosts_as_they_stand_come_first(yard):
-    await yard.register("a")
-    await yard.register("b", MANY, slots=3)
-    message = await read(yard.watch())
-    assert told(message) == [("current", "a"), ("current", "b")]
-    listed = await yard.hosts.ListHosts(runtime_host_pb2.ListHostsRequest())
+async def test_the_current_hosts_come_first(server):
+    await server.register("a")
+    await server.register("b", GPU, slots=3)
+    message = await read(server.watch())
+    assert events_of(message) == [("current", "a"), ("current", "b")]
+    listed = await server.hosts.ListHosts(runtime_host_pb2.ListHostsRequest())
     assert [event.host for event in message.events] == list(listed.hosts)
 
 
-async def test_without_hosts_an_empty_message_says_that_the_watch_has_begun(yard):
-    assert told(await read(yard.watch())) == []
+async def test_without_hosts_a_watch_starts_with_an_empty_message(server):
+    assert events_of(await read(server.watch())) == []
 
 
-async def test_built_in_hosts_and_those_of_other_namespaces_are_not_shown(yard):
-    await yard.register("taskyard:tabs", built_in=True)
-    await yard.register("elsewhere", namespace="other")
-    call = yard.watch()
-    assert told(await read(call)) == []
-    await yard.register("another", namespace="other")
-    await yard.register("h")
-    await yard.look()
-    assert told(await read(call)) == [("registered", "h")]
+async def test_built_in_hosts_and_those_of_other_namespaces_are_not_shown(server):
+    await server.register("taskyard:tabs", built_in=True)
+    await server.register("elsewhere", namespace="other")
+    call = server.watch()
+    assert events_of(await read(call)) == []
+    await server.register("another", namespace="other")
+    await server.register("h")
+    await server.refresh()
+    assert events_of(await read(call)) == [("registered", "h")]
 
 
-async def test_a_host_that_comes_changes_its_words_and_goes_is_told(yard):
-    call = yard.watch()
+async def test_registrations_and_deregistrations_are_sent(server):
+    call = server.watch()
     await read(call)
-    await yard.register()
-    await yard.look()
+    await server.register()
+    await server.refresh()
     message = await read(call)
-    assert told(message) == [("registered", "h")]
-    await yard.register(profile=MANY)
-    await yard.look()
+    assert events_of(message) == [("registered", "h")]
+    await server.register(profile=GPU)
+    await server.refresh()
     (event,) = (await read(call)).events
     assert event.kind == HostEvent.registered
     assert list(event.host.capabilities) == ["gpu"]
-    await yard.engine.hosts.deregister(NAMESPACE, "h")
-    await yard.look()
+    await server.engine.hosts.deregister(NAMESPACE, "h")
+    await server.refresh()
     (event,) = (await read(call)).events
     assert event.kind == HostEvent.deregistered
     assert (event.host.id, list(event.host.capabilities)) == ("h", ["gpu"])
     assert event.occurred_at.ToNanoseconds() > 0
 
 
-async def test_a_sign_of_life_or_the_same_words_again_are_no_event(yard):
-    await yard.register()
-    call = yard.watch()
+async def test_a_heartbeat_or_an_identical_registration_is_no_event(server):
+    await server.register()
+    call = server.watch()
     await read(call)
-    yard.clock.now += 1
-    await yard.engine.hosts.heartbeat(NAMESPACE, "h")
-    await yard.look()
-    await yard.register()
-    await yard.look()
-    await yard.engine.hosts.drain(NAMESPACE, "h")
-    await yard.look()
+    server.clock.now += 1
+    await server.engine.hosts.heartbeat(NAMESPACE, "h")
+    await server.refresh()
+    await server.register()
+    await server.refresh()
+    await server.engine.hosts.drain(NAMESPACE, "h")
+    await server.refresh()
     (event,) = (await read(call)).events
     assert (event.kind, event.host.draining) == (HostEvent.changed, True)
 
 
-async def test_a_silent_host_goes_offline_then_dies_and_comes_back(yard):
-    await yard.register()
-    call = yard.watch()
+async def test_a_silent_host_goes_offline_then_dead_and_a_heartbeat_revives_it(server):
+    await server.register()
+    call = server.watch()
     await read(call)
-    standings = []
+    states = []
     for secs in (61, 60):
-        yard.clock.now += secs
-        await yard.look()
+        server.clock.now += secs
+        await server.refresh()
         (event,) = (await read(call)).events
-        standings.append((event.kind, event.host.online, event.host.status))
-    await yard.engine.hosts.heartbeat(NAMESPACE, "h", HostStatus.BUSY)
-    await yard.look()
+        states.append((event.kind, event.host.online, event.host.status))
+    await server.engine.hosts.heartbeat(NAMESPACE, "h", HostStatus.BUSY)
+    await server.refresh()
     (event,) = (await read(call)).events
-    standings.append((event.kind, event.host.online, event.host.status))
-    assert standings == [
+    states.append((event.kind, event.host.online, event.host.status))
+    assert states == [
         (HostEvent.changed, False, RuntimeHost.idle),
         (HostEvent.changed, False, RuntimeHost.dead),
         (HostEvent.changed, True, RuntimeHost.busy),
     ]
 
 
-async def test_one_that_went_and_came_back_between_two_looks_is_registered(yard):
-    await yard.register()
-    call = yard.watch()
+async def test_a_host_deregistered_and_registered_between_two_snapshots_is_registered(server):
+    await server.register()
+    call = server.watch()
     await read(call)
-    await yard.engine.hosts.deregister(NAMESPACE, "h")
-    await yard.register()
-    await yard.look()
-    assert told(await read(call)) == [("registered", "h")]
+    await server.engine.hosts.deregister(NAMESPACE, "h")
+    await server.register()
+    await server.refresh()
+    assert events_of(await read(call)) == [("registered", "h")]
 
 
-async def test_all_watchers_are_told_by_the_same_look(yard):
-    calls = [yard.watch() for _ in range(5)]
+async def test_all_watches_share_one_snapshot(server):
+    calls = [server.watch() for _ in range(5)]
     for call in calls:
         await read(call)
-    assert len(yard.watches._watches) == 1
-    await yard.register()
-    await yard.look()
-    assert {str(told(await read(call))) for call in calls} == {"[('registered', 'h')]"}
+    assert len(server.watches._watches) == 1
+    await server.register()
+    await server.refresh()
+    assert {str(events_of(await read(call))) for call in calls} == {"[('registered', 'h')]"}
 
 
-async def test_a_watcher_that_was_slow_is_told_the_difference_to_the_present(yard):
-    board = None
-    await yard.register("a")
-    call = yard.watch()
+async def test_a_slow_watcher_gets_the_changes_since_its_last_snapshot(server):
+    await server.register("a")
+    call = server.watch()
     await read(call)
-    (board,) = yard.watches._watches.values()
-    seen = board.snapshot
-    await yard.register("b")
-    await board.refresh()
-    await yard.engine.hosts.deregister(NAMESPACE, "b")
-    await yard.engine.hosts.deregister(NAMESPACE, "a")
-    await yard.register("c")
-    await board.refresh()
-    (message,) = board.changes_since(seen)
-    assert told(runtime_host_pb2.WatchHostsResponse.FromString(message)) == [("deregistered", "a"), ("registered", "c")]
+    (watch,) = server.watches._watches.values()
+    earlier = watch.snapshot
+    await server.register("b")
+    await watch.refresh()
+    await server.engine.hosts.deregister(NAMESPACE, "b")
+    await server.engine.hosts.deregister(NAMESPACE, "a")
+    await server.register("c")
+    await watch.refresh()
+    (message,) = watch.changes_since(earlier)
+    assert events_of(runtime_host_pb2.WatchHostsResponse.FromString(message)) == [
+        ("deregistered", "a"),
+        ("registered", "c"),
+    ]
 
 
-async def test_many_hosts_come_in_messages_of_bounded_size(yard):
+async def test_many_hosts_come_in_messages_of_limited_size(server):
     for number in range(250):
-        await yard.register(f"h{number}")
-    call, sizes = yard.watch(), []
+        await server.register(f"h{number}")
+    call, sizes = server.watch(), []
     while sum(sizes) < 250:
         sizes.append(len((await read(call)).events))
     assert sizes == [100, 100, 50]
 
 
-async def test_it_looks_by_itself_while_somebody_watches(open_yard):
-    yard = await open_yard(poll_secs=0.01)
-    call = yard.watch()
+async def test_the_snapshot_is_refreshed_by_itself_while_there_are_watches(start_server):
+    server = await start_server(poll_secs=0.01)
+    call = server.watch()
     await read(call)
-    await yard.register()
-    assert told(await read(call)) == [("registered", "h")]
+    await server.register()
+    assert events_of(await read(call)) == [("registered", "h")]
 
 
-async def test_a_quiet_watch_gets_empty_messages(open_yard):
-    yard = await open_yard(keepalive_secs=0.01)
-    await yard.register()
-    call = yard.watch()
-    assert told(await read(call)) == [("current", "h")]
+async def test_a_watch_without_changes_gets_empty_messages(start_server):
+    server = await start_server(keepalive_secs=0.01)
+    await server.register()
+    call = server.watch()
+    assert events_of(await read(call)) == [("current", "h")]
     for _ in range(2):
-        assert told(await read(call)) == []
+        assert events_of(await read(call)) == []
 
 
-async def test_a_look_that_fails_ends_nothing(open_yard, monkeypatch, log_lines):
-    yard = await open_yard(poll_secs=0.01)
-    call = yard.watch()
+async def test_a_failed_refresh_is_logged_and_ends_no_watch(start_server, monkeypatch, log_lines):
+    server = await start_server(poll_secs=0.01)
+    call = server.watch()
     await read(call)
-    list_hosts, failures = yard.engine.hosts.list_hosts, []
+    list_hosts, failures = server.engine.hosts.list_hosts, []
 
     async def fail_once(*arguments):
         if not failures:
@@ -231,35 +233,36 @@ async def test_a_look_that_fails_ends_nothing(open_yard, monkeypatch, log_lines)
             raise ZeroDivisionError
         return await list_hosts(*arguments)
 
-    monkeypatch.setattr(yard.engine.hosts, "list_hosts", fail_once)
-    await yard.register()
-    assert told(await read(call)) == [("registered", "h")]
+    monkeypatch.setattr(server.engine.hosts, "list_hosts", fail_once)
+    await server.register()
+    assert events_of(await read(call)) == [("registered", "h")]
     assert failures
     assert "look_at_hosts_failed" in [line["event"] for line in log_lines]
 
 
-async def test_when_the_server_shuts_down_watches_end_as_unavailable(yard, refused):
-    call = yard.watch()
+async def test_watches_end_as_unavailable_when_the_server_shuts_down(server, refused):
+    call = server.watch()
     await read(call)
-    yard.watches.close()
+    server.watches.close()
     assert (await refused(read(call))).status is grpc.StatusCode.UNAVAILABLE
-    assert (await refused(read(yard.watch()))).code == "unavailable"
+    assert (await refused(read(server.watch()))).code == "unavailable"
 
 
-async def test_when_the_last_watcher_has_gone_nothing_is_looked_at(yard, eventually):
-    calls = [yard.watch() for _ in range(2)]
+async def test_polling_stops_with_the_last_watch(server, eventually):
+    calls = [server.watch() for _ in range(2)]
     for call in calls:
         await read(call)
-    (board,) = yard.watches._watches.values()
+    (watch,) = server.watches._watches.values()
     calls[0].cancel()
 
     async def watchers():
-        return board.watchers
+        return watch.watchers
 
     await eventually(watchers, lambda count: count == 1)
-    assert not board._polling.done()
+    polling = watch._polling
+    assert not polling.done()
     calls[1].cancel()
     await eventually(watchers, lambda count: count == 0)
-    await asyncio.wait((board._polling,), timeout=SECS)
-    assert board._polling.cancelled()
-    assert yard.watches._watches == {}
+    await asyncio.wait((polling,), timeout=SECS)
+    assert polling.cancelled()
+    assert server.watches._watches == {}

@@ -72,7 +72,7 @@ def _offers_agree(hosts: Sequence[Host], model: Model, names: Mapping[Offer, int
 def _due(core: Scheduler, model: Model, now: float) -> None:
     """The core asks to be woken for the first thing that is due, or before that when the last runtime host is silent.
 
-    From then on the tab executor may take more (DESIGN, The tab executor); it learns of that within a second. And it
+    From then on the tab executor may take more (docs/rules.md, Tab executor); it learns of that within a second. And it
     asks to be woken for a look at a host that may be dead by then, and need not be.
     """
     due, silence = core.next_due(), model.silent_from()

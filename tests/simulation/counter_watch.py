@@ -1,6 +1,6 @@
 """The core's events, watched on their own: each transition legal, each task ended once a run, every figure a recount.
 
-It knows the table of DESIGN and the list of events, nothing of the model.
+It knows the table of states (docs/rules.md, Task states) and the list of events, nothing of the model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Watch:
         self._latency = 0.0
 
     def see(self, events: Sequence[Event]) -> None:
-        """Raise AssertionError for a transition that DESIGN does not allow, or for a second end of one run."""
+        """Raise AssertionError for a transition that the rules do not allow, or for a second end of one run."""
         for event in events:
             task_id, before = event.task.id, self._states.get(event.task.id)
             same(f"state of {task_id} before it {event.kind}", event.before, before)

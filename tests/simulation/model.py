@@ -1,10 +1,10 @@
-"""A naive scheduler of one namespace, written from DESIGN and the documented specs alone.
+"""A naive scheduler of one namespace, written from docs/rules.md alone.
 
 It shares no code with the core and knows none of its ideas. Each method is one command; it answers in plain values, or
-raises `Refused` with the word of DESIGN's error table. Times are seconds on the caller's clock. What the model knows
-lies in its `World`; the commands of hosts that hold a stream or wait are in `streams`.
+raises `Refused` with the word of the error table (docs/rules.md, Errors). Times are seconds on the caller's clock. What
+the model knows lies in its `World`; the commands of hosts that hold a stream or wait are in `streams`.
 
-Where DESIGN leaves an order open, the model does not choose: see `advance`.
+Where docs/rules.md leaves an order open, the model does not choose: see `advance`.
 """
 
 from __future__ import annotations
@@ -320,12 +320,12 @@ class Model:
         """Do what is due: the earliest tick first, at the same tick deadlines before leases, then what hosts did not
         do, what pending tasks wait for, and leases that only may still run; then what need not be retained any more.
 
-        DESIGN leaves open which of two things of the same kind and tick goes first, and how many are done at once. That
-        order shows in results: tasks are retained in the order in which they ended. So the model does as many things as
-        the core told of in `chosen` (kinds and tasks of its events), and insists that each choice is one of those that
-        were due. `looks` is when the core meant to look at hosts, which may be before they have to be dead. `left` are
-        the hosts and leases that the core says are still to come, of those of which nothing is told. Returns how many
-        things were done.
+        docs/rules.md leaves open which of two things of the same kind and tick goes first, and how many are done at
+        once. That order shows in results: tasks are retained in the order in which they ended. So the model does as
+        many things as the core told of in `chosen` (kinds and tasks of its events), and insists that each choice is one
+        of those that were due. `looks` is when the core meant to look at hosts, which may be before they have to be
+        dead. `left` are the hosts and leases that the core says are still to come, of those of which nothing is told.
+        Returns how many things were done.
         """
         world = self.world
         first, done = len(world.happened), 0

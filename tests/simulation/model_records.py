@@ -1,6 +1,6 @@
 """The words of the model: states and their arrows, what is asked for, and the records that the model keeps.
 
-Written from DESIGN and the documented specs alone; nothing here is the core's. Times are seconds on the caller's clock.
+Written from docs/rules.md alone; nothing here is the core's. Times are seconds on the caller's clock.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import floor, inf
 from typing import Final, NamedTuple
 
-# DESIGN, Task states: where a task may go from each state; from None, how it enters.
+# docs/rules.md, Task states: where a task may go from each state; from None, how it enters.
 ARROWS: Final[dict[str | None, set[str]]] = {
     None: {"pending", "queued", "rejected"},
     "pending": {"queued", "failed", "cancelled"},
@@ -252,7 +252,7 @@ def lease_length(asked: float | None, otherwise: float) -> float:
 
 
 def may_run(machine: Machine, wish: Wish) -> bool:
-    """DESIGN, Claim order and The tab executor: what a host may run at all."""
+    """docs/rules.md, Claim order, Tab executor: what a host may run at all."""
     return (
         wish.requires <= machine.capabilities
         and machine.project in (None, wish.project)

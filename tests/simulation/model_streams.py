@@ -1,4 +1,5 @@
-"""The model's hosts that hold a stream, or wait with a claim; and who of them is handed what (DESIGN, The host stream).
+"""The model's hosts that hold a stream, or wait with a claim; and who of them is handed what
+(docs/rules.md, Host stream).
 
 A hand-out looks at everybody who waits, and at every task, for every single task that it hands out.
 """
@@ -13,7 +14,7 @@ from .model_records import Greeting, Held, Host, Job, Machine, Offer, Refused, l
 from .world import World
 
 BEATS = 3
-"""DESIGN: a heartbeat at a third of the shorter of lease and host time-out."""
+"""A heartbeat at a third of the shorter of lease and host time-out (docs/rules.md, Heartbeats)."""
 
 Grant = tuple[str, int, float]
 """The task, the fencing token, and when the lease ends."""

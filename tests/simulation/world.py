@@ -131,7 +131,7 @@ class World:
         ]
 
     def next_of(self, waiting: Sequence[Job]) -> Job | None:
-        """DESIGN, Claim order. One past its deadline takes its turn like any other, and is then expired."""
+        """docs/rules.md, Claim order. One past its deadline takes its turn like any other, and is then expired."""
         if not waiting:
             return None
         load = Counter(job.wish.agent for job in self.flying())
@@ -247,7 +247,7 @@ class World:
         self.settle(now, job.target)
 
     def settle(self, now: float, target: str | None) -> None:
-        """DESIGN, Targets: the oldest that waits may go, if nothing runs, may still run, or blocks."""
+        """docs/rules.md, Targets: the oldest that waits may go, if nothing runs, may still run, or blocks."""
         if target is None:
             return
         its = [job for job in self.tasks.values() if job.target == target]
@@ -310,7 +310,7 @@ class World:
             self.end(now, job, "failed", "deadline exceeded", stop="deadline_exceeded")
 
     def lose(self, now: float, job: Job, why: str) -> None:
-        """DESIGN, Leases; what a stream never started is no delivery."""
+        """docs/rules.md, Leases; what a stream never started is no delivery."""
         if job.stream is not None and job.state == "assigned":
             job.deliveries -= 1
             self.requeue(now, job, "not started by its host")
@@ -332,7 +332,7 @@ class World:
         code: str | None = None,
         stop: str | None = None,
     ) -> None:
-        """DESIGN, Retries. When the next attempt is due the core says: from half of the delay to all of it.
+        """docs/rules.md, Retries. When the next attempt is due the core says: from half of the delay to all of it.
 
         Where the deadline lies between, the core may also say that there is none.
         """
@@ -359,7 +359,7 @@ class World:
         self.settle(now, job.target)
 
     def bury(self, now: float, host: Host) -> None:
-        """A dead host loses all that it holds (DESIGN, Hosts)."""
+        """A dead host loses all that it holds (docs/rules.md, Lost leases)."""
         missed = self.limits["dead_heartbeat_threshold"]
         for job in self.leases(host.id):
             self.lose(now, job, f"lease expired: runtime host {host.id} missed {missed} heartbeats")

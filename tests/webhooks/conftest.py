@@ -1,4 +1,4 @@
-"""What the tests of webhooks share: a real HTTP server that takes deliveries, and an engine whose ends are posted."""
+"""Fixtures of the tests of webhooks: an HTTP server for deliveries, and an engine whose ended tasks are posted."""
 
 import asyncio
 import json
@@ -23,12 +23,12 @@ from taskyard_server.webhooks import Webhooks
 from tests import reporting
 
 START = 1_700_000_000.0
-PATIENCE_SECS = 5.0
+MAX_WAIT_SECS = 5.0
 
 
 @dataclass
 class Post:
-    """One request as it came over the wire. Header names keep their case."""
+    """One request as it arrived. Header names keep their case."""
 
     method: str
     path: str
@@ -54,7 +54,7 @@ def _answer(status: int, *headers: str) -> bytes:
 
 @dataclass
 class Receiver:
-    """A real HTTP server. It answers with `answers` in turn, the last one for ever, and keeps what it was sent."""
+    """An HTTP server that records its requests. It answers with `answers` in turn, then always with the last one."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -63,9 +63,9 @@ class Receiver:
     posts: list[Post] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     connections: int = 0
-    most_at_once: int = 0
-    _now: int = 0
-    _came: asyncio.Condition = field(default_factory=asyncio.Condition)
+    max_concurrent: int = 0
+    _concurrent: int = 0
+    _arrived: asyncio.Condition = field(default_factory=asyncio.Condition)
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
     _server: asyncio.Server | None = None
 
@@ -85,9 +85,9 @@ class Receiver:
         await self._server.wait_closed()
 
     async def received(self, count: int = 1) -> list[Post]:
-        """The requests so far, once there are that many."""
-        async with asyncio.timeout(PATIENCE_SECS), self._came:
-            await self._came.wait_for(lambda: len(self.posts) >= count)
+        """All requests, once there are `count` of them."""
+        async with asyncio.timeout(MAX_WAIT_SECS), self._arrived:
+            await self._arrived.wait_for(lambda: len(self.posts) >= count)
         return self.posts
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -100,34 +100,34 @@ class Receiver:
             post = Post(method, path, headers, b"")
             post.body = await reader.readexactly(int(post.header("content-length") or 0))
             answer = self.answers[min(len(self.posts), len(self.answers) - 1)]
-            self._now += 1
-            self.most_at_once = max(self.most_at_once, self._now)
-            async with self._came:
+            self._concurrent += 1
+            self.max_concurrent = max(self.max_concurrent, self._concurrent)
+            async with self._arrived:
                 self.posts.append(post)
                 self.times.append(asyncio.get_running_loop().time())
-                self._came.notify_all()
+                self._arrived.notify_all()
             if isinstance(answer, int):
                 writer.write(_answer(answer))
             elif isinstance(answer, bytes):
                 writer.write(answer)
             else:
                 await answer(writer)
-            self._now -= 1
+            self._concurrent -= 1
             await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # the other side went away, or the test is over while an answer is held back
+            pass  # the client hung up, or the test ended while an answer was delayed
         finally:
             self._open.discard(writer)
             writer.close()
 
 
-class Yard:
-    """An engine with one host, whose ended tasks are posted. `now` is its time, which stands still."""
+class Server:
+    """An engine with one host, whose ended tasks are posted. Its clock stands still at `now`."""
 
     def __init__(self, settings: dict[str, Any], limits: Limits) -> None:
         self.now = START
         self.engine = MemoryEngine(limits, clock=lambda: self.now, seed=1)
-        self.webhooks = Webhooks(WebhookSettings(**{"allow_private": True, "timeout_secs": PATIENCE_SECS, **settings}))
+        self.webhooks = Webhooks(WebhookSettings(**{"allow_private": True, "timeout_secs": MAX_WAIT_SECS, **settings}))
         self.engine.subscribe(self.webhooks)
         self.running: asyncio.Task[None] | None = None
 
@@ -138,39 +138,39 @@ class Yard:
         return counts.delivered, counts.failed, counts.dropped
 
     def deliver(self) -> None:
-        """Let the workers work."""
+        """Start the workers."""
         self.running = asyncio.create_task(self.webhooks.run())
 
-    async def submit(self, url: str | None, **wish: Any) -> Task:
-        """Submit a task; `wish` takes the fields of `Submission` and of `TaskOptions`."""
-        options = {name: wish.pop(name) for name in TaskOptions._fields if name in wish}
-        wish = {"agent_id": "ann", "action": "click", **wish}
+    async def submit(self, url: str | None, namespace: str = "default", **fields: Any) -> Task:
+        """Submit a task. `fields` are those of `Submission` and `TaskOptions`."""
+        options = {name: fields.pop(name) for name in TaskOptions._fields if name in fields}
+        fields = {"agent_id": "ann", "action": "click", **fields}
         return await self.engine.tasks.submit(
-            "default", Submission(**wish, options=TaskOptions(callback_url=url, **options))
+            namespace, Submission(**fields, options=TaskOptions(callback_url=url, **options))
         )
 
     async def claim(self) -> Lease:
-        """A lease on the task that is first in the queue, which is started."""
+        """A lease of the first task in the queue, which is started."""
         await self.engine.hosts.register("default", "host", None, HostProfile(frozenset({"browser", "gpu"})))
-        (lease,) = await self.engine.leases.claim("default", "host")
+        (lease,) = await self.engine.leases.claim("default", "host", wait_secs=MAX_WAIT_SECS)
         await reporting.start(self.engine, "default", "host", lease.task.id, lease.token)
         return lease
 
     async def complete(self, result: bytes | None = None) -> Task:
         lease = await self.claim()
         task = await reporting.complete(self.engine, "default", "host", lease.task.id, lease.token, result)
-        await self.tell()
+        await self.notified()
         return task
 
     async def fail(self, error: str) -> Task:
         lease = await self.claim()
         task = await reporting.fail(self.engine, "default", "host", lease.task.id, lease.token, error)
-        await self.tell()
+        await self.notified()
         return task
 
-    async def cancel(self, task: Task) -> None:
-        await self.engine.tasks.cancel("default", task.id)
-        await self.tell()
+    async def cancel(self, task: Task, namespace: str = "default") -> None:
+        await self.engine.tasks.cancel(namespace, task.id)
+        await self.notified()
 
     async def end(self, *urls: str) -> list[Task]:
         """Submit and complete one task for each URL."""
@@ -180,13 +180,13 @@ class Yard:
             await self.complete()
         return tasks
 
-    async def tell(self) -> None:
-        """The turn of the loop in which the engine tells its listeners."""
+    async def notified(self) -> None:
+        """Once the engine has called its listeners, which is one turn of the event loop later."""
         await asyncio.sleep(0)
 
     async def settled(self) -> None:
-        """Once every delivery that is due has succeeded or failed."""
-        await self.webhooks.finish(PATIENCE_SECS)
+        """Once every delivery has succeeded or failed."""
+        await self.webhooks.finish(MAX_WAIT_SECS)
 
     async def close(self) -> None:
         if self.running is not None:
@@ -197,7 +197,7 @@ class Yard:
 
 @pytest.fixture
 async def make_receiver() -> AsyncIterator[Callable[..., Awaitable[Receiver]]]:
-    """Starts a `Receiver` that gives these answers."""
+    """Starts a `Receiver` with these answers."""
     made: list[Receiver] = []
 
     async def make(*answers: Answer, **where: Any) -> Receiver:
@@ -213,37 +213,37 @@ async def make_receiver() -> AsyncIterator[Callable[..., Awaitable[Receiver]]]:
 
 @pytest.fixture
 async def receiver(make_receiver: Callable[..., Awaitable[Receiver]]) -> Receiver:
-    """A `Receiver` that answers 200; a test may set other `answers`."""
+    """A `Receiver` that answers 200 unless a test sets other `answers`."""
     return await make_receiver()
 
 
 @pytest.fixture
-async def make_yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Yard]]:
-    """Makes a `Yard` with these webhook settings. Private addresses are allowed unless a test forbids them."""
+async def make_server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Server]]:
+    """Makes a `Server` with these webhook settings. Private addresses are allowed by default."""
     monkeypatch.setattr(webhooks_module, "BACKOFF_SECS", (0.0, 0.0))
-    made: list[Yard] = []
+    made: list[Server] = []
 
-    def make(*, limits: Limits | None = None, deliver: bool = True, **settings: Any) -> Yard:
-        yard = Yard(settings, limits or Limits())
-        made.append(yard)
+    def make(*, limits: Limits | None = None, deliver: bool = True, **settings: Any) -> Server:
+        server = Server(settings, limits or Limits())
+        made.append(server)
         if deliver:
-            yard.deliver()
-        return yard
+            server.deliver()
+        return server
 
     yield make
-    for yard in made:
-        await yard.close()
+    for server in made:
+        await server.close()
 
 
 @pytest.fixture
-async def yard(make_yard: Callable[..., Yard]) -> Yard:
-    """A `Yard` that delivers, also to private addresses."""
-    return make_yard()
+async def server(make_server: Callable[..., Server]) -> Server:
+    """A `Server` that delivers."""
+    return make_server()
 
 
 @pytest.fixture
 def logged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What webhooks log, whatever other tests do to the configuration of logs."""
+    """The log entries of webhooks, independent of the configuration of logs."""
     capture = LogCapture()
     log = structlog.wrap_logger(None, processors=[capture], wrapper_class=structlog.make_filtering_bound_logger(0))
     monkeypatch.setattr(webhooks_module, "log", log)
@@ -252,12 +252,12 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.fixture
 def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The addresses that are dialled; none of them answers, and nothing leaves the machine."""
+    """The addresses that are dialled. None of them answers, and nothing leaves the machine."""
     addresses: list[str] = []
 
     async def connect_tcp(_: object, host: str, *_args: Any, **_kwargs: Any) -> httpcore.AsyncNetworkStream:
         addresses.append(host)
-        raise httpcore.ConnectError(f"{host}: no such luck")
+        raise httpcore.ConnectError(f"{host}: refused")
 
     monkeypatch.setattr(httpcore.AnyIOBackend, "connect_tcp", connect_tcp)
     return addresses

@@ -1,4 +1,4 @@
-"""Where deliveries may go: an address is checked after it was resolved, and that very address is dialled."""
+"""An address is checked after its name is resolved, and that address is dialled (docs/rules.md, Webhooks)."""
 
 import socket
 import ssl
@@ -39,7 +39,7 @@ REFUSED = [address for addresses in NOT_PUBLIC.values() for address in addresses
 
 @pytest.fixture
 def resolve(monkeypatch):
-    """Sets what the one known name resolves to: each argument is one answer, the last one for ever."""
+    """Sets what `NAME` resolves to: each argument is one answer, the last one is repeated."""
     real = socket.getaddrinfo
 
     def set_answers(*answers):
@@ -62,36 +62,34 @@ def resolve(monkeypatch):
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_an_address_inside_is_not_public(address):
+def test_a_special_address_is_not_public(address):
     assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_an_address_outside_is_public(address):
+def test_any_other_address_is_public(address):
     assert is_public(address)
 
 
 @pytest.mark.parametrize("address", [addresses[0] for addresses in NOT_PUBLIC.values()], ids=list(NOT_PUBLIC))
-async def test_a_name_that_resolves_to_an_address_inside_is_refused_undialled(
-    make_yard, resolve, dialled, logged, address
-):
+async def test_a_name_that_resolves_to_a_special_address_is_not_dialled(make_server, resolve, dialled, logged, address):
     resolve([address])
-    yard = make_yard(allow_private=False)
-    (task,) = await yard.end(f"http://{NAME}/hook")
-    await yard.settled()
+    server = make_server(allow_private=False)
+    (task,) = await server.end(f"http://{NAME}/hook")
+    await server.settled()
     assert dialled == []
-    assert yard.counts == (0, 1, 0)
+    assert server.counts == (0, 1, 0)
     (line,) = logged
     assert (line["event"], line["task_id"], line["tries"]) == ("webhook_failed", task.id, 1)
     assert line["problem"] == f"{NAME} is not a public address"
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-async def test_a_name_that_resolves_to_an_address_outside_is_dialled_there(make_yard, resolve, dialled, address):
+async def test_a_name_that_resolves_to_a_public_address_is_dialled(make_server, resolve, dialled, address):
     resolve([address])
-    yard = make_yard(allow_private=False)
-    await yard.end(f"http://{NAME}/hook")
-    await yard.settled()
+    server = make_server(allow_private=False)
+    await server.end(f"http://{NAME}/hook")
+    await server.settled()
     assert set(dialled) == {address}
 
 
@@ -99,58 +97,58 @@ async def test_a_name_that_resolves_to_an_address_outside_is_dialled_there(make_
     "host",
     ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]"],
 )
-async def test_loopback_is_refused_however_it_is_written(make_yard, receiver, host):
-    yard = make_yard(allow_private=False)
-    await yard.end(f"http://{host}:{receiver.port}/hook")
-    await yard.settled()
+async def test_loopback_is_refused_in_every_spelling(make_server, receiver, host):
+    server = make_server(allow_private=False)
+    await server.end(f"http://{host}:{receiver.port}/hook")
+    await server.settled()
     assert receiver.connections == 0
-    assert yard.counts == (0, 1, 0)
+    assert server.counts == (0, 1, 0)
 
 
-async def test_private_addresses_are_refused_unless_the_settings_allow_them(make_yard, receiver):
-    careful = make_yard(allow_private=False)
-    await careful.end(receiver.url)
-    await careful.settled()
+async def test_private_addresses_are_refused_unless_the_settings_allow_them(make_server, receiver):
+    strict = make_server(allow_private=False)
+    await strict.end(receiver.url)
+    await strict.settled()
     assert receiver.connections == 0
-    open_to_all = make_yard(allow_private=True)
-    await open_to_all.end(receiver.url)
-    await open_to_all.settled()
+    lenient = make_server(allow_private=True)
+    await lenient.end(receiver.url)
+    await lenient.settled()
     assert receiver.connections == 1
-    assert (careful.counts, open_to_all.counts) == ((0, 1, 0), (1, 0, 0))
+    assert (strict.counts, lenient.counts) == ((0, 1, 0), (1, 0, 0))
 
 
 def test_private_addresses_are_refused_by_default():
     assert webhooks.WebhookSettings().allow_private is False
 
 
-async def test_a_name_is_delivered_to_under_its_own_name(yard, receiver, resolve):
+async def test_the_host_header_is_the_name_and_not_the_address(server, receiver, resolve):
     resolve(["127.0.0.1"])
-    await yard.end(f"http://{NAME}:{receiver.port}/hook")
+    await server.end(f"http://{NAME}:{receiver.port}/hook")
     (post,) = await receiver.received()
     assert post.header("host") == f"{NAME}:{receiver.port}"
 
 
-async def test_of_several_addresses_only_those_outside_are_dialled(make_yard, resolve, dialled):
+async def test_only_the_public_ones_of_several_addresses_are_dialled(make_server, resolve, dialled):
     resolve(["10.0.0.1", "::1", "8.8.8.8", "169.254.169.254"])
-    yard = make_yard(allow_private=False)
-    await yard.end(f"http://{NAME}/hook")
-    await yard.settled()
+    server = make_server(allow_private=False)
+    await server.end(f"http://{NAME}/hook")
+    await server.settled()
     assert set(dialled) == {"8.8.8.8"}
 
 
-async def test_a_name_that_does_not_resolve_is_a_failure_after_three_tries(yard, monkeypatch, logged):
+async def test_a_name_that_does_not_resolve_is_a_failure_after_three_tries(server, monkeypatch, logged):
     def getaddrinfo(*_args, **_kwargs):
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    await yard.end(f"http://{NAME}/hook")
-    await yard.settled()
-    assert yard.counts == (0, 1, 0)
+    await server.end(f"http://{NAME}/hook")
+    await server.settled()
+    assert server.counts == (0, 1, 0)
     assert [(line["event"], line["tries"]) for line in logged] == [("webhook_failed", 3)]
 
 
-# DNS rebinding. Two servers listen on the same port of two loopback addresses, of which these tests declare the first
-# one public: so real connections show what was dialled.
+# DNS rebinding: two servers listen on the same port of two loopback addresses, of which these tests declare the first
+# one public. So real connections show which address was dialled.
 
 OUTSIDE, INSIDE = "127.0.0.1", "127.0.0.2"
 
@@ -164,35 +162,35 @@ async def rebound(make_receiver, monkeypatch):
     return outside, inside
 
 
-async def test_the_address_that_was_checked_is_dialled_though_the_next_answer_differs(make_yard, resolve, rebound):
+async def test_the_checked_address_is_dialled_though_the_name_resolves_to_another_one(make_server, resolve, rebound):
     outside, inside = rebound
     asked = resolve([OUTSIDE], [INSIDE])
-    yard = make_yard(allow_private=False)
-    await yard.end(f"http://{NAME}:{outside.port}/hook")
-    await yard.settled()
+    server = make_server(allow_private=False)
+    await server.end(f"http://{NAME}:{outside.port}/hook")
+    await server.settled()
     assert (outside.connections, inside.connections) == (1, 0)
     assert len(asked) == 1
-    assert yard.counts == (1, 0, 0)
+    assert server.counts == (1, 0, 0)
 
 
-async def test_a_further_try_is_checked_anew(make_yard, resolve, rebound):
+async def test_the_address_of_each_try_is_checked(make_server, resolve, rebound):
     outside, inside = rebound
     resolve([OUTSIDE], [INSIDE])
     outside.answers = [503]
-    yard = make_yard(allow_private=False)
-    await yard.end(f"http://{NAME}:{outside.port}/hook")
-    await yard.settled()
+    server = make_server(allow_private=False)
+    await server.end(f"http://{NAME}:{outside.port}/hook")
+    await server.settled()
     assert (outside.connections, inside.connections) == (1, 0)
-    assert yard.counts == (0, 1, 0)
+    assert server.counts == (0, 1, 0)
 
 
-async def test_a_redirect_cannot_lead_inside(make_yard, resolve, rebound):
+async def test_a_redirect_cannot_lead_to_a_private_address(make_server, resolve, rebound):
     outside, inside = rebound
     resolve([OUTSIDE])
     outside.answers = [f"HTTP/1.1 307 Inside\r\nlocation: {inside.url}\r\ncontent-length: 0\r\n\r\n".encode()]
-    yard = make_yard(allow_private=False)
-    await yard.end(f"http://{NAME}:{outside.port}/hook")
-    await yard.settled()
+    server = make_server(allow_private=False)
+    await server.end(f"http://{NAME}:{outside.port}/hook")
+    await server.settled()
     assert (outside.connections, inside.connections) == (1, 0)
 
 
@@ -201,7 +199,7 @@ async def test_a_redirect_cannot_lead_inside(make_yard, resolve, rebound):
 
 @pytest.fixture
 def certificate(tmp_path):
-    """A key and a certificate for the one known name, in one file that can also be trusted as an authority."""
+    """A key and a certificate for `NAME`, in one file that can also be trusted as an authority."""
     file = tmp_path / "certificate.pem"
     make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
     named = ["-keyout", "-", "-out", "-", "-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"]
@@ -211,35 +209,35 @@ def certificate(tmp_path):
 
 @pytest.fixture
 async def secure(certificate, make_receiver):
-    """A receiver that shows this certificate."""
+    """A receiver with this certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
     return await make_receiver(tls=context)
 
 
 async def test_https_is_delivered_to_a_server_whose_certificate_is_trusted_for_the_name(
-    yard, secure, certificate, resolve, monkeypatch
+    server, secure, certificate, resolve, monkeypatch
 ):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     resolve(["127.0.0.1"])
-    (task,) = await yard.end(f"https://{NAME}:{secure.port}/hook")
+    (task,) = await server.end(f"https://{NAME}:{secure.port}/hook")
     (post,) = await secure.received()
     assert post.json()["taskId"] == task.id
 
 
-async def test_https_does_not_deliver_to_a_server_whose_certificate_is_not_trusted(yard, secure, resolve):
+async def test_https_does_not_deliver_to_a_server_whose_certificate_is_not_trusted(server, secure, resolve):
     resolve(["127.0.0.1"])
-    await yard.end(f"https://{NAME}:{secure.port}/hook")
-    await yard.settled()
+    await server.end(f"https://{NAME}:{secure.port}/hook")
+    await server.settled()
     assert secure.posts == []
-    assert yard.counts == (0, 1, 0)
+    assert server.counts == (0, 1, 0)
 
 
 async def test_https_does_not_deliver_to_a_server_whose_certificate_is_for_another_name(
-    yard, secure, certificate, monkeypatch
+    server, secure, certificate, monkeypatch
 ):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    await yard.end(f"https://127.0.0.1:{secure.port}/hook")
-    await yard.settled()
+    await server.end(f"https://127.0.0.1:{secure.port}/hook")
+    await server.settled()
     assert secure.posts == []
-    assert yard.counts == (0, 1, 0)
+    assert server.counts == (0, 1, 0)

@@ -17,7 +17,7 @@ import (
 func submit(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
 	task := taskyard.NewTask{
 		Agent: with.Agent, Action: with.Action, Params: with.Params, Labels: with.Labels, Priority: with.Priority,
-		Hold: with.Hold, IdempotencyKey: with.Key,
+		Hold: with.Hold, TokenLimit: with.TokenLimit, IdempotencyKey: with.Key,
 	}
 	if with.Retry != nil {
 		task.RetryPolicy = &taskyard.RetryPolicy{
@@ -45,13 +45,15 @@ func submitBatch(ctx context.Context, p *program, _ string, with arguments) (out
 		return nil, err
 	}
 	accepted := submitted.TaskIDs()
-	refused := []taskyard.Code{}
+	refused, delays := []taskyard.Code{}, []any{}
 	for _, each := range submitted.Outcomes {
-		if each.Err != nil {
-			refused = append(refused, taskyard.CodeOf(each.Err))
+		if err, ok := errors.AsType[*taskyard.Error](each.Err); ok {
+			refused, delays = append(refused, err.Code), append(delays, retryAfterMs(err))
 		}
 	}
-	return outcome{"batch": submitted.ID, "tasks": accepted, "accepted": len(accepted), "refused": refused}, nil
+	return outcome{
+		"batch": submitted.ID, "tasks": accepted, "accepted": len(accepted), "refused": refused, "retry_after_ms": delays,
+	}, nil
 }
 
 func get(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
@@ -100,7 +102,11 @@ func command(call func(*taskyard.Client, context.Context, string) (taskyard.Stat
 }
 
 func resume(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
-	state, err := p.client.Resume(ctx, with.Task)
+	var options []taskyard.ResumeOption
+	if with.TokenLimit > 0 {
+		options = append(options, taskyard.WithTokenLimit(with.TokenLimit))
+	}
+	state, err := p.client.Resume(ctx, with.Task, options...)
 	return outcome{"state": state}, err
 }
 
@@ -175,6 +181,7 @@ func complete(ctx context.Context, p *program, _ string, with arguments) (outcom
 	}
 	answer, err := taskyardv1.NewLeaseServiceClient(p.client.Conn()).CompleteTask(ctx, &taskyardv1.CompleteTaskRequest{
 		HostId: with.Host, TaskId: with.Task, FencingToken: with.Token, Result: result,
+		TokensUsed: with.Tokens,
 	})
 	if err != nil {
 		return nil, err
@@ -208,6 +215,7 @@ func taskOutcome(task *taskyard.Task) outcome {
 		"task": task.ID, "agent": task.Agent, "action": task.Action, "state": task.State, "params": task.Params,
 		"labels": task.Labels, "result": task.Result, "error_text": absent(task.Error), "run": task.Run,
 		"attempts": len(task.Attempts), "codes": codes, "progress": nil, "tokens": absent(task.TokensUsed),
+		"token_limit": absent(task.TokenLimit),
 	}
 	if task.Params == nil {
 		found["params"] = outcome{}
@@ -220,6 +228,9 @@ func taskOutcome(task *taskyard.Task) outcome {
 	}
 	return found
 }
+
+// retryAfterMs returns nil where the server did not say when to try again.
+func retryAfterMs(err *taskyard.Error) any { return absent(err.RetryAfter.Milliseconds()) }
 
 // absent returns nil for the zero value.
 func absent[T comparable](value T) any {

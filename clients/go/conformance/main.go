@@ -28,6 +28,7 @@ type arguments struct {
 	Labels         map[string]string `json:"labels"`
 	Priority       int32             `json:"priority"`
 	Hold           bool              `json:"hold"`
+	TokenLimit     uint32            `json:"token_limit"`
 	Key            string            `json:"key"`
 	Retry          *retry            `json:"retry"`
 	Count          int               `json:"count"`
@@ -47,6 +48,7 @@ type arguments struct {
 	LeaseSecs      *uint32           `json:"lease_secs"`
 	GraceSecs      *uint32           `json:"grace_secs"`
 	Token          uint32            `json:"token"`
+	Tokens         *uint32           `json:"tokens"`
 	Slots          int               `json:"slots"`
 	Begun          int               `json:"begun"`
 	Ended          int               `json:"ended"`
@@ -168,7 +170,8 @@ func (p *program) step(id, do string, with any, outcomes map[string]any) (plain 
 	found, err := operation(ctx, p, id, a)
 	if refused, ok := errors.AsType[*taskyard.Error](err); ok {
 		found = outcome{
-			"error": refused.Code, "retryable": refused.Retryable, "message": refused.Reason,
+			"error": refused.Code, "retryable": refused.Retryable, "retry_after_ms": retryAfterMs(refused),
+			"message": refused.Reason,
 			"details": slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(refused.Details)))),
 		}
 	} else if err != nil {

@@ -59,6 +59,9 @@ INTERRUPT_SECS: Final = 5.0
 DRAIN_SLACK_SECS: Final = 2.0
 """At the end of a drain by the server, the server interrupts what runs. The host does so only if that fails."""
 EXPIRY_CHECK_SECS: Final = 0.1
+DEFAULT_HEARTBEAT_SECS: Final = 20.0
+"""The interval where the server names none."""
+MIN_HEARTBEAT_SECS: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ class HostRun:
         """When handlers that still run are interrupted, by the initiator of the drain: `host` or `server`."""
         self._leaving: asyncio.Task[None] | None = None
         self._announcing: asyncio.Task[None] | None = None
+        self._has_left = False
+        """Set once the host needs its stream no more. How the stream ends then does not matter."""
         self._connecting: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -184,12 +189,11 @@ class HostRun:
             try:
                 welcome = await self._handshake(call)
                 self._stub = stub
-                await self._serve(call, welcome)
+                await self._serve(call, welcome, stub)
             finally:
                 self._stub = None
                 self._session.handle_disconnect(self._now())
                 call.cancel()
-            await self._deregister(stub)
 
     async def _handshake(self, call: Stream) -> Welcome:
         sent_at = self._now()
@@ -215,9 +219,9 @@ class HostRun:
         self._was_connected, self._logged_error = True, None
         return welcome
 
-    async def _serve(self, call: Stream, welcome: Welcome) -> None:
+    async def _serve(self, call: Stream, welcome: Welcome, stub: "RuntimeHostServiceAsyncStub") -> None:
         self._heartbeat_due = False
-        self._heartbeat_secs = welcome.heartbeat_interval_ms / 1000
+        self._heartbeat_secs = _interval_secs(welcome.heartbeat_interval_ms, DEFAULT_HEARTBEAT_SECS)
         self._heartbeat_secs_changed.clear()
         reader = asyncio.create_task(self._read_messages(call))
         writer = asyncio.create_task(self._write_messages(call))
@@ -225,14 +229,17 @@ class HostRun:
         parts = (reader, writer, heart)
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            if self._has_left:
+                await self._leave_stream(call, stub)
+                await asyncio.wait({reader}, timeout=CLOSE_SECS)
+                return
             if writer.done() and not writer.exception():
-                # It has half-closed, or met the end of the stream; the reader learns how the stream ended.
+                # It has met the end of the stream; the reader learns how the stream ended.
                 await asyncio.wait({reader}, timeout=CLOSE_SECS)
             for part in parts:
                 if part.done():
                     part.result()
-            if not (writer.done() and writer.result()):
-                raise _StreamBroken("the server closed the stream")
+            raise _StreamBroken("the server closed the stream")
         finally:
             for part in parts:
                 part.cancel()
@@ -257,10 +264,10 @@ class HostRun:
                     self._handle_drain(message.drain)
             self._wake.set()
 
-    async def _write_messages(self, call: Stream) -> bool:
-        """Write what is due. Returns True once it has half-closed, False if the stream ended before."""
+    async def _write_messages(self, call: Stream) -> None:
+        """Write what is due, until the stream ends or the host has nothing left to do and leaves."""
         session = self._session
-        try:
+        with contextlib.suppress(asyncio.InvalidStateError):
             while True:
                 self._wake.clear()
                 if self._heartbeat_due:
@@ -276,11 +283,9 @@ class HostRun:
                     self._handlers.start(session.message_written(message))
                 if not messages:
                     if session.draining and session.is_finished:
-                        await call.done_writing()
-                        return True
+                        self._has_left = not call.done()
+                        return
                     await self._wake.wait()
-        except asyncio.InvalidStateError:
-            return False
 
     async def _schedule_heartbeats(self, lease_secs: float) -> None:
         """Have a heartbeat written each interval, and at once when the interval changes.
@@ -330,7 +335,7 @@ class HostRun:
         self._handlers.start(changes.start)
 
     def _change_heartbeat_interval(self, change: HeartbeatInterval) -> None:
-        self._heartbeat_secs = change.heartbeat_interval_ms / 1000
+        self._heartbeat_secs = _interval_secs(change.heartbeat_interval_ms, self._heartbeat_secs)
         self._heartbeat_secs_changed.set()
 
     def _handle_cancellations(self, cancellations: Cancellations) -> None:
@@ -350,6 +355,19 @@ class HostRun:
         self._drain_until("server", end)
 
     # Leaving
+
+    async def _leave_stream(self, call: Stream, stub: "RuntimeHostServiceAsyncStub") -> None:
+        """Deregister the host and end its stream, in this order.
+
+        `DrainHost` and `DeregisterHost` name the host by its id alone: after the end of the stream they could reach the
+        next host with that id.
+        """
+        if self._announcing is not None:
+            await asyncio.wait({self._announcing})
+        await self._deregister(stub)
+        # The server may have ended the stream.
+        with contextlib.suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError):
+            await call.done_writing()
 
     def _drain_until(self, initiator: str, end: float) -> None:
         self._session.drain()
@@ -425,3 +443,7 @@ class HostRun:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _interval_secs(ms: int, default_secs: float) -> float:
+    return max(ms / 1000, MIN_HEARTBEAT_SECS) if ms else default_secs

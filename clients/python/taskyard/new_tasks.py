@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -13,7 +13,7 @@ from taskyard.v1 import batch_pb2, schedule_pb2
 from taskyard.v1 import task_pb2 as pb
 
 from .tasks import STATE_OF_NUMBER, RetryPolicy, TaskState
-from .values import datetime_from, optional, plain_object, struct_from, timestamp_from, whole_seconds
+from .values import datetime_from, plain_object, struct_from, timestamp_from, whole_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +77,17 @@ class NewTask:
         """
         if isinstance(self.requires, str):
             raise TypeError("requires: is a sequence of names, not one name")
-        return pb.SubmitTaskRequest(
-            agent_id=self.agent_id or agent_id,
-            action=self.action,
-            tab_id=self.tab_id,
-            ref=self.ref,
-            params=None if self.params is None else struct_from(self.params),
-            priority=self.priority,
-            deadline=_timestamp(self.deadline),
-            callback_url=self.callback_url,
-            project=self.project,
-            requires=self.requires,
-            labels=self.labels,
-            target=self.target,
-            hold=self.hold or None,
-            not_before=_timestamp(self.not_before),
-            token_limit=self.token_limit,
-            retry_policy=None if self.retry_policy is None else self.retry_policy.to_message(),
-            idempotency_key=self.idempotency_key or idempotency_key,
-            traceparent=self.traceparent,
-        )
+        values = {
+            **{name: getattr(self, name) for name in NEW_TASK_FIELDS},
+            "agent_id": self.agent_id or agent_id,
+            "params": None if self.params is None else struct_from(self.params),
+            "deadline": _timestamp(self.deadline),
+            "hold": self.hold or None,
+            "not_before": _timestamp(self.not_before),
+            "retry_policy": None if self.retry_policy is None else self.retry_policy.to_message(),
+            "idempotency_key": self.idempotency_key or idempotency_key,
+        }
+        return pb.SubmitTaskRequest(**values)
 
     def to_batch_message(self, idempotency_key: str) -> batch_pb2.BatchTask:
         """Convert to a part of a batch, which has the agent and the callback of all its tasks.
@@ -152,23 +143,24 @@ class NewTask:
         Returns:
             The task that the schedule submits.
         """
-        secs = optional(message, "deadline_secs")
-        return cls(
-            action=message.action,
-            params=plain_object(message.params) if message.HasField("params") else None,
-            tab_id=optional(message, "tab_id"),
-            ref=optional(message, "ref"),
-            priority=message.priority,
-            deadline=None if secs is None else timedelta(seconds=secs),
-            callback_url=optional(message, "callback_url"),
-            project=optional(message, "project"),
-            requires=tuple(message.requires),
-            labels=dict(message.labels),
-            target=optional(message, "target"),
-            token_limit=optional(message, "token_limit"),
-            retry_policy=RetryPolicy.from_message(message.retry_policy) if message.HasField("retry_policy") else None,
-            agent_id=message.agent_id,
-        )
+        values = {"action": message.action, **{each.name: value for each, value in message.ListFields()}}
+        if "deadline_secs" in values:
+            values["deadline"] = timedelta(seconds=values.pop("deadline_secs"))
+        for name, convert in FROM_MESSAGE.items():
+            if name in values:
+                values[name] = convert(values[name])
+        return cls(**values)
+
+
+NEW_TASK_FIELDS: Final = tuple(each.name for each in fields(NewTask))
+"""The names that a task has in the API too."""
+FROM_MESSAGE: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "params": plain_object,
+    "requires": tuple,
+    "labels": dict,
+    "retry_policy": RetryPolicy.from_message,
+}
+"""How the values of a message are converted that are not plain."""
 
 
 class TaskFields(TypedDict, total=False):

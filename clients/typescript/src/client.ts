@@ -366,6 +366,27 @@ export class Client {
   }
 
   /**
+   * Resumes a task as `resume` does, provided that it belongs to a target.
+   *
+   * @param target The target.
+   * @param taskId The task.
+   * @param options Those of `resume`.
+   * @returns The state of the task: queued or pending.
+   * @throws TaskyardError `not_found`, also for a task of another target; `conflict` if the task is neither paused,
+   *   failed nor held.
+   * @throws RangeError if `tokenLimit` is not a whole number of 0 to 4,294,967,295.
+   */
+  async resumeTargetTask(
+    target: string,
+    taskId: string,
+    options: GiveUp & { tokenLimit?: number } = {},
+  ): Promise<TaskState> {
+    const { tokenLimit, signal } = options;
+    if (tokenLimit !== undefined) checkCount("tokenLimit", tokenLimit);
+    return stateOf((await this.stubs.targets.resumeTargetTask({ target, taskId, tokenLimit }, { signal })).status);
+  }
+
+  /**
    * Ends a paused or failed task as `done`.
    *
    * @param taskId The task.

@@ -1,7 +1,9 @@
 /** When the next heartbeat of a stream is due, and when the stream counts as dead because none is answered. */
 import { MAX_TIMER_MS } from "./retrying.js";
 
+/** The interval where the server names none. */
 const DEFAULT_INTERVAL_MS = 20_000;
+const MIN_INTERVAL_MS = 10;
 
 /** What the timer reports. Times are in milliseconds. */
 export interface HeartbeatEvents {
@@ -48,7 +50,7 @@ export class HeartbeatTimer {
 
   #start(intervalMs: number): void {
     clearInterval(this.#timer);
-    this.#intervalMs = Math.min(intervalMs, MAX_TIMER_MS);
+    this.#intervalMs = Math.min(Math.max(intervalMs, MIN_INTERVAL_MS), MAX_TIMER_MS);
     this.#nextAt = performance.now() + this.#intervalMs;
     this.#timer = setInterval(() => this.#fire(), this.#intervalMs);
   }

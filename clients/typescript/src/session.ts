@@ -194,7 +194,9 @@ export class Session {
       const key = keyOf(report);
       const stage = stageOf(report);
       const isOver = error?.code === "lease_lost" || error?.code === "not_found";
-      if (stage === "final" && (isOver || !error)) {
+      // A release whose lease is over has nothing left to report. An outcome has: a release may follow it, for which a
+      // target waits.
+      if (stage === "final" && (!error || (isOver && report.event.case === "released"))) {
         // A newer final report is the answer to a cancellation, which the server waits for.
         if (!this.#reports.pendingFinal(key)) this.#forget(key);
       } else if (isOver) lost.push(key);

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { createRouterTransport } from "@connectrpc/connect";
 import { Client } from "../src/client.js";
 import { BatchService } from "../src/gen/taskyard/v1/batch_pb.js";
+import { type ResumeTargetTaskRequest, TargetService } from "../src/gen/taskyard/v1/target_pb.js";
 import { type ResumeTaskRequest, Task_State, TaskService } from "../src/gen/taskyard/v1/task_pb.js";
 
 test("a resume sends a new token limit if it is given one", async () => {
@@ -29,6 +30,31 @@ test("a resume sends a new token limit if it is given one", async () => {
   for (const tokenLimit of [-1, 1.5, Number.NaN, 2 ** 32]) {
     await assert.rejects(client.resume("tsk_1", { tokenLimit }), { name: "RangeError", message: /^tokenLimit: / });
   }
+  assert.equal(requests.length, 2);
+});
+
+test("a task of a target is resumed with a new token limit if it is given one", async () => {
+  const requests: ResumeTargetTaskRequest[] = [];
+  const transport = createRouterTransport(({ service }) => {
+    service(TargetService, {
+      resumeTargetTask(request) {
+        requests.push(request);
+        return { status: Task_State.pending };
+      },
+    });
+  });
+  const client = new Client(transport);
+  assert.equal(await client.resumeTargetTask("page", "tsk_1"), "pending");
+  assert.equal(await client.resumeTargetTask("page", "tsk_1", { tokenLimit: 0 }), "pending");
+  assert.deepEqual(
+    requests.map(({ target, taskId, tokenLimit }) => [target, taskId, tokenLimit]),
+    [
+      ["page", "tsk_1", undefined],
+      ["page", "tsk_1", 0],
+    ],
+  );
+  const resuming = client.resumeTargetTask("page", "tsk_1", { tokenLimit: -1 });
+  await assert.rejects(resuming, { name: "RangeError", message: /^tokenLimit: / });
   assert.equal(requests.length, 2);
 });
 

@@ -74,10 +74,11 @@ test("a refusal is the same whether a task was submitted alone or with others", 
     const alone = await crowded.submit(refused).catch((thrown: unknown) => thrown);
     const [together] = await Promise.allSettled([crowded.submit(refused), crowded.submit({ action: "" })]);
     assert.ok(alone instanceof TaskyardError && together.status === "rejected");
-    const fields = ({ code, message, details, status, retryable }: TaskyardError) => {
-      return { code, message, details, status, retryable };
+    const fields = ({ code, message, details, status, retryable, retryAfterMs }: TaskyardError) => {
+      return { code, message, details, status, retryable, retryAfterMs };
     };
     assert.deepEqual(fields(together.reason), fields(alone));
+    assert.equal(alone.retryAfterMs !== undefined, alone.code === "queue_full");
   }
   await crowded.close();
 });

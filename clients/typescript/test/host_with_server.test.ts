@@ -112,6 +112,30 @@ test("progress and tokens reach the server before the outcome", async () => {
   assert.deepEqual([task.progress?.message, task.progress?.details], ["all of it", { n: 1 }]);
 });
 
+test("tokens that a handler only states fail its task, which a higher limit resumes", async () => {
+  const action = "spend";
+  const stopped = gate();
+  const spend = async (task: RunningTask) => {
+    task.tokensUsed = 11;
+    if (task.task.run === 2) return "done";
+    return aborted(task.signal).finally(stopped.open);
+  };
+  // A heartbeat is due after a third of a lease.
+  start({ [action]: spend }, { leaseSecs: 3 });
+  const { taskId } = await client.submit({ action, tokenLimit: 10 });
+  const failed = await client.wait(taskId, { timeoutMs: 10_000 });
+  assert.deepEqual([failed.state, failed.error, failed.tokensUsed], ["failed", "token limit exceeded", 11]);
+  await stopped.opened;
+  await assert.rejects(client.resume(taskId), {
+    code: "conflict",
+    message: /used 11 of 10 tokens, resume it with a higher tokenLimit/,
+  });
+  assert.equal(await client.resume(taskId, { tokenLimit: 22 }), "queued");
+  const done = await client.wait(taskId, { timeoutMs: 10_000 });
+  assert.deepEqual([done.state, done.result, done.run], ["done", "done", 2]);
+  assert.deepEqual([done.tokensUsed, done.tokenLimit], [22, 22]);
+});
+
 test("no more handlers run at once than there are slots", async () => {
   let now = 0;
   let most = 0;

@@ -115,3 +115,41 @@ test("a release that was not answered is sent again", () => {
   host.welcome([]);
   same(host.writeAll(), ["a released", "credit 10"]);
 });
+
+test("of two progress reports that were not answered, the newer one is sent again", () => {
+  host.begin("a1");
+  for (const fraction of [0.1, 0.9]) {
+    host.progress("a1", fraction);
+    same(host.writeAll(), ["a progress"]);
+  }
+  host.session.broken(10_000);
+  host.welcome(["a1"]);
+  const { event } = host.nextReports().reports[0]!;
+  assert.ok(event.case === "progress");
+  same(event.value.fraction, 0.9);
+});
+
+test("an outcome that crossed a cancellation is not sent again in place of its release", () => {
+  host.begin("a1");
+  host.end("a1");
+  same(host.writeAll(), ["a completed", "credit 1"]);
+  host.cancel("a1");
+  same(host.writeAll(), ["a released"]);
+  host.session.broken(10_000);
+  host.welcome([]);
+  same(host.writeAll(), ["a released", "credit 10"]);
+});
+
+test("a release is sent again although the outcome that crossed the cancellation was answered", () => {
+  host.begin("a1");
+  host.end("a1");
+  host.writeAll();
+  host.cancel("a1");
+  host.writeAll();
+  same(host.answer("lease_lost"), []);
+  host.session.broken(10_000);
+  host.welcome([]);
+  same(host.writeAll(), ["a released", "credit 10"]);
+  host.answer("lease_lost");
+  assert.ok(host.session.isFinished);
+});

@@ -29,22 +29,7 @@ from .server import (
     print_json,
     shown,
 )
-from .task_options import (
-    ACTION,
-    AGENT,
-    CALLBACK,
-    LABEL,
-    MAX_ATTEMPTS,
-    PARAMS,
-    PRIORITY,
-    PROJECT,
-    REF,
-    REQUIRES,
-    TAB,
-    TARGET,
-    TOKEN_LIMIT,
-    task_fields,
-)
+from .task_options import with_task_options
 
 app = typer.Typer(help="Submit tasks by the clock.", no_args_is_help=True)
 
@@ -54,12 +39,17 @@ ScheduleArgument = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The s
 CronOption = Annotated[str | None, typer.Option(help="When it is due: five fields, such as '0 9 * * 1-5'.")]
 EveryOption = Annotated[str | None, typer.Option(help="When it is due: an interval, such as 30s, 10m, 1.5h or 1d.")]
 AtOption = Annotated[str | None, typer.Option(help="When it is due: once, RFC 3339.")]
-ZoneOption = Annotated[str | None, typer.Option(help="The time zone of --cron. [default: UTC]")]
+ZoneOption = Annotated[str | None, typer.Option(help="The time zone of --cron.", show_default="UTC when created")]
 NameOption = Annotated[str | None, typer.Option(help="A name for people.")]
-OverlapOption = Annotated[Overlap | None, typer.Option(help="If the one before has not ended. [default: skip]")]
-CatchUpOption = Annotated[CatchUp | None, typer.Option(help="What an outage delayed. [default: last]")]
+OverlapOption = Annotated[
+    Overlap | None, typer.Option(help="If the one before has not ended.", show_default="skip when created")
+]
+CatchUpOption = Annotated[
+    CatchUp | None, typer.Option(help="What an outage delayed.", show_default="last when created")
+]
 WindowOption = Annotated[
-    int | None, typer.Option(metavar="SECS", help="How far back --catch-up all looks. [default: 86400]", min=0)
+    int | None,
+    typer.Option(metavar="SECS", help="How far back --catch-up all looks.", show_default="86400 when created", min=0),
 ]
 DeadlineOption = Annotated[
     int | None, typer.Option(metavar="SECS", help="How long each task has until it fails.", min=1)
@@ -67,51 +57,25 @@ DeadlineOption = Annotated[
 
 
 @app.command()
+@with_task_options("agent", "action")
 def create(
-    agent: Annotated[str, AGENT],
-    action: Annotated[str, ACTION],
+    task: dict[str, Any],
+    deadline: DeadlineOption = None,
     cron: CronOption = None,
     every: EveryOption = None,
     at: AtOption = None,
     zone: ZoneOption = None,
-    schedule_id: Annotated[str | None, typer.Option("--id", help="Its id. [default: the server chooses]")] = None,
+    schedule_id: Annotated[str | None, typer.Option("--id", help="Its id.", show_default="the server chooses")] = None,
     name: NameOption = None,
     overlap: OverlapOption = None,
     catch_up: CatchUpOption = None,
     window: WindowOption = None,
     paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
-    tab: Annotated[str | None, TAB] = None,
-    ref: Annotated[str | None, REF] = None,
-    params: Annotated[str | None, PARAMS] = None,
-    priority: Annotated[int | None, PRIORITY] = None,
-    deadline: DeadlineOption = None,
-    callback: Annotated[str | None, CALLBACK] = None,
-    target: Annotated[str | None, TARGET] = None,
-    project: Annotated[str | None, PROJECT] = None,
-    requires: Annotated[list[str] | None, REQUIRES] = None,
-    label: Annotated[list[str] | None, LABEL] = None,
-    token_limit: Annotated[int | None, TOKEN_LIMIT] = None,
-    max_attempts: Annotated[int | None, MAX_ATTEMPTS] = None,
     as_json: JsonOption = False,
     server: ServerOption = DEFAULT_SERVER,
     namespace: NamespaceOption = "default",
 ) -> None:
     """Create a schedule: give one of --cron, --every and --at."""
-    task = task_fields(
-        agent=agent,
-        action=action,
-        tab=tab,
-        ref=ref,
-        params=params,
-        priority=priority,
-        callback=callback,
-        target=target,
-        project=project,
-        requires=requires,
-        label=label,
-        token_limit=token_limit,
-        max_attempts=max_attempts,
-    )
     cadence = _cadence(cron, every, at)
     if not cadence:
         raise Failure("give one of --cron, --every and --at")
@@ -176,8 +140,11 @@ def list_schedules(
 
 
 @app.command()
+@with_task_options()
 def update(
     schedule_id: ScheduleArgument,
+    task: dict[str, Any],
+    deadline: DeadlineOption = None,
     cron: CronOption = None,
     every: EveryOption = None,
     at: AtOption = None,
@@ -186,40 +153,12 @@ def update(
     overlap: OverlapOption = None,
     catch_up: CatchUpOption = None,
     window: WindowOption = None,
-    agent: Annotated[str | None, AGENT] = None,
-    action: Annotated[str | None, ACTION] = None,
-    tab: Annotated[str | None, TAB] = None,
-    ref: Annotated[str | None, REF] = None,
-    params: Annotated[str | None, PARAMS] = None,
-    priority: Annotated[int | None, PRIORITY] = None,
-    deadline: DeadlineOption = None,
-    callback: Annotated[str | None, CALLBACK] = None,
-    target: Annotated[str | None, TARGET] = None,
-    project: Annotated[str | None, PROJECT] = None,
-    requires: Annotated[list[str] | None, REQUIRES] = None,
-    label: Annotated[list[str] | None, LABEL] = None,
-    token_limit: Annotated[int | None, TOKEN_LIMIT] = None,
-    max_attempts: Annotated[int | None, MAX_ATTEMPTS] = None,
     as_json: JsonOption = False,
     server: ServerOption = DEFAULT_SERVER,
     namespace: NamespaceOption = "default",
 ) -> None:
     """Change what is given of a schedule, of when it is due and of its task."""
-    task = task_fields(
-        agent=agent,
-        action=action,
-        tab=tab,
-        ref=ref,
-        params=params,
-        priority=priority,
-        callback=callback,
-        target=target,
-        project=project,
-        requires=requires,
-        label=label,
-        token_limit=token_limit,
-        max_attempts=max_attempts,
-    ) | given({"deadlineSecs": deadline})
+    task |= given({"deadlineSecs": deadline})
     fields = {
         "timeZone": zone,
         "displayName": name,
@@ -277,7 +216,7 @@ def pause(
 @app.command()
 def resume(
     schedule_id: ScheduleArgument,
-    catch_up: Annotated[CatchUp | None, typer.Option(help="What the pause delayed. [default: none]")] = None,
+    catch_up: Annotated[CatchUp | None, typer.Option(help="What the pause delayed.", show_default="none")] = None,
     as_json: JsonOption = False,
     server: ServerOption = DEFAULT_SERVER,
     namespace: NamespaceOption = "default",
@@ -314,7 +253,7 @@ def trigger(
 def preview(
     schedule_id: ScheduleArgument,
     count: Annotated[int, typer.Option(help="How many times to show.", min=1, max=1000)] = 10,
-    after: Annotated[str | None, typer.Option(help="Only times after this one, RFC 3339. [default: now]")] = None,
+    after: Annotated[str | None, typer.Option(help="Only times after this one, RFC 3339.", show_default="now")] = None,
     as_json: JsonOption = False,
     server: ServerOption = DEFAULT_SERVER,
     namespace: NamespaceOption = "default",

@@ -1,43 +1,33 @@
-"""The options that make up a task, whether it is submitted at once or by a schedule."""
+"""The options that make up a task, whether it is submitted at once or by a schedule.
 
+An option is a parameter of `task_fields` and a field in its answer, and stands nowhere else.
+"""
+
+import inspect
 import json
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from .failure import Failure
 from .server import given
 
-AGENT: Final = typer.Option(help="The submitting agent.")
-ACTION: Final = typer.Option(help="The kind of action to run.")
-TAB: Final = typer.Option(help="The tab that the action is for.")
-REF: Final = typer.Option(help="The element that the action is for.")
-PARAMS: Final = typer.Option(help="Fields for the action, a JSON object.")
-PRIORITY: Final = typer.Option(help="The lower number runs first.")
-CALLBACK: Final = typer.Option(help="Where the task is posted when it ends.")
-TARGET: Final = typer.Option(help="Its serial queue: one of its tasks runs at a time.")
-PROJECT: Final = typer.Option(help="The project that it belongs to.")
-REQUIRES: Final = typer.Option(help="What its host must be capable of. Repeatable.")
-LABEL: Final = typer.Option(metavar="KEY=VALUE", help="A mark. Repeatable.")
-TOKEN_LIMIT: Final = typer.Option(help="The most tokens that it may use.", min=0)
-MAX_ATTEMPTS: Final = typer.Option(help="Attempts in all, the first included.", min=1)
-
 
 def task_fields(
-    *,
-    agent: str | None,
-    action: str | None,
-    tab: str | None,
-    ref: str | None,
-    params: str | None,
-    priority: int | None,
-    callback: str | None,
-    target: str | None,
-    project: str | None,
-    requires: list[str] | None,
-    label: list[str] | None,
-    token_limit: int | None,
-    max_attempts: int | None,
+    agent: Annotated[str | None, typer.Option(help="The submitting agent.")] = None,
+    action: Annotated[str | None, typer.Option(help="The kind of action to run.")] = None,
+    tab: Annotated[str | None, typer.Option(help="The tab that the action is for.")] = None,
+    ref: Annotated[str | None, typer.Option(help="The element that the action is for.")] = None,
+    params: Annotated[str | None, typer.Option(help="Fields for the action, a JSON object.")] = None,
+    priority: Annotated[int | None, typer.Option(help="The lower number runs first; 0 unless given.")] = None,
+    callback: Annotated[str | None, typer.Option(help="Where the task is posted when it ends.")] = None,
+    target: Annotated[str | None, typer.Option(help="Its serial queue: one of its tasks runs at a time.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project that it belongs to.")] = None,
+    requires: Annotated[list[str] | None, typer.Option(help="What its host must be capable of. Repeatable.")] = None,
+    label: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A mark. Repeatable.")] = None,
+    token_limit: Annotated[int | None, typer.Option(help="The most tokens that it may use.", min=0)] = None,
+    max_attempts: Annotated[int | None, typer.Option(help="Attempts in all, the first included.", min=1)] = None,
 ) -> dict[str, Any]:
     """The JSON fields of the options that were given. Raises `Failure` for malformed values."""
     fields = {
@@ -56,6 +46,36 @@ def task_fields(
         "retryPolicy": None if max_attempts is None else {"maxAttempts": max_attempts},
     }
     return given(fields)
+
+
+def with_task_options(*required: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of a task, in the place of its parameter `task`, which gets their JSON fields.
+
+    The options named here are required.
+    """
+    options = {
+        name: option.replace(kind=option.KEYWORD_ONLY, default=option.empty if name in required else option.default)
+        for name, option in inspect.signature(task_fields).parameters.items()
+    }
+
+    def extend(command: Callable[..., None]) -> Callable[..., None]:
+        own = {
+            name: parameter.replace(kind=parameter.KEYWORD_ONLY)
+            for name, parameter in inspect.signature(command).parameters.items()
+        }
+
+        def extended(**given_options: Any) -> None:
+            task = task_fields(**{name: given_options.pop(name) for name in options})
+            command(task=task, **given_options)
+
+        parameters = [each for name in own for each in (options.values() if name == "task" else (own[name],))]
+        # These two are what typer reads a command's options from.
+        extended.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        extended.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        extended.__name__, extended.__doc__ = command.__name__, command.__doc__
+        return extended
+
+    return extend
 
 
 def _label(text: str) -> tuple[str, str]:

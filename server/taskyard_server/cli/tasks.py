@@ -26,65 +26,24 @@ from .server import (
     shown,
     word,
 )
-from .task_options import (
-    ACTION,
-    AGENT,
-    CALLBACK,
-    LABEL,
-    MAX_ATTEMPTS,
-    PARAMS,
-    PRIORITY,
-    PROJECT,
-    REF,
-    REQUIRES,
-    TAB,
-    TARGET,
-    TOKEN_LIMIT,
-    task_fields,
-)
+from .task_options import with_task_options
 
 
+@with_task_options("agent", "action")
 def submit(
-    agent: Annotated[str, AGENT],
-    action: Annotated[str, ACTION],
-    tab: Annotated[str | None, TAB] = None,
-    ref: Annotated[str | None, REF] = None,
-    params: Annotated[str | None, PARAMS] = None,
-    priority: Annotated[int, PRIORITY] = 0,
+    task: dict[str, Any],
     deadline: Annotated[str | None, typer.Option(help="When it fails unless it has ended, RFC 3339.")] = None,
-    callback: Annotated[str | None, CALLBACK] = None,
-    target: Annotated[str | None, TARGET] = None,
     hold: Annotated[bool, typer.Option("--hold", help="Hold it back until it is resumed.")] = False,
     not_before: Annotated[str | None, typer.Option(help="It is not due before, RFC 3339.")] = None,
-    project: Annotated[str | None, PROJECT] = None,
-    requires: Annotated[list[str] | None, REQUIRES] = None,
-    label: Annotated[list[str] | None, LABEL] = None,
-    token_limit: Annotated[int | None, TOKEN_LIMIT] = None,
-    max_attempts: Annotated[int | None, MAX_ATTEMPTS] = None,
     idempotency_key: Annotated[str | None, typer.Option(help="The same key twice is one task.")] = None,
     as_json: JsonOption = False,
     server: ServerOption = DEFAULT_SERVER,
     namespace: NamespaceOption = "default",
 ) -> None:
     """Submit one task."""
-    fields = task_fields(
-        agent=agent,
-        action=action,
-        tab=tab,
-        ref=ref,
-        params=params,
-        priority=priority,
-        callback=callback,
-        target=target,
-        project=project,
-        requires=requires,
-        label=label,
-        token_limit=token_limit,
-        max_attempts=max_attempts,
-    )
     # The tasks of schedules do not have these fields.
     single = {"deadline": deadline, "hold": hold or None, "notBefore": not_before, "idempotencyKey": idempotency_key}
-    request = filled(task_pb2.SubmitTaskRequest(), fields | given(single))
+    request = filled(task_pb2.SubmitTaskRequest(), task | given(single))
     with connected(server) as channel:
         answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **call(namespace))
     _show(answer, as_json, f"{answer.task_id} is {word(answer.state)} at position {answer.position}")

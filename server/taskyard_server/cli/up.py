@@ -34,10 +34,10 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", help="JSON or TOML file; environment variables TASKYARD_* and flags come after it."),
 ]
-GrpcOption = Annotated[str | None, typer.Option(help=f"Where to serve gRPC, HOST:PORT. [default: {DEFAULTS.grpc}]")]
-RestOption = Annotated[str | None, typer.Option(help=f"Where to serve REST, HOST:PORT. [default: {DEFAULTS.rest}]")]
+GrpcOption = Annotated[str | None, typer.Option(help="Where to serve gRPC, HOST:PORT.", show_default=DEFAULTS.grpc)]
+RestOption = Annotated[str | None, typer.Option(help="Where to serve REST, HOST:PORT.", show_default=DEFAULTS.rest)]
 MetricsOption = Annotated[
-    str | None, typer.Option(help=f"Where Prometheus scrapes, HOST:PORT. [default: {DEFAULTS.metrics}]")
+    str | None, typer.Option(help="Where Prometheus scrapes, HOST:PORT.", show_default=DEFAULTS.metrics)
 ]
 StoreOption = Annotated[str | None, typer.Option(help="Where tasks are kept: memory://, for as long as it runs.")]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]

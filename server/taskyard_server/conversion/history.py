@@ -25,6 +25,9 @@ def history_message(
         message.not_before.CopyFrom(timestamp(history.not_before))
     if history.tokens_used is not None:
         message.tokens_used = min(history.tokens_used, MAX_UINT32)
+    if history.token_limit is not None:
+        # Overrides the limit of the submission, which precedes this message in the encoding.
+        message.token_limit = history.token_limit
     if history.run > 1:
         message.run = history.run
     attempts = history.attempts

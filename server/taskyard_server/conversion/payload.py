@@ -1,42 +1,50 @@
-"""`params` and `result` as JSON: the only place that opens the bytes which the core keeps closed.
+"""JSON to and from the payloads of tasks, which the core keeps as bytes and never parses.
 
-`params` are the bytes of a `google.protobuf.Struct`, `result` those of a `google.protobuf.Value`. Whole numbers past
-2^53 lose precision there, as in every JSON reader that uses doubles.
+`params` are a serialized `google.protobuf.Struct`, `result` is a serialized `google.protobuf.Value`. Both store numbers
+as doubles, so integers above 2^53 lose precision.
 """
 
 import json
 from math import isfinite
-from typing import Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from google.protobuf import json_format
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 MAX_DEPTH: Final = 30
-"""Levels of objects and lists. Protobuf readers stop at 100 messages, and a level of JSON takes up to three."""
+"""Maximum levels of objects and lists. Protobuf parsers stop at 100 nested messages; a level takes up to three."""
 
 Json: TypeAlias = dict[str, "Json"] | list["Json"] | str | float | bool | None
 
 
 def message_to_json(message: Message, zeros: bool = False) -> dict[str, Json]:
-    """A message as the gateway prints it; `zeros` also shows scalars that are zero."""
-    shown = _whole(json_format.MessageToDict(message, always_print_fields_with_no_presence=zeros))
-    assert isinstance(shown, dict)
-    return shown
+    """A message as the gateway prints it. With `zeros`, plain fields that are zero or empty are printed too."""
+    fields = _with_integers(json_format.MessageToDict(message, always_print_fields_with_no_presence=zeros))
+    assert isinstance(fields, dict)
+    return fields
 
 
 def params_to_json(params: bytes | None) -> dict[str, Json]:
-    """The object that the submitter gave, empty if none."""
+    """The params as an object; empty where a task has none."""
     return _object(Struct.FromString(params)) if params else {}
 
 
+def parse_json(body: bytes) -> Any:
+    """The JSON in the body of an HTTP answer; raises `ValueError` if it is anything else."""
+    try:
+        return json.loads(body, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nests too deep") from None
+
+
 def result_from_body(body: bytes) -> bytes | None:
-    """An HTTP answer as a result: its JSON, its text where that is not possible, None where it is empty."""
+    """The body of an HTTP answer as a result: its JSON, its text where it is not JSON, None where it is empty."""
     if not body.strip():
         return None
     value = Value()
     try:
-        json_format.ParseDict(json.loads(body, parse_constant=_refuse), value)
+        json_format.ParseDict(parse_json(body), value)
         packed = value.SerializeToString()
         if not is_too_deep(value, packed) and is_json(value, packed):
             return packed
@@ -46,16 +54,16 @@ def result_from_body(body: bytes) -> bytes | None:
 
 
 def is_too_deep(payload: Struct | Value, packed: bytes) -> bool:
-    """Whether a payload nests deeper than `MAX_DEPTH`, so that some reader could not read it back."""
-    # Each level begins with the tag of a struct or of a list, so few such bytes mean few levels.
+    """Whether a payload nests deeper than `MAX_DEPTH`, so that a parser may refuse it."""
+    # Each level begins with the tag of a struct or of a list: few such bytes mean few levels.
     if packed.count(b"\x2a") + packed.count(b"\x32") < MAX_DEPTH:
         return False
     return _depth(payload) > MAX_DEPTH
 
 
 def is_json(payload: Struct | Value, packed: bytes) -> bool:
-    """Whether every number of a payload is finite: JSON knows no others."""
-    # The last byte of an infinity or NaN is one of these two, and they are rare elsewhere.
+    """Whether every number of a payload is finite, as JSON requires."""
+    # The last byte of an infinity and of NaN is one of these two, which are rare elsewhere.
     return (b"\x7f" not in packed and b"\xff" not in packed) or _all_finite(payload)
 
 
@@ -89,9 +97,9 @@ def _depth(payload: Struct | ListValue | Value) -> int:
             return 0
 
 
-def _refuse(name: str) -> NoReturn:
-    """NaN and the infinities are not JSON, whatever Python's reader thinks."""
-    raise ValueError(name)
+def _refuse_constant(name: str) -> NoReturn:
+    """Python's parser accepts NaN and the infinities, which are not JSON."""
+    raise ValueError(f"{name} is not JSON")
 
 
 def _object(struct: Struct) -> dict[str, Json]:
@@ -101,7 +109,7 @@ def _object(struct: Struct) -> dict[str, Json]:
 def _plain(value: Value) -> Json:
     match value.WhichOneof("kind"):
         case "number_value":
-            return _whole(value.number_value)
+            return _with_integers(value.number_value)
         case "string_value":
             return value.string_value
         case "bool_value":
@@ -114,12 +122,12 @@ def _plain(value: Value) -> Json:
             return None
 
 
-def _whole(value: Json) -> Json:
-    """Whole numbers as ints, as their writer meant them: many readers refuse 400.0 where they want 400."""
+def _with_integers(value: Json) -> Json:
+    """The value with whole numbers as integers: many readers refuse 400.0 where they expect 400."""
     if isinstance(value, dict):
-        return {key: _whole(item) for key, item in value.items()}
+        return {key: _with_integers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_whole(item) for item in value]
+        return [_with_integers(item) for item in value]
     if isinstance(value, float) and value.is_integer() and abs(value) <= 2**53:
         return int(value)
     return value

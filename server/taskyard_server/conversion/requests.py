@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
-from math import isfinite
+from math import inf, isfinite
 from typing import Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -199,6 +199,8 @@ def host_profile(request: RegisterHostRequest | Hello) -> HostProfile:
 
 def host_status(status: RuntimeHost.Status.ValueType) -> HostStatus | None:
     """The status that a host reports of itself. Hosts cannot report `DEAD`: the server decides that."""
+    if status not in RuntimeHost.Status.values():
+        raise BadRequest(f"status: is not a status, got {status}")
     return REPORTABLE_STATUSES.get(status)
 
 
@@ -206,8 +208,10 @@ def machine(request: RegisterHostRequest | HeartbeatHostRequest | Hello | Heartb
     """The encoded figures of a host's machine; None if the request has none."""
     if not request.HasField("machine"):
         return None
-    if not (isfinite(request.machine.cpu_percent) and isfinite(request.machine.memory_mb)):
-        raise BadRequest("machine: must hold finite figures")
+    if not 0 <= request.machine.cpu_percent <= 100:
+        raise BadRequest("machine.cpu_percent: must be from 0 to 100")
+    if not 0 <= request.machine.memory_mb < inf:
+        raise BadRequest("machine.memory_mb: must be a finite number, 0 or more")
     return payload(request.machine.context, "machine", max_bytes, request.machine)
 
 

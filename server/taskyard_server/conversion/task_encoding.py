@@ -95,7 +95,7 @@ REPORTED: Final = {
 
 
 def encode_task(task: Task) -> bytes:
-    """A `Task` (scheduler-reference, Task Object)."""
+    """A `Task` (docs/rules.md, Task fields)."""
     parts = _current_parts(task)
     if task.params is not None:
         add_nested(parts, PARAMS, task.params)
@@ -139,7 +139,7 @@ def encode_current(task: Task, now: float) -> bytes:
 
 
 def encode_accepted(task: Task) -> bytes:
-    """A `SubmitTaskResponse` for a task just admitted (scheduler-reference, Submit A Task)."""
+    """A `SubmitTaskResponse` for a task just admitted (docs/rules.md, Submitting)."""
     parts: list[bytes] = []
     add_text(parts, ACCEPTED_ID, task.id)
     parts.append(ACCEPTED_STATE[task.state])
@@ -162,7 +162,7 @@ def encode_outcomes(outcomes: list[Task | Refusal], encode_refusal: Callable[[Re
 
 
 def encode_lease(lease: Lease) -> bytes:
-    """A `Lease` (runtime-host-model, TaskLease)."""
+    """A `Lease` (docs/rules.md, Grants)."""
     parts: list[bytes] = []
     add_text(parts, LEASE_TASK, lease.task.id)
     add_text(parts, LEASE_HOST, lease.host.id)

@@ -12,7 +12,7 @@ def timestamp(at: float) -> Timestamp:
 
 
 def go_duration(secs: float) -> str:
-    """A duration in Go's format, such as 5m0s (scheduler-reference, Scheduler Stats)."""
+    """A duration in Go's format, such as 5m0s (docs/rules.md, Figures)."""
     if 0 < secs < 1:
         return f"{secs * 1000:g}ms"
     hours, remainder = divmod(secs, 3600)

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
 
     from .lane import Lane
     from .ready_queue import Bucket, ReadyQueue
@@ -63,34 +63,45 @@ class Agent:
 
 
 class FiguresByAgent:
-    """The figures of the agents that were added last; the rest are summed under `OTHERS`."""
+    """The figures of all agents that have tasks, and of those that had one last; the rest are summed under `OTHERS`.
+
+    An agent that has this very name shares its figures with the rest.
+    """
 
     def __init__(self) -> None:
-        self._figures: OrderedDict[str, AgentFigures] = OrderedDict()
+        self._present: dict[str, AgentFigures] = {}
+        self._past: OrderedDict[str, AgentFigures] = OrderedDict()
         self._others: AgentFigures | None = None
 
-    def of(self, agent_id: str) -> AgentFigures:
-        """The figures of an agent, which becomes the newest one."""
-        figures = self._figures.pop(agent_id, None) or AgentFigures()
-        self._figures[agent_id] = figures
+    def of(self, agent_id: str, max_agents: int) -> AgentFigures:
+        """The figures of an agent that has its first task. Those of `max_agents` agents are kept."""
+        if agent_id == OTHERS:
+            return self._sum_of_others()
+        figures = self._past.pop(agent_id, None) or AgentFigures()
+        self._present[agent_id] = figures
+        self._trim(max_agents)
         return figures
 
-    def trim(self, max_agents: int, in_use: Container[str]) -> None:
-        """Keep the figures of the newest `max_agents` agents, and of all that are `in_use`."""
-        for _ in range(len(self._figures)):
-            if len(self._figures) <= max_agents:
-                return
-            agent_id, figures = self._figures.popitem(last=False)
-            if agent_id in in_use:
-                # It has tasks, so it becomes the newest one.
-                self._figures[agent_id] = figures
-                continue
-            if self._others is None:
-                self._others = AgentFigures()
-            self._others.add(figures)
+    def leave(self, agent_id: str, max_agents: int) -> None:
+        """Count an agent as one without tasks. The figures of `max_agents` agents are kept."""
+        figures = self._present.pop(agent_id, None)
+        if figures is not None:
+            self._past[agent_id] = figures
+            self._trim(max_agents)
+
+    def _trim(self, max_agents: int) -> None:
+        while self._past and len(self._past) + len(self._present) > max_agents:
+            _, figures = self._past.popitem(last=False)
+            self._sum_of_others().add(figures)
+
+    def _sum_of_others(self) -> AgentFigures:
+        if self._others is None:
+            self._others = AgentFigures()
+        return self._others
 
     def __iter__(self) -> Iterator[tuple[str, AgentFigures]]:
-        yield from self._figures.items()
+        yield from self._present.items()
+        yield from self._past.items()
         if self._others is not None:
             yield OTHERS, self._others
 
@@ -106,10 +117,10 @@ class Agents:
     def add(self, agent_id: str, max_figures: int) -> Agent:
         """Make the record of an agent that has none; the figures of `max_figures` agents are kept."""
         agent = self.by_id[agent_id] = self._ready.new_agent(agent_id)
-        agent.figures = self.figures.of(agent_id)
-        self.figures.trim(max_figures, self.by_id)
+        agent.figures = self.figures.of(agent_id, max_figures)
         return agent
 
-    def remove(self, agent: Agent) -> None:
-        """Drop the record of an agent whose last task is gone; its figures stay."""
+    def remove(self, agent: Agent, max_figures: int) -> None:
+        """Drop the record of an agent whose last task is gone; the figures of `max_figures` agents are kept."""
         del self.by_id[agent.id]
+        self.figures.leave(agent.id, max_figures)

@@ -138,7 +138,7 @@ class Dispatcher:
             del self._limited_hosts[host.id]
 
     def _record_claimant(self, now: float, host: Host, candidates: list[Candidate]) -> None:
-        """Record that the host of a waiting claim is alive, so that its stream, if that was silent, may get tasks too."""
+        """Record a waiting claim as a sign of life of its host, whose stream may then get tasks too."""
         self._life.liveness.heard(now, host)
         front = None if host.stream is None else host.stream.group.front()
         if front is not None:

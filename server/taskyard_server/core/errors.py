@@ -42,7 +42,7 @@ class BatchTooLarge(Refusal):
 
 
 class TooLarge(Refusal):
-    """`params` or `result` over `maxPayloadBytes`."""
+    """A message over 4 MiB, or `params` or `result` over `maxPayloadBytes`."""
 
     code = "too_large"
 

@@ -177,9 +177,8 @@ class Lifecycle:
 
     def resume(self, now: float, task: Task) -> None:
         """Queue a paused or failed task again: a new run, in its old position, with a new deadline."""
-        previous_error = task.error
         before = self.transition(task, QUEUED, None)
-        self._reopen(task, before, previous_error)
+        self._reopen(task, before)
         task.history = task.history.of_next_run()
         task.deliveries = 0
         task.progress = task.completed_at = task.result = None
@@ -220,7 +219,6 @@ class Lifecycle:
         code: str | None = None,
     ) -> None:
         """End a task as done, failed or cancelled. `stop` is why its host shall stop, None after the host's report."""
-        previous_error = task.error
         before = self.transition(task, state, error)
         in_flight, serial = before in IN_FLIGHT, task.options.target is not None
         if in_flight and (task.history is not NO_HISTORY or task.options.retry is not None):
@@ -235,7 +233,7 @@ class Lifecycle:
             self._uncount_queued(task)
             self._dequeue(now, task, before)
         else:
-            self._reopen(task, before, previous_error)
+            self._reopen(task, before)
             if serial:
                 self.targets.unblock(now, task)
         self._clear_deadline(task)
@@ -262,6 +260,7 @@ class Lifecycle:
         """Fail a task whose deadline has passed (scheduler-architecture, Deadline Handling)."""
         if task.state in WAITING:
             self.counters.expired += 1
+            task.expired = True
             self.finish(now, task, FAILED, None, EXPIRED)
         else:
             self.finish(now, task, FAILED, None, "deadline exceeded", StopReason.DEADLINE_EXCEEDED)
@@ -393,12 +392,13 @@ class Lifecycle:
         if task.deadline is not None:
             self._deadlines.remove(task.deadline, task)
 
-    def _reopen(self, task: Task, before: TaskState, previous_error: str | None) -> None:
+    def _reopen(self, task: Task, before: TaskState) -> None:
         """Uncount a pause or a failure that is taken back."""
         if before is PAUSED:
             self.paused -= 1
         else:
             self.retention.remove(task)
             self.counters.reopened += 1
-            self.counters.expired_reopened += previous_error == EXPIRED
+            self.counters.expired_reopened += task.expired
+            task.expired = False
             task.agent.figures.failed -= 1

@@ -140,4 +140,4 @@ class Retention:
             del life.tasks_by_key[agent.id, key.key]
         agent.tasks -= 1
         if not agent.tasks:
-            life.agents.remove(agent)
+            life.agents.remove(agent, life.limits.max_agent_figures)

@@ -116,6 +116,7 @@ TASK_FIELDS: Final = (
     "deadline_secs",
     "deliveries",
     "error",
+    "expired",
     "history",
     "host_id",
     "id",
@@ -143,7 +144,8 @@ class Task:
 
     Callers outside the core get the live object: they read it before the next command, and never write it. Times are
     seconds on the core's clock. `seq` is the order of submission. `deadline` is None while a default deadline has not
-    started to count; `deadline_secs` is the length of a deadline that the submitter set.
+    started to count; `deadline_secs` is the length of a deadline that the submitter set. `expired` is whether the
+    deadline passed while the task was queued.
     """
 
     __slots__ = TASK_FIELDS
@@ -170,6 +172,7 @@ class Task:
         self.completed_at: float | None = None
         self.result: bytes | None = None
         self.error: str | None = None
+        self.expired = False
         self.position: int | None = None
         self.progress: bytes | None = None
         self.host_id: str | None = None

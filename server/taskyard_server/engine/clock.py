@@ -1,6 +1,6 @@
 """The clock of an engine: wall time at its start, advanced by monotonic time.
 
-A jump of the system clock therefore expires nothing (DESIGN, Time).
+A jump of the system clock therefore expires nothing (docs/rules.md, Time).
 """
 
 import time

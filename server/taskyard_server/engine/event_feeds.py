@@ -10,14 +10,12 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import CursorExpired
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 
-if TYPE_CHECKING:
-    from .event_log import EventLog
+from .recent_events import LEFT_LOG, RecentEvents
 
 # Not `Final`: mypyc would inline the values, and tests lower them.
 MAX_SLICE_EVENTS = 100
@@ -29,8 +27,6 @@ MIN_KNOWN_MATCHES = 1_000
 """Minimum latest matches that a feed knows, once there are as many. Watchers further behind scan the log."""
 MAX_CACHED_SLICES = 8
 """Maximum slices cached per feed. Watchers that keep up are at the same few positions."""
-
-LEFT_LOG: Final = "cursor: its position has left the log; begin anew with includeCurrent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,13 +77,17 @@ class Slice:
 
 
 class Feed:
-    """The matches of one filter, kept by event number for positions from `_known_from` on."""
+    """The matches of one filter, kept by event number for positions from `_known_from` on.
 
-    def __init__(self, log: EventLog, event_filter: EventFilter) -> None:
+    `drop` is called once the last watcher has left.
+    """
+
+    def __init__(self, events: RecentEvents, event_filter: EventFilter, drop: Callable[[Feed], None]) -> None:
         self.event_filter = event_filter
+        self.events = events
         self.watchers: set[Watcher] = set()
-        self._log = log
-        self._known_from = log.last
+        self._drop = drop
+        self._known_from = events.last
         self._matches: list[int] = []
         self._slices: dict[int, Slice] = {}
         self._sliced_at = 0
@@ -108,23 +108,30 @@ class Feed:
 
     def after(self, position: int) -> Slice:
         """The slice after a position, built once for all watchers at it. Raises `CursorExpired`."""
-        if self._sliced_at != self._log.last or len(self._slices) == MAX_CACHED_SLICES:
+        if self._sliced_at != self.events.last or len(self._slices) == MAX_CACHED_SLICES:
             self._slices.clear()
-            self._sliced_at = self._log.last
+            self._sliced_at = self.events.last
         cached = self._slices.get(position)
         if cached is None:
             cached = self._slices[position] = self._build_slice(position)
         return cached
 
+    def leave(self, watcher: Watcher) -> None:
+        """Remove a watcher. Safe to repeat."""
+        if watcher in self.watchers:
+            self.watchers.remove(watcher)
+            if not self.watchers:
+                self._drop(self)
+
     def _build_slice(self, position: int) -> Slice:
-        log = self._log
+        events = self.events
         if position < self._known_from:
-            end = min(position + MAX_EVENTS_SCANNED_PER_TURN, log.last)
+            end = min(position + MAX_EVENTS_SCANNED_PER_TURN, events.last)
             numbers = self._scan(position, end)
         else:
-            begin, end = bisect_right(self._matches, position), log.last
+            begin, end = bisect_right(self._matches, position), events.last
             numbers = self._matches[begin : begin + MAX_SLICE_EVENTS + 1]
-            if numbers and numbers[0] < log.first:
+            if numbers and numbers[0] < events.first:
                 raise CursorExpired(LEFT_LOG)
         listed: list[Event] = []
         parts: list[bytes] = []
@@ -133,21 +140,21 @@ class Feed:
             if len(listed) == MAX_SLICE_EVENTS or size >= MAX_SLICE_BYTES:
                 end = number - 1
                 break
-            event = log.event(number)
+            event = events.event(number)
             listed.append(event)
             if self.event_filter.allows(event.state):
-                parts.append(log.encoded(number))
+                parts.append(events.encoded(number))
                 size += len(parts[-1])
         return Slice(listed, b"".join(parts), end)
 
     def _scan(self, position: int, end: int) -> list[int]:
         """The numbers of matching events after a position, up to `end` or a little more than a slice."""
-        log, lists = self._log, self.event_filter.lists
-        if position + 1 < log.first:
+        events, lists = self.events, self.event_filter.lists
+        if position + 1 < events.first:
             raise CursorExpired(LEFT_LOG)
         matches: list[int] = []
         for number in range(position + 1, end + 1):
-            if lists(log.event(number)):
+            if lists(events.event(number)):
                 matches.append(number)
                 if len(matches) > MAX_SLICE_EVENTS:
                     break
@@ -157,8 +164,7 @@ class Feed:
 class Watcher:
     """One reader of a feed. Its position is the number of the last event that it has taken or skipped."""
 
-    def __init__(self, log: EventLog, feed: Feed, position: int) -> None:
-        self._log = log
+    def __init__(self, feed: Feed, position: int) -> None:
         self._feed = feed
         self._position = position
         self._live_tasks: set[str] | None = None
@@ -184,7 +190,7 @@ class Watcher:
     @property
     def cursor(self) -> str:
         """The cursor to resume from after the events taken so far."""
-        return self._log.cursor(self._position)
+        return self._feed.events.cursor(self._position)
 
     @property
     def is_behind(self) -> bool:
@@ -203,7 +209,7 @@ class Watcher:
     @property
     def is_closing(self) -> bool:
         """Whether the log is closed."""
-        return self._log.closed
+        return self._feed.events.closed
 
     async def wait(self, secs: float) -> bool:
         """Wait up to `secs` for events to take or for the log to close. Returns whether either happened."""
@@ -226,7 +232,7 @@ class Watcher:
 
     def leave(self) -> None:
         """Stop watching. Safe to repeat."""
-        self._log.leave(self, self._feed)
+        self._feed.leave(self)
 
 
 class Feeds:

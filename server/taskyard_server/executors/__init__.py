@@ -1,1 +1,1 @@
-"""Hosts that live in the server process. They claim and report through the same engine calls as any other host."""
+"""Hosts in the server's process. They claim and report through the same engine calls as any other host."""

@@ -1,6 +1,7 @@
-"""Where the instance lives that owns a tab (scheduler-architecture, ManagerResolver)."""
+"""Maps a tab to the endpoint of the instance that owns it (docs/rules.md, Tab executor)."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -8,23 +9,31 @@ class TabNotFound(Exception):
     """No instance is known for the tab."""
 
 
-class TabResolver(Protocol):
-    """Maps a tab to the base URL of the instance that owns it."""
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The base URL of an instance, and the bearer token that it requires, if any."""
 
-    async def resolve(self, tab_id: str) -> str:
-        """The base URL, or `TabNotFound`."""
+    base_url: str
+    token: str | None = field(default=None, repr=False)
+
+
+class TabResolver(Protocol):
+    """Finds the instance of a tab."""
+
+    async def resolve(self, tab_id: str) -> Endpoint:
+        """The endpoint of the tab's instance; raises `TabNotFound`."""
 
 
 class TabMap:
-    """A fixed map of tabs to instances; all other tabs live at `otherwise`, if it is given."""
+    """A fixed map of tabs to endpoints. All other tabs are at `default`, if that is given."""
 
-    def __init__(self, base_urls: Mapping[str, str], otherwise: str | None = None) -> None:
-        self._base_urls = {tab_id: base_url.rstrip("/") for tab_id, base_url in base_urls.items()}
-        self._otherwise = otherwise.rstrip("/") if otherwise else None
+    def __init__(self, endpoints: Mapping[str, Endpoint], default: Endpoint | None = None) -> None:
+        self._endpoints = dict(endpoints)
+        self._default = default
 
-    async def resolve(self, tab_id: str) -> str:
-        """The tab's base URL, or `TabNotFound`."""
-        base_url = self._base_urls.get(tab_id, self._otherwise)
-        if base_url is None:
+    async def resolve(self, tab_id: str) -> Endpoint:
+        """The tab's endpoint; raises `TabNotFound`."""
+        endpoint = self._endpoints.get(tab_id, self._default)
+        if endpoint is None:
             raise TabNotFound(tab_id)
-        return base_url
+        return endpoint

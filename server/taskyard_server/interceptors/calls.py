@@ -1,7 +1,7 @@
 """The interceptor around every RPC.
 
-It reads who calls from the metadata, lets the servicer run, turns what it raises into a status, and logs one line.
-Servicers ask `current_call()` for the namespace.
+It reads who calls from the metadata, compares the message of a REST call with its request target, lets the servicer
+run, turns what it raises into a status, and logs one line. Servicers ask `current_call()` for the namespace.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
 from taskyard_server.conversion.trace_context import TRACEPARENT
-from taskyard_server.core.errors import BadRequest
+from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.logs import Throttle
 
 from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
@@ -33,6 +33,8 @@ log = structlog.get_logger(__name__)
 NAMESPACE_KEY: Final = "taskyard-namespace"
 REST_KEY: Final = "x-taskyard-rest"
 TRACE_KEY: Final = "traceparent"
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""The largest message that is read. grpc's own limit is above it, so that callers get the documented error."""
 MALFORMED: Final = "request: is not a valid message, or nests too deep"
 DEFAULT_NAMESPACE: Final = "default"
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -42,7 +44,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls: the namespace, whether by REST, under which trace; and for REST the request target, and if by HEAD."""
+    """Who calls, and how. `target` is the path and query of a REST call as they came; `is_head` tells HEAD from GET."""
 
     namespace: str = DEFAULT_NAMESPACE
     by_rest: bool = False
@@ -63,14 +65,14 @@ def current_call() -> Call:
 
 
 class RestRequest(NamedTuple):
-    """A request as it came and as it was understood."""
+    """The message of a REST call, and its bytes."""
 
     encoded: bytes
     message: Any
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
-    """Wraps each handler once for gRPC and once for REST, and remembers it."""
+    """Wraps each handler once for gRPC and once for REST, and keeps it."""
 
     def __init__(self) -> None:
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -130,8 +132,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             try:
                 call = _caller(context)
                 _current.set(call)
-                if request is None:
-                    raise BadRequest(MALFORMED)
+                if isinstance(request, Refusal):
+                    raise request
                 response = await serve(request, context)
             except Exception as error:
                 refusing = self._refuse(method, call, begin, error, context)
@@ -150,8 +152,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             try:
                 call = _caller(context)
                 _current.set(call)
-                if request is None:
-                    raise BadRequest(MALFORMED)
+                if isinstance(request, Refusal):
+                    raise request
                 async for response in serve(request, context):
                     yield response
             except Exception as error:
@@ -203,7 +205,7 @@ def _target_check(method: str) -> TargetCheck | None:
 
 
 def _checked(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Any], Awaitable[Any]]:
-    """Serve a REST call once its request fits its target."""
+    """Compare the request of a REST call with its target, then serve it."""
 
     async def serve_checked(request: RestRequest, context: Any) -> Any:
         target = current_call().target
@@ -215,7 +217,7 @@ def _checked(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Any], Awa
 
 
 def _checked_stream(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Context], Awaitable[None]]:
-    """The same for a stream, which ends at once where only its headers are wanted."""
+    """The same for a stream. For HEAD it ends before its first message."""
 
     async def write_all(message: Any, context: Any) -> None:
         if not isasyncgenfunction(serve):
@@ -237,28 +239,30 @@ def _checked_stream(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Co
     return serve_stream
 
 
-def _keeping_what_came(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], RestRequest | None]:
-    """Answer the message together with its bytes; None for bytes that are no message."""
-    parse_or_none = _tolerant(parse)
+def _keeping_what_came(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], RestRequest | Refusal]:
+    """Return the message together with its bytes, or the refusal of bytes that are no message."""
+    parse_or_refuse = _tolerant(parse)
 
-    def parse_request(data: bytes) -> RestRequest | None:
-        message = parse_or_none(data)
-        return None if message is None else RestRequest(data, message)
+    def parse_request(data: bytes) -> RestRequest | Refusal:
+        message = parse_or_refuse(data)
+        return message if isinstance(message, Refusal) else RestRequest(data, message)
 
     return parse_request
 
 
 def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
-    """Answer None for bytes that are no message: grpc itself would call that an internal error."""
+    """Return a refusal for bytes that are no message, or too many: grpc itself would answer with its own words."""
     assert parse is not None
 
-    def parse_or_none(data: bytes) -> Any:
+    def parse_or_refuse(data: bytes) -> Any:
+        if len(data) > MAX_MESSAGE_BYTES:
+            return TooLarge(f"request: must be at most {MAX_MESSAGE_BYTES} bytes, is {len(data)}")
         try:
             return parse(data)
         except DecodeError:
-            return None
+            return BadRequest(MALFORMED)
 
-    return parse_or_none
+    return parse_or_refuse
 
 
 def _unless_bytes(serialize: Callable[[Any], bytes] | None) -> Callable[[Any], bytes]:

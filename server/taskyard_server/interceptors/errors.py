@@ -1,4 +1,4 @@
-"""The one place where a refusal becomes a gRPC status and a REST body (DESIGN, Errors).
+"""The one place where a refusal becomes a gRPC status and a REST body (docs/rules.md, Errors).
 
 Every error carries a `google.rpc.ErrorInfo`. For a call that came by REST, the trailing metadata also hold the
 documented JSON body, which the gateway puts in the place of the answer.

@@ -1,7 +1,7 @@
-"""HEAD for streams: a stream that was asked for by HEAD ends where its first message would begin.
+"""HEAD for streams: a stream ends before its first message.
 
-The gateway makes every HEAD a GET and drops the body of the answer. An answer that never ends would hold the caller's
-connection for ever, since HTTP/1.1 has no next answer before the end of this one.
+The gateway turns every HEAD into a GET and drops the body of the answer. An answer that never ends would block the
+connection of the caller, since in HTTP/1.1 the next answer follows the end of this one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 import grpc
 
 HEAD_KEY: Final = "x-taskyard-head"
-"""Marks a call that came as HEAD. Nobody else can send it through the gateway."""
+"""The metadata that marks a HEAD. Callers cannot send it through the gateway."""
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -21,7 +21,7 @@ class HeadersSent(Exception):
 
 
 class HeadContext:
-    """The context of a stream whose first message ends it."""
+    """The context of a stream that ends before its first message."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -1,8 +1,8 @@
-"""The request target of a REST call, its path and its query, held against the message that came of it.
+"""Compares the request target of a REST call, its path and query, with the message that the gateway made of it.
 
-The gateway fills one message from the path, the query and the body, and what it sets last wins: without this check a
-query or a body could name another object than the path. The check reads the encoded message and not the request, so
-that no spelling of a name gets past it (docs/rules.md, REST).
+The gateway fills one message from the path, the query and the body, and what it sets last wins. Without this check a
+query or a body could name another object than the path. The check reads the encoded message instead of the request, so
+that no spelling of a name evades it (docs/rules.md, REST).
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 from taskyard_server.core.errors import BadRequest
 
 TARGET_KEY: Final = "x-envoy-original-path"
-"""Where the gateway passes on the request target as it came, percent-encoded; nobody else can send it through there."""
+"""The metadata with the request target, percent-encoded. Callers cannot send it through the gateway."""
 
 WHOLE_BODY: Final = "*"
 
@@ -34,7 +34,7 @@ class PathField(NamedTuple):
 
 
 class TargetCheck:
-    """The check of one method that has a path."""
+    """The check for one method that has a path."""
 
     def __init__(self, method: MethodDescriptor) -> None:
         rule = method.GetOptions().Extensions[annotations_pb2.http]
@@ -46,7 +46,7 @@ class TargetCheck:
         self._values = _collector(self._request, [field.name for field in self._fields])
 
     def __call__(self, target: str, encoded: bytes) -> None:
-        """Raise `BadRequest` where the query or the body of a request contradicts its path or repeats itself."""
+        """Raise `BadRequest` if the query or the body contradicts the path, or if the query is wrong in itself."""
         path, _, query = target.partition("?")
         if self._fields:
             segments = path.split("/")
@@ -54,7 +54,7 @@ class TargetCheck:
             for field in self._fields:
                 segment = segments[field.segment] if field.segment < len(segments) else ""
                 named = unquote_to_bytes(segment.removesuffix(field.verb))
-                # A field that is set twice is in the encoded message twice.
+                # A field that is set twice is in the encoded message twice; one that is set to "" may be missing.
                 if any(value != named for value in getattr(values, field.name) or (b"",)):
                     raise BadRequest(f"{field.shown}: must be the one that the path names")
         if query:
@@ -87,13 +87,13 @@ def _path_fields(template: str, request: Descriptor) -> Iterator[PathField]:
     for number, segment in enumerate(template.split("/")):
         if segment.startswith("{"):
             name, verb = segment[1:].split("}")
-            # The routes of hosts speak snake_case, see gateway/README.md.
+            # The routes of hosts use snake_case, see gateway/README.md.
             shown = name if template.startswith("/api/") else request.fields_by_name[name].json_name
             yield PathField(name, shown, number, verb)
 
 
 def _collector(request: Descriptor, names: list[str]) -> Any:
-    """A message type that reads every value which an encoded request has for these fields; theirs keep the last."""
+    """A message type that reads all values of these fields in an encoded request, where `request` keeps the last."""
     file = FileDescriptorProto(name="request_target.proto", syntax="proto2")
     collected = file.message_type.add(name="Collected")
     for name in names:
@@ -111,7 +111,7 @@ def _collector(request: Descriptor, names: list[str]) -> Any:
 
 
 def _field_path(message: Descriptor | None, name: str) -> list[FieldDescriptor]:
-    """The fields that a dotted name goes through, in either spelling; none if it names nothing."""
+    """The fields on a dotted path, by either of their names; none if there is no such path."""
     path: list[FieldDescriptor] = []
     for part in name.split("."):
         field = _fields(message).get(part) if message is not None else None

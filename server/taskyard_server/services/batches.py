@@ -1,4 +1,4 @@
-"""BatchService: several tasks of one agent in one call (scheduler-reference, Batch Task Submission)."""
+"""BatchService: several tasks of one agent in one call (docs/rules.md, Batches)."""
 
 from __future__ import annotations
 

@@ -29,15 +29,14 @@ from taskyard_server.core.leases import Stop
 from taskyard_server.core.streams import HeldLease, Hello
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import DrainNotice, Session
-from taskyard_server.interceptors.calls import MALFORMED, current_call
+from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES, current_call
 from taskyard_server.interceptors.errors import message_of
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | None"]
+RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]
 
 log = structlog.get_logger(__name__)
 
-MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 MAX_ASSIGNMENTS_PER_MESSAGE: Final = 50
 MAX_ASSIGNMENTS_BYTES: Final = 1_000_000
 """A message of assignments is limited to these, but holds at least one."""
@@ -87,8 +86,8 @@ class Connection:
                 first = await anext(stream, NO_REQUEST)
         except TimeoutError:
             raise BadRequest(f"hello: must come within {HELLO_TIMEOUT_SECS:g} s") from None
-        if first is None:
-            raise BadRequest(MALFORMED)
+        if isinstance(first, Refusal):
+            raise first
         if not first.HasField("hello"):
             raise BadRequest("hello: must come first")
         session = await self._open(first.hello)
@@ -149,8 +148,8 @@ class Connection:
 
     async def _read_requests(self, stream: RequestStream) -> None:
         async for request in stream:
-            if request is None:
-                raise BadRequest(MALFORMED)
+            if isinstance(request, Refusal):
+                raise request
             match request.WhichOneof("message"):
                 case "heartbeat":
                     await self._on_heartbeat(request.heartbeat)

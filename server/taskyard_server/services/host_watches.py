@@ -8,7 +8,7 @@ that it was last sent and no queue: a slow one is sent the differences from that
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -69,25 +69,30 @@ class HostWatches:
         self._watches: dict[str, HostWatch] = {}
         self._closed = False
 
-    async def watch(self, namespace: str, context: Context) -> AsyncIterator[bytes]:
-        """The encoded messages of one watch. Raises `Unavailable` once the server shuts down."""
+    async def watch(self, namespace: str, context: Context) -> None:
+        """Write the encoded messages of one watch. Raises `Unavailable` once the server shuts down.
+
+        A coroutine that writes: a generator would be kept by grpc after the call, and all that it refers to.
+        """
         if self._closed:
             raise Unavailable(SHUTDOWN)
         watch = self._watches.get(namespace)
         if watch is None:
             watch = self._watches[namespace] = HostWatch(namespace, self._engine, self._describe, self._poll_secs)
         watch.watchers += 1
-        context.add_done_callback(lambda _: self._leave(watch))  # type: ignore[arg-type]
-        sent = await watch.refresh()
-        for message in watch.messages((pb.HostEvent.current, view) for view in sent.values()) or [KEEPALIVE]:
-            yield message
-        while not self._closed:
-            if sent is not watch.snapshot:
-                messages, sent = watch.changes_since(sent), watch.snapshot
-                for message in messages:
-                    yield message
-            elif not await watch.wait_for_change(self._keepalive_secs):
-                yield KEEPALIVE
+        try:
+            sent = await watch.refresh()
+            for message in watch.messages((pb.HostEvent.current, view) for view in sent.values()) or [KEEPALIVE]:
+                await context.write(message)
+            while not self._closed:
+                if sent is not watch.snapshot:
+                    messages, sent = watch.changes_since(sent), watch.snapshot
+                    for message in messages:
+                        await context.write(message)
+                elif not await watch.wait_for_change(self._keepalive_secs):
+                    await context.write(KEEPALIVE)
+        finally:
+            self._leave(watch)
         raise Unavailable(SHUTDOWN)
 
     def close(self) -> None:
@@ -115,8 +120,8 @@ class HostWatch:
         self._previous: HostSnapshot = {}
         self._latest_changes: list[bytes] = []
         self._refreshing = asyncio.Lock()
-        self._changed = asyncio.get_running_loop().create_future()
-        self._polling = asyncio.create_task(self._poll(poll_secs))
+        self._waiting: set[asyncio.Future[bool]] = set()
+        self._polling: asyncio.Task[None] | None = asyncio.create_task(self._poll(poll_secs))
 
     async def refresh(self) -> HostSnapshot:
         """The current snapshot. It is a new object only if something has changed."""
@@ -165,17 +170,27 @@ class HostWatch:
 
     async def wait_for_change(self, secs: float) -> bool:
         """Wait up to `secs` for a changed snapshot or a `wake`. Returns whether either happened."""
-        done, _ = await asyncio.wait((self._changed,), timeout=secs)
-        return bool(done)
+        loop = asyncio.get_running_loop()
+        changed: asyncio.Future[bool] = loop.create_future()
+        timer = loop.call_later(secs, _resolve, changed, False)
+        self._waiting.add(changed)
+        try:
+            return await changed
+        finally:
+            timer.cancel()
+            self._waiting.discard(changed)
 
     def wake(self) -> None:
         """Wake all watchers."""
-        self._changed.set_result(None)
-        self._changed = asyncio.get_running_loop().create_future()
+        for changed in self._waiting:
+            _resolve(changed, True)
 
     def close(self) -> None:
         """Stop polling."""
-        self._polling.cancel()
+        # A cancelled task keeps its frames, which lead back to this watch.
+        polling, self._polling = self._polling, None
+        if polling is not None:
+            polling.cancel()
 
     async def _poll(self, interval_secs: float) -> None:
         while True:
@@ -185,6 +200,11 @@ class HostWatch:
             except Exception:
                 # The next refresh may succeed, and then finds the same changes.
                 log.exception("look_at_hosts_failed", namespace=self.namespace)
+
+
+def _resolve(changed: asyncio.Future[bool], value: bool) -> None:
+    if not changed.done():
+        changed.set_result(value)
 
 
 def _changes(before: HostSnapshot, after: HostSnapshot) -> Iterator[tuple[pb.HostEvent.Kind.ValueType, HostView]]:

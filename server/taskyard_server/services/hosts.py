@@ -1,8 +1,7 @@
-"""RuntimeHostService: the registry of hosts, their streams and their watches (runtime-host-model)."""
+"""RuntimeHostService: the registry of hosts, their streams and their watches (docs/rules.md, Hosts)."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -93,13 +92,12 @@ class RuntimeHostService(RuntimeHostServiceServicer):
             response.next_page_token = listing.token(hosts[limit - 1].number)
         return response
 
-    async def WatchHosts(self, request: pb.WatchHostsRequest, context: Context) -> AsyncIterator[Any]:  # noqa: N802
+    async def WatchHosts(self, request: pb.WatchHostsRequest, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         del request
-        async for message in self.watches.watch(current_call().namespace, context):
-            yield message
+        await self.watches.watch(current_call().namespace, context)
 
     def _message(self, host: Host) -> pb.RuntimeHost:
-        """A host in its current state as a message (runtime-host-model, API Response Shape)."""
+        """A host in its current state as a message (docs/rules.md, Liveness)."""
         now, limits = self._engine.now(), self._engine.limits
         status = host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
         message = pb.RuntimeHost(

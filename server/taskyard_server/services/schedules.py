@@ -1,4 +1,4 @@
-"""ScheduleService: schedules and their triggers (scheduler-daemon)."""
+"""ScheduleService: schedules and their triggers (docs/rules.md, Schedules)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""StatsService: figures of the caller's namespace (scheduler-reference, Scheduler Stats), and machine snapshots."""
+"""StatsService: figures of the caller's namespace (docs/rules.md, Figures), and machine snapshots."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from heapq import nsmallest
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 from taskyard_server.snapshots import Snapshot, Snapshots
+from taskyard_server.webhooks import WebhookCounts
 
 DEFAULT_PAGE_SNAPSHOTS: Final = 100
 MAX_PAGE_SNAPSHOTS: Final = 1_000
@@ -26,11 +28,19 @@ MAX_TARGET_WAITS: Final = 100
 
 
 class StatsService(StatsServiceServicer):
-    """Serves `taskyard.v1.StatsService`."""
+    """Serves `taskyard.v1.StatsService`. `webhook_counts` answers the counts of a namespace."""
 
-    def __init__(self, engine: Engine, snapshots: Snapshots, strategy: str, worker_count: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        snapshots: Snapshots,
+        webhook_counts: Callable[[str], WebhookCounts],
+        strategy: str,
+        worker_count: int,
+    ) -> None:
         self._engine = engine
         self._snapshots = snapshots
+        self._webhook_counts = webhook_counts
         self._strategy = strategy
         self._worker_count = worker_count
 
@@ -51,7 +61,7 @@ class StatsService(StatsServiceServicer):
                 total_paused=stats.paused or None,
                 targets=_target_waits(await self._engine.tasks.list_targets(namespace, "")),
             ),
-            metrics=_metrics(stats),
+            metrics=_metrics(stats, self._webhook_counts(namespace)),
             config=pb.SchedulerConfig(
                 strategy=self._strategy,
                 max_queue_size=limits.max_queue_size,
@@ -121,7 +131,7 @@ def _snapshot(snapshot: Snapshot) -> pb.MachineSnapshot:
     )
 
 
-def _metrics(stats: Stats) -> pb.SchedulerMetrics:
+def _metrics(stats: Stats, webhooks: WebhookCounts) -> pb.SchedulerMetrics:
     counters = stats.counters
     return pb.SchedulerMetrics(
         tasks_submitted=counters.submitted,
@@ -136,6 +146,8 @@ def _metrics(stats: Stats) -> pb.SchedulerMetrics:
         late_reports=counters.late_reports or None,
         leases_expired=counters.leases_expired or None,
         tasks_retried=counters.retried or None,
+        webhooks_delivered=webhooks.delivered or None,
+        webhooks_failed=webhooks.failed or None,
         agents={
             name: pb.AgentMetrics(
                 submitted=agent.submitted,

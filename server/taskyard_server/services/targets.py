@@ -1,4 +1,4 @@
-"""TargetService: targets, the task each waits for, and the resume of that task (queueing-and-execution)."""
+"""TargetService: targets, the task each waits for, and the resume of that task (docs/rules.md, Targets)."""
 
 from __future__ import annotations
 

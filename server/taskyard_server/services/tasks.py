@@ -16,10 +16,10 @@ from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.responses import error_message, task_page
 from taskyard_server.conversion.task_encoding import STATES, encode_accepted, encode_outcomes, encode_task
 from taskyard_server.conversion.wire import nested, tag
-from taskyard_server.core.errors import BadRequest, QueueFull, Refusal
+from taskyard_server.core.errors import QueueFull, Refusal, Unavailable
 from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
-from taskyard_server.interceptors.calls import MALFORMED, Call, current_call
+from taskyard_server.interceptors.calls import Call, current_call
 
 from .rest_hints import ACCEPTED, send_hint
 from .task_watches import TaskWatches
@@ -33,6 +33,9 @@ ENDED: Final = {ended: pb.WaitTaskResponse(ended=ended).SerializeToString() for 
 MAX_TASKS_PER_TURN: Final = 100
 DEFAULT_WAIT_SECS: Final = 30.0
 MAX_WAIT_SECS: Final = 300.0
+
+
+SHUTDOWN: Final = "the server shuts down"
 
 
 class TaskService(TaskServiceServicer):
@@ -49,6 +52,8 @@ class TaskService(TaskServiceServicer):
         self._default_retry = default_retry
         self._max_payload_bytes = max_payload_bytes
         self._watches = watches
+        self._closing = False
+        self._idle_streams: set[asyncio.Task[Any]] = set()
 
     async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
@@ -66,14 +71,39 @@ class TaskService(TaskServiceServicer):
         return response
 
     async def SubmitTasks(  # noqa: N802
-        self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | None], context: Context
+        self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | Refusal], context: Context
     ) -> AsyncIterator[Any]:
         del context
         call = current_call()
-        async for request in request_iterator:
-            if request is None:
-                raise BadRequest(MALFORMED)
+        while (request := await self._next_request(request_iterator)) is not None:
+            if isinstance(request, Refusal):
+                raise request
             yield await self._submit(call, request.tasks)
+
+    def close(self) -> None:
+        """End the streams of submissions that have nothing to answer, and the others after their answer."""
+        self._closing = True
+        for stream in self._idle_streams:
+            stream.cancel()
+
+    async def _next_request(
+        self, messages: AsyncIterator[pb.SubmitTasksRequest | Refusal]
+    ) -> pb.SubmitTasksRequest | Refusal | None:
+        """The next message of a stream, None at its end. Raises `Unavailable` once the server shuts down."""
+        stream = asyncio.current_task()
+        assert stream is not None
+        if self._closing:
+            raise Unavailable(SHUTDOWN)
+        self._idle_streams.add(stream)
+        try:
+            return await anext(messages, None)
+        except asyncio.CancelledError:
+            if not self._closing:
+                raise
+            stream.uncancel()
+            raise Unavailable(SHUTDOWN) from None
+        finally:
+            self._idle_streams.discard(stream)
 
     async def _submit(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> bytes:
         """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""

@@ -25,6 +25,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
 from tests.ports import free_port
 
@@ -83,7 +84,8 @@ class Server:
         task_pb2_grpc.add_TaskServiceServicer_to_server(self.service, server)
         batch_pb2_grpc.add_BatchServiceServicer_to_server(BatchService(self.engine, 50, MAX_PAYLOAD_BYTES), server)
         stats_pb2_grpc.add_StatsServiceServicer_to_server(
-            StatsService(self.engine, Snapshots(self.engine, lambda: 60.0), "fair-fifo", 4), server
+            StatsService(self.engine, Snapshots(self.engine, lambda: 60.0), lambda _: WebhookCounts(), "fair-fifo", 4),
+            server,
         )
         target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(self.engine), server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleService(self.engine, MAX_PAYLOAD_BYTES), server)

@@ -1,4 +1,4 @@
-"""Schedules under test: cadences of plain arithmetic, and a scheduler whose two clocks are moved by hand."""
+"""Schedules under test: cadences of plain arithmetic, and a scheduler whose two clocks a test moves."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from math import floor
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from taskyard_server.core.leases import Lease
-from taskyard_server.core.schedules.schedule import Cadence, CatchUp, Schedule, ScheduleSpec, Trigger
+from taskyard_server.core.schedules.schedule import Cadence, CatchUp, Overlap, Schedule, ScheduleSpec, Trigger
 from taskyard_server.core.stats import Totals
 from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
 
 if TYPE_CHECKING:
-    from tests.core.conftest import Yard
+    from tests.core.yard import Yard
 
 
 @dataclass(frozen=True)
@@ -71,18 +71,18 @@ class Never:
         return None
 
 
-def spec_of(cadence: Cadence, *, agent: str = "ann", action: str = "click", **wish: Any) -> ScheduleSpec:
-    """What a schedule shall do; `wish` takes the fields of `ScheduleSpec` and of `TaskOptions`.
+def spec_of(cadence: Cadence, *, agent: str = "ann", action: str = "click", **fields: Any) -> ScheduleSpec:
+    """A schedule's spec; `fields` are those of `ScheduleSpec` and of `TaskOptions`.
 
-    The tasks have all the time that a test may take.
+    Unless a test says otherwise its tasks have a deadline that no test reaches.
     """
-    options = {field: wish.pop(field) for field in TaskOptions._fields if field in wish}
+    options = {name: fields.pop(name) for name in TaskOptions._fields if name in fields}
     task = Submission(agent, action, options=TaskOptions(**options))
-    return ScheduleSpec(cadence, "UTC", task, **{"deadline_secs": 1e7, **wish})
+    return ScheduleSpec(cadence, "UTC", task, **{"deadline_secs": 1e7, **fields})
 
 
 class Clockwork:
-    """A yard with schedules. Times are told in seconds since it was made.
+    """A yard with schedules. Times are in seconds since it was made.
 
     The wall clock agrees with the steady one until it jumps.
     """
@@ -96,9 +96,9 @@ class Clockwork:
     # Commands
 
     def create(
-        self, cadence: Cadence = Steady(100), schedule_id: str | None = None, paused: bool = False, **wish: Any
+        self, cadence: Cadence = Steady(100), schedule_id: str | None = None, paused: bool = False, **fields: Any
     ) -> Schedule:
-        return self.schedules.create(self.yard.now, schedule_id, spec_of(cadence, **wish), paused)
+        return self.schedules.create(self.yard.now, schedule_id, spec_of(cadence, **fields), paused)
 
     def update(self, schedule: Schedule, **parts: Any) -> Schedule:
         """Replace these fields of a schedule's spec."""
@@ -111,16 +111,21 @@ class Clockwork:
         return self.schedules.pause(self.yard.now, schedule.id)
 
     def resume(self, schedule: Schedule, catch_up: CatchUp = CatchUp.NONE) -> Schedule:
-        """Resume a schedule, and let happen what comes of it at once."""
+        """Resume a schedule, and do what has come due with that."""
         self.schedules.resume(self.yard.now, schedule.id, catch_up)
-        self.look()
+        self.advance()
         return schedule
 
     def trigger(self, schedule: Schedule, key: str | None = None, traceparent: str | None = None) -> Trigger:
-        """Make a trigger, and let it fire if it may."""
+        """Make a trigger, which fires if it may."""
         made = self.schedules.trigger(self.yard.now, schedule.id, key, traceparent)
-        self.look()
+        self.advance()
         return made
+
+    def reconfigure(self, **limits: Any) -> None:
+        """Change the named limits, and do what has come due with that."""
+        self.yard.reconfigure(**limits)
+        self.advance()
 
     # Time
 
@@ -128,50 +133,50 @@ class Clockwork:
         """The moment so many seconds after the start."""
         return self.start + secs
 
-    def look(self) -> None:
-        """Say how the wall clock stands, and let everything happen that has come due."""
+    def advance(self) -> None:
+        """Report the wall clock, and do everything that has come due."""
         self.schedules.note_wall(self.yard.now, self.yard.now + self.skew)
         while self.yard.scheduler.advance(self.yard.now):
             pass
 
     def run_to(self, secs: float) -> None:
-        """Let time pass, and look whenever the scheduler wants to."""
+        """Let time pass, and advance the scheduler whenever something is due."""
         end = self.at(secs)
-        self.look()
+        self.advance()
         while (due := self.yard.scheduler.next_due()) is not None and due <= end:
-            assert due > self.yard.now, "it has something to do that it has not done"
+            assert due > self.yard.now, "what was due has not been done"
             self.yard.now = due
-            self.look()
+            self.advance()
         self.yard.now = end
-        self.look()
+        self.advance()
 
-    def wake_at(self, secs: float) -> None:
-        """Let time pass in which nobody looks."""
+    def skip_to(self, secs: float) -> None:
+        """Let time pass at once, as if the process had stood still."""
         self.yard.now = self.at(secs)
-        self.look()
+        self.advance()
 
     def jump(self, secs: float) -> None:
         """Let the wall clock jump."""
         self.skew += secs
-        self.look()
+        self.advance()
 
-    # What has become of it
+    # What came of it
 
     def triggers(self, schedule: Schedule | None = None) -> list[Trigger]:
         """The triggers that are kept, earliest due first."""
         return [*self.schedules.triggers_before(None, schedule and schedule.id)][::-1]
 
-    def story(self, schedule: Schedule | None = None) -> list[tuple[float, str]]:
-        """When each of the triggers was due, and its state."""
+    def outcomes(self, schedule: Schedule | None = None) -> list[tuple[float, str]]:
+        """The due time and the state of each trigger."""
         return [(round(each.due_at - self.start, 3), each.state.value) for each in self.triggers(schedule)]
 
     def counts(self) -> tuple[int, int]:
-        """How many triggers have not fired, and how many tasks of others have not ended."""
+        """How many triggers are pending, and how many execute."""
         self.yard.scheduler.add_to(totals := Totals())
         return totals.triggers_pending, totals.triggers_executing
 
-    def happened(self) -> list[tuple[str, str]]:
-        """What has happened since the last call: which trigger, what."""
+    def trigger_events(self) -> list[tuple[str, str]]:
+        """The events of triggers since the last call: the id of the trigger, and the kind."""
         return [(event.trigger.id, event.kind.value) for event in self.schedules.take_events()]
 
     def tasks(self) -> list[Task]:
@@ -184,33 +189,48 @@ class Clockwork:
     # What hosts do
 
     def lease(self, trigger: Trigger) -> Lease:
-        """Let a host claim the task of a trigger, and no other."""
+        """Let a host claim the task of a trigger alone."""
         return self.lease_of(self.task(trigger).id)
 
     def lease_of(self, task_id: str) -> Lease:
         """The same for a task of any origin."""
         self.yard.register()
         leases = {lease.task.id: lease for lease in self.yard.claim(count=100_000)}
-        wanted = leases.pop(task_id)
+        found = leases.pop(task_id)
         for lease in leases.values():
             self.yard.release(lease)
-        return wanted
+        return found
 
     def complete(self, *triggers: Trigger) -> None:
         """Let the tasks of triggers be done."""
         for each in triggers:
             self.yard.complete(self.lease(each))
-            self.look()
+            self.advance()
 
     def complete_all(self) -> None:
-        """Let every task be done that was submitted."""
+        """Let the tasks of all triggers be done."""
         self.complete(*(each for each in self.triggers() if each.state == "executing"))
 
     def fail(self, trigger: Trigger, error: str = "broken") -> None:
         self.yard.fail(self.lease(trigger), error)
-        self.look()
+        self.advance()
 
 
 def live(tasks: list[Task]) -> list[Task]:
     """The tasks that have not ended."""
     return [task for task in tasks if task.state in (TaskState.QUEUED, TaskState.ASSIGNED, TaskState.RUNNING)]
+
+
+def fired(*dues: float) -> list[tuple[float, str]]:
+    """The outcomes of triggers that were due then, and that fired."""
+    return [(due, "executing") for due in dues]
+
+
+def skipped(*dues: float) -> list[tuple[float, str]]:
+    """The outcomes of triggers that were due then, and that were skipped."""
+    return [(due, "skipped") for due in dues]
+
+
+def independent(clockwork: Clockwork, cadence: Cadence, **fields: Any) -> Schedule:
+    """A schedule whose triggers do not wait for one another."""
+    return clockwork.create(cadence, overlap=Overlap.ALLOW, **fields)

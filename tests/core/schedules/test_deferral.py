@@ -1,4 +1,4 @@
-"""What puts a trigger off and never fails it: no room in the queue, and a scheduler that drains."""
+"""Triggers that are deferred by a full queue, and triggers in a drain (docs/rules.md, Triggers)."""
 
 import pytest
 
@@ -13,11 +13,11 @@ SELDOM = Steady(1_000_000)
 no_room = pytest.mark.parametrize("limits", [{"max_queue_size": 1}, {"max_per_agent": 1}], ids=str)
 
 
-def blocked(make_clockwork, limits, **wish):
+def blocked(make_clockwork, limits, **fields):
     """A trigger without room for its task, and the task that takes it."""
     clockwork = make_clockwork(**limits)
     blocker = clockwork.yard.submit(deadline=clockwork.at(1e6))
-    return clockwork, clockwork.trigger(clockwork.create(SELDOM, **wish)), blocker
+    return clockwork, clockwork.trigger(clockwork.create(SELDOM, **fields)), blocker
 
 
 @no_room
@@ -53,8 +53,8 @@ def test_a_deferred_trigger_fires_when_there_is_room(make_clockwork, limits):
     assert clockwork.task(trigger).deadline == trigger.fired_at + 1e7
 
 
-def test_a_deferred_trigger_takes_no_place_and_is_in_no_other_agents_way(make_clockwork):
-    clockwork, deferred, _ = blocked(make_clockwork, {"max_per_agent": 1, "max_concurrent": 1})
+def test_a_deferred_trigger_does_not_count_as_queued_and_is_in_no_other_agents_way(make_clockwork):
+    clockwork, deferred, _ = blocked(make_clockwork, {"max_per_agent": 1, "max_queued_triggers": 1})
     other = clockwork.trigger(clockwork.create(SELDOM, agent="bob"))
     assert (str(deferred.state), str(other.state)) == ("pending", "executing")
 
@@ -97,7 +97,7 @@ def test_a_deferred_trigger_that_is_withdrawn_never_fires(make_clockwork, how):
     clockwork.yard.cancel(blocker)
     clockwork.run_to(200)
     assert clockwork.tasks() == [blocker]
-    assert clockwork.story() == ([] if how == "delete" else [(100, "skipped")])
+    assert clockwork.outcomes() == ([] if how == "delete" else [(100, "skipped")])
     assert clockwork.counts() == (0, 0)
 
 
@@ -111,9 +111,9 @@ def test_a_full_queue_still_refuses_other_submitters(make_clockwork):
 
 
 def test_nothing_fires_while_the_scheduler_drains(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
-    executing = clockwork.trigger(clockwork.create(SELDOM))
-    waiting = clockwork.trigger(clockwork.create(SELDOM))
+    clockwork = make_clockwork(max_queued_triggers=1)
+    schedule = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
+    executing, waiting = clockwork.trigger(schedule), clockwork.trigger(schedule)
     clockwork.create(Steady(100))
     lease = clockwork.lease(executing)
     clockwork.yard.scheduler.drain()
@@ -133,11 +133,12 @@ def test_a_deferred_trigger_does_not_fire_in_a_drain(make_clockwork):
     assert trigger.state == "pending"
 
 
-def test_a_drain_leaves_nothing_that_asks_to_be_done_at_once(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
+def test_nothing_is_due_at_once_during_a_drain(make_clockwork):
+    clockwork = make_clockwork(max_queued_triggers=1)
     clockwork.create(Steady(10), overlap=Overlap.ALLOW)
-    clockwork.trigger(clockwork.create(SELDOM))
-    clockwork.trigger(clockwork.create(SELDOM))
+    schedule = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
+    clockwork.trigger(schedule)
+    clockwork.trigger(schedule)
     clockwork.yard.scheduler.drain()
     clockwork.run_to(100)
     due = clockwork.yard.scheduler.next_due()

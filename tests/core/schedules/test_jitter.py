@@ -1,4 +1,4 @@
-"""Jitter: many triggers that come due at one moment are spread, few are not."""
+"""Jitter: many triggers that come due at one moment are spread, few are not (docs/rules.md, Jitter)."""
 
 from itertools import pairwise
 
@@ -47,14 +47,14 @@ def test_a_batch_is_spread_in_the_order_of_due_times(make_clockwork):
     clockwork = make_clockwork(jitter_threshold=3)
     clockwork.create(Steady(7), overlap=Overlap.ALLOW, catch_up=CatchUp.ALL)
     clockwork.create(Steady(11), overlap=Overlap.ALLOW, catch_up=CatchUp.ALL)
-    clockwork.wake_at(300)
+    clockwork.skip_to(300)
     clockwork.pause(clockwork.schedules.after(0)[0])
     spread = [each.fire_at for each in clockwork.triggers(clockwork.schedules.after(0)[1]) if each.fire_at is not None]
     assert len(spread) > 20
     assert all(before <= after for before, after in pairwise(spread))
 
 
-def test_triggers_of_different_schedules_are_one_batch_also_when_they_are_looked_at_one_by_one(make_clockwork):
+def test_triggers_of_different_schedules_are_spread_together_also_in_small_steps(make_clockwork):
     clockwork = make_clockwork(jitter_threshold=3)
     schedules(clockwork, 4)
     clockwork.yard.now = clockwork.at(101)
@@ -67,7 +67,7 @@ def test_what_is_skipped_does_not_count_for_the_jitter(make_clockwork):
     clockwork = make_clockwork(jitter_threshold=3)
     for each in [*schedules(clockwork, 5), clockwork.create(Steady(530))][:5]:
         clockwork.update(each, catch_up=CatchUp.NONE)
-    clockwork.wake_at(540)
+    clockwork.skip_to(540)
     assert sorted(states(clockwork.triggers())) == ["executing"] + ["skipped"] * 5
 
 
@@ -95,10 +95,10 @@ def test_a_trigger_by_call_waits_for_no_batch_and_is_not_held_up_by_one_that_is_
 def test_a_long_outage_makes_a_thousand_triggers_at_once_and_no_more(make_clockwork):
     clockwork = make_clockwork(jitter_threshold=3, max_concurrent=1)
     schedule = clockwork.create(Steady(1), overlap=Overlap.ALLOW, catch_up=CatchUp.ALL)
-    clockwork.wake_at(3000)
+    clockwork.skip_to(3000)
     (skipped,) = [each for each in clockwork.triggers() if each.state == "skipped"]
     assert skipped.reason == "1000 triggers of the schedule have not ended"
     assert skipped.due_at == clockwork.at(1001)
-    # What is on time comes all the same.
+    # The times of the last poll interval are on time, and come beyond the bound.
     assert len(schedule.live) == 1000 + 29
     assert schedule.next_due == clockwork.at(3000)

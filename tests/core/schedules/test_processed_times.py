@@ -1,4 +1,4 @@
-"""Which due times were dealt with: the runs that they form, beside a plain set of times."""
+"""Due times that were processed: the ranges that they form, beside a plain set of times."""
 
 from random import Random
 
@@ -9,14 +9,14 @@ from taskyard_server.core.schedules.processed_times import TimeRange, add, first
 
 
 def of_whole_numbers(times, until=1_000):
-    """The runs after these times of a cadence that is due at each whole number up to `until`."""
+    """The ranges after these times, of a cadence that is due at each whole number up to `until`."""
     runs = ()
     for time in times:
         runs = add(runs, float(time), float(time + 1) if time < until else None)
     return runs
 
 
-def test_times_that_follow_one_another_are_one_run_in_whatever_order_they_came():
+def test_adjacent_times_are_one_range_in_any_order():
     assert of_whole_numbers([1, 2, 3]) == (TimeRange(1, 4),)
     assert of_whole_numbers([3, 1, 2]) == (TimeRange(1, 4),)
     assert of_whole_numbers([7, 3, 1]) == (TimeRange(1, 2), TimeRange(3, 4), TimeRange(7, 8))

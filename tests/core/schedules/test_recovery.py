@@ -1,4 +1,4 @@
-"""Going on after a restart with the schedules and triggers that were kept (scheduler-daemon, Reboot Recovery)."""
+"""After a restart schedules and triggers go on from what was kept (docs/rules.md, Recovery)."""
 
 from copy import copy
 
@@ -16,7 +16,7 @@ SELDOM = Steady(1_000_000)
 
 @pytest.fixture
 def restart(make_clockwork):
-    """`restart(clockwork, at)` makes one that was not there until `at`, and goes on with what the first one had."""
+    """`restart(clockwork, at)` makes a clockwork that begins at `at` with the schedules and triggers of the first."""
 
     def restart(before: Clockwork, at: float | None = None, lost_tasks: bool = False, **limits) -> Clockwork:
         after = make_clockwork(**limits)
@@ -35,7 +35,7 @@ def restart(make_clockwork):
             kept.task_id = ids.get(trigger.task_id, trigger.task_id)
             after.schedules.restore_trigger(kept)
         after.yard.scheduler.recover(after.yard.now)
-        after.look()
+        after.advance()
         return after
 
     return restart
@@ -64,7 +64,7 @@ def submitted_again(after: Clockwork, task) -> str:
 @pytest.mark.parametrize("cadence", [Steady(70), Wall(100), Once(1_700_000_400.0)], ids=repr)
 @pytest.mark.parametrize("paused", [False, True])
 def test_schedules_are_as_they_were(clockwork, restart, cadence, paused):
-    clockwork.wake_at(37)
+    clockwork.skip_to(37)
     first, second = (clockwork.create(cadence, name, overlap=Overlap.ALLOW) for name in "ab")
     clockwork.run_to(250)
     if paused:
@@ -76,10 +76,10 @@ def test_schedules_are_as_they_were(clockwork, restart, cadence, paused):
         assert getattr(again, name) == getattr(first, name)
     assert [each.id for each in after.schedules.after(0)] == ["a", "b"]
     assert [each.id for each in after.schedules.after(first.number)] == ["b"]
-    assert after.story() == clockwork.story()
+    assert after.outcomes() == clockwork.outcomes()
     for each in (clockwork, after):
         each.run_to(500)
-    assert after.story() == clockwork.story()
+    assert after.outcomes() == clockwork.outcomes()
     assert after.schedules.get("b").next_due == second.next_due
 
 
@@ -104,35 +104,35 @@ def test_a_create_may_be_repeated_over_a_restart(clockwork, restart):
 
 @pytest.mark.parametrize("cadence", [Steady(100), Wall(100)], ids=repr)
 @pytest.mark.parametrize(
-    ("policy", "story"),
+    ("policy", "outcomes"),
     [
         (CatchUp.ALL, [(100, "executing"), (200, "executing"), (300, "executing")]),
         (CatchUp.LAST, [(100, "skipped"), (300, "executing")]),
         (CatchUp.NONE, [(100, "skipped")]),
     ],
 )
-def test_what_was_missed_while_it_was_down_goes_by_the_policy(clockwork, restart, cadence, policy, story):
+def test_what_was_missed_while_it_was_down_goes_by_the_policy(clockwork, restart, cadence, policy, outcomes):
     clockwork.create(cadence, catch_up=policy, overlap=Overlap.ALLOW)
     clockwork.run_to(50)
     after = restart(clockwork, at=350)
-    assert after.story() == story
+    assert after.outcomes() == outcomes
 
 
 TEN_YEARS = 315_360_000.0
 
 
-def test_a_process_that_began_under_a_clock_years_ahead_starves_nothing_after_the_next_start(clockwork, restart):
-    clockwork.wake_at(TEN_YEARS)
+def test_a_process_that_ran_under_a_clock_years_ahead_delays_nothing_after_a_restart(clockwork, restart):
+    clockwork.skip_to(TEN_YEARS)
     interval, wall = clockwork.create(Steady(100), "interval"), clockwork.create(Wall(100), "wall")
     clockwork.run_to(TEN_YEARS + 250)
     after = restart(clockwork, at=50, lost_tasks=True)
     assert after.schedules.get(interval.id).next_due == after.at(150)
     assert after.schedules.get(wall.id).next_due == after.at(100)
-    dues = [due for due, _ in after.story() if due > TEN_YEARS]
+    dues = [due for due, _ in after.outcomes() if due > TEN_YEARS]
     after.run_to(260)
-    assert [due for due, _ in after.story(after.schedules.get(interval.id)) if due < TEN_YEARS] == [150, 250]
-    assert [due for due, _ in after.story(after.schedules.get(wall.id)) if due < TEN_YEARS] == [100, 200]
-    assert [due for due, _ in after.story() if due > TEN_YEARS] == dues
+    assert [due for due, _ in after.outcomes(after.schedules.get(interval.id)) if due < TEN_YEARS] == [150, 250]
+    assert [due for due, _ in after.outcomes(after.schedules.get(wall.id)) if due < TEN_YEARS] == [100, 200]
+    assert [due for due, _ in after.outcomes() if due > TEN_YEARS] == dues
 
 
 def test_what_has_come_before_a_restart_does_not_come_again_after_the_clock_was_set_back(clockwork, restart):
@@ -146,7 +146,7 @@ def test_what_has_come_before_a_restart_does_not_come_again_after_the_clock_was_
 def test_a_short_restart_misses_nothing(clockwork, restart):
     clockwork.create(Steady(100), catch_up=CatchUp.NONE)
     clockwork.run_to(99)
-    assert restart(clockwork, at=120).story() == [(100, "executing")]
+    assert restart(clockwork, at=120).outcomes() == [(100, "executing")]
 
 
 def test_a_schedule_that_was_paused_when_it_went_down_stays_paused(clockwork, restart):
@@ -154,15 +154,15 @@ def test_a_schedule_that_was_paused_when_it_went_down_stays_paused(clockwork, re
     after = restart(clockwork, at=550)
     assert after.triggers() == []
     after.resume(after.schedules.get("a"), CatchUp.LAST)
-    assert after.story() == [(100, "skipped"), (500, "executing")]
+    assert after.outcomes() == [(100, "skipped"), (500, "executing")]
 
 
-def test_the_word_of_a_resume_outlives_a_restart(clockwork, restart):
+def test_the_catch_up_of_a_resume_outlives_a_restart(clockwork, restart):
     schedule = clockwork.create(Steady(100), paused=True, overlap=Overlap.ALLOW, catch_up=CatchUp.NONE)
-    clockwork.wake_at(250)
+    clockwork.skip_to(250)
     clockwork.schedules.resume(clockwork.yard.now, schedule.id, CatchUp.ALL)
     after = restart(clockwork, at=450)
-    assert after.story() == [(100, "executing"), (200, "executing"), (300, "skipped")]
+    assert after.outcomes() == [(100, "executing"), (200, "executing"), (300, "skipped")]
 
 
 def test_a_due_time_that_has_its_trigger_gets_no_second_one(clockwork, restart):
@@ -170,7 +170,7 @@ def test_a_due_time_that_has_its_trigger_gets_no_second_one(clockwork, restart):
     clockwork.run_to(210)
     schedule.next_due = clockwork.at(100)
     after = restart(clockwork)
-    assert after.story() == [(100, "executing"), (200, "executing")]
+    assert after.outcomes() == [(100, "executing"), (200, "executing")]
     assert len(after.tasks()) == 2
 
 
@@ -217,15 +217,16 @@ def test_a_trigger_whose_task_is_gone_has_failed(clockwork, restart):
     (trigger,) = after.triggers()
     assert (trigger.state, trigger.reason) == ("failed", "its task is gone")
     assert (after.tasks(), after.counts()) == ([], (0, 0))
-    assert [kind for _, kind in after.happened()] == ["failed"]
+    assert [kind for _, kind in after.trigger_events()] == ["failed"]
 
 
-def test_executing_triggers_hold_their_places_over_a_restart(make_clockwork, restart):
-    clockwork = make_clockwork(max_concurrent=2)
+def test_tasks_that_are_queued_still_count_after_a_restart(make_clockwork, restart):
+    clockwork = make_clockwork(max_queued_triggers=2)
+    schedule = clockwork.create(SELDOM, "a", overlap=Overlap.ALLOW)
     for _ in range(2):
-        clockwork.trigger(clockwork.create(SELDOM))
-    after = restart(clockwork, max_concurrent=2)
-    new = after.trigger(after.create(SELDOM))
+        clockwork.trigger(schedule)
+    after = restart(clockwork, max_queued_triggers=2)
+    new = after.trigger(after.schedules.get("a"))
     assert new.state == "pending"
     after.complete(after.triggers()[0])
     assert new.state == "executing"
@@ -238,7 +239,7 @@ def test_an_executing_trigger_of_a_deleted_schedule_ends_by_itself_over_a_restar
     after = restart(clockwork)
     assert len(after.schedules) == 0
     after.complete_all()
-    assert after.story() == [(0, "completed")]
+    assert after.outcomes() == [(0, "completed")]
 
 
 # Pending triggers
@@ -269,20 +270,14 @@ def test_a_pending_trigger_whose_task_has_ended_ends_as_it_did(clockwork, restar
 
 
 def test_pending_triggers_fire_after_a_restart_in_their_order(make_clockwork, restart):
-    clockwork = make_clockwork(max_concurrent=1)
-    clockwork.trigger(clockwork.create(SELDOM))
+    clockwork = make_clockwork(max_queued_triggers=0)
     for secs in (300, 100, 200, 300):
         clockwork.create(Steady(secs))
-    clockwork.wake_at(310)
-    after = restart(clockwork, max_concurrent=1)
-    waiting = [each for each in after.triggers() if each.state == "pending"]
+    clockwork.skip_to(310)
+    waiting = [each.id for each in clockwork.triggers() if each.state == "pending"]
     assert len(waiting) == 4
-    order = []
-    for _ in range(5):
-        (executing,) = (each for each in after.triggers() if each.state == "executing")
-        order.append(executing)
-        after.complete(executing)
-    assert order[1:] == sorted(waiting, key=lambda each: (each.due_at, each.number))
+    after = restart(clockwork)
+    assert [task.id for task in after.tasks()] == [after.schedules.get_trigger(each).task_id for each in waiting]
 
 
 def test_triggers_that_jitter_put_off_fire_after_a_restart(make_clockwork, restart):
@@ -293,17 +288,17 @@ def test_triggers_that_jitter_put_off_fire_after_a_restart(make_clockwork, resta
     assert clockwork.counts()[0] > 5
     after = restart(clockwork, at=140)
     after.run_to(190)
-    assert after.story() == [(100, "executing")] * 10
+    assert after.outcomes() == [(100, "executing")] * 10
 
 
 def test_one_that_waits_for_another_waits_on_over_a_restart(clockwork, restart):
     clockwork.create(Steady(100), overlap=Overlap.WAIT)
     clockwork.run_to(210)
     after = restart(clockwork)
-    assert after.story() == [(100, "executing"), (200, "pending")]
+    assert after.outcomes() == [(100, "executing"), (200, "pending")]
     assert len(after.tasks()) == 1
     after.complete_all()
-    assert after.story() == [(100, "completed"), (200, "executing")]
+    assert after.outcomes() == [(100, "completed"), (200, "executing")]
 
 
 @pytest.mark.parametrize("policy", [Overlap.SKIP, Overlap.WAIT])
@@ -312,16 +307,16 @@ def test_what_executes_is_in_the_way_over_a_restart(clockwork, restart, policy):
     clockwork.run_to(110)
     after = restart(clockwork)
     after.run_to(210)
-    assert after.story() == [(100, "executing"), (200, "skipped" if policy is Overlap.SKIP else "pending")]
+    assert after.outcomes() == [(100, "executing"), (200, "skipped" if policy is Overlap.SKIP else "pending")]
 
 
-def test_of_those_that_had_not_arrived_the_first_due_is_the_first_to_arrive(make_clockwork, restart):
+def test_triggers_that_had_not_arrived_arrive_in_the_order_of_their_due_times(make_clockwork, restart):
     clockwork = make_clockwork(jitter_threshold=0, max_jitter_secs=1e5)
     clockwork.create(Steady(100), catch_up=CatchUp.ALL)
-    clockwork.wake_at(310)
-    assert [state for _, state in clockwork.story()] == ["pending"] * 3
+    clockwork.skip_to(310)
+    assert [state for _, state in clockwork.outcomes()] == ["pending"] * 3
     after = restart(clockwork)
-    assert after.story() == [(100, "executing"), (200, "skipped"), (300, "skipped")]
+    assert after.outcomes() == [(100, "executing"), (200, "skipped"), (300, "skipped")]
 
 
 def test_one_that_the_full_queue_put_off_fires_after_a_restart(make_clockwork, restart):
@@ -329,7 +324,7 @@ def test_one_that_the_full_queue_put_off_fires_after_a_restart(make_clockwork, r
     clockwork.yard.submit(deadline=clockwork.at(1e6))
     clockwork.trigger(clockwork.create(SELDOM))
     after = restart(clockwork)
-    assert after.story() == [(0, "executing")]
+    assert after.outcomes() == [(0, "executing")]
 
 
 # Ended triggers
@@ -342,7 +337,7 @@ def test_ended_triggers_are_kept_with_their_keys(clockwork, restart):
     after = restart(clockwork)
     again = after.trigger(after.schedules.get("a"), "k")
     assert (again.id, again.state, again.reason) == (trigger.id, "failed", "no such page")
-    assert (len(after.triggers()), after.happened()) == (1, [])
+    assert (len(after.triggers()), after.trigger_events()) == (1, [])
 
 
 def test_the_bounds_hold_over_a_restart(clockwork, restart):

@@ -1,4 +1,4 @@
-"""What may be done with schedules: create, get, list, update, delete, pause, resume, trigger."""
+"""Commands on schedules: create, get, list, update, delete, pause, resume and trigger (docs/rules.md, Schedules)."""
 
 import re
 
@@ -28,7 +28,7 @@ def ids(schedules) -> list[str]:
 # Create and get
 
 
-def test_a_schedule_is_what_was_asked_for_and_is_found_by_its_id(clockwork):
+def test_a_schedule_has_the_spec_of_its_request_and_is_found_by_its_id(clockwork):
     made = clockwork.create(Steady(100), "nightly", display_name="Every night")
     assert made.spec == spec_of(Steady(100), display_name="Every night")
     assert (made.id, made.paused) == ("nightly", False)
@@ -37,7 +37,7 @@ def test_a_schedule_is_what_was_asked_for_and_is_found_by_its_id(clockwork):
     assert clockwork.schedules.get("nightly") is made
 
 
-def test_unless_it_is_asked_otherwise_it_skips_overlaps_and_catches_up_with_the_last_time_of_a_day():
+def test_by_default_a_schedule_skips_overlaps_and_catches_up_the_last_time_of_a_day():
     spec = spec_of(Steady(100))
     assert (spec.overlap, spec.catch_up, spec.catch_up_window_secs) == (Overlap.SKIP, CatchUp.LAST, 86_400)
 
@@ -47,12 +47,12 @@ def test_unless_it_is_asked_otherwise_it_skips_overlaps_and_catches_up_with_the_
 )
 @pytest.mark.parametrize("paused", [False, True])
 def test_its_first_time_is_the_first_of_its_cadence_after_its_creation(clockwork, cadence, next_due, paused):
-    clockwork.wake_at(5)
+    clockwork.skip_to(5)
     assert clockwork.create(cadence, paused=paused).next_due == clockwork.at(next_due)
     assert clockwork.triggers() == []
 
 
-def test_ids_that_the_server_chooses_differ_and_tell_what_they_name(clockwork):
+def test_ids_that_the_server_chooses_differ_and_begin_with_their_kind(clockwork):
     made = [clockwork.create().id for _ in range(100)]
     assert len(set(made)) == 100
     assert all(re.fullmatch(r"sch_[0-9a-z]{10,}", each) for each in made)
@@ -66,9 +66,9 @@ def test_a_repeated_create_answers_with_the_first_and_changes_nothing(clockwork,
     assert changes() == []
 
 
-def test_a_repeated_create_of_a_one_off_schedule_is_not_refused_for_its_time_having_passed(clockwork):
+def test_a_repeated_create_is_answered_also_when_the_single_time_has_passed(clockwork):
     first = clockwork.create(Once(clockwork.at(10)), "a")
-    clockwork.wake_at(20)
+    clockwork.skip_to(20)
     assert clockwork.create(Once(clockwork.at(10)), "a") is first
 
 
@@ -109,7 +109,7 @@ def test_the_id_of_a_deleted_schedule_may_be_given_again(clockwork):
 
 
 @pytest.mark.parametrize("secs", [-10, 0])
-def test_a_one_off_time_that_has_passed_is_refused_by_create_and_update(clockwork, watch, secs):
+def test_a_single_time_that_has_passed_is_refused_by_create_and_update(clockwork, watch, secs):
     there = clockwork.create(Steady(100), "there")
     changes = watch(clockwork.yard.scheduler)
     passed = Once(clockwork.at(secs))
@@ -201,7 +201,7 @@ def test_every_command_refuses_a_schedule_that_is_not_there_and_changes_nothing(
 
 def test_an_update_replaces_what_the_schedule_does_and_keeps_what_it_is(clockwork):
     schedule = clockwork.create(Steady(100), "a")
-    clockwork.wake_at(30)
+    clockwork.skip_to(30)
     spec = spec_of(Steady(100), agent="bob", overlap=Overlap.WAIT, catch_up=CatchUp.ALL)
     assert clockwork.schedules.update(clockwork.yard.now, "a", spec) is schedule
     assert schedule.spec == spec
@@ -220,7 +220,7 @@ def test_an_update_to_what_it_does_already_changes_nothing(clockwork, watch):
 @pytest.mark.parametrize("part", [{"display_name": "x"}, {"overlap": Overlap.WAIT}, {"deadline_secs": 9.0}], ids=str)
 def test_an_update_that_keeps_the_cadence_keeps_the_times(clockwork, part):
     schedule = clockwork.create(Steady(100))
-    clockwork.wake_at(30)
+    clockwork.skip_to(30)
     clockwork.update(schedule, **part)
     assert schedule.next_due == clockwork.at(100)
 
@@ -230,43 +230,42 @@ def test_an_update_that_keeps_the_cadence_keeps_the_times(clockwork, part):
 )
 def test_a_changed_cadence_counts_from_the_update(clockwork, cadence, next_due):
     schedule = clockwork.create(Steady(100))
-    clockwork.wake_at(30)
+    clockwork.skip_to(30)
     clockwork.update(schedule, cadence=cadence)
     assert schedule.next_due == clockwork.at(next_due)
     clockwork.run_to(600)
-    assert clockwork.story()[0] == (next_due, "executing")
+    assert clockwork.outcomes()[0] == (next_due, "executing")
 
 
-def test_a_one_off_schedule_that_is_over_may_be_given_a_new_time(clockwork):
+def test_a_schedule_whose_single_time_is_over_may_get_another_one(clockwork):
     schedule = clockwork.create(Once(clockwork.at(10)))
     clockwork.run_to(20)
     assert schedule.next_due is None
     clockwork.update(schedule, cadence=Once(clockwork.at(30)))
     clockwork.complete_all()
     clockwork.run_to(40)
-    assert clockwork.story() == [(10, "completed"), (30, "executing")]
+    assert clockwork.outcomes() == [(10, "completed"), (30, "executing")]
 
 
 def test_a_changed_cadence_skips_what_came_due_by_the_old_one_and_has_not_fired(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
-    blocker = clockwork.trigger(clockwork.create(SELDOM))
+    clockwork = make_clockwork(max_queued_triggers=0)
     schedule = clockwork.create(Steady(100))
     clockwork.run_to(110)
     clockwork.update(schedule, cadence=Steady(70))
-    clockwork.look()
+    clockwork.advance()
     (skipped,) = clockwork.triggers(schedule)
     assert skipped.state == "skipped"
     assert skipped.reason
-    clockwork.complete(blocker)
-    assert clockwork.story(schedule) == [(100, "skipped")]
+    clockwork.reconfigure(max_queued_triggers=1)
+    assert clockwork.outcomes(schedule) == [(100, "skipped")]
 
 
 def test_an_update_leaves_what_has_fired_and_what_a_call_made(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
+    clockwork = make_clockwork(max_queued_triggers=1)
     schedule = clockwork.create(Steady(100), overlap=Overlap.ALLOW)
     fired, called = clockwork.trigger(schedule), clockwork.trigger(schedule)
     clockwork.update(schedule, cadence=Steady(5_000))
-    clockwork.look()
+    clockwork.advance()
     assert (fired.state, called.state) == ("executing", "pending")
     clockwork.complete(fired)
     assert called.state == "executing"
@@ -292,7 +291,7 @@ def test_a_paused_schedule_stays_paused_when_it_is_updated(clockwork):
 
 
 def test_a_deleted_schedule_is_gone_with_its_pending_triggers(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
+    clockwork = make_clockwork(max_queued_triggers=1)
     schedule = clockwork.create(Steady(100), overlap=Overlap.ALLOW)
     clockwork.run_to(210)
     executing, pending = clockwork.triggers()
@@ -304,7 +303,7 @@ def test_a_deleted_schedule_is_gone_with_its_pending_triggers(make_clockwork):
     assert clockwork.counts() == (0, 1)
     clockwork.run_to(1_000)
     clockwork.complete(executing)
-    assert clockwork.story() == [(100, "completed")]
+    assert clockwork.outcomes() == [(100, "completed")]
     assert len(clockwork.tasks()) == 1
 
 
@@ -313,7 +312,7 @@ def test_one_that_waits_for_another_never_fires_once_its_schedule_is_deleted(clo
     executing, _ = clockwork.trigger(schedule), clockwork.trigger(schedule)
     clockwork.delete(schedule)
     clockwork.complete(executing)
-    assert clockwork.story() == [(0, "completed")]
+    assert clockwork.outcomes() == [(0, "completed")]
     assert len(clockwork.tasks()) == 1
 
 
@@ -321,21 +320,19 @@ def test_what_jitter_puts_off_is_due_no_more_when_its_schedule_is_deleted(make_c
     clockwork = make_clockwork(jitter_threshold=0)
     schedule = clockwork.create(Steady(100))
     clockwork.run_to(100.125)
-    assert clockwork.story() == [(100, "pending")]
+    assert clockwork.outcomes() == [(100, "pending")]
     clockwork.delete(schedule)
     assert clockwork.yard.scheduler.next_due() is None
 
 
-def test_what_a_deleted_schedule_left_pending_takes_no_place(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
-    first = clockwork.trigger(clockwork.create(SELDOM))
+def test_what_a_deleted_schedule_left_pending_never_fires(make_clockwork):
+    clockwork = make_clockwork(max_queued_triggers=0)
     gone = clockwork.create(Steady(100))
-    other = clockwork.create(SELDOM)
     clockwork.run_to(110)
-    last = clockwork.trigger(other)
+    last = clockwork.trigger(clockwork.create(SELDOM))
     clockwork.delete(gone)
-    clockwork.complete(first)
-    assert last.state == "executing"
+    clockwork.reconfigure(max_queued_triggers=1)
+    assert [task.id for task in clockwork.tasks()] == [last.task_id]
 
 
 # Pause and resume
@@ -350,17 +347,16 @@ def test_a_paused_schedule_makes_no_triggers(clockwork):
 
 
 def test_pausing_skips_what_is_pending_but_not_what_a_call_made(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
-    executing = clockwork.trigger(clockwork.create(SELDOM))
+    clockwork = make_clockwork(max_queued_triggers=0)
     schedule = clockwork.create(Steady(100), overlap=Overlap.ALLOW)
     clockwork.run_to(110)
     (by_itself,) = clockwork.triggers(schedule)
     by_call = clockwork.trigger(schedule)
     clockwork.pause(schedule)
-    clockwork.look()
-    assert [each.state for each in (executing, by_itself, by_call)] == ["executing", "skipped", "pending"]
+    clockwork.advance()
+    assert [each.state for each in (by_itself, by_call)] == ["skipped", "pending"]
     assert by_itself.reason
-    clockwork.complete(executing)
+    clockwork.reconfigure(max_queued_triggers=1)
     assert by_call.state == "executing"
 
 
@@ -369,7 +365,7 @@ def test_pausing_lets_go_on_what_has_fired(clockwork):
     clockwork.run_to(110)
     clockwork.pause(schedule)
     clockwork.complete_all()
-    assert clockwork.story() == [(100, "completed")]
+    assert clockwork.outcomes() == [(100, "completed")]
 
 
 def test_a_paused_schedule_can_be_triggered_by_a_call(clockwork):
@@ -388,9 +384,9 @@ def test_pausing_a_paused_one_and_resuming_an_active_one_change_nothing(clockwor
 
 def test_pause_and_resume_count_as_changes_by_a_call(clockwork):
     schedule = clockwork.create(Steady(100))
-    clockwork.wake_at(10)
+    clockwork.skip_to(10)
     assert clockwork.pause(schedule).updated_at == clockwork.at(10)
-    clockwork.wake_at(20)
+    clockwork.skip_to(20)
     assert clockwork.resume(schedule).updated_at == clockwork.at(20)
     assert not schedule.paused
 
@@ -401,4 +397,4 @@ def test_every_command_that_changes_nothing_leaves_the_events_empty(clockwork):
         with pytest.raises(Refusal):
             refused()
     clockwork.resume(schedule)
-    assert clockwork.happened() == []
+    assert clockwork.trigger_events() == []

@@ -1,4 +1,4 @@
-"""What becomes of triggers whose time has come: places, overlaps, and how each end of a task ends them."""
+"""Triggers whose time has come: overlap policies, their tasks, and their ends (docs/rules.md, Overlap, Triggers)."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap
 from taskyard_server.core.task import IdempotencyKey, TaskState
 
-from .clockwork import Once, Steady, live
+from .clockwork import Steady, live
 
 SELDOM = Steady(1_000_000)
 """For schedules that are triggered by calls."""
@@ -18,100 +18,6 @@ def states(*triggers):
 
 def schedules(clockwork, count, cadence):
     return [clockwork.create(cadence) for _ in range(count)]
-
-
-# Places and order
-
-
-def test_no_more_triggers_execute_at_once_than_there_are_places(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=5)
-    triggers = [clockwork.trigger(each) for each in schedules(clockwork, 8, SELDOM)]
-    assert states(*triggers) == ["executing"] * 5 + ["pending"] * 3
-    assert clockwork.counts() == (3, 5)
-    clockwork.complete(triggers[2])
-    assert states(*triggers[5:]) == ["executing", "pending", "pending"]
-    clockwork.fail(triggers[0])
-    clockwork.yard.cancel(clockwork.task(triggers[1]))
-    clockwork.look()
-    assert states(*triggers[5:]) == ["executing"] * 3
-
-
-def test_more_places_are_taken_at_once_and_fewer_end_nothing(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=2)
-    triggers = [clockwork.trigger(each) for each in schedules(clockwork, 5, SELDOM)]
-    clockwork.yard.reconfigure(max_concurrent=4)
-    clockwork.look()
-    assert states(*triggers) == ["executing"] * 4 + ["pending"]
-    clockwork.yard.reconfigure(max_concurrent=3)
-    clockwork.complete(triggers[0])
-    assert states(*triggers) == ["completed"] + ["executing"] * 3 + ["pending"]
-    clockwork.complete(triggers[1])
-    assert states(*triggers)[3:] == ["executing", "executing"]
-
-
-def test_the_schedule_of_which_the_fewest_execute_is_next(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=3)
-    greedy = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
-    of_greedy = [clockwork.trigger(greedy) for _ in range(10)]
-    clockwork.wake_at(1)
-    modest = [clockwork.create(SELDOM, overlap=Overlap.ALLOW) for _ in range(2)]
-    of_modest = [clockwork.trigger(each) for each in modest for _ in range(2)]
-    assert states(*of_greedy[:4], *of_modest) == ["executing"] * 3 + ["pending"] * 5
-    clockwork.complete(of_greedy[0])
-    assert states(of_greedy[3], *of_modest) == ["pending", "executing", "pending", "pending", "pending"]
-    clockwork.complete(of_greedy[1])
-    assert states(of_greedy[3], *of_modest) == ["pending", "executing", "pending", "executing", "pending"]
-    # All three execute one: what was due first.
-    clockwork.complete(of_modest[0])
-    assert states(of_greedy[3], *of_modest) == ["pending", "completed", "executing", "executing", "pending"]
-
-
-def test_no_schedule_waits_for_more_than_one_end_of_another_ones_task(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=5)
-    greedy = clockwork.create(Steady(1), overlap=Overlap.ALLOW, deadline_secs=60.0)
-    clockwork.run_to(400)
-    modest = clockwork.create(Steady(100), overlap=Overlap.WAIT)
-    for _ in range(5):
-        clockwork.run_to(modest.next_due - clockwork.start + 65)
-        (last,) = clockwork.triggers(modest)[-1:]
-        assert 0 <= last.fired_at - last.due_at <= 60 + 0.25
-        clockwork.complete(last)
-    assert greedy.executing == 5
-
-
-def test_what_was_due_first_fires_first_then_what_is_older(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
-    blocker = clockwork.trigger(clockwork.create(SELDOM))
-    for secs in (300, 200, 300, 250, 300):
-        clockwork.create(Steady(secs))
-    clockwork.yard.now = clockwork.at(310)
-    by_call = clockwork.schedules.trigger(clockwork.yard.now, clockwork.create(SELDOM).id)
-    clockwork.look()
-    clockwork.complete(blocker)
-    waiting = [each for each in clockwork.triggers() if each is not blocker]
-    assert sorted(states(*waiting)) == ["executing"] + ["pending"] * 5
-    order = []
-    while executing := [each for each in waiting if each.state == "executing"]:
-        order += executing
-        clockwork.complete(*executing)
-    assert order == sorted(waiting, key=lambda each: (each.due_at, each.number))
-    assert by_call is order[-1]
-
-
-def test_those_that_are_skipped_while_they_wait_leave_the_order_of_the_others_as_it_is(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
-    clockwork.jump(-5_000)
-    blocker = clockwork.trigger(clockwork.create(SELDOM))
-    clockwork.create(Steady(1), overlap=Overlap.REPLACE)
-    for secs in range(10, 300, 10):
-        clockwork.create(Steady(secs))
-        clockwork.create(Once(clockwork.at(secs - 5_000)))
-    clockwork.run_to(400)
-    waiting = [each for each in clockwork.triggers() if each.state == "pending"]
-    assert len(waiting) == 2 * 29 + 1
-    clockwork.complete(blocker)
-    for each in waiting:
-        clockwork.complete(each)
 
 
 # Overlap
@@ -151,17 +57,16 @@ def test_what_becomes_of_a_trigger_while_one_before_it_executes(
         (Overlap.REPLACE, ["skipped", "skipped", "pending"]),
     ],
 )
-def test_one_that_waits_for_a_place_is_in_the_way_as_well(make_clockwork, policy, others):
-    clockwork = make_clockwork(max_concurrent=1)
-    clockwork.trigger(clockwork.create(SELDOM))
+def test_one_that_has_not_fired_yet_is_in_the_way_as_well(make_clockwork, policy, others):
+    clockwork = make_clockwork(max_queued_triggers=0)
     schedule = clockwork.create(Steady(100), overlap=policy)
     clockwork.run_to(350)
     assert states(*clockwork.triggers(schedule)) == others
-    assert len(clockwork.tasks()) == 1
+    assert clockwork.tasks() == []
 
 
 def test_replacing_cancels_the_task_and_fires(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
+    clockwork = make_clockwork(max_queued_triggers=1)
     schedule = clockwork.create(Steady(100), overlap=Overlap.REPLACE)
     clockwork.run_to(110)
     (first,) = clockwork.triggers()
@@ -173,11 +78,11 @@ def test_replacing_cancels_the_task_and_fires(make_clockwork):
     assert (schedule.last_task_id, clockwork.task(second).state) == (second.task_id, TaskState.QUEUED)
 
 
-def test_replacing_tells_the_host_to_stop(clockwork):
+def test_the_host_of_a_replaced_task_is_told_to_stop(clockwork):
     schedule = clockwork.create(SELDOM, overlap=Overlap.REPLACE)
     first = clockwork.trigger(schedule)
     clockwork.yard.stream()
-    lease = clockwork.yard.hand_one()
+    lease = clockwork.yard.dispatch_one()
     clockwork.trigger(schedule)
     assert [stopped for stopped, *_ in clockwork.yard.stops()] == [lease]
     assert first.state == "failed"
@@ -192,7 +97,7 @@ def test_replacing_reaches_all_that_run_side_by_side(clockwork):
     assert [task.id for task in live(clockwork.tasks())] == [last.task_id]
 
 
-def test_one_schedule_is_in_no_other_ones_way(clockwork):
+def test_schedules_do_not_overlap_with_one_another(clockwork):
     triggers = [clockwork.trigger(each) for each in schedules(clockwork, 5, SELDOM)]
     assert states(*triggers) == ["executing"] * 5
 
@@ -200,7 +105,7 @@ def test_one_schedule_is_in_no_other_ones_way(clockwork):
 @pytest.mark.parametrize("policy", Overlap)
 def test_the_policy_applies_to_each_that_is_caught_up(clockwork, policy):
     clockwork.create(Steady(100), overlap=policy, catch_up=CatchUp.ALL)
-    clockwork.wake_at(310)
+    clockwork.skip_to(310)
     expected = {
         Overlap.SKIP: ["executing", "skipped", "skipped"],
         Overlap.WAIT: ["executing", "pending", "skipped"],
@@ -226,7 +131,7 @@ def test_when_the_one_that_waits_is_withdrawn_the_next_may_wait(clockwork, how):
         clockwork.pause(schedule)
     else:
         clockwork.update(schedule, cadence=Steady(1_000))
-    clockwork.look()
+    clockwork.advance()
     third = clockwork.trigger(schedule)
     first, second = clockwork.triggers()[:2]
     assert states(first, second, third) == ["executing", "skipped", "pending"]
@@ -234,7 +139,7 @@ def test_when_the_one_that_waits_is_withdrawn_the_next_may_wait(clockwork, how):
     assert third.state == "executing"
 
 
-def test_one_that_waits_goes_on_when_none_is_open_whatever_the_policy_is_by_then(clockwork):
+def test_a_waiting_trigger_goes_on_when_none_is_open_also_under_a_new_policy(clockwork):
     schedule = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
     first, second = clockwork.trigger(schedule), clockwork.trigger(schedule)
     clockwork.update(schedule, overlap=Overlap.WAIT)
@@ -246,19 +151,11 @@ def test_one_that_waits_goes_on_when_none_is_open_whatever_the_policy_is_by_then
     assert waiting.state == "executing"
 
 
-def test_one_that_waits_for_another_takes_no_place(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=2)
-    schedule = clockwork.create(SELDOM, overlap=Overlap.WAIT)
-    first, second = clockwork.trigger(schedule), clockwork.trigger(schedule)
-    other = clockwork.trigger(clockwork.create(SELDOM))
-    assert states(first, second, other) == ["executing", "pending", "executing"]
-
-
 def test_a_schedule_has_at_most_a_thousand_open_triggers(clockwork):
     schedule = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
     for _ in range(1_001):
         clockwork.schedules.trigger(clockwork.yard.now, schedule.id)
-    clockwork.look()
+    clockwork.advance()
     triggers = clockwork.triggers()
     assert states(*triggers) == ["executing"] * 1_000 + ["skipped"]
     clockwork.complete(triggers[0])
@@ -288,11 +185,10 @@ def test_without_a_deadline_of_its_own_a_task_has_the_default_one(make_clockwork
 
 
 def test_a_trigger_whose_task_cannot_be_submitted_fails(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=1)
-    blocker = clockwork.trigger(clockwork.create(SELDOM))
+    clockwork = make_clockwork(max_queued_triggers=0)
     trigger = clockwork.trigger(clockwork.create(SELDOM))
     clockwork.yard.submit(key=IdempotencyKey(trigger.id, b"another body"))
-    clockwork.complete(blocker)
+    clockwork.reconfigure(max_queued_triggers=1)
     assert trigger.state == "failed"
     assert trigger.reason
     assert (trigger.task_id, clockwork.counts()) == (None, (0, 0))
@@ -355,3 +251,23 @@ def test_other_tasks_end_no_trigger(clockwork):
     trigger = clockwork.trigger(clockwork.create(SELDOM))
     clockwork.yard.cancel(clockwork.yard.submit(key=IdempotencyKey("mine", b"")))
     assert trigger.state == "executing"
+
+
+# Many at once
+
+
+def test_a_call_fires_no_more_triggers_at_once_than_a_step_of_time_does(make_clockwork):
+    clockwork = make_clockwork()
+    for _ in range(300):
+        clockwork.create(Steady(100))
+    clockwork.yard.now = clockwork.at(100.125)
+    while not (fired := clockwork.tasks()):
+        clockwork.yard.scheduler.advance(clockwork.yard.now)
+    before = len(fired)
+    called = clockwork.schedules.trigger(clockwork.yard.now, clockwork.create(SELDOM).id)
+    assert before < len(clockwork.tasks()) <= before + 50
+    assert called.state == "pending"
+    assert clockwork.yard.scheduler.next_due() <= clockwork.yard.now
+    clockwork.advance()
+    assert called.state == "executing"
+    assert len(clockwork.tasks()) == 301

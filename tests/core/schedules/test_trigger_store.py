@@ -1,4 +1,4 @@
-"""The triggers that are kept: their keys, how they are listed, how many there are, and what is told of them."""
+"""The triggers that are kept: keys, listing, bounds, events and figures (docs/rules.md, Triggers)."""
 
 import re
 from itertools import islice
@@ -19,7 +19,7 @@ def run_once(clockwork, schedule, key=None):
     """A trigger of a schedule that has ended."""
     trigger = clockwork.trigger(schedule, key)
     clockwork.yard.cancel(clockwork.task(trigger))
-    clockwork.look()
+    clockwork.advance()
     return trigger
 
 
@@ -72,7 +72,7 @@ def test_a_due_time_whose_key_is_taken_makes_no_second_trigger(clockwork):
     schedule = clockwork.create(Steady(100), overlap=Overlap.ALLOW)
     by_call = clockwork.trigger(schedule, str(round(clockwork.at(100) * 1000)))
     clockwork.run_to(210)
-    assert clockwork.story() == [(0, "executing"), (200, "executing")]
+    assert clockwork.outcomes() == [(0, "executing"), (200, "executing")]
     assert clockwork.triggers()[0] is by_call
 
 
@@ -147,7 +147,7 @@ def test_the_triggers_of_a_deleted_schedule_are_listed_on(clockwork):
     assert clockwork.triggers(schedule) == [ended, executing]
 
 
-# RetainedTasks
+# Bounds
 
 
 def test_of_the_ended_ones_the_newest_hundred_of_each_schedule_are_kept(clockwork):
@@ -171,8 +171,8 @@ def test_the_key_of_a_trigger_that_is_forgotten_may_be_used_again(clockwork):
     assert clockwork.trigger(schedule, "k") is not first
 
 
-def test_what_has_not_ended_is_kept_however_much_comes_after_it(make_clockwork):
-    clockwork = make_clockwork(max_concurrent=2)
+def test_a_trigger_that_has_not_ended_is_kept_beyond_every_bound(make_clockwork):
+    clockwork = make_clockwork(max_queued_triggers=1)
     schedule = clockwork.create(SELDOM, overlap=Overlap.ALLOW)
     executing, *_, pending = [clockwork.trigger(schedule) for _ in range(3)]
     clockwork.update(schedule, overlap=Overlap.SKIP)
@@ -205,7 +205,7 @@ def test_the_documented_bounds():
 
 
 def test_memory_grows_neither_with_the_triggers_nor_with_the_schedules_that_are_gone(
-    make_clockwork, weight, monkeypatch
+    make_clockwork, object_count, monkeypatch
 ):
     monkeypatch.setattr(kept, "MAX_ENDED", 50)
 
@@ -220,22 +220,21 @@ def test_memory_grows_neither_with_the_triggers_nor_with_the_schedules_that_are_
             clockwork.delete(gone)
             clockwork.complete_all()
         clockwork.run_to(20)
-        clockwork.happened()
-        clockwork.yard.happened()
-        return weight(clockwork.schedules)
+        clockwork.trigger_events()
+        clockwork.yard.transitions()
+        return object_count(clockwork.schedules)
 
     assert load(300) < load(100) * 1.1
 
 
-def test_what_was_replaced_while_it_waited_for_a_place_is_not_held_in_memory(make_clockwork, weight):
+def test_what_was_replaced_before_it_fired_is_not_held_in_memory(make_clockwork, object_count):
     def load(turns):
-        clockwork = make_clockwork(max_concurrent=1)
-        clockwork.trigger(clockwork.create(SELDOM))
+        clockwork = make_clockwork(max_queued_triggers=0)
         replaced = clockwork.create(SELDOM, overlap=Overlap.REPLACE)
         for _ in range(turns):
             clockwork.trigger(replaced)
-        clockwork.happened()
-        return weight(clockwork.schedules)
+        clockwork.trigger_events()
+        return object_count(clockwork.schedules)
 
     assert load(1_000) < load(300) * 1.1
 
@@ -263,7 +262,7 @@ def test_the_legal_transitions_are_the_documented_ones():
         ("cancel", ["due", "claimed", "failed"]),
     ],
 )
-def test_what_happens_to_a_trigger_is_told_in_order(clockwork, end, kinds):
+def test_a_trigger_has_its_events_in_order(clockwork, end, kinds):
     schedule = clockwork.create(Steady(100))
     clockwork.run_to(110)
     (trigger,) = clockwork.triggers()
@@ -278,19 +277,19 @@ def test_what_happens_to_a_trigger_is_told_in_order(clockwork, end, kinds):
     assert [event.kind for event in events] == kinds
     assert {event.trigger for event in events} == {trigger}
     assert [event.at for event in events] == [trigger.fired_at, trigger.fired_at, clockwork.yard.now]
-    assert clockwork.happened() == []
+    assert clockwork.trigger_events() == []
     assert schedule.last_task_id == trigger.task_id
 
 
-def test_a_skipped_and_a_deferred_trigger_are_told_of(make_clockwork):
+def test_skipped_and_deferred_triggers_have_events(make_clockwork):
     clockwork = make_clockwork(max_queue_size=1)
     schedule = clockwork.create(Steady(100), catch_up=CatchUp.NONE)
     clockwork.yard.submit(deadline=clockwork.at(1e6))
-    clockwork.wake_at(150)
+    clockwork.skip_to(150)
     late = clockwork.triggers()[0]
     deferred = clockwork.trigger(schedule)
     overlapping = clockwork.trigger(schedule)
-    assert clockwork.happened() == [
+    assert clockwork.trigger_events() == [
         (late.id, "due"),
         (late.id, "skipped"),
         (deferred.id, "due"),
@@ -299,7 +298,7 @@ def test_a_skipped_and_a_deferred_trigger_are_told_of(make_clockwork):
         (overlapping.id, "skipped"),
     ]
     clockwork.run_to(151.5)
-    assert clockwork.happened() == [(deferred.id, "deferred")]
+    assert clockwork.trigger_events() == [(deferred.id, "deferred")]
 
 
 def test_the_figures_count_what_fired_how_it_ended_and_each_deferral(make_clockwork):

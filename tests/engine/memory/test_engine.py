@@ -1,4 +1,4 @@
-"""What is special to the embedded engine: nothing outlives it, and it tells when a limit holds work up."""
+"""The embedded engine: no task outlives it, and it logs when a limit holds tasks back."""
 
 import asyncio
 import tracemalloc
@@ -16,34 +16,34 @@ NS = "default"
 
 
 @pytest.fixture
-async def make_memory(clock):
-    made = []
+async def make_memory_engine(clock):
+    engines = []
 
     def make(**limits):
-        made.append(MemoryEngine(Limits(**limits), clock))
-        return made[-1]
+        engines.append(MemoryEngine(Limits(**limits), clock))
+        return engines[-1]
 
     yield make
-    for engine in made:
+    for engine in engines:
         await engine.admin.close()
 
 
-async def test_while_it_drains_it_refuses_what_would_be_lost(make_memory, asked):
-    engine = make_memory()
-    await engine.tasks.submit(NS, asked())
+async def test_a_draining_engine_refuses_new_tasks(make_memory_engine, submission):
+    engine = make_memory_engine()
+    await engine.tasks.submit(NS, submission())
     engine.admin.drain()
     for namespace in (NS, "later"):
         with pytest.raises(Unavailable, match="draining"):
-            await engine.tasks.submit(namespace, asked())
+            await engine.tasks.submit(namespace, submission())
         with pytest.raises(Unavailable, match="draining"):
-            await engine.tasks.submit_batch(namespace, [asked()])
+            await engine.tasks.submit_batch(namespace, [submission()])
 
 
-async def test_closing_cancels_what_waits_and_pauses_what_is_in_flight(make_memory, asked):
-    engine = make_memory()
+async def test_closing_cancels_queued_tasks_and_pauses_tasks_in_flight(make_memory_engine, submission):
+    engine = make_memory_engine()
     await engine.hosts.register(NS, "host", None, HostProfile())
-    running, waiting = [await engine.tasks.submit(NS, asked()) for _ in range(2)]
-    other = await engine.tasks.submit("other", asked())
+    running, waiting = [await engine.tasks.submit(NS, submission()) for _ in range(2)]
+    other = await engine.tasks.submit("other", submission())
     await engine.leases.claim(NS, "host")
     await engine.admin.close()
     assert (running.state, running.error) == ("paused", "Job was interrupted by user")
@@ -51,17 +51,17 @@ async def test_closing_cancels_what_waits_and_pauses_what_is_in_flight(make_memo
         assert (task.state, task.error) == ("cancelled", "scheduler shutdown")
 
 
-# The warning that a limit holds work up
+# Warnings about limits
 
 
-async def limited(engine, clock, asked):
-    """One task in flight, one that waits for the limit, and a host that would take it."""
+async def claim_at_the_limit(engine, clock, submission):
+    """A waiting claim for a task that a limit holds back, while another one is in flight."""
     await engine.hosts.register(NS, "host", None, HostProfile())
     for _ in range(2):
-        await engine.tasks.submit(NS, asked())
+        await engine.tasks.submit(NS, submission())
     await engine.leases.claim(NS, "host")
     claim = asyncio.ensure_future(engine.leases.claim(NS, "host", wait_secs=1))
-    await clock.settle()
+    await clock.run_pending()
     return claim
 
 
@@ -69,39 +69,43 @@ async def limited(engine, clock, asked):
     ("limit", "key"),
     [("max_inflight", "scheduler.maxInflight"), ("max_per_agent_inflight", "scheduler.maxPerAgentInflight")],
 )
-async def test_a_limit_that_holds_work_up_is_logged_once_with_the_key_to_raise(make_memory, clock, asked, limit, key):
-    engine = make_memory(**{limit: 1})
+async def test_a_limit_that_holds_tasks_back_is_logged_once_with_the_key_to_raise(
+    make_memory_engine, clock, submission, limit, key
+):
+    engine = make_memory_engine(**{limit: 1})
     with capture_logs() as logs:
         for _ in range(3):
-            await limited(engine, clock, asked)
-            await clock.pass_time(1)
-    told = [line for line in logs if line["event"] == "limit_reached"]
-    assert [(line["raise_key"], line["namespace"], line["log_level"]) for line in told] == [(key, NS, "warning")]
+            await claim_at_the_limit(engine, clock, submission)
+            await clock.advance(1)
+    warnings = [line for line in logs if line["event"] == "limit_reached"]
+    assert [(line["raise_key"], line["namespace"], line["log_level"]) for line in warnings] == [(key, NS, "warning")]
     assert (await engine.admin.stats(NS)).limited_by == key.removeprefix("scheduler.")
 
 
-async def test_no_limit_is_logged_while_none_holds_work_up(make_memory, clock, asked):
-    engine = make_memory()
+async def test_no_limit_is_logged_while_none_holds_tasks_back(make_memory_engine, clock, submission):
+    engine = make_memory_engine()
     with capture_logs() as logs:
-        claim = await limited(engine, clock, asked)
+        claim = await claim_at_the_limit(engine, clock, submission)
         await engine.leases.claim(NS, "host", wait_secs=0)
-        await clock.settle()
+        await clock.run_pending()
     assert len(claim.result()) == 1
     assert logs == []
 
 
-async def test_a_limit_that_holds_work_up_is_logged_whatever_other_hosts_wait_for(make_memory, clock, asked):
-    """The tab executor's claim always waits; so does that of any other idle host."""
-    engine = make_memory(max_inflight=1)
+async def test_a_limit_is_logged_although_hosts_that_cannot_run_the_task_also_wait(
+    make_memory_engine, clock, submission
+):
+    """The claim of the tab executor always waits, and so does that of any other idle host."""
+    engine = make_memory_engine(max_inflight=1)
     await engine.hosts.register(NS, "gpu", None, HostProfile(frozenset({"gpu"})))
     await engine.hosts.register(NS, "tabs", None, HostProfile(), built_in=True)
     for _ in range(2):
-        await engine.tasks.submit(NS, asked(requires=frozenset({"gpu"})))
+        await engine.tasks.submit(NS, submission(requires=frozenset({"gpu"})))
     with capture_logs() as logs:
         claims = [asyncio.ensure_future(engine.leases.claim(NS, host, wait_secs=1)) for host in ("gpu", "gpu", "tabs")]
-        await clock.settle()
+        await clock.run_pending()
         stats = await engine.admin.stats(NS)
-        await clock.pass_time(1)
+        await clock.advance(1)
     assert [len(claim.result()) for claim in claims] == [1, 0, 0]
     assert [line["raise_key"] for line in logs] == ["scheduler.maxInflight"]
     assert stats.limited_by == "maxInflight"
@@ -110,11 +114,11 @@ async def test_a_limit_that_holds_work_up_is_logged_whatever_other_hosts_wait_fo
 # Memory
 
 
-async def test_alarms_that_come_and_go_take_no_memory(make_memory, clock, asked):
-    """One task is claimed and given back again and again: nothing more is there than before."""
-    engine = make_memory()
+async def test_repeated_alarms_do_not_use_memory(make_memory_engine, clock, submission):
+    """A task that is claimed and released many times leaves no memory behind."""
+    engine = make_memory_engine()
     await engine.hosts.register(NS, "host", None, HostProfile())
-    await engine.tasks.submit(NS, asked(deadline=clock.now + 10_000))
+    await engine.tasks.submit(NS, submission(deadline=clock.now + 10_000))
 
     async def claim_and_release(times):
         for _ in range(times):

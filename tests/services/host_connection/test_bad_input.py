@@ -1,4 +1,4 @@
-"""Connect, what must not be said: each breach ends the stream with one clear INVALID_ARGUMENT and leaves nothing."""
+"""Connect, invalid messages: each ends the stream with an INVALID_ARGUMENT that names the field, and frees it."""
 
 import math
 
@@ -8,7 +8,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
-from tests.services.host_streams import CONNECT, named
+from tests.services.host_streams import CONNECT, held_lease
 
 HELLO = pb.ConnectRequest(hello=pb.Hello(host_id="host", instance="i"))
 
@@ -17,11 +17,11 @@ def hello(**fields):
     return pb.ConnectRequest(hello=pb.Hello(**{"host_id": "host", "instance": "i", **fields}))
 
 
-def beat(**fields):
+def heartbeat(**fields):
     return pb.ConnectRequest(heartbeat=pb.Heartbeat(**fields))
 
 
-def deep(levels):
+def nested_struct(levels):
     value = Value(number_value=1)
     for _ in range(levels):
         value = Value(list_value=ListValue(values=[value]))
@@ -31,9 +31,9 @@ def deep(levels):
 LONG = "x" * 1_025
 LARGE = Struct(fields={"x": Value(string_value="x" * 262_144)})
 
-OPENINGS = {
+BAD_HELLOS = {
     "credit before hello": (pb.ConnectRequest(credit=pb.Credit(count=1)), "hello"),
-    "a heartbeat before hello": (beat(sequence=1), "hello"),
+    "a heartbeat before hello": (heartbeat(sequence=1), "hello"),
     "reports before hello": (pb.ConnectRequest(reports=pb.Reports()), "hello"),
     "an empty message first": (pb.ConnectRequest(), "hello"),
     "no host id": (hello(host_id=""), "host_id"),
@@ -54,115 +54,117 @@ OPENINGS = {
     "a long label": (hello(labels={"a": LONG}), "labels"),
     "a lease of no length": (hello(lease_secs=0), "lease_secs"),
     "a lease over an hour": (hello(lease_secs=3_601), "lease_secs"),
-    "a machine that is no number": (hello(machine=Machine(cpu_percent=math.nan)), "machine"),
-    "a machine without end": (hello(machine=Machine(memory_mb=math.inf)), "machine"),
-    "a machine too deep": (hello(machine=Machine(context=deep(31))), "machine"),
-    "a machine too large": (hello(machine=Machine(context=LARGE)), "machine"),
+    "a machine figure that is NaN": (hello(machine=Machine(cpu_percent=math.nan)), "machine"),
+    "an infinite machine figure": (hello(machine=Machine(memory_mb=math.inf)), "machine"),
+    "a machine context nested too deep": (hello(machine=Machine(context=nested_struct(31))), "machine"),
+    "a machine context too large": (hello(machine=Machine(context=LARGE)), "machine"),
 }
 
-LATER = {
+BAD_REQUESTS = {
     "a second hello": (HELLO, "hello"),
     "an empty message": (pb.ConnectRequest(), "message"),
-    "a heartbeat whose machine is no number": (beat(machine=Machine(cpu_percent=math.nan)), "machine"),
-    "a heartbeat whose machine is too large": (beat(machine=Machine(context=LARGE)), "machine"),
+    "a heartbeat with a machine figure that is NaN": (heartbeat(machine=Machine(cpu_percent=math.nan)), "machine"),
+    "a heartbeat with a machine context too large": (heartbeat(machine=Machine(context=LARGE)), "machine"),
 }
 
 GARBAGE = {
-    "bytes that are no message": b"\xff\xff\xff",
+    "invalid bytes": b"\xff\xff\xff",
     "text that is not UTF-8": b"\x0a\x03\x0a\x01\xff",
-    "a message that is cut short": HELLO.SerializeToString()[:-2],
+    "a truncated message": HELLO.SerializeToString()[:-2],
 }
 
 
-async def raw(yard, *messages):
-    """Messages as bytes, and the half-close after them."""
-    call = yard.channel.stream_stream(CONNECT, lambda data: data, pb.ConnectResponse.FromString)(iter(messages))
+async def send_bytes(server, *messages):
+    """Send messages as bytes, half-close, and read to the end."""
+    call = server.channel.stream_stream(CONNECT, lambda data: data, pb.ConnectResponse.FromString)(iter(messages))
     async for _ in call:
         pass
 
 
-@pytest.mark.parametrize("what", OPENINGS)
-async def test_a_bad_opening_is_refused_by_the_name_of_the_field(yard, refused, what):
-    message, field = OPENINGS[what]
-    refusal = await refused(raw(yard, message.SerializeToString()))
+@pytest.mark.parametrize("case", BAD_HELLOS)
+async def test_an_invalid_first_message_is_refused_by_the_name_of_the_field(server, refused, case):
+    message, field = BAD_HELLOS[case]
+    refusal = await refused(send_bytes(server, message.SerializeToString()))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.code in ("bad_request", "too_large")
-    assert refusal.message.startswith(f"{field}: ") or refusal.message.startswith(f"{field}.")
-    assert await yard.host() is None
-    assert not yard.leftovers()
+    assert refusal.message.startswith((f"{field}: ", f"{field}."))
+    assert await server.host() is None
+    assert not server.leftovers()
 
 
-@pytest.mark.parametrize("what", LATER)
-async def test_a_breach_later_on_ends_the_stream_and_its_leases_end_as_after_a_break(yard, refused, what):
-    message, field = LATER[what]
-    stream = await yard.connect(credit=1)
-    await yard.submit()
+@pytest.mark.parametrize("case", BAD_REQUESTS)
+async def test_a_later_invalid_message_ends_the_stream_and_its_leases_end_after_the_reconnect_grace(
+    server, refused, case
+):
+    message, field = BAD_REQUESTS[case]
+    stream = await server.connect(credit=1)
+    await server.submit()
     task = await stream.task()
-    await stream.told(task, started=True)
+    await stream.report_one(task, started=True)
     await stream.call.write(message)
-    refusal = await refused(stream.end())
+    refusal = await refused(stream.read_to_end())
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
-    assert refusal.message.startswith(f"{field}: ")
-    assert not yard.leftovers()
-    await yard.pass_time(4)
-    assert await yard.leased() == [(task.task.task_id, "host", 1)]
-    await yard.pass_time(1.3)
-    assert await yard.leased() == []
-    assert await yard.state(task.task.task_id) == "queued"
+    assert refusal.message.startswith((f"{field}: ", f"{field}."))
+    assert not server.leftovers()
+    await server.advance(4)
+    assert await server.live_leases() == [(task.task.task_id, "host", 1)]
+    await server.advance(1.3)
+    assert await server.live_leases() == []
+    assert await server.state(task.task.task_id) == "queued"
 
 
-@pytest.mark.parametrize("what", GARBAGE)
+@pytest.mark.parametrize("case", GARBAGE)
 @pytest.mark.parametrize("before", [0, 1])
-async def test_garbage_is_refused_as_such(yard, refused, what, before):
-    refusal = await refused(raw(yard, *[HELLO.SerializeToString()] * before, GARBAGE[what]))
+async def test_a_malformed_message_is_refused(server, refused, case, before):
+    refusal = await refused(send_bytes(server, *[HELLO.SerializeToString()] * before, GARBAGE[case]))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
     assert "not a valid message" in refusal.message
-    assert not yard.leftovers()
+    assert not server.leftovers()
 
 
-async def test_a_stream_that_ends_before_it_says_anything_is_told_what_was_missing(yard, refused):
-    refusal = await refused(raw(yard))
+async def test_a_stream_that_ends_without_a_message_is_refused_for_the_missing_hello(server, refused):
+    refusal = await refused(send_bytes(server))
     assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.message == "hello: must come first"
-    assert not yard.leftovers()
+    assert not server.leftovers()
 
 
-async def test_a_bad_namespace_is_refused(yard, refused):
-    stream = yard.stream(metadata=(("taskyard-namespace", "no spaces"),))
-    assert (await refused(stream.end())).status is grpc.StatusCode.INVALID_ARGUMENT
+async def test_a_bad_namespace_is_refused(server, refused):
+    stream = server.stream(metadata=(("taskyard-namespace", "no spaces"),))
+    assert (await refused(stream.read_to_end())).status is grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_a_refused_opening_does_not_disturb_the_stream_that_the_host_has(yard, refused):
-    stream = await yard.connect(credit=1)
-    assert (await refused(raw(yard, hello(lease_secs=0).SerializeToString()))).code == "bad_request"
-    await yard.submit()
-    assert await stream.told(await stream.task(), completed=True) == "done"
+async def test_a_refused_hello_does_not_affect_an_existing_stream_of_the_host(server, refused):
+    stream = await server.connect(credit=1)
+    assert (await refused(send_bytes(server, hello(lease_secs=0).SerializeToString()))).code == "bad_request"
+    await server.submit()
+    assert await stream.report_one(await stream.task(), completed=True) == "done"
 
 
-async def test_what_was_said_before_a_breach_holds_and_is_answered(yard, refused):
-    stream = await yard.connect(credit=1)
-    await yard.submit()
+async def test_messages_before_an_invalid_one_are_applied_and_answered(server, refused):
+    stream = await server.connect(credit=1)
+    await server.submit()
     task = await stream.task()
-    about = named(task)
-    done = pb.Report(task_id=about.task_id, fencing_token=1, completed=pb.TaskCompleted())
-    await stream.say(reports=pb.Reports(reports=[done]))
+    lease = held_lease(task)
+    done = pb.Report(task_id=lease.task_id, fencing_token=1, completed=pb.TaskCompleted())
+    await stream.send(reports=pb.Reports(reports=[done]))
     await stream.call.write(pb.ConnectRequest())
-    await stream.hear("report_results")
-    assert (await refused(stream.end())).message == "message: is required"
-    assert await yard.state(about.task_id) == "done"
+    await stream.receive("report_results")
+    assert (await refused(stream.read_to_end())).message == "message: is required"
+    assert await server.state(lease.task_id) == "done"
 
 
-async def test_fields_that_the_server_does_not_know_are_passed_over(yard):
+async def test_unknown_fields_are_ignored(server):
     unknown = b"\xfa\x3e\x01x"
-    call = yard.channel.stream_stream(CONNECT, lambda data: data, pb.ConnectResponse.FromString)(
+    call = server.channel.stream_stream(CONNECT, lambda data: data, pb.ConnectResponse.FromString)(
         iter([HELLO.SerializeToString() + unknown])
     )
     assert (await call.read()).HasField("welcome")
 
 
-async def test_a_stream_on_which_nothing_is_said_ends(open_yard, monkeypatch):
+async def test_a_stream_without_a_hello_ends_after_the_timeout(start_server, monkeypatch):
     monkeypatch.setattr("taskyard_server.services.host_connection.HELLO_TIMEOUT_SECS", 0.05)
-    stream = (await open_yard()).stream()
+    stream = (await start_server()).stream()
     with pytest.raises(grpc.aio.AioRpcError) as ended:
         await stream.call.read()
     assert (ended.value.code(), ended.value.details()) == (

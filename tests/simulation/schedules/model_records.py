@@ -1,6 +1,6 @@
 """The words of the model of schedules: what a caller wants, and the records that the model keeps.
 
-Written from the proto comments and DESIGN; nothing here is the core's. Times are seconds.
+Written from the proto comments and docs/rules.md; nothing here is the core's. Times are seconds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def kind_of(reason: str | None) -> str | None:
 
 
 class Refused(Exception):
-    """A command that was refused, with its word of DESIGN's error table."""
+    """A command that was refused, with its word of the error table (docs/rules.md, Errors)."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)

@@ -1,4 +1,4 @@
-"""Naive schedules of one namespace, written from the proto comments and DESIGN alone.
+"""Naive schedules of one namespace, written from the proto comments and docs/rules.md alone.
 
 Each method is one command, which also takes the tape of what the core told, and must use it up. The model knows nothing
 of how the core stores things: due times are found by looking at every schedule.

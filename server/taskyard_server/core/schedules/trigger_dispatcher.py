@@ -47,6 +47,8 @@ MAX_DEFERRAL_SECS: Final = 30.0
 """A trigger that meets a full queue is tried again after the first delay, which doubles each time up to the maximum."""
 TRIGGER_FINGERPRINT: Final = b"trigger"
 """The fingerprint under the key of a trigger's task. The key is the trigger's id, which alone identifies the task."""
+MAX_FIRED_PER_CALL: Final = 50
+"""Maximum triggers that fire at once when a call makes one; `act_on_one` fires the others."""
 
 OVERLAPS: Final = "an earlier trigger of the schedule has not ended"
 TOO_MANY: Final = f"{MAX_OPEN_PER_SCHEDULE} triggers of the schedule have not ended"
@@ -94,8 +96,9 @@ class TriggerDispatcher:
         """Add a trigger that a call made; it is not spread, and fires at once if it may."""
         self._add_pending(now, trigger)
         self._arrive(now, trigger)
-        while self._fire_one(now):
-            pass
+        for _ in range(MAX_FIRED_PER_CALL):
+            if not self._fire_one(now):
+                break
 
     def skip(self, now: float, trigger: Trigger, reason: str) -> None:
         """Add a trigger that is skipped as soon as it is due."""

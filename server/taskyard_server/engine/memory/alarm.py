@@ -15,6 +15,8 @@ STALL_SECS: Final = 0.1
 CATCH_UP_SECS: Final = 0.25
 CATCH_UP_SECS_PER_STREAM: Final = 0.0005
 """The delay after a stall: a constant plus a part for each open stream."""
+MAX_CATCH_UPS: Final = 20
+"""Maximum delays in a row, so that things come due also in a process that is always late."""
 
 
 class Alarm:
@@ -27,27 +29,29 @@ class Alarm:
         self._timer: asyncio.TimerHandle | None = None
         self._at: float | None = None
         self._rings_at = 0.0
-        self._catching_up = False
+        self._catch_ups = 0
 
     def set(self, at: float | None) -> None:
         """Ring at this time of the engine's clock, or never for None. Replaces the time set before."""
-        if self._catching_up or at == self._at:
+        if self._catch_ups or at == self._at:
             return
         if self._timer is not None:
             self._timer.cancel()
         self._at = at
         if at is not None:
-            secs = max(0.0, at - self._clock())
-            # Stalls are detected by the machine's monotonic clock, since the engine's clock may be a test's.
-            self._rings_at = time.monotonic() + secs
-            self._timer = asyncio.get_running_loop().call_later(secs, self._on_time)
+            self._ring_after(max(0.0, at - self._clock()))
+
+    def _ring_after(self, secs: float) -> None:
+        # Stalls are detected by the machine's monotonic clock, since the engine's clock may be a test's.
+        self._rings_at = time.monotonic() + secs
+        self._timer = asyncio.get_running_loop().call_later(secs, self._on_time)
 
     def _on_time(self) -> None:
         self._at = None
-        if not self._catching_up and time.monotonic() - self._rings_at > STALL_SECS:
-            self._catching_up = True
-            secs = CATCH_UP_SECS + self._count_streams() * CATCH_UP_SECS_PER_STREAM
-            self._timer = asyncio.get_running_loop().call_later(secs, self._on_time)
+        if time.monotonic() - self._rings_at > STALL_SECS and self._catch_ups < MAX_CATCH_UPS:
+            # Also after a delay: the process may have been stalled again meanwhile.
+            self._catch_ups += 1
+            self._ring_after(CATCH_UP_SECS + self._count_streams() * CATCH_UP_SECS_PER_STREAM)
             return
-        self._catching_up = False
+        self._catch_ups = 0
         self._ring()

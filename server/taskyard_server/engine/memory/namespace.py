@@ -76,7 +76,7 @@ class NamespaceState:
                     _resolve(self.end_waits.pop(event.task.id, ()))
 
     def log_trigger_limit(self) -> None:
-        """Log once that triggers wait because `daemon.maxConcurrent` triggers execute."""
+        """Log once each limit that triggers wait for."""
         if (key := self.scheduler.schedules.limited_by) is not None:
             self._log_limit(f"daemon.{key}")
 

@@ -71,7 +71,7 @@ class AdminPort(Protocol):
         """Recover the state kept over a restart, before anything is served.
 
         Leases of dead hosts end, executing triggers follow their tasks again, and missed due times are handled by the
-        catch-up policy of each schedule (scheduler-daemon, Reboot Recovery).
+        catch-up policy of each schedule (docs/rules.md, Recovery).
         """
 
     def drain(self, until: float | None = None) -> None:

@@ -12,7 +12,7 @@ from taskyard_server.core.task import Submission, Task, TaskState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
-    """Which tasks a listing returns; None matches all (scheduler-reference, List Tasks)."""
+    """Which tasks a listing returns; None matches all (docs/rules.md, Listing)."""
 
     agent_id: str | None = None
     states: frozenset[TaskState] | None = None

@@ -42,8 +42,9 @@ class HostStream:
     Without `answers_reports` reports wait for their answers until `answer_reports` is called.
     """
 
-    def __init__(self, hello: Hello, metadata: dict[str, Any]) -> None:
+    def __init__(self, hello: Hello, metadata: dict[str, Any], leaving: list[str]) -> None:
         self.hello = hello
+        self._leaving = leaving
         self.metadata = metadata
         self.credit = 0
         self.half_closed = asyncio.Event()
@@ -184,6 +185,7 @@ class HostStream:
                     if self.answers_reports:
                         self.answer_reports()
             self._changed.set()
+        self._leaving.append("end of stream")
         self.half_closed.set()
         self.close()
 
@@ -194,6 +196,8 @@ class ScriptedServer(RuntimeHostServiceServicer):
     def __init__(self) -> None:
         self.drained: list[str] = []
         self.deregistered: list[str] = []
+        self.leaving: list[str] = []
+        """What hosts have done to leave, in order."""
         self.refuse: tuple[str, str] | None = None
         """The code and reason with which every Hello is refused, if any."""
         self.hellos: list[Hello] = []
@@ -228,7 +232,7 @@ class ScriptedServer(RuntimeHostServiceServicer):
         self.hellos.append(first.hello)
         if self.refuse is not None:
             await abort(context, *self.refuse)
-        stream = HostStream(first.hello, dict(context.invocation_metadata()))
+        stream = HostStream(first.hello, dict(context.invocation_metadata()), self.leaving)
         self._streams.put_nowait(stream)
         with contextlib.suppress(asyncio.CancelledError):
             await stream.serve(context)
@@ -236,11 +240,15 @@ class ScriptedServer(RuntimeHostServiceServicer):
     async def DeregisterHost(self, request: Any, context: Any) -> DeregisterHostResponse:  # noqa: N802
         del context
         self.deregistered.append(request.host_id)
+        self.leaving.append("deregistered")
         return DeregisterHostResponse(deregistered=True)
 
     async def DrainHost(self, request: Any, context: Any) -> DrainHostResponse:  # noqa: N802
         del context
         self.drained.append(request.host_id)
+        # Other messages of the host, if it sends them meanwhile, arrive before the answer.
+        await asyncio.sleep(0.05)
+        self.leaving.append("drain answered")
         return DrainHostResponse()
 
 

@@ -131,6 +131,19 @@ async def test_a_host_that_drains_by_itself_tells_the_server_once(server, make_h
     assert server.drained == ["host-1"]
 
 
+async def test_a_leaving_host_ends_its_stream_only_after_its_other_calls(server, make_host, work):
+    # Both calls name the host by its id alone. After the end of the stream they could reach the next host of that id.
+    host = make_host()
+    host.action("click")(lambda _: None)
+    running = work(host)
+    stream = await server.welcomed()
+    await stream.until_credit(10)
+    host.drain()
+    await ended(running)
+    await stream.half_closed.wait()
+    assert server.leaving == ["drain answered", "deregistered", "end of stream"]
+
+
 async def test_what_still_runs_after_the_grace_is_cancelled_and_given_back(server, make_host, work):
     host, gate = make_host(drain_grace_secs=0.2), Gate()
     host.action("click")(gate)

@@ -153,6 +153,27 @@ async def test_a_new_stream_has_the_interval_of_its_welcome(server, make_host, w
     assert await again.heartbeats_within(0.3) == 0
 
 
+async def test_an_interval_of_zero_names_none(server, make_host, work):
+    host = make_host()
+    host.action("click")(lambda _: None)
+    work(host)
+    stream = await server.welcomed(heartbeat_interval_ms=0)
+    await stream.until_credit(10)
+    assert await stream.heartbeats_within(0.3) == 0
+    stream.send(heartbeat_interval=HeartbeatInterval(heartbeat_interval_ms=0))
+    # As after any change, one heartbeat is due at once.
+    await stream.heartbeat()
+    assert await stream.heartbeats_within(0.3) == 0
+
+
+async def test_no_interval_is_shorter_than_ten_milliseconds(server, make_host, work):
+    host = make_host()
+    host.action("click")(lambda _: None)
+    work(host)
+    stream = await server.welcomed(heartbeat_interval_ms=1)
+    assert 0 < await stream.heartbeats_within(0.5) <= 50
+
+
 # What their answers do
 
 

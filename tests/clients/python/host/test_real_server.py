@@ -1,21 +1,16 @@
 """Hosts and clients with a real server, each test in a namespace of its own."""
 
 import asyncio
-import json
-import os
 import signal
-import subprocess
 import sys
-import uuid
 from contextlib import AsyncExitStack
 
 import grpc
 import pytest
 
-from taskyard import ActionFailed, Client, Host, RetryPolicy, TargetStatus, TaskFailed, TaskState
-from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc
+from taskyard import ActionFailed, Client, RetryPolicy, TargetStatus, TaskFailed, TaskState
 from tests.clients.python.conftest import Wire
-from tests.ports import free_port
+from tests.clients.python.host.real_server import Namespace, running
 
 MAX_PAYLOAD_BYTES = 100_000
 LIMITS = {"maxInflight": 1_000, "maxPerAgentInflight": 1_000, "maxQueueSize": 5_000, "maxPerAgent": 5_000}
@@ -24,50 +19,8 @@ LIMITS = {"maxInflight": 1_000, "maxPerAgentInflight": 1_000, "maxQueueSize": 5_
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     """The address of a `taskyard up`."""
-    file = tmp_path_factory.mktemp("taskyard") / "taskyard.json"
-    file.write_text(json.dumps({"scheduler": LIMITS | {"maxPayloadBytes": MAX_PAYLOAD_BYTES}}))
-    address = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--config", str(file)]
-    command += ["--grpc", address, "--metrics", f"127.0.0.1:{free_port()}"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        channel = grpc.insecure_channel(address)
-        grpc.channel_ready_future(channel).result(timeout=20)
-        channel.close()
+    with running(tmp_path_factory.mktemp("taskyard"), LIMITS | {"maxPayloadBytes": MAX_PAYLOAD_BYTES}) as address:
         yield address
-        process.kill()
-
-
-class Namespace:
-    """One namespace of the server, with its hosts."""
-
-    def __init__(self, address, channel):
-        self.address = address
-        self.name = uuid.uuid4().hex
-        self._hosts = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
-        self._metadata = (("taskyard-namespace", self.name),)
-
-    def host(self, host_id="host-1", address=None, **options):
-        given = {"namespace": self.name, "install_signal_handlers": False} | options
-        return Host(address or self.address, host_id, **given)
-
-    async def connected(self, *host_ids):
-        """Wait until exactly these hosts are connected. Returns the hosts by id."""
-        async with asyncio.timeout(10):
-            while set(hosts := await self._connected()) != set(host_ids):  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-        return hosts
-
-    async def drain(self, host_id="host-1"):
-        await self._hosts.DrainHost(runtime_host_pb2.DrainHostRequest(host_id=host_id), metadata=self._metadata)
-
-    async def deregister(self, host_id="host-1"):
-        request = runtime_host_pb2.DeregisterHostRequest(host_id=host_id)
-        await self._hosts.DeregisterHost(request, metadata=self._metadata)
-
-    async def _connected(self):
-        hosts = (await self._hosts.ListHosts(runtime_host_pb2.ListHostsRequest(), metadata=self._metadata)).hosts
-        return {host.id: host for host in hosts if host.HasField("instance")}
 
 
 async def eventually(holds):

@@ -144,6 +144,45 @@ def test_an_unanswered_release_is_sent_again(driver):
     assert driver.write() == ["a released", "credit 10"]
 
 
+def test_of_two_unanswered_progress_reports_the_newer_is_sent_again(driver):
+    driver.write()
+    driver.start(A)
+    for fraction in (0.1, 0.9):
+        driver.session.report_progress(report(A, progress=Progress(fraction=fraction)))
+        assert driver.write() == ["a progress"]
+    driver.session.handle_disconnect(10.0)
+    driver.welcome(A)
+    message, _ = driver.session.next_messages()
+    assert [each.progress.fraction for each in message.reports.reports] == [0.9]
+
+
+def test_an_outcome_that_crossed_a_cancellation_is_not_sent_again_in_place_of_its_release(driver):
+    driver.write()
+    driver.start(A)
+    driver.end(A)
+    assert driver.write() == ["a completed", "credit 1"]
+    driver.cancel(A)
+    assert driver.write() == ["a released"]
+    driver.session.handle_disconnect(10.0)
+    driver.welcome()
+    assert driver.write() == ["a released", "credit 10"]
+
+
+def test_a_release_is_sent_again_although_the_outcome_that_crossed_the_cancellation_was_answered(driver):
+    driver.write()
+    driver.start(A)
+    driver.end(A)
+    driver.write()
+    driver.cancel(A)
+    driver.write()
+    assert driver.answer("lease_lost") == []
+    driver.session.handle_disconnect(10.0)
+    driver.welcome()
+    assert driver.write() == ["a released", "credit 10"]
+    driver.answer("lease_lost")
+    assert driver.session.is_finished
+
+
 def test_a_host_that_was_deregistered_stops_all(driver):
     driver.write()
     driver.start(A, B)

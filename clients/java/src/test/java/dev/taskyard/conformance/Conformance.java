@@ -13,6 +13,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -76,6 +77,8 @@ public final class Conformance {
         Map<String, Object> outcome = new LinkedHashMap<>();
         outcome.put("error", error.code());
         outcome.put("retryable", error.retryable());
+        outcome.put(
+                "retry_after_ms", error.retryAfter().map(Duration::toMillis).orElse(null));
         outcome.put("message", error.reason());
         outcome.put("details", new TreeSet<>(error.details().keySet()));
         return outcome;

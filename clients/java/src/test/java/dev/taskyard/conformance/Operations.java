@@ -9,6 +9,7 @@ import dev.taskyard.v1.ClaimTaskRequest;
 import dev.taskyard.v1.CompleteTaskRequest;
 import dev.taskyard.v1.DeregisterHostRequest;
 import dev.taskyard.v1.DrainHostRequest;
+import dev.taskyard.v1.Error;
 import dev.taskyard.v1.LeaseServiceGrpc;
 import dev.taskyard.v1.ListTasksRequest;
 import dev.taskyard.v1.RegisterHostRequest;
@@ -51,7 +52,7 @@ final class Operations {
             case "wait" -> await(with);
             case "cancel" -> state(taskyard.cancel(with.text("task")));
             case "pause" -> state(taskyard.pause(with.text("task")));
-            case "resume" -> state(taskyard.resume(with.text("task")));
+            case "resume" -> resume(with);
             case "resolve" -> state(taskyard.resolve(with.text("task"), with.any("result")));
             case "get_batch" -> getBatch(with);
             case "cancel_batch" -> Map.of("cancelled", taskyard.cancelBatch(with.text("batch")));
@@ -80,6 +81,9 @@ final class Operations {
         }
         if (with.has("labels")) {
             with.object("labels").forEach((key, label) -> request.putLabels(key, (String) label));
+        }
+        if (with.has("token_limit")) {
+            request.setTokenLimit(with.number("token_limit"));
         }
         if (with.has("key")) {
             request.setIdempotencyKey(with.text("key"));
@@ -115,11 +119,26 @@ final class Operations {
                 .filter(outcome -> !outcome.hasError())
                 .map(BatchOutcome::getTaskId)
                 .toList();
-        List<String> refused = outcomes.stream()
+        List<Error> errors = outcomes.stream()
                 .filter(BatchOutcome::hasError)
-                .map(outcome -> outcome.getError().getCode())
+                .map(BatchOutcome::getError)
                 .toList();
-        return Map.of("batch", batch.getBatchId(), "tasks", accepted, "accepted", accepted.size(), "refused", refused);
+        return Map.of(
+                "batch", batch.getBatchId(),
+                "tasks", accepted,
+                "accepted", accepted.size(),
+                "refused", errors.stream().map(Error::getCode).toList(),
+                "retry_after_ms", errors.stream().map(Operations::retryAfterMs).toArray());
+    }
+
+    private static Object retryAfterMs(Error error) {
+        return error.hasRetryAfterMs() ? error.getRetryAfterMs() : null;
+    }
+
+    private Map<String, Object> resume(Arguments with) {
+        String task = with.text("task");
+        return state(
+                with.has("token_limit") ? taskyard.resume(task, with.number("token_limit")) : taskyard.resume(task));
     }
 
     private Map<String, Object> list(Arguments with) {
@@ -218,6 +237,9 @@ final class Operations {
                 .setTaskId(with.text("task"))
                 .setFencingToken(with.number("token"))
                 .setResult(Json.value(with.any("result")));
+        if (with.has("tokens")) {
+            request.setTokensUsed(with.number("tokens"));
+        }
         return state(leases.completeTask(request.build()).getState());
     }
 
@@ -253,6 +275,7 @@ final class Operations {
         outcome.put("codes", task.getAttemptsList().stream().map(Operations::code).toArray());
         outcome.put("progress", task.hasProgress() ? progress(task) : null);
         outcome.put("tokens", task.hasTokensUsed() ? task.getTokensUsed() : null);
+        outcome.put("token_limit", task.hasTokenLimit() ? task.getTokenLimit() : null);
         return outcome;
     }
 

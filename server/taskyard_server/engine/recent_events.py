@@ -1,0 +1,141 @@
+"""The latest events of one namespace by number, with the cursors that name a place among them.
+
+An event is encoded when the first watcher needs it, once for all watchers, by a function that the caller supplies. The
+oldest events are dropped first: the bounds are a count, bytes and an age.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, urlsafe_b64encode
+from binascii import Error as NotBase64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Final, TypeAlias
+
+from taskyard_server.core.errors import BadRequest, CursorExpired
+from taskyard_server.core.events import Event, EventKind
+
+EncodeEvent: TypeAlias = Callable[[Event], bytes]
+
+EVENT_MEMORY_BYTES: Final = 250
+TASK_MEMORY_BYTES: Final = 700
+"""Estimated memory of an event and of a task, without payloads."""
+CURSOR: Final = re.compile(r"([0-9a-f]{16})\.(0|[1-9][0-9]{0,15})\.([A-Za-z0-9._-]{1,63})")
+BAD_CURSOR: Final = "cursor: is not a cursor of a watch of this namespace"
+LEFT_LOG: Final = "cursor: its position has left the log; begin anew with includeCurrent"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a log keeps. Events older than `keep_secs` are dropped, and so is a log that is unused for as long."""
+
+    max_events: int = 100_000
+    max_kept_bytes: int = 48 * 1024 * 1024
+    max_encoded_bytes: int = 16 * 1024 * 1024
+    keep_secs: float = 300.0
+
+
+class RecentEvents:
+    """The events of one namespace, numbered from 1 without gaps; those from `first` to `last` are kept.
+
+    `closed` tells that no more events follow.
+    """
+
+    def __init__(self, namespace: str, encode: EncodeEvent, bounds: Bounds) -> None:
+        self.first = 1
+        self.last = 0
+        self.closed = False
+        self._namespace = namespace
+        self._incarnation = token_hex(8)
+        self._encode = encode
+        self._bounds = bounds
+        self._events: list[Event] = []
+        self._bytes = 0
+        # A cache of encoded events in two generations: a full new generation replaces the old one.
+        self._new_encoded: dict[int, bytes] = {}
+        self._old_encoded: dict[int, bytes] = {}
+        self._new_encoded_bytes = 0
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Add the events of one turn of the event loop. `trim` follows once they have been matched."""
+        self._events.extend(events)
+        self.last += len(events)
+        self._bytes += EVENT_MEMORY_BYTES * len(events)
+        for event in events:
+            kind = event.kind
+            if kind is EventKind.PROGRESSED or kind is EventKind.EVICTED:
+                self._bytes += _retained_bytes(event)
+
+    def event(self, number: int) -> Event:
+        """The event of this number, which must be kept."""
+        return self._events[number - self.first]
+
+    def encoded(self, number: int) -> bytes:
+        """The event in the encoding that watchers are sent."""
+        encoded = self._new_encoded.get(number)
+        if encoded is None:
+            encoded = self._old_encoded.get(number) or self._encode(self.event(number))
+            if self._new_encoded_bytes > self._bounds.max_encoded_bytes // 2:
+                self._old_encoded, self._new_encoded, self._new_encoded_bytes = self._new_encoded, {}, 0
+            self._new_encoded[number] = encoded
+            self._new_encoded_bytes += len(encoded)
+        return encoded
+
+    def trim(self, now: float) -> None:
+        """Drop the oldest events if a bound is exceeded."""
+        if (
+            self._bytes > self._bounds.max_kept_bytes
+            or len(self._events) > self._bounds.max_events
+            or now - self._events[0].at > self._bounds.keep_secs * 9 / 8
+        ):
+            self._trim(now)
+
+    def cursor(self, position: int) -> str:
+        """The cursor of a position."""
+        return urlsafe_b64encode(f"{self._incarnation}.{position}.{self._namespace}".encode()).decode().rstrip("=")
+
+    def position(self, cursor: str) -> int:
+        """The position of a cursor. Raises `BadRequest`, or `CursorExpired` if the events after it are not kept."""
+        incarnation, position, _ = read_cursor(cursor)
+        if incarnation != self._incarnation or position + 1 < self.first:
+            raise CursorExpired(LEFT_LOG)
+        if position > self.last:
+            raise BadRequest(BAD_CURSOR)
+        return position
+
+    def _trim(self, now: float) -> None:
+        """Drop the oldest events until it is a little below its bounds, since one drop costs as much as many."""
+        bounds, events, min_time = self._bounds, self._events, now - self._bounds.keep_secs
+        max_events = bounds.max_events - bounds.max_events // 64
+        max_bytes = bounds.max_kept_bytes - bounds.max_kept_bytes // 64
+        count = 0
+        for event in events:
+            if len(events) - count <= max_events and self._bytes <= max_bytes and event.at > min_time:
+                break
+            self._bytes -= EVENT_MEMORY_BYTES + _retained_bytes(event)
+            count += 1
+        del events[:count]
+        self.first += count
+
+
+def read_cursor(cursor: str) -> tuple[str, int, str]:
+    """The incarnation of the log, the position and the namespace in a cursor. Raises `BadRequest`."""
+    try:
+        text = b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True).decode("ascii")
+    except (NotBase64, ValueError):
+        raise BadRequest(BAD_CURSOR) from None
+    match = CURSOR.fullmatch(text)
+    if match is None:
+        raise BadRequest(BAD_CURSOR)
+    return match[1], int(match[2]), match[3]
+
+
+def _retained_bytes(event: Event) -> int:
+    """Memory that only the log keeps alive: replaced progress, and tasks that are no longer retained."""
+    if event.kind is EventKind.PROGRESSED:
+        return len(event.progress or b"")
+    if event.kind is EventKind.EVICTED:
+        return TASK_MEMORY_BYTES + len(event.task.params or b"") + len(event.task.result or b"")
+    return 0

@@ -1,0 +1,241 @@
+"""The tab executor: a host in the server's process that forwards tasks to `POST /tabs/{tabId}/action`.
+
+It runs at most `workers` tasks at once. It claims them under leases like any other host, and renews the leases while
+the requests run. When a task loses its lease, by a cancellation or at its deadline, its request is ended
+(docs/rules.md, Tab executor).
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+import structlog
+
+from taskyard_server.conversion.payload import Json, params_to_json
+from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, Unavailable
+from taskyard_server.core.events import Event
+from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, TAB_EXECUTOR
+from taskyard_server.core.leases import Lease
+from taskyard_server.core.reports import Report, ReportKind
+from taskyard_server.core.task import Task
+from taskyard_server.engine.port import Engine
+
+from .answers import ActionFailed, result_from_answer
+from .tab_resolver import Endpoint, TabNotFound, TabResolver
+
+log = structlog.get_logger(__name__)
+
+HOST_ID: Final = f"{RESERVED_HOST_PREFIX}tab-executor"
+LEASE_SECS: Final = 60.0
+CLAIM_WAIT_SECS: Final = 30.0
+
+STARTED: Final = ReportKind.STARTED
+COMPLETED: Final = ReportKind.COMPLETED
+FAILED: Final = ReportKind.FAILED
+RELEASED: Final = ReportKind.RELEASED
+
+
+class BearerAuth(httpx.Auth):
+    """Sends a bearer token, also to a base URL that holds a user and a password."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Part of httpx's interface."""
+        request.headers["authorization"] = f"Bearer {self._token}"
+        yield request
+
+
+@dataclass(slots=True, eq=False)
+class Execution:
+    """A task that is executed under a lease. `deadline` is set while its request runs."""
+
+    lease: Lease
+    job: asyncio.Task[None] = field(init=False)
+    deadline: asyncio.Timeout | None = None
+
+    def cancel(self) -> None:
+        """Cancel the job, unless it is being cancelled.
+
+        A second cancellation would interrupt httpx while it closes the connection, and the connection would count as
+        one in use for ever.
+        """
+        if not self.job.cancelling():
+            if self.deadline is not None:
+                self.deadline.reschedule(None)
+            self.job.cancel()
+
+
+class TabExecutor:
+    """Forwards the tasks of one namespace. `max_answer_bytes` limits what is read of an answer."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        resolver: TabResolver,
+        *,
+        workers: int = 4,
+        max_answer_bytes: int = 262_144,
+        namespace: str = "default",
+    ) -> None:
+        self._engine = engine
+        self._resolver = resolver
+        self._namespace = namespace
+        self._max_answer_bytes = max_answer_bytes
+        self._workers = workers
+        self._slot_freed = asyncio.Event()
+        self._executions: set[Execution] = set()
+        self._by_task: dict[str, Execution] = {}
+        self._stop_reports: set[asyncio.Task[None]] = set()
+        limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
+        self._http = httpx.AsyncClient(limits=limits, trust_env=False)
+
+    async def run(self) -> None:
+        """Claim and execute tasks until cancelled or the engine is closed; then release what runs."""
+        unsubscribe = self._engine.subscribe(self._on_events)
+        await self._engine.hosts.register(self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True)
+        renewing = asyncio.create_task(self._renew())
+        try:
+            while True:
+                free = self._workers - len(self._executions)
+                if free:
+                    await self._claim(free)
+                else:
+                    self._slot_freed.clear()
+                    await self._slot_freed.wait()
+        except Unavailable:
+            log.debug("executor_ends")
+        finally:
+            unsubscribe()
+            renewing.cancel()
+            for execution in self._executions:
+                execution.cancel()
+            jobs = [execution.job for execution in self._executions]
+            await asyncio.gather(renewing, *jobs, return_exceptions=True)
+            with contextlib.suppress(NotFound):
+                await self._engine.hosts.deregister(self._namespace, HOST_ID)
+            await self._http.aclose()
+
+    async def _claim(self, free: int) -> None:
+        leases = await self._engine.leases.claim(self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS)
+        for lease in leases:
+            execution = Execution(lease)
+            execution.job = asyncio.create_task(self._execute(execution))
+            self._executions.add(execution)
+            self._by_task[lease.task.id] = execution
+            execution.job.add_done_callback(partial(self._release_slot, execution))
+
+    def _release_slot(self, execution: Execution, _: asyncio.Task[None]) -> None:
+        task = execution.lease.task
+        self._executions.discard(execution)
+        # The executor may hold a later lease of the same task already.
+        if self._by_task.get(task.id) is execution:
+            del self._by_task[task.id]
+        self._slot_freed.set()
+        if task.options.target is not None:
+            # The target may wait for this report, also where the job was cancelled before its first step.
+            reporting = asyncio.create_task(self._report_stopped(execution.lease))
+            self._stop_reports.add(reporting)
+            reporting.add_done_callback(self._stop_reports.discard)
+
+    async def _report_stopped(self, lease: Lease) -> None:
+        with contextlib.suppress(Refusal):
+            await self._report(Report(RELEASED, lease.task.id, lease.token))
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(LEASE_SECS / 3)
+            for task_id, execution in list(self._by_task.items()):
+                with contextlib.suppress(Refusal):
+                    await self._engine.leases.renew(self._namespace, HOST_ID, task_id, execution.lease.token)
+
+    def _on_events(self, namespace: str, events: Sequence[Event]) -> None:
+        """Cancel the executions whose lease has ended."""
+        if namespace == self._namespace:
+            for event in events:
+                execution = self._by_task.get(event.task.id)
+                if execution is not None and event.task.lease is not execution.lease:
+                    execution.cancel()
+
+    async def _execute(self, execution: Execution) -> None:
+        task, token = execution.lease.task, execution.lease.token
+        try:
+            await self._report(Report(STARTED, task.id, token))
+            await self._report(await self._forward(execution, task, token))
+        except (LeaseLost, NotFound):
+            log.debug("late_result_dropped", task_id=task.id)
+        except Exception:
+            log.exception("executor_error", task_id=task.id)
+            with contextlib.suppress(Refusal):
+                await self._report(Report(FAILED, task.id, token, error="executor error"))
+
+    async def _report(self, report: Report) -> None:
+        """Raises the refusal of the report, if it is refused."""
+        (outcome,) = await self._engine.leases.report(self._namespace, HOST_ID, [report])
+        if isinstance(outcome, Refusal):
+            raise outcome
+
+    async def _forward(self, execution: Execution, task: Task, token: int) -> Report:
+        """Send the action; the report of its end."""
+        try:
+            result = await self._act(execution, task, token)
+        except ActionFailed as failure:
+            return Report(FAILED, task.id, token, error=failure.error, code=failure.code, retryable=failure.retryable)
+        return Report(COMPLETED, task.id, token, result)
+
+    async def _act(self, execution: Execution, task: Task, token: int) -> bytes | None:
+        """Send the action; its packed result. Raises `ActionFailed`."""
+        if not task.tab_id:
+            raise ActionFailed("tabId is required for task execution")
+        secs = None if task.deadline is None else task.deadline - self._engine.now()
+        try:
+            async with asyncio.timeout(secs) as execution.deadline:
+                endpoint = await self._resolver.resolve(task.tab_id)
+                status, body = await self._post(endpoint, task.tab_id, task, token)
+        except TabNotFound:
+            raise ActionFailed(f"no instance found for tab {task.tab_id}") from None
+        except TimeoutError:
+            raise ActionFailed("deadline exceeded") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise ActionFailed(f"executor request failed: {error or type(error).__name__}") from error
+        finally:
+            execution.deadline = None
+        return result_from_answer(status, body, endpoint.token)
+
+    async def _post(self, endpoint: Endpoint, tab_id: str, task: Task, token: int) -> tuple[int, bytes]:
+        """The status and the body of the answer."""
+        body: dict[str, Json] = {**params_to_json(task.params), "kind": task.action}
+        if task.ref:
+            body["ref"] = task.ref
+        headers = {"content-type": "application/json", "x-taskyard-fencing-token": str(token)}
+        if task.options.traceparent:
+            headers["traceparent"] = task.options.traceparent
+        async with self._http.stream(
+            "POST",
+            f"{endpoint.base_url.rstrip('/')}/tabs/{_path_segment(tab_id)}/action",
+            content=json.dumps(body),
+            headers=headers,
+            auth=BearerAuth(endpoint.token) if endpoint.token else None,
+            timeout=None,
+        ) as response:
+            return response.status_code, await self._read(response)
+
+    async def _read(self, response: httpx.Response) -> bytes:
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > self._max_answer_bytes:
+                raise ActionFailed(f"executor answer is over {self._max_answer_bytes} bytes")
+        return bytes(body)
+
+
+def _path_segment(tab_id: str) -> str:
+    """The tab as one segment of a path. Dots are encoded too: `..` would be resolved as a relative path."""
+    return quote(tab_id, safe="").replace(".", "%2E")

@@ -1,0 +1,74 @@
+"""A `taskyard up` for tests of hosts, and a namespace of its own for each test."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from taskyard import Host
+from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc
+from tests.ports import free_port
+
+CONFIG = "taskyard.json"
+
+
+def configure(folder: Path, scheduler: Mapping[str, Any]) -> None:
+    """Write this scheduler section to the configuration file in the folder."""
+    (folder / CONFIG).write_text(json.dumps({"scheduler": dict(scheduler)}))
+
+
+@contextmanager
+def running(folder: Path, scheduler: Mapping[str, Any]) -> Iterator[str]:
+    """Run a server with this scheduler section. Yields its address once it serves."""
+    configure(folder, scheduler)
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--config", str(folder / CONFIG)]
+    command += ["--grpc", address, "--metrics", f"127.0.0.1:{free_port()}"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            with grpc.insecure_channel(address) as channel:
+                grpc.channel_ready_future(channel).result(timeout=20)
+            yield address
+        finally:
+            process.kill()
+
+
+class Namespace:
+    """One namespace of the server, with its hosts."""
+
+    def __init__(self, address, channel):
+        self.address = address
+        self.name = uuid.uuid4().hex
+        self._hosts = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
+        self._metadata = (("taskyard-namespace", self.name),)
+
+    def host(self, host_id="host-1", address=None, **options):
+        given = {"namespace": self.name, "install_signal_handlers": False} | options
+        return Host(address or self.address, host_id, **given)
+
+    async def connected(self, *host_ids):
+        """Wait until exactly these hosts are connected. Returns the hosts by id."""
+        async with asyncio.timeout(10):
+            while set(hosts := await self._connected()) != set(host_ids):  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        return hosts
+
+    async def drain(self, host_id="host-1"):
+        await self._hosts.DrainHost(runtime_host_pb2.DrainHostRequest(host_id=host_id), metadata=self._metadata)
+
+    async def deregister(self, host_id="host-1"):
+        request = runtime_host_pb2.DeregisterHostRequest(host_id=host_id)
+        await self._hosts.DeregisterHost(request, metadata=self._metadata)
+
+    async def _connected(self):
+        hosts = (await self._hosts.ListHosts(runtime_host_pb2.ListHostsRequest(), metadata=self._metadata)).hosts
+        return {host.id: host for host in hosts if host.HasField("instance")}

@@ -1,0 +1,62 @@
+"""Which tasks the tab executor claims (docs/rules.md, Tab executor, Matching)."""
+
+import pytest
+
+from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.limits import Limits
+from taskyard_server.core.task import Submission
+from taskyard_server.engine.memory.engine import MemoryEngine
+
+
+async def test_tasks_without_a_tab_are_claimed_and_fail_while_no_runtime_host_is_online(server):
+    assert (await server.run(tab_id=None)).error == "tabId is required for task execution"
+
+
+async def test_tasks_without_a_tab_are_left_to_a_runtime_host_that_is_online(server):
+    await server.engine.hosts.register("default", "host", None, HostProfile())
+    plain = await server.submit(tab_id=None)
+    assert (await server.run()).state == "done", "tasks with a tab are claimed all the same"
+    assert plain.state == "queued"
+    (lease,) = await server.engine.leases.claim("default", "host")
+    assert lease.task is plain
+
+
+async def test_tasks_without_a_tab_are_claimed_again_when_the_last_runtime_host_deregisters(server):
+    await server.engine.hosts.register("default", "host", None, HostProfile())
+    plain = await server.submit(tab_id=None)
+    await server.run()
+    assert plain.state == "queued"
+    await server.engine.hosts.deregister("default", "host")
+    assert (await server.ended(plain)).error == "tabId is required for task execution"
+
+
+async def test_tasks_without_a_tab_are_claimed_again_when_the_last_runtime_host_is_silent(start_server, instance):
+    engine = MemoryEngine(Limits(heartbeat_timeout_secs=1))
+    server = await start_server(instance, engine)
+    await engine.hosts.register("default", "host", None, HostProfile())
+    plain = await server.submit(tab_id=None)
+    await server.run()
+    assert plain.state == "queued"
+    assert (await server.ended(plain)).error == "tabId is required for task execution"
+    await server.stop()
+    await engine.admin.close()
+
+
+@pytest.mark.parametrize("online", [False, True])
+async def test_tasks_that_require_capabilities_are_not_claimed(server, online):
+    if online:
+        await server.engine.hosts.register("default", "host", None, HostProfile())
+    with_tab = await server.submit(requires=frozenset({"gpu"}))
+    without = await server.submit(tab_id=None, requires=frozenset({"gpu"}))
+    assert (await server.run()).state == "done"
+    assert (with_tab.state, without.state) == ("queued", "queued")
+
+
+async def test_tasks_of_other_namespaces_are_not_claimed(server):
+    other = await server.engine.tasks.submit("other", Submission("ann", "click", "tab"))
+    assert (await server.run()).state == "done"
+    assert other.state == "queued"
+
+
+async def test_tasks_of_every_project_are_claimed(server):
+    assert (await server.run(project="red")).state == "done"

@@ -1,0 +1,96 @@
+"""The services of the whole server: every RPC of the protos, health, reflection and channelz.
+
+The tests start `taskyard up`, which registers all services.
+"""
+
+import subprocess
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+
+import grpc
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from grpc_channelz.v1 import channelz_pb2, channelz_pb2_grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+import taskyard.v1
+from taskyard_server.services.admin import AdminService
+from taskyard_server.services.batches import BatchService
+from taskyard_server.services.hosts import RuntimeHostService
+from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.schedules import ScheduleService
+from taskyard_server.services.stats import StatsService
+from taskyard_server.services.targets import TargetService
+from taskyard_server.services.tasks import TaskService
+from tests.ports import free_port
+
+SERVICES = [
+    service
+    for module in iter_modules(taskyard.v1.__path__, "taskyard.v1.")
+    if module.name.endswith("_pb2")
+    for service in import_module(module.name).DESCRIPTOR.services_by_name.values()
+]
+METHODS = [method for service in SERVICES for method in service.methods]
+SERVICERS = {
+    servicer.__mro__[1].__name__: servicer
+    for servicer in (
+        AdminService,
+        BatchService,
+        LeaseService,
+        RuntimeHostService,
+        ScheduleService,
+        StatsService,
+        TargetService,
+        TaskService,
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def channel():
+    """A channel to a control plane started by the command of users."""
+    grpc_address, metrics_address = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway"]
+    server = subprocess.Popen([*command, "--grpc", grpc_address, "--metrics", metrics_address])
+    try:
+        with grpc.insecure_channel(grpc_address) as channel:
+            grpc.channel_ready_future(channel).result(timeout=30)
+            yield channel
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.containing_service.name}.{method.name}")
+def test_every_rpc_of_the_protos_is_implemented(method):
+    servicer = SERVICERS[f"{method.containing_service.name}Servicer"]
+    assert method.name in vars(servicer)
+
+
+def test_the_server_and_each_service_are_healthy(channel):
+    health = health_pb2_grpc.HealthStub(channel)
+    for service in ("", *(service.full_name for service in SERVICES)):
+        response = health.Check(health_pb2.HealthCheckRequest(service=service))
+        assert response.status == health_pb2.HealthCheckResponse.SERVING, service
+
+
+def test_reflection_lists_every_service_and_returns_its_file(channel):
+    requests = [reflection_pb2.ServerReflectionRequest(list_services="")]
+    requests += [
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol=service.full_name) for service in SERVICES
+    ]
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    listed, *files = list(stub.ServerReflectionInfo(iter(requests)))
+    names = {service.name for service in listed.list_services_response.service}
+    assert {service.full_name for service in SERVICES} < names
+    assert "grpc.health.v1.Health" in names
+    for service, response in zip(SERVICES, files, strict=True):
+        file = FileDescriptorProto.FromString(response.file_descriptor_response.file_descriptor_proto[0])
+        assert service.name in [service_proto.name for service_proto in file.service]
+
+
+def test_channelz_shows_the_server(channel):
+    servers = channelz_pb2_grpc.ChannelzStub(channel).GetServers(channelz_pb2.GetServersRequest(start_server_id=0))
+    assert len(servers.server) == 1
