@@ -93,7 +93,7 @@ def test_advance_does_at_most_that_many_things_and_answers_whether_there_are_mor
     more = True
     while more:
         before = yard.scheduler.stats().queued
-        more = yard.scheduler.advance(yard.now, most=4)
+        more = yard.scheduler.advance(yard.now, max_items=4)
         chunks.append(before - yard.scheduler.stats().queued)
     assert chunks == [4, 4, 2]
 

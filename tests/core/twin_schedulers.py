@@ -126,7 +126,7 @@ class TwinSchedulers:
 
     def pass_time(self, eighths: int) -> None:
         self.now += eighths * EIGHTH
-        while self.core.advance(self.now, most=3):
+        while self.core.advance(self.now, max_items=3):
             pass
         self.brute.advance(self.now)
         self.behind = False

@@ -205,7 +205,7 @@ class ServerUnderTest:
             counts["claims"] += len(state.claims)
             counts["groups"] += len(list(state.scheduler._life.offers))
             counts["offers"] += sum(len(host.offers) + (host.stream is not None) for host in state.scheduler.hosts)
-            counts["stops"] += len(state.scheduler._life.grants.stops)
+            counts["stops"] += len(state.scheduler._life.grants._stops)
         return {name: count for name, count in counts.items() if count}
 
 

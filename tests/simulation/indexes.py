@@ -43,7 +43,7 @@ def recount(core: Scheduler) -> None:
     _kept("rejected", core._life.retention.rejected, [task for task in tasks if task.state == "rejected"])
     _batches(core, tasks)
     keyed = [((task.agent.id, task.options.key.key), task.id) for task in tasks if _has_key(task)]
-    same("keys", sorted((key, task.id) for key, task in core._life.keys.items()), sorted(keyed))
+    same("keys", sorted((key, task.id) for key, task in core._life.tasks_by_key.items()), sorted(keyed))
     same("count of queued", core._life.queued, sum(task.state in WAITING for task in tasks))
     same("count of paused", core._life.paused, sum(task.state == "paused" for task in tasks))
     same("count in flight", core._life.inflight, sum(task.state in FLYING for task in tasks))
@@ -110,8 +110,8 @@ def _agents(core: Scheduler, tasks: list[Task]) -> None:
     owned: dict[str, list[Task]] = {}
     for task in tasks:
         owned.setdefault(task.agent.id, []).append(task)
-    same("agents", set(core._life.agents), set(owned))
-    for name, agent in core._life.agents.items():
+    same("agents", set(core._life.agents.by_id), set(owned))
+    for name, agent in core._life.agents.by_id.items():
         its = owned[name]
         same(f"tasks of another {name}", [task.id for task in its if task.agent is not agent], [])
         states = Counter(str(task.state) for task in its)
@@ -119,7 +119,7 @@ def _agents(core: Scheduler, tasks: list[Task]) -> None:
         same(f"queued of {name}", agent.queued, states["pending"] + states["queued"])
         same(f"in flight of {name}", agent.inflight, states["assigned"] + states["running"])
         same(f"in flight in the rank of {name}", agent.rank >> 48, agent.inflight)
-    _once("ranks", [agent.rank for agent in core._life.agents.values()])
+    _once("ranks", [agent.rank for agent in core._life.agents.by_id.values()])
 
 
 def _ready(core: Scheduler, tasks: list[Task]) -> None:
@@ -142,7 +142,7 @@ def _ready(core: Scheduler, tasks: list[Task]) -> None:
             same("bucket of a lane", (lane.bucket is bucket, lane.agent.lanes.get(bucket) is lane), (True, True))
             found += _lane(core, lane)
     same("buckets in use", ready._busy_buckets, sum(bucket.waiting > 0 for bucket in ready._buckets.values()))
-    known = {lane for agent in core._life.agents.values() for lane in agent.lanes.values()}
+    known = {lane for agent in core._life.agents.by_id.values() for lane in agent.lanes.values()}
     same("lanes of agents that stand in no bucket", known - lanes, set())
     queued = [task for task in tasks if is_claimable(core, task)]
     same("ready queue", sorted(_ids(found)), sorted(_ids(queued)))
@@ -173,7 +173,7 @@ def _lane(core: Scheduler, lane: Lane) -> list[Task]:
         same("kind of a task", kind, lane.bucket.kind)
     if live:
         same("head of a lane is live", lane.head().lane is lane, True)
-        same("agent of a lane is known", core._life.agents.get(lane.agent.id) is lane.agent, True)
+        same("agent of a lane is known", core._life.agents.by_id.get(lane.agent.id) is lane.agent, True)
         if not lane.entries or lane.entries[-1] > lane.agent.rank:
             raise AssertionError(f"lane of {lane.agent.id} waits behind its rank")
     return tasks
@@ -188,7 +188,7 @@ def is_heap(what: str, heap: list[object]) -> None:
 def _timers(core: Scheduler, tasks: list[Task]) -> None:
     deadlines = {task: task.deadline for task in tasks if task.state in TICKING and task.deadline is not None}
     same("claimable tasks with no deadline", [*_ids(t for t in tasks if t.lane and t.deadline is None)], [])
-    recount_timer("deadlines", core._life.deadlines, deadlines)
+    recount_timer("deadlines", core._life._deadlines, deadlines)
 
 
 def recount_timer(what: str, timers: TimerQueue, due: Mapping[Hashable, float]) -> None:

@@ -35,7 +35,7 @@ def recount_offers(core: Scheduler, now: float) -> None:
     for group in groups:
         fit = {bucket for bucket in known if group in bucket.groups}
         same("buckets of a group", (group.buckets.keys() - fit, fit - group.buckets.keys()), (set(), set()))
-    same("fresh buckets that are gone", life.ready._fresh.keys() - known, set())
+    same("fresh buckets that are gone", life.ready._woken.keys() - known, set())
     _sessions(hosts)
     _lease_times(core, hosts)
     _silences(core, hosts)
@@ -85,7 +85,7 @@ def _place(offer: Offer) -> tuple[float, int]:
 def _sleeps_rightly(core: Scheduler, group: OfferGroup) -> None:
     """Whoever waits in a group that sleeps could be handed nothing, even if nothing else were in flight."""
     ready = core._life.ready
-    if group in core._life.offers._awake or any(bucket in ready._fresh for bucket in group.buckets):
+    if group in core._life.offers._awake or any(bucket in ready._woken for bucket in group.buckets):
         return
     if any(offer.rank is not None for offer in group.offers):
         same("tasks that a sleeping group could be handed", list(_takeable(core, group.profile)), [])
@@ -93,7 +93,7 @@ def _sleeps_rightly(core: Scheduler, group: OfferGroup) -> None:
 
 def nothing_left(core: Scheduler, now: float) -> None:
     """After a hand-out: raise AssertionError if anyone who waits could be handed a task."""
-    if core._draining or core.inflight >= core.limits.max_inflight:
+    if core._admission.is_closed or core.inflight >= core.limits.max_inflight:
         return
     online = core._life.liveness.any_online(now)
     built_in = TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
@@ -140,7 +140,7 @@ def _lease_times(core: Scheduler, hosts: list[Host]) -> None:
         same(f"{task} has to be adopted", lease.adopt_by < inf, streamed and not stands)
         same(f"{task} has to be started", lease.start_by < inf, streamed and lease.task.state == "assigned")
         same(f"end of the lease of {task}", lease.due, min(lease.expires_at, lease.start_by, lease.adopt_by))
-    recount_timer("ends of leases", core._life.grants.ends, {lease: lease.due for lease in leases})
+    recount_timer("ends of leases", core._life.grants._ends, {lease: lease.due for lease in leases})
 
 
 def _silences(core: Scheduler, hosts: list[Host]) -> None:

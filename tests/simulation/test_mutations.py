@@ -52,7 +52,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ReadyQueue, "release_slot", "if rank < lane.entries[-1]", "if False"),
     ],
     "a report needs no valid token": [
-        (Reports, "_leased", "lease.token != token or ", ""),
+        (Reports, "_lease_of", "lease.token != token or ", ""),
     ],
     "a lease may expire more than max_deliveries times": [
         (Grants, "lose", "task.deliveries < life.limits.max_deliveries", "True"),
@@ -120,7 +120,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     "another instance supersedes a stream that lives": [
         (
             Streams,
-            "_make_way",
+            "_supersede",
             "host.instance != hello.instance and not self._life.liveness.is_silent(now, stream)",
             "False",
         ),
@@ -161,7 +161,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Offers, "capacity_changed", "self._awake[group] = None", "pass"),
     ],
     "new limits wake nobody": [
-        (Scheduler, "reconfigure", "self._life.offers.wake_all()", "pass"),
+        (Lifecycle, "reconfigure", "self.offers.wake_all()", "pass"),
     ],
     "a new kind of task is not shown to those who wait": [
         (ReadyQueue, "_open", "self._join(group, bucket)", "pass"),
@@ -181,22 +181,22 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Liveness, "heard", "not stream.is_waiting", "False"),
     ],
     "a claim that waits shows its host's stream no sign of life": [
-        (Dispatcher, "_heard_by_a_claim", "self._life.liveness.heard(now, host)", "host.last_heartbeat_at = now"),
+        (Dispatcher, "_record_claimant", "self._life.liveness.heard(now, host)", "host.last_heartbeat_at = now"),
     ],
     "a draining host is handed tasks": [
         (Offers, "capacity_changed", "offer.room > 0 and not offer.host.draining", "offer.room > 0"),
     ],
     "a host that registers anew is handed what it could run before": [
-        (Dispatcher, "refit", "self._fit(now, offer)", "pass"),
+        (Dispatcher, "refresh", "self._refresh_offer(now, offer)", "pass"),
     ],
     "a claim that waits does not notice that a stream registers its host anew": [
-        (Streams, "connect", "self._dispatcher.refit(now, host)", "pass"),
+        (Streams, "connect", "self._dispatcher.refresh(now, host)", "pass"),
     ],
     "a dead host is handed tasks while its stream may still be silent": [
         (Liveness, "is_silent", "self.is_dead(now, host)", "False"),
     ],
     "what waits for one project is handed those of all after a look": [
-        (Dispatcher, "_fit", ".narrowed(offer.project)", ""),
+        (Dispatcher, "_refresh_offer", ".narrowed(offer.project)", ""),
     ],
     "a host stays among those with whom it waited before it registered anew": [
         (OfferGroup, "front", "offer.group is self and ", ""),
@@ -205,16 +205,16 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Offers, "open", "silence_limit_secs, project, self._grants", "silence_limit_secs, None, self._grants"),
     ],
     "the tab executor that waits does not notice who comes and goes": [
-        (Dispatcher, "_refit_built_in", "self._fit(now, offer)", "pass"),
+        (Dispatcher, "_refresh_built_in", "self._refresh_offer(now, offer)", "pass"),
     ],
     "a dead host keeps its leases": [
         (Liveness, "orphan", "self._life.grants.lose(", "(lambda *_: None)("),
     ],
     "a host is looked at once, and never again": [
-        (Liveness, "_check", "self.listen_for(host)", "self.stop_listening(host)"),
+        (Liveness, "_check_silence", "self.arm_silence_timer(host)", "self.disarm_silence_timer(host)"),
     ],
     "lowered time-outs hold for silences that begin later": [
-        (Liveness, "timeouts_changed", "self.listen_for(host)", "pass"),
+        (Liveness, "timeouts_changed", "self.arm_silence_timer(host)", "pass"),
     ],
     "reconciliation passes dead hosts by": [
         (Scheduler, "reconcile", "self._life.liveness.orphan(now, host)", "pass"),
@@ -229,7 +229,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Grants, "_requeue", "life.transition(task, QUEUED, why)", "life.transition(task, QUEUED, None)"),
     ],
     "an event shows the state before as the state after": [
-        (Lifecycle, "emit", "Event(now, task, CHANGED, before)", "Event(now, task, CHANGED, task.state)"),
+        (Lifecycle, "emit", "Event(now, task, kind, before)", "Event(now, task, kind, task.state)"),
     ],
     "two tasks of a target run at once": [
         (Targets, "take", "target.running = task", "pass"),

@@ -1,7 +1,9 @@
 """Agents: one record for each submitter that has a task, and the figures of those that had one.
 
-An agent needs no registration. Its record is made by its first task and dropped with its last retained one. Its figures
-outlive the record, up to a number of agents, so that callers who make up names cannot grow memory without end.
+An agent needs no registration. Its first task makes its record, and the record goes with its last retained task. Its
+figures outlive the record, but only those of the newest agents: made-up names must not fill the memory.
+
+This file does not know the order of agents; `ready_queue.py` does.
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .lane import Lane
-    from .ready_queue import Bucket
+    from .ready_queue import Bucket, ReadyQueue
 
 OTHERS: Final = "(others)"
 """The name under which the figures of forgotten agents are summed."""
 
 
 class AgentFigures:
-    """Counts of one agent's tasks since the start, and the tokens that they used."""
+    """Counts of one agent's tasks since the start, and the tokens that they have used."""
 
     __slots__ = ("cancelled", "completed", "failed", "rejected", "submitted", "tokens_used")
 
@@ -43,7 +45,10 @@ class AgentFigures:
 
 
 class Agent:
-    """What the scheduler knows of an agent that has a task. `rank` orders agents for claims, for `ReadyQueue` alone."""
+    """An agent that has a task. `tasks` counts all that are retained, `queued` and `inflight` those in these states.
+
+    `rank`, `lanes` and `inflight` belong to `ReadyQueue`.
+    """
 
     __slots__ = ("figures", "id", "inflight", "lanes", "queued", "rank", "tasks")
 
@@ -68,24 +73,24 @@ class FiguresByAgent:
         self._past: OrderedDict[str, AgentFigures] = OrderedDict()
         self._others: AgentFigures | None = None
 
-    def of(self, agent_id: str, most: int) -> AgentFigures:
-        """The figures of an agent that has a task from now on. Those of `most` agents are kept."""
+    def of(self, agent_id: str, max_agents: int) -> AgentFigures:
+        """The figures of an agent that has its first task. Those of `max_agents` agents are kept."""
         if agent_id == OTHERS:
             return self._sum_of_others()
         figures = self._past.pop(agent_id, None) or AgentFigures()
         self._present[agent_id] = figures
-        self._trim(most)
+        self._trim(max_agents)
         return figures
 
-    def leave(self, agent_id: str, most: int) -> None:
-        """The agent has no task any more. Figures of `most` agents are kept."""
+    def leave(self, agent_id: str, max_agents: int) -> None:
+        """Count an agent as one without tasks. The figures of `max_agents` agents are kept."""
         figures = self._present.pop(agent_id, None)
         if figures is not None:
             self._past[agent_id] = figures
-            self._trim(most)
+            self._trim(max_agents)
 
-    def _trim(self, most: int) -> None:
-        while self._past and len(self._past) + len(self._present) > most:
+    def _trim(self, max_agents: int) -> None:
+        while self._past and len(self._past) + len(self._present) > max_agents:
             _, figures = self._past.popitem(last=False)
             self._sum_of_others().add(figures)
 
@@ -99,3 +104,23 @@ class FiguresByAgent:
         yield from self._past.items()
         if self._others is not None:
             yield OTHERS, self._others
+
+
+class Agents:
+    """The agents that have a task, `by_id`, and all `figures`. `ready` makes the records, since it ranks agents."""
+
+    def __init__(self, ready: ReadyQueue) -> None:
+        self._ready = ready
+        self.by_id: dict[str, Agent] = {}
+        self.figures = FiguresByAgent()
+
+    def add(self, agent_id: str, max_figures: int) -> Agent:
+        """Make the record of an agent that has none; the figures of `max_figures` agents are kept."""
+        agent = self.by_id[agent_id] = self._ready.new_agent(agent_id)
+        agent.figures = self.figures.of(agent_id, max_figures)
+        return agent
+
+    def remove(self, agent: Agent, max_figures: int) -> None:
+        """Drop the record of an agent whose last task is gone; the figures of `max_figures` agents are kept."""
+        del self.by_id[agent.id]
+        self.figures.leave(agent.id, max_figures)

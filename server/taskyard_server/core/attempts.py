@@ -1,4 +1,7 @@
-"""The attempts of tasks: what is recorded of each, which failed one is repeated, and the tokens that they use."""
+"""The attempts of tasks: the record of each, the retry of a failed one, and the tokens that they use.
+
+This file does not know leases or hosts beyond the record of an attempt; `grants.py` ends the lease of a failed one.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ OVER_BUDGET: Final = "token limit exceeded"
 
 
 class Attempts:
-    """Decides whether a failed attempt is the last one. `entropy` returns 40 random bits, for the delays of retries."""
+    """Decides whether a failed attempt is the last one. `entropy` returns 40 random bits, for the jitter of delays."""
 
     def __init__(self, life: Lifecycle, entropy: Callable[[], int]) -> None:
         self._life = life
         self._entropy = entropy
 
     def record(self, now: float, task: Task, error: str | None, code: str | None) -> None:
-        """The attempt under the task's lease is over."""
+        """Record the attempt under the task's lease, which is over."""
         lease = task.lease
         assert lease is not None
         task.history = task.history.with_attempt(task.host_id, lease.started_at, now, error, code)
@@ -32,9 +35,9 @@ class Attempts:
     def fail(
         self, now: float, task: Task, error: str, retryable: bool, code: str | None, stop: StopReason | None = None
     ) -> None:
-        """The attempt has failed. The next one follows after a delay, unless its deadline would come first.
+        """Fail the current attempt: retry after a delay, or fail the task if it has no attempt or no time left.
 
-        `stop` is why the host shall stop, None if it reported the failure itself (docs/rules.md, Retries).
+        `stop` is why the host shall stop, None if the host reported the failure (DESIGN, Retries).
         """
         life = self._life
         policy, failed = task.options.retry, task.history.failed + 1
@@ -49,16 +52,16 @@ class Attempts:
         self.record(now, task, error, code)
         task.history = task.history._replace(failed=failed, not_before=due)
         life.counters.retried += 1
-        life.count_in(task)
+        life.count_queued(task)
         if task.options.target is not None:
-            # It keeps its place.
+            # It keeps its position among the waiting tasks of its target.
             life.targets.enter(now, task)
         life.grants.end(now, task, stop, error)
-        life.dues.add(due, task)
+        life.delayed.add(due, task)
         life.emit(now, task, before)
 
     def use_tokens(self, task: Task, used: int) -> bool:
-        """This attempt used so many tokens so far; whether that is over the task's budget."""
+        """Set the tokens that the current attempt has used so far; whether the task is now over its budget."""
         history = task.history
         before = history.tokens_used or 0
         total = max(before, history.tokens_before + used)
@@ -67,21 +70,21 @@ class Attempts:
         return self.is_over_budget(task)
 
     def report_tokens(self, now: float, task: Task, used: int) -> None:
-        """A heartbeat or a renewal says what a running attempt used so far; over the budget the task fails."""
+        """Take the token count of a heartbeat or a renewal; a running task that is over its budget fails."""
         if task.state is not RUNNING:
             return
         before = task.history.tokens_used
         over = self.use_tokens(task, used)
         if task.history.tokens_used != before:
-            self._life.progressed(now, task, None, used)
+            self._life.record_progress(now, task, None, used)
         if over:
             self.fail_over_budget(now, task)
 
     def fail_over_budget(self, now: float, task: Task) -> None:
-        """The task used more tokens than it may, and its host is to stop."""
+        """Fail a task that is over its budget, and stop its host."""
         self._life.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
 
     def is_over_budget(self, task: Task) -> bool:
-        """Whether a task has used more tokens than it may (docs/rules.md, Budgets)."""
+        """Whether a task has used more tokens than its limit (DESIGN, Budgets)."""
         limit = task.token_limit
         return limit is not None and (task.history.tokens_used or 0) > limit

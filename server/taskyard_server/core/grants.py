@@ -1,7 +1,8 @@
-"""How leases begin and end: granted, begun, renewed, given back, lost, stopped.
+"""The life of leases: granted, started, renewed, released, lost, ended, stopped.
 
-Every end of a lease goes through `Grants.end`, which frees the slot of the agent, the room of the host and, unless work
-may still go on under the lease, the target. What a task becomes is decided here only where its lease ends by itself.
+Every lease ends in `Grants.end`, which frees the slot of the agent, the slot of the host and, unless the host may still
+work, the target. This file decides the next state of a task only where no report of a result does: after a release, an
+expired lease, a lost or a deregistered host. It does not know which host gets which task; `dispatcher.py` does.
 """
 
 from __future__ import annotations
@@ -28,19 +29,17 @@ DEREGISTERED: Final = "the host was deregistered"
 
 
 class Grants:
-    """The live leases of one namespace by when they end, and those under which work may still go on.
-
-    `stops` is what streams are to be told, until `Scheduler.take_stops` takes it.
-    """
+    """The live leases of one namespace by the time at which they end, and the `stopping` ones."""
 
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
-        self.stops: list[Stop] = []
-        self.ends = life.timers.queue(self._expire, TimerOrder.LEASE_END)
+        # For the streams, until the next `take_stops`.
+        self._stops: list[Stop] = []
+        self._ends = life.timers.queue(self._expire, TimerOrder.LEASE_END)
         self.stopping = StoppingLeases(life.timers.queue(self.has_stopped, TimerOrder.STOPPING))
 
     def grant(self, now: float, task: Task, host: Host, secs: float, stream: Offer | None = None) -> Lease:
-        """Lease a task that was just taken from the ready queue; over a stream its host must start it in time."""
+        """Lease a task that was just taken from the ready queue. Over a stream, its host must start it in time."""
         life = self._life
         task.agent.queued -= 1
         life.queued -= 1
@@ -62,13 +61,13 @@ class Grants:
             lease.start_by = now + life.limits.start_timeout_secs
             lease.due = min(lease.start_by, lease.expires_at)
         task.lease = host.leases[task.id] = lease
-        self.ends.add(lease.due, lease)
+        self._ends.add(lease.due, lease)
         if host.silence_at is None:
-            life.liveness.listen_for(host)
+            life.liveness.arm_silence_timer(host)
         return lease
 
     def begin(self, now: float, task: Task, is_over: bool = False) -> None:
-        """The host executes the task, or has done so if it `is_over`; the first execution counts as the start."""
+        """Record that the host started the task, or has already ended it (`is_over`)."""
         life = self._life
         before = life.transition(task, RUNNING, None)
         if task.started_at is None:
@@ -82,33 +81,34 @@ class Grants:
             self.retime(lease)
 
     def retime(self, lease: Lease) -> None:
-        """One of the times at which the lease would end has changed."""
+        """Set the timer of a lease again after one of the times that end it has changed."""
         due = lease.expires_at
         if lease.start_by < due:
             due = lease.start_by
         if lease.adopt_by < due:
             due = lease.adopt_by
         if due != lease.due:
-            self.ends.remove(lease.due, lease)
+            self._ends.remove(lease.due, lease)
             lease.due = due
-            self.ends.add(due, lease)
+            self._ends.add(due, lease)
 
     def release(self, now: float, task: Task) -> None:
-        """The host gives the task back unexecuted, which does not count as a delivery."""
+        """Requeue a task that its host returns unexecuted. The delivery does not count."""
         task.deliveries -= 1
         self._requeue(now, task, None, None)
 
     def take_back(self, now: float, task: Task) -> None:
-        """The host was deregistered: its task goes back to its old place in the queue."""
+        """Requeue a task whose host was deregistered."""
         if task.state is RUNNING:
             self._life.attempts.record(now, task, DEREGISTERED, None)
         self._requeue(now, task, None, LEASE_ENDED)
 
-    def lose(self, now: float, lease: Lease, why: str) -> None:
-        """The host is lost: another may try, up to `max_deliveries` (docs/rules.md, Lost leases).
+    def lose(self, now: float, lease: Lease, reason: str) -> None:
+        """End a lease whose host is lost; the task is requeued up to `max_deliveries` times (DESIGN, Leases).
 
-        A task that was given to a stream and never started does not count as a delivery. A retry policy alone decides
-        where there is one. A task with a target fails otherwise (docs/rules.md, Lost leases).
+        A task that was granted over a stream and never started is requeued, and its delivery does not count. A retry
+        policy, if there is one, decides alone. Otherwise a task with a target fails, since its host may still work on
+        it (queueing-and-execution, Stale worker protection).
         """
         task, life = lease.task, self._life
         if lease.stream is not None and task.state is ASSIGNED:
@@ -118,32 +118,32 @@ class Grants:
         life.counters.leases_expired += 1
         options = task.options
         if options.retry is not None:
-            life.attempts.fail(now, task, why, True, None, LEASE_ENDED)
+            life.attempts.fail(now, task, reason, True, None, LEASE_ENDED)
         elif options.target is None and task.deliveries < life.limits.max_deliveries:
-            life.attempts.record(now, task, why, None)
-            self._requeue(now, task, why, LEASE_ENDED)
+            life.attempts.record(now, task, reason, None)
+            self._requeue(now, task, reason, LEASE_ENDED)
         else:
-            life.finish(now, task, FAILED, None, why, LEASE_ENDED)
+            life.finish(now, task, FAILED, None, reason, LEASE_ENDED)
 
     def end(self, now: float, task: Task, stop: StopReason | None, message: str) -> None:
-        """End the lease of a task that left flight.
+        """End the lease of a task that is no longer in flight.
 
-        `stop` is why the host shall stop its work, None if the host itself reported the end. Until it has stopped the
-        target stays taken, unless its start was never acknowledged: over a stream a host begins a task that has a
-        target only then (docs/rules.md, Acknowledged starts).
+        `stop` is why the host shall stop working, None if the host reported the end. Until it has stopped the target
+        stays taken, unless its start was never acknowledged: over a stream a host begins a task that has a target only
+        after the acknowledgement (docs/rules.md, Acknowledged starts).
         """
         lease, life = task.lease, self._life
         assert lease is not None
         task.lease = None
         host = lease.host
         del host.leases[task.id]
-        self.ends.remove(lease.due, lease)
+        self._ends.remove(lease.due, lease)
         life.inflight -= 1
         life.ready.release_slot(task.agent)
         for offer in host.offers:
             life.offers.capacity_changed(offer)
         if stop is not None and lease.stream is not None:
-            self.stops.append(Stop(lease, stop, message))
+            self._stops.append(Stop(lease, stop, message))
         if task.options.target is not None:
             may_run = lease.stream is None or lease.started_at is not None
             if stop is not None and may_run and lease.expires_at > now:
@@ -152,22 +152,27 @@ class Grants:
             life.targets.vacate(now, task)
 
     def has_stopped(self, now: float, lease: Lease) -> None:
-        """Nothing runs any more under a lease that ended while its host may have worked."""
+        """Free the target of a stopping lease: nothing runs under it any more."""
         self.stopping.remove(lease)
         self._life.targets.stopped(now, lease)
+
+    def take_stops(self) -> list[Stop]:
+        """The leases of streams that have ended since the last call, other than by a report of their host."""
+        taken, self._stops = self._stops, []
+        return taken
 
     def _expire(self, now: float, lease: Lease) -> None:
         self.lose(now, lease, "lease expired")
 
-    def _requeue(self, now: float, task: Task, why: str | None, stop: StopReason | None) -> None:
-        """Back to its old place in the queue; `why` is for the host, the task itself has not failed."""
+    def _requeue(self, now: float, task: Task, reason: str | None, stop: StopReason | None) -> None:
+        """Queue a task in its old position and end its lease; `reason` is for the host, the task has not failed."""
         life = self._life
         life.emit(now, task, life.transition(task, QUEUED, None))
-        life.count_in(task)
+        life.count_queued(task)
         if task.options.target is None:
-            self.end(now, task, stop, why or DEREGISTERED)
+            self.end(now, task, stop, reason or DEREGISTERED)
             life.enqueue(now, task)
         else:
-            # First, so that no younger task of the target is elected between.
+            # Enqueued first, so that no younger task of the target becomes its head in between.
             life.enqueue(now, task)
-            self.end(now, task, stop, why or DEREGISTERED)
+            self.end(now, task, stop, reason or DEREGISTERED)

@@ -120,7 +120,7 @@ class Host:
         self.silence_at: float | None = None
         self.forget_at: float | None = None
 
-    def note(self, reported_status: HostStatus | None, machine: bytes | None) -> None:
+    def set_reported(self, reported_status: HostStatus | None, machine: bytes | None) -> None:
         """What it says of itself now; without figures of its machine, those it gave before stay."""
         self.reported_status = reported_status
         self.machine = self.machine if machine is None else machine

@@ -1,6 +1,6 @@
-"""Leases: which host holds which task, under which fencing token, until when.
+"""The records of leases: which host holds which task, under which fencing token, until when; and why one ended.
 
-Only the record lives here; `Scheduler` grants and ends leases, `TimerQueue` knows when they are over.
+This file decides nothing: `Grants` grants and ends leases, and its `TimerQueue` knows when each is over.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 class Lease:
     """One grant of one task to one host (docs/rules.md, Grants).
 
-    `token` is the fencing token: it grows with each claim of the task, so that a report of an earlier lease is told
-    from one of the present lease. `number` counts all grants of the scheduler. Times are seconds on the core's clock.
+    `token` is the fencing token. It grows with each grant of the task, so that a report under an earlier lease is
+    recognised. `number` counts all grants of the scheduler. `secs` is the length that a renewal grants again. Times are
+    seconds on the core's clock.
 
-    A lease that was handed out over a `stream` may end before `expires_at`: at `start_by` if the host has not begun by
-    then, and at `adopt_by` if the stream broke and the host is not back. `due` is the earliest of the three.
+    A lease that was granted over a `stream` may end before `expires_at`: at `start_by` if the host has not started the
+    task by then, and at `adopt_by` if the stream broke and the host has not reconnected. `due` is the earliest of them.
     """
 
     __slots__ = (
@@ -59,7 +60,7 @@ class Lease:
 
 
 class StopReason(StrEnum):
-    """Why a host shall stop its work on a task."""
+    """Why a host shall stop working on a task."""
 
     CANCELLED = "cancelled"
     PAUSED = "paused"
@@ -70,17 +71,17 @@ class StopReason(StrEnum):
 
 
 class Stop(NamedTuple):
-    """A lease of a stream that has ended otherwise than by its host's own report."""
+    """A message to a stream: one of its leases has ended, and not by a report of its host."""
 
     lease: Lease
     reason: StopReason
     message: str
 
 
-def lease_length(requested: float | None, default: float) -> float:
-    """The seconds that a lease lives; raises `BadRequest` outside of 1 to 3600."""
-    if requested is None:
-        return default
-    if not 1 <= requested <= MAX_LEASE_SECS:
+def lease_length(requested_secs: float | None, default_secs: float) -> float:
+    """The length of a lease in seconds; raises `BadRequest` for one outside of 1 to 3600."""
+    if requested_secs is None:
+        return default_secs
+    if not 1 <= requested_secs <= MAX_LEASE_SECS:
         raise BadRequest("lease_secs: must be from 1 to 3600")
-    return requested
+    return requested_secs

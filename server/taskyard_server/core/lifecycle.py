@@ -1,15 +1,16 @@
-"""How tasks move: every transition, and all that is derived from a task's state, changed in the same function.
+"""The state of tasks: every transition, and every index and counter that depends on it, changed in the same function.
 
-The table, the ready queue, leases, timers, retention, batches, agents and counters of one namespace belong to
-`Lifecycle`. It knows no caller and checks no request: `Scheduler` decides what may be done, this file does it.
+`Lifecycle` owns the tasks, ready queue, grants, timers, retention, batches, agents and counters of one namespace. It
+knows no caller and validates no request: `Scheduler` and `Reports` decide what is allowed, this file carries it out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
-from .agents import Agent, FiguresByAgent
+from .agents import Agent, Agents
 from .attempts import OVER_BUDGET, Attempts
 from .batches import Batches
 from .errors import Conflict, NotFound, QueueFull
@@ -24,7 +25,7 @@ from .offers import Offers
 from .ready_queue import ReadyQueue
 from .retention import Retention
 from .schedules.schedule import Trigger
-from .stats import Counters
+from .stats import AgentStats, Counters, Stats, Totals
 from .targets import Targets
 from .task import (
     DONE,
@@ -52,80 +53,83 @@ INTERRUPTED: Final = "Job was interrupted by user"
 
 
 class Lifecycle:
-    """The tasks of one namespace and their indexes. `queued` and `inflight` count tasks in those states."""
+    """The tasks of one namespace and their indexes.
+
+    `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones. `delayed`
+    holds pending tasks by the time at which they come due.
+    """
 
     def __init__(self, limits: Limits, entropy: Callable[[], int], hosts: Hosts) -> None:
         self.limits = limits
         self.counters = Counters()
-        self.events: list[Event] = []
         self.tasks = TaskTable(entropy)
+        self.tasks_by_key: dict[tuple[str, str], Task] = {}
         self.batches = Batches()
-        self.agents: dict[str, Agent] = {}
-        self.figures = FiguresByAgent()
-        self.keys: dict[tuple[str, str], Task] = {}
         self.ready = ReadyQueue()
+        self.agents = Agents(self.ready)
         self.offers = Offers(self.ready)
         self.targets = Targets(self._make_ready, self._withdraw)
         self.queued = 0
         self.inflight = 0
         self.paused = 0
         self.timers = Timers()
-        self.deadlines = self.timers.queue(self.expire, TimerOrder.DEADLINE)
-        self.dues = self.timers.queue(self.come_due, TimerOrder.NOT_BEFORE)
+        self._deadlines = self.timers.queue(self.expire, TimerOrder.DEADLINE)
+        self.delayed = self.timers.queue(self.make_due, TimerOrder.NOT_BEFORE)
         self.grants = Grants(self)
         self.attempts = Attempts(self, entropy)
         self.liveness = Liveness(self, hosts)
         self.retention = Retention(self)
-        # Tasks of triggers that have not ended, and what `TriggerDispatcher` does when one ends.
+        # The tasks of triggers that have not ended. `TriggerDispatcher` fills it and sets the two callbacks.
         self.triggered: dict[Task, Trigger] = {}
-        self.triggered_inflight = 0
         self.on_triggered_end: Callable[[float, Task], None]
         self.on_triggered_queued: Callable[[Trigger, int], None]
+        self._triggered_inflight = 0
+        self._events: list[Event] = []
 
     # Admission
 
     def accept(self, now: float, submission: Submission) -> Task | None:
-        """A new task, queued, or pending where it is held or not yet due; None where the queue is full for its agent.
+        """Make a task: queued, or pending if it is held or not yet due. None if a limit of the queue is reached.
 
         See docs/rules.md, Admission.
         """
-        limits, agent = self.limits, self.agents.get(submission.agent_id)
+        limits, agent = self.limits, self.agents.by_id.get(submission.agent_id)
         if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
             return None
         if agent is None:
-            agent = self._new_agent(submission.agent_id)
+            agent = self.agents.add(submission.agent_id, limits.max_agent_figures)
         options = submission.options
         not_before = options.not_before if options.not_before is not None and options.not_before > now else None
-        waits = options.hold or not_before is not None
-        task = self._new(now, agent, submission, PENDING if waits else QUEUED)
+        is_pending = options.hold or not_before is not None
+        task = self._new(now, agent, submission, PENDING if is_pending else QUEUED)
         if options.key is not None:
-            self.keys[agent.id, options.key.key] = task
+            self.tasks_by_key[agent.id, options.key.key] = task
         if task.deadline is not None:
-            self.deadlines.add(task.deadline, task)
+            self._deadlines.add(task.deadline, task)
         agent.figures.submitted += 1
         self.counters.submitted += 1
-        self.count_in(task)
+        self.count_queued(task)
         task.position = self.queued
-        if not waits:
+        if not is_pending:
             self.enqueue(now, task)
         else:
             task.history = task.history._replace(held=options.hold, not_before=not_before)
             if not_before is not None and not options.hold:
-                self.dues.add(not_before, task)
+                self.delayed.add(not_before, task)
             if options.target is not None:
                 self.targets.park(now, task)
-        self.events.append(Event(now, task, SUBMITTED, None))
+        self._events.append(Event(now, task, SUBMITTED, None))
         return task
 
     def reject(self, now: float, submission: Submission) -> QueueFull:
         """Keep a task that was not accepted, among the newest `max_queue_size`; returns the refusal to raise."""
-        limits = self.limits
-        agent = self.agents.get(submission.agent_id) or self._new_agent(submission.agent_id)
-        which = "global" if self.queued >= limits.max_queue_size else "agent"
+        limits, agent_id = self.limits, submission.agent_id
+        agent = self.agents.by_id.get(agent_id) or self.agents.add(agent_id, limits.max_agent_figures)
+        scope = "global" if self.queued >= limits.max_queue_size else "agent"
         task = self._new(now, agent, submission, REJECTED)
         task.completed_at = now
-        task.error = f"rejected: {which} queue full"
-        self.events.append(Event(now, task, SUBMITTED, None))
+        task.error = f"rejected: {scope} queue full"
+        self._events.append(Event(now, task, SUBMITTED, None))
         self.retention.keep_rejected(now, task)
         agent.figures.rejected += 1
         self.counters.rejected += 1
@@ -138,23 +142,23 @@ class Lifecycle:
         return QueueFull(task.error, details, task)
 
     def task(self, task_id: str) -> Task:
-        """The task; raises `NotFound` for one that never was or is no longer retained."""
+        """The task; raises `NotFound` if it never existed or is no longer retained."""
         task = self.tasks.get(task_id)
         if task is None:
             raise NotFound("task not found")
         return task
 
-    # With and without a lease
+    # Progress, pause and resume
 
-    def progressed(self, now: float, task: Task, progress: bytes | None, tokens: int | None) -> None:
-        """The host reported how far it is, or how many tokens it used; None is as before."""
+    def record_progress(self, now: float, task: Task, progress: bytes | None, tokens: int | None) -> None:
+        """Record reported progress or tokens; None leaves either as it is."""
         if progress is not None:
             task.progress = progress
         if progress is not None or tokens is not None:
-            self.events.append(Event(now, task, PROGRESSED, task.state))
+            self._events.append(Event(now, task, PROGRESSED, task.state))
 
-    def pause(self, now: float, task: Task, why: StopReason = StopReason.PAUSED) -> None:
-        """Interrupted so that it can be resumed, or failed if it is over its budget.
+    def pause(self, now: float, task: Task, stop: StopReason = StopReason.PAUSED) -> None:
+        """Interrupt a task so that it can be resumed, or fail it if it is over its budget. `stop` is for its host.
 
         See docs/rules.md, Pause.
         """
@@ -169,10 +173,10 @@ class Lifecycle:
         self.emit(now, task, before)
         if task.options.target is not None:
             self.targets.block(now, task)
-        self.grants.end(now, task, why, INTERRUPTED)
+        self.grants.end(now, task, stop, INTERRUPTED)
 
     def resume(self, now: float, task: Task) -> None:
-        """A paused or failed task is queued again: another run, at its old place, with a fresh deadline."""
+        """Queue a paused or failed task again: a new run, in its old position, with a new deadline."""
         before = self.transition(task, QUEUED, None)
         self._reopen(task, before)
         task.history = task.history.of_next_run()
@@ -180,29 +184,29 @@ class Lifecycle:
         task.progress = task.completed_at = task.result = None
         task.deadline = None if task.deadline_secs is None else now + task.deadline_secs
         if task.deadline is not None:
-            self.deadlines.add(task.deadline, task)
-        self.count_in(task)
+            self._deadlines.add(task.deadline, task)
+        self.count_queued(task)
         self.enqueue(now, task)
         if task.options.target is not None:
             self.targets.unblock(now, task)
         self.emit(now, task, before)
 
     def release_hold(self, now: float, task: Task) -> None:
-        """A held task is held no longer."""
+        """Release a held task; it stays pending until `not_before`."""
         history = task.history = task.history._replace(held=False)
         if history.not_before is not None and history.not_before > now:
-            self.dues.add(history.not_before, task)
+            self.delayed.add(history.not_before, task)
         else:
-            self.come_due(now, task)
+            self.make_due(now, task)
 
-    def come_due(self, now: float, task: Task) -> None:
-        """A pending task may be claimed."""
+    def make_due(self, now: float, task: Task) -> None:
+        """Queue a pending task whose time has come."""
         before = self.transition(task, QUEUED, None)
         task.history = task.history._replace(not_before=None)
         self.enqueue(now, task)
         self.emit(now, task, before)
 
-    # To an end
+    # Ends
 
     def finish(
         self,
@@ -214,7 +218,7 @@ class Lifecycle:
         stop: StopReason | None = None,
         code: str | None = None,
     ) -> None:
-        """Done, failed or cancelled, from wherever it stands. `stop` is for its host, unless it is its own report."""
+        """End a task as done, failed or cancelled. `stop` is why its host shall stop, None after the host's report."""
         before = self.transition(task, state, error)
         in_flight, serial = before in IN_FLIGHT, task.options.target is not None
         if in_flight and (task.history is not NO_HISTORY or task.options.retry is not None):
@@ -226,7 +230,7 @@ class Lifecycle:
         if in_flight:
             self.grants.end(now, task, stop, error or "task cancelled")
         elif before in WAITING:
-            self._count_out(task)
+            self._uncount_queued(task)
             self._dequeue(now, task, before)
         else:
             self._reopen(task, before)
@@ -248,12 +252,12 @@ class Lifecycle:
             agent.figures.cancelled += 1
         if not blocks:
             self.retention.keep(task)
-        self.retention.make_room(now)
+        self.retention.evict_excess(now)
         if self.triggered and task in self.triggered:
             self.on_triggered_end(now, task)
 
     def expire(self, now: float, task: Task) -> None:
-        """Its deadline has passed (docs/rules.md, Deadlines)."""
+        """Fail a task whose deadline has passed (scheduler-architecture, Deadline Handling)."""
         if task.state in WAITING:
             self.counters.expired += 1
             task.expired = True
@@ -261,24 +265,55 @@ class Lifecycle:
         else:
             self.finish(now, task, FAILED, None, "deadline exceeded", StopReason.DEADLINE_EXCEEDED)
 
-    # With time
+    # Time and limits
 
     def next_due(self) -> float | None:
         """When `advance` has something to do; None while nothing can come due."""
         dues = (self.timers.next_due(), self.retention.next_due())
         return min((due for due in dues if due is not None), default=None)
 
-    def advance(self, now: float, most: int) -> bool:
-        """Do what has come due, at most so many things; whether more is due."""
-        return all(self.timers.act_on_one(now) or self.retention.evict_one(now) for _ in range(most))
+    def advance(self, now: float, max_items: int) -> bool:
+        """Act on what has come due, on `max_items` at most; whether more may be due."""
+        return all(self.timers.act_on_one(now) or self.retention.evict_one(now) for _ in range(max_items))
+
+    def reconfigure(self, limits: Limits) -> None:
+        """Put new limits in force for what follows."""
+        self.limits = limits
+        self.ready.hold_triggered(self._triggered_inflight >= limits.max_concurrent)
+        self.offers.wake_all()
+
+    # Figures
+
+    def take_events(self) -> list[Event]:
+        """The events since the last call, in order."""
+        taken, self._events = self._events, []
+        return taken
+
+    def stats(self, limited_by: str | None) -> Stats:
+        """The figures of this moment; `limited_by` as in `Stats`."""
+        return Stats(
+            queued=self.queued,
+            inflight=self.inflight,
+            paused=self.paused,
+            limited_by=limited_by,
+            counters=replace(self.counters),
+            limits=self.limits,
+            agents={name: AgentStats.of(figures, self.agents.by_id.get(name)) for name, figures in self.agents.figures},
+        )
+
+    def add_to(self, totals: Totals) -> None:
+        """Add this namespace's figures to `totals`."""
+        totals.queued += self.queued
+        totals.inflight += self.inflight
+        totals.paused += self.paused
+        totals.retained += len(self.retention)
+        totals.namespaces += 1
+        totals.counters.add(self.counters)
 
     # The steps that these share
 
-    def _move(self, now: float, task: Task, state: TaskState, error: str | None) -> None:
-        self.emit(now, task, self.transition(task, state, error))
-
     def transition(self, task: Task, state: TaskState, error: str | None) -> TaskState:
-        """Change its state; the one before. To be told once all that its event shows has changed, too."""
+        """Change a task's state and return the old one. Call `emit` once all that the event shows has changed."""
         before = task.state
         if state not in LEGAL[before]:
             raise Conflict(f"task is {before.value} and cannot become {state.value}")
@@ -289,23 +324,18 @@ class Lifecycle:
         return before
 
     def _count_triggered(self, task: Task, before: TaskState, state: TaskState) -> None:
-        """Tasks of triggers take a place of `max_concurrent` while they are in flight
-        (docs/rules.md, Trigger places)."""
-        flown = (state in IN_FLIGHT) - (before in IN_FLIGHT)
-        if flown:
-            self.triggered_inflight += flown
-            self.ready.hold_triggered(self.triggered_inflight >= self.limits.max_concurrent)
+        """Count a trigger's task, which takes a place of `max_concurrent` in flight (scheduler-daemon, Claiming)."""
+        inflight = (state in IN_FLIGHT) - (before in IN_FLIGHT)
+        if inflight:
+            self._triggered_inflight += inflight
+            self.ready.hold_triggered(self._triggered_inflight >= self.limits.max_concurrent)
         queued = (state in WAITING) - (before in WAITING)
         if queued and (trigger := self.triggered.get(task)) is not None:
             self.on_triggered_queued(trigger, queued)
 
-    def emit(self, now: float, task: Task, before: TaskState) -> None:
-        self.events.append(Event(now, task, CHANGED, before))
-
-    def _new_agent(self, agent_id: str) -> Agent:
-        agent = self.agents[agent_id] = self.ready.new_agent(agent_id)
-        agent.figures = self.figures.of(agent_id, self.limits.max_agent_figures)
-        return agent
+    def emit(self, now: float, task: Task, before: TaskState, kind: EventKind = CHANGED) -> None:
+        """Record an event with what is true of the task now; `before` is its state before the change."""
+        self._events.append(Event(now, task, kind, before))
 
     def _new(self, now: float, agent: Agent, submission: Submission, state: TaskState) -> Task:
         task_id, seq = self.tasks.next_id(now)
@@ -316,16 +346,17 @@ class Lifecycle:
             self.batches.add(task.options.batch_id, task)
         return task
 
-    def count_in(self, task: Task) -> None:
+    def count_queued(self, task: Task) -> None:
+        """Count a task as pending or queued."""
         task.agent.queued += 1
         self.queued += 1
 
-    def _count_out(self, task: Task) -> None:
+    def _uncount_queued(self, task: Task) -> None:
         task.agent.queued -= 1
         self.queued -= 1
 
     def enqueue(self, now: float, task: Task) -> None:
-        """A queued task goes to the ready queue, or waits for its target."""
+        """Put a queued task into the ready queue, or let it wait for its target."""
         task.queued_at = now
         if task.options.target is None:
             self._make_ready(now, task)
@@ -333,24 +364,24 @@ class Lifecycle:
             self.targets.enter(now, task)
 
     def _make_ready(self, now: float, task: Task) -> None:
-        """It may be claimed, and a default deadline begins to count."""
+        """Make a task claimable; a default deadline starts now."""
         if task.deadline is None:
             task.deadline = now + self.limits.default_deadline_secs
-            self.deadlines.add(task.deadline, task)
+            self._deadlines.add(task.deadline, task)
         self.ready.add(task)
 
     def _withdraw(self, task: Task) -> None:
-        """An older task of its target goes first; meanwhile a default deadline does not count again."""
+        """Take a task out of the ready queue for an older one of its target; a default deadline stops."""
         self.ready.remove(task)
         if task.deadline_secs is None and not task.deliveries:
             self._clear_deadline(task)
             task.deadline = None
 
     def _dequeue(self, now: float, task: Task, before: TaskState) -> None:
-        """It waits no longer, for whatever it waited."""
+        """Take a pending or queued task out of whatever it waits in."""
         if before is PENDING:
             if task.history.not_before is not None:
-                self.dues.remove(task.history.not_before, task)
+                self.delayed.remove(task.history.not_before, task)
             task.history = task.history._replace(held=False, not_before=None)
         elif task.lane is not None:
             self.ready.remove(task)
@@ -359,14 +390,14 @@ class Lifecycle:
 
     def _clear_deadline(self, task: Task) -> None:
         if task.deadline is not None:
-            self.deadlines.remove(task.deadline, task)
+            self._deadlines.remove(task.deadline, task)
 
     def _reopen(self, task: Task, before: TaskState) -> None:
-        """A paused or failed task goes on; a failure that is taken back does not count."""
+        """Uncount a pause or a failure that is taken back."""
         if before is PAUSED:
             self.paused -= 1
         else:
-            self.retention.give_back(task)
+            self.retention.remove(task)
             self.counters.reopened += 1
             self.counters.expired_reopened += task.expired
             task.expired = False

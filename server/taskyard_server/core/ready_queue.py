@@ -122,7 +122,7 @@ class ReadyQueue:
         self._buckets: dict[Kind, Bucket] = {}
         self._eligible: dict[HostProfile, list[Bucket]] = {}
         self._groups: dict[OfferGroup, None] = {}
-        self._fresh: dict[Bucket, None] = {}
+        self._woken: dict[Bucket, None] = {}
         self._serial = 0
         self._triggered: dict[Bucket, None] = {}
         self._triggered_held = False
@@ -156,7 +156,7 @@ class ReadyQueue:
             if not lane.entries or agent.rank < lane.entries[-1]:
                 bucket.enter(lane)
         if bucket.groups:
-            self._fresh[bucket] = None
+            self._woken[bucket] = None
 
     def remove(self, task: Task) -> None:
         """Take out a task that is in the queue, whatever its place."""
@@ -211,14 +211,14 @@ class ReadyQueue:
                 if rank < lane.entries[-1]:
                     lane.bucket.enter(lane)
                 if lane.bucket.groups:
-                    self._fresh[lane.bucket] = None
+                    self._woken[lane.bucket] = None
 
     def hold_triggered(self, held: bool) -> None:
         """Let no task of a trigger be claimed while this is so: as many are in flight as may be."""
         if held != self._triggered_held:
             self._triggered_held = held
             if not held:
-                self._fresh.update(self._triggered)
+                self._woken.update(self._triggered)
 
     @property
     def holds_triggered(self) -> bool:
@@ -245,10 +245,10 @@ class ReadyQueue:
 
     def take_woken(self) -> list[OfferGroup]:
         """The groups with room for which a task has come, or an agent fell under its limit, since this was called."""
-        fresh = self._fresh
+        fresh = self._woken
         if not fresh:
             return []
-        self._fresh = {}
+        self._woken = {}
         return [group for bucket in fresh for group in bucket.groups if group.waiting]
 
     def _join(self, group: OfferGroup, bucket: Bucket) -> None:
@@ -279,7 +279,7 @@ class ReadyQueue:
             if not bucket.waiting:
                 bucket.close()
                 del self._buckets[kind]
-                self._fresh.pop(bucket, None)
+                self._woken.pop(bucket, None)
                 self._triggered.pop(bucket, None)
                 for group in bucket.groups:
                     del group.buckets[bucket]

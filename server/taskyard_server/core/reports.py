@@ -1,7 +1,7 @@
-"""What hosts say under their leases: that work began, how far it is, how it ended, that it stopped.
+"""The reports of hosts on their leases: started, progress, renewal, completed, failed, released, stopped.
 
-Every report carries the fencing token of its lease. One whose lease has ended is refused and changes nothing
-(docs/rules.md, Fencing tokens).
+Every report carries the fencing token of its lease. A report under a lease that has ended is refused and changes
+nothing (DESIGN, Leases). This file validates reports; `grants.py` and `lifecycle.py` carry them out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .task import ASSIGNED, DONE, FAILED, Task, TaskState
 
 
 class ReportKind(StrEnum):
-    """What a host can say of a task."""
+    """The kinds of a `Report`."""
 
     STARTED = "started"
     PROGRESS = "progress"
@@ -28,17 +28,17 @@ class ReportKind(StrEnum):
     RELEASED = "released"
 
 
-HAS_STARTED: Final = ReportKind.STARTED
-GOES_ON: Final = ReportKind.PROGRESS
-IS_DONE: Final = ReportKind.COMPLETED
-HAS_FAILED: Final = ReportKind.FAILED
+STARTED_REPORT: Final = ReportKind.STARTED
+PROGRESS_REPORT: Final = ReportKind.PROGRESS
+COMPLETED_REPORT: Final = ReportKind.COMPLETED
+FAILED_REPORT: Final = ReportKind.FAILED
 
 
 class Report(NamedTuple):
-    """One thing that a host says under the lease with this `token`.
+    """One report under the lease with this `token`.
 
-    `payload` is how far it is, or the result. `tokens` are those that this attempt used so far, None where it says
-    nothing of them. The rest is of a failure.
+    `payload` is the progress or the result. `tokens` counts those that this attempt has used so far, None if the host
+    does not count them. `error`, `code` and `retryable` belong to a failure.
     """
 
     kind: ReportKind
@@ -52,40 +52,39 @@ class Report(NamedTuple):
 
 
 class Reports:
-    """Takes reports. Each method raises `NotFound`, and `LeaseLost` for a lease that is not the task's present one."""
+    """Takes reports. Each method raises `NotFound`, and `LeaseLost` for a lease that is not the task's current one."""
 
     def __init__(self, life: Lifecycle, hosts: Hosts) -> None:
         self._life = life
         self._hosts = hosts
 
     def take_each(self, now: float, host_id: str, reports: Sequence[Report]) -> list[TaskState | Refusal]:
-        """The state of its task just after each report, in order, or why it was refused."""
+        """Take reports in order; for each, the state of its task just after it, or why it was refused."""
         outcomes: list[TaskState | Refusal] = []
         for report in reports:
             try:
                 outcomes.append(self.take(now, host_id, report).state)
             except Refusal as refusal:
-                # It touches none of its neighbours.
-                # Its traceback would hold this frame, and so the list that holds the refusal: a cycle.
+                # With its traceback, the refusal would hold this frame and so the list that holds it: a cycle.
                 outcomes.append(refusal.with_traceback(None))
         return outcomes
 
     def take(self, now: float, host_id: str, report: Report) -> Task:
-        """Take one report. What was said before under the same lease, and its answer lost, may be said again."""
+        """Take one report. A start or a release may be repeated, since its answer may have been lost."""
         kind, task_id, token = report.kind, report.task_id, report.token
-        if kind is IS_DONE:
+        if kind is COMPLETED_REPORT:
             return self.complete(now, host_id, task_id, token, report.payload, report.tokens)
-        if kind is HAS_STARTED:
-            return self._started(now, host_id, task_id, token)
-        if kind is GOES_ON:
+        if kind is STARTED_REPORT:
+            return self._start_or_repeat(now, host_id, task_id, token)
+        if kind is PROGRESS_REPORT:
             return self.progress(now, host_id, task_id, token, report.payload, report.tokens)
-        if kind is HAS_FAILED:
+        if kind is FAILED_REPORT:
             return self.fail(now, host_id, task_id, token, report.error, report.retryable, report.code, report.tokens)
-        return self._released(now, host_id, task_id, token)
+        return self._release_or_stop(now, host_id, task_id, token)
 
     def start(self, now: float, host_id: str, task_id: str, token: int) -> Task:
-        """The host has begun. Raises `NotFound`, `LeaseLost`, or `Conflict` if it said so before."""
-        task = self._leased(now, host_id, task_id, token).task
+        """Record the start of an attempt. Raises `NotFound`, `LeaseLost`, or `Conflict` if it was reported before."""
+        task = self._lease_of(now, host_id, task_id, token).task
         if task.state is not ASSIGNED:
             raise Conflict(f"task is already {task.state.value}")
         self._life.grants.begin(now, task)
@@ -94,15 +93,16 @@ class Reports:
     def progress(
         self, now: float, host_id: str, task_id: str, token: int, progress: bytes | None, tokens: int | None = None
     ) -> Task:
-        """How far the host is, in bytes that the core keeps and never opens; None is as far as before.
+        """Record progress, in bytes that the core keeps and never reads; None leaves it as it is.
 
-        `tokens` are those that this attempt used so far; over the budget the task fails. It counts as a start, too.
+        `tokens` counts those that this attempt has used so far; over its budget the task fails. A first progress
+        counts as the start.
         """
-        task = self._leased(now, host_id, task_id, token).task
+        task = self._lease_of(now, host_id, task_id, token).task
         if task.state is ASSIGNED:
             self._life.grants.begin(now, task)
         over = tokens is not None and self._life.attempts.use_tokens(task, tokens)
-        self._life.progressed(now, task, progress, tokens)
+        self._life.record_progress(now, task, progress, tokens)
         if over:
             self._life.attempts.fail_over_budget(now, task)
         return task
@@ -116,12 +116,12 @@ class Reports:
         lease_secs: float | None = None,
         tokens: int | None = None,
     ) -> Lease:
-        """Let a lease live for its own length, or `lease_secs`, from now; never for less than it had.
+        """Extend a lease to its own length, or `lease_secs`, from now. A renewal never shortens it.
 
-        `tokens` are those that this attempt used so far; over the budget the task fails, and
-        `LeaseLost` says so.
+        `tokens` counts those that this attempt has used so far; over its budget the task fails, and `LeaseLost` is
+        raised.
         """
-        lease = self._leased(now, host_id, task_id, token)
+        lease = self._lease_of(now, host_id, task_id, token)
         lease.secs = lease_length(lease_secs, lease.secs)
         lease.expires_at = max(lease.expires_at, now + lease.secs)
         self._life.grants.retime(lease)
@@ -136,8 +136,8 @@ class Reports:
     def complete(
         self, now: float, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None = None
     ) -> Task:
-        """The task is done, or failed if it used more tokens than it may. It counts as a start, too."""
-        task = self._leased(now, host_id, task_id, token).task
+        """End a task as done, or as failed if it is over its budget. It counts as the start if none was reported."""
+        task = self._lease_of(now, host_id, task_id, token).task
         if task.state is ASSIGNED:
             self._life.grants.begin(now, task, is_over=True)
         if tokens is not None and self._life.attempts.use_tokens(task, tokens):
@@ -157,23 +157,23 @@ class Reports:
         code: str | None = None,
         tokens: int | None = None,
     ) -> Task:
-        """The attempt has failed, for the reason that the host gives; the retry policy may have another one.
+        """Fail an attempt with the host's `error`; the retry policy decides whether another one follows.
 
-        A task that was not reported as started has not started.
+        Without an earlier report of its start, the task has not started.
         """
-        task = self._leased(now, host_id, task_id, token).task
+        task = self._lease_of(now, host_id, task_id, token).task
         over = tokens is not None and self._life.attempts.use_tokens(task, tokens)
         self._life.attempts.fail(now, task, OVER_BUDGET if over else error, retryable and not over, code)
         return task
 
     def release(self, now: float, host_id: str, task_id: str, token: int) -> Task:
-        """The host gives the task back unexecuted: it is queued again, and this hand-out does not count."""
-        task = self._leased(now, host_id, task_id, token).task
+        """Requeue a task that its host returns unexecuted; the delivery does not count."""
+        task = self._lease_of(now, host_id, task_id, token).task
         self._life.grants.release(now, task)
         return task
 
     def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
-        """A host that was told to stop has done so, for which a target may wait (docs/rules.md, Stopping leases)."""
+        """Record that a host has stopped as asked, for which a target may wait (DESIGN, Cancel)."""
         host = self._hosts.find(host_id)
         if host is not None:
             self._life.liveness.heard(now, host)
@@ -181,15 +181,15 @@ class Reports:
         if lease is not None:
             self._life.grants.has_stopped(now, lease)
 
-    def _started(self, now: float, host_id: str, task_id: str, token: int) -> Task:
+    def _start_or_repeat(self, now: float, host_id: str, task_id: str, token: int) -> Task:
         try:
             return self.start(now, host_id, task_id, token)
         except Conflict:
-            # It said so before under this very lease, and the answer was lost.
+            # Already reported under this lease; its answer was lost.
             return self._life.task(task_id)
 
-    def _released(self, now: float, host_id: str, task_id: str, token: int) -> Task:
-        """Nothing runs under the lease any more, which may have ended before."""
+    def _release_or_stop(self, now: float, host_id: str, task_id: str, token: int) -> Task:
+        """Release a task, or record that nothing runs any more under a lease that has ended before."""
         task = self._life.task(task_id)
         if not self._has_ended(task, host_id, token):
             return self.release(now, host_id, task_id, token)
@@ -197,15 +197,15 @@ class Reports:
         return task
 
     def _has_ended(self, task: Task, host_id: str, token: int) -> bool:
-        """Whether that lease ended before: it is said again, or after a cancellation.
+        """Whether the lease has ended: the release is repeated, or follows a cancellation.
 
-        Who held the leases before the task's last one is not known, nor which host is built in; to say that nothing
-        runs under them is harmless.
+        The holders of earlier leases are not known, nor which built-in host held one; their releases are accepted,
+        since they change nothing.
         """
         return token < task.token or (token == task.token and task.lease is None and task.host_id in (host_id, None))
 
-    def _leased(self, now: float, host_id: str, task_id: str, token: int) -> Lease:
-        """The lease that a report is about; raises `NotFound`, or `LeaseLost` if it is not the task's present one."""
+    def _lease_of(self, now: float, host_id: str, task_id: str, token: int) -> Lease:
+        """The lease of a report; raises `NotFound`, or `LeaseLost` if it is not the task's current one."""
         host = self._hosts.get(host_id)
         self._life.liveness.heard(now, host)
         task = self._life.task(task_id)

@@ -1,11 +1,11 @@
-"""What becomes of tasks that have ended or were rejected: retained for a while, then forgotten everywhere at once."""
+"""The retention of tasks that have ended or were rejected: kept for a while, then removed from every index at once."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from .events import Event, EventKind
+from .events import EventKind
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -19,23 +19,23 @@ MIN_ENTRIES_TO_COMPACT: Final = 64
 class RetainedTasks:
     """Tasks in the order in which they ended; it owns their `retained`.
 
-    A resumed task leaves its entry behind until that comes to the front, or until most entries are such.
+    A task that is removed leaves a stale entry behind, until that comes to the front or most entries are stale.
     """
 
     def __init__(self) -> None:
         self._entries: deque[Task] = deque()
         self._count = 0
-        # How many stale entries a task has. They are older than the one that it may have besides.
+        # The number of stale entries of each task that has any. They are older than its valid one, if it has one.
         self._stale: dict[Task, int] = {}
 
     def add(self, task: Task) -> None:
-        """Retain a task that has just ended."""
+        """Add a task that has just ended."""
         task.retained = True
         self._entries.append(task)
         self._count += 1
 
     def remove(self, task: Task) -> None:
-        """The task has left its terminal state, if it is retained here at all."""
+        """Remove a task that has left its terminal state; nothing happens if it is not here."""
         if not task.retained:
             return
         task.retained = False
@@ -49,11 +49,11 @@ class RetainedTasks:
         return self._count
 
     def oldest(self) -> float | None:
-        """When the oldest retained task ended."""
+        """When the oldest task ended; None if there is none."""
         return self._entries[0].completed_at if self._entries else None
 
     def pop(self) -> Task:
-        """The oldest retained task, no longer retained. Call only where there is one."""
+        """Take out the oldest task. Call only while there is one."""
         task = self._entries.popleft()
         task.retained = False
         self._count -= 1
@@ -66,7 +66,7 @@ class RetainedTasks:
             self._entries.popleft()
 
     def _is_stale(self, task: Task) -> bool:
-        """Whether this, the oldest entry of a task, is stale. Called once for each such entry."""
+        """Whether the oldest entry of a task is stale. Call once for each entry: a stale one is then uncounted."""
         stale = self._stale.get(task)
         if stale is None:
             return False
@@ -78,7 +78,7 @@ class RetainedTasks:
 
 
 class Retention:
-    """The terminal tasks of one namespace. A task that blocks its target is not here, so that it is never evicted."""
+    """The terminal tasks of one namespace, without those that block a target, which are never evicted."""
 
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
@@ -88,42 +88,42 @@ class Retention:
     def __len__(self) -> int:
         return len(self.ended) + len(self.rejected)
 
-    def make_room(self, now: float) -> None:
+    def evict_excess(self, now: float) -> None:
         """Evict the oldest tasks beyond `max_retained_tasks`."""
         self._life.counters.evicted += self._evict_beyond(now, self.ended, self._life.limits.max_retained_tasks)
 
     def keep(self, task: Task) -> None:
-        """The task has ended."""
+        """Retain a task that has ended."""
         self.ended.add(task)
 
     def keep_rejected(self, now: float, task: Task) -> None:
-        """The task was refused; only the newest `max_queue_size` of these are kept."""
+        """Retain a task that was rejected, among the newest `max_queue_size` of these."""
         self.rejected.add(task)
         self._evict_beyond(now, self.rejected, self._life.limits.max_queue_size)
 
-    def give_back(self, task: Task) -> None:
-        """The task is live again, if it was retained at all."""
+    def remove(self, task: Task) -> None:
+        """Retain a task no longer, because it is live again; nothing happens if it was not retained."""
         self.ended.remove(task)
 
     def next_due(self) -> float | None:
-        """When the next task is to be evicted."""
+        """When the next task is due to be evicted; None if there is none."""
         ends = [ended for tasks in (self.ended, self.rejected) if (ended := tasks.oldest()) is not None]
         return min(ends) + self._life.limits.result_ttl_secs if ends else None
 
     def evict_one(self, now: float) -> bool:
-        """Evict a task whose time is over; False if there is none."""
-        oldest = now - self._life.limits.result_ttl_secs
+        """Evict one task whose time is over; False if there is none."""
+        evict_until = now - self._life.limits.result_ttl_secs
         for tasks in (self.ended, self.rejected):
             ended = tasks.oldest()
-            if ended is not None and ended <= oldest:
+            if ended is not None and ended <= evict_until:
                 self._evict(now, tasks)
                 return True
         return False
 
-    def _evict_beyond(self, now: float, tasks: RetainedTasks, most: int) -> int:
-        """Evict what is beyond `most`; how many were evicted. After a lowered limit it takes several short calls."""
+    def _evict_beyond(self, now: float, tasks: RetainedTasks, limit: int) -> int:
+        """Evict the oldest tasks beyond `limit`, a bounded number in each call; how many were evicted."""
         evicted = 0
-        while len(tasks) > most and evicted < MAX_EVICTED_PER_CALL:
+        while len(tasks) > limit and evicted < MAX_EVICTED_PER_CALL:
             self._evict(now, tasks)
             evicted += 1
         return evicted
@@ -132,13 +132,12 @@ class Retention:
         life = self._life
         task = tasks.pop()
         life.tasks.remove(task)
-        life.events.append(Event(now, task, EVICTED, task.state))
+        life.emit(now, task, task.state, EVICTED)
         if task.options.batch_id is not None:
             life.batches.forget(task.options.batch_id, task)
         agent, key = task.agent, task.options.key
-        if key is not None and life.keys.get((agent.id, key.key)) is task:
-            del life.keys[agent.id, key.key]
+        if key is not None and life.tasks_by_key.get((agent.id, key.key)) is task:
+            del life.tasks_by_key[agent.id, key.key]
         agent.tasks -= 1
         if not agent.tasks:
-            del life.agents[agent.id]
-            life.figures.leave(agent.id, life.limits.max_agent_figures)
+            life.agents.remove(agent, life.limits.max_agent_figures)

@@ -1,7 +1,7 @@
-"""Leases that ended while their host may still work: their target stays taken (docs/rules.md, Stopping leases).
+"""Leases that ended while their host may still work on the task: their target stays taken (DESIGN, Cancel).
 
-Each is kept until its host says that nothing runs any more, or until the time of the lease is over, when the host has
-stopped by itself.
+A stopping lease is kept until its host reports that nothing runs under it any more, or until `expires_at`, by when the
+host has stopped by itself. This file does not know targets; `Grants` frees them.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from .timers import TimerQueue
 
 
 class StoppingLeases:
-    """Such leases by host, task and token. `ends` tells when the time of each is over."""
+    """The stopping leases of one namespace by host, task and token. `ends` holds each until its `expires_at`."""
 
     def __init__(self, ends: TimerQueue[Lease]) -> None:
         self._ends = ends
         self._by_host: dict[str, dict[tuple[str, int], Lease]] = {}
 
     def add(self, lease: Lease) -> None:
-        """A lease whose host may still work."""
+        """Keep a lease that has ended while its host may still work."""
         self._by_host.setdefault(lease.host.id, {})[lease.task.id, lease.token] = lease
         self._ends.add(lease.expires_at, lease)
 
     def remove(self, lease: Lease) -> bool:
-        """Forget it; whether it was there."""
+        """Remove a lease; whether it was there."""
         leases = self._by_host.get(lease.host.id, {})
         if leases.pop((lease.task.id, lease.token), None) is None:
             return False
@@ -33,9 +33,9 @@ class StoppingLeases:
         return True
 
     def find(self, host_id: str, task_id: str, token: int) -> Lease | None:
-        """The lease, if its host may still work under it."""
+        """The stopping lease of this host, task and token, or None."""
         return self._by_host.get(host_id, {}).get((task_id, token))
 
     def of(self, host_id: str) -> list[Lease]:
-        """All of one host."""
+        """The stopping leases of one host."""
         return list(self._by_host.get(host_id, {}).values())

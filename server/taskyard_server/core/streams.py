@@ -1,7 +1,7 @@
-"""The streams of hosts: who is connected, and what lives on over a break.
+"""The streams of hosts: which host is connected, and which of its leases survive a broken stream.
 
-A stream is an `Offer` whose room is the credit that the host gave (docs/rules.md, Credit). What it is handed is
-decided in `dispatcher.py`.
+A stream is an `Offer` whose room is the credit that the host gave (DESIGN, The host stream). This file does not decide
+which tasks a stream gets; `dispatcher.py` does.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from .lifecycle import Lifecycle
 from .offers import Offer
 from .task import ASSIGNED
 
-BEATS: Final = 3
-"""Heartbeats in a lease or host time-out, whichever is shorter."""
+HEARTBEATS_PER_TIMEOUT: Final = 3
+"""Heartbeats within the length of a lease or the time-out of a host, whichever is shorter."""
 
 HeldLease = tuple[str, int]
-"""A lease by what its holder knows of it: the task's id and the fencing token."""
+"""A lease as its holder names it: the task's id and the fencing token."""
 
 TokenUse = tuple[str, int, int]
-"""A held lease, and the tokens that its attempt used so far."""
+"""A held lease, and the tokens that its attempt has used so far."""
 
 
 class Hello(NamedTuple):
-    """What a host says when it opens its stream. `instance` names the process, the same over all its reconnects."""
+    """The first message of a stream. `instance` names the host's process, and is the same in all its reconnects."""
 
     host_id: str
     instance: str
@@ -43,7 +43,7 @@ class Hello(NamedTuple):
 
 
 class Welcome(NamedTuple):
-    """What the host is told: its stream, and which of the leases that it held live on."""
+    """The answer to `Hello`: the stream, and which of the leases that the host holds are kept or lost."""
 
     offer: Offer
     kept: list[Lease]
@@ -60,29 +60,29 @@ class Streams:
         self._dispatcher = dispatcher
 
     def connect(self, now: float, hello: Hello) -> Welcome:
-        """Register the host and open its stream; a stream that it had is superseded.
+        """Register the host and open its stream, which supersedes an earlier one.
 
         Raises `AlreadyExists` while another instance of the host lives, `BadRequest` for the length of a lease.
         """
         secs = lease_length(hello.lease_secs, self._life.limits.lease_secs)
-        known = self._hosts.find(hello.host_id)
-        if known is not None:
-            self._make_way(now, known, hello)
+        registered = self._hosts.find(hello.host_id)
+        if registered is not None:
+            self._supersede(now, registered, hello)
         host = self._hosts.register(
             now, hello.host_id, hello.display_name, hello.profile, slots=hello.slots, labels=hello.labels
         )
         self._life.liveness.registered(now, host)
         host.instance = hello.instance
-        host.note(None, hello.machine)
+        host.set_reported(None, hello.machine)
         heartbeat_secs = self.heartbeat_secs(secs)
-        self._dispatcher.refit(now, host)
+        self._dispatcher.refresh(now, host)
         offer = self._life.offers.open(host, host.profile, 0, secs, 2 * heartbeat_secs)
         host.stream = offer
         kept, lost = self._adopt(now, offer, hello.held)
         return Welcome(offer, kept, lost, heartbeat_secs)
 
     def disconnect(self, now: float, offer: Offer) -> None:
-        """The stream is gone; its leases live on for `reconnect_grace_secs`, never past their own end."""
+        """Close a stream; its leases live on for `reconnect_grace_secs`, never past their own end."""
         host = offer.host
         self._life.offers.close(offer)
         if host.stream is offer:
@@ -101,10 +101,10 @@ class Streams:
         machine: bytes | None,
         tokens: Iterable[TokenUse] = (),
     ) -> list[HeldLease]:
-        """The host lives and works on these leases, which are renewed; returns those of them that have ended."""
+        """Take a heartbeat: renew the leases that it lists, and return those of them that have ended."""
         host = offer.host
         self._life.liveness.heard(now, host)
-        host.note(reported_status, machine)
+        host.set_reported(reported_status, machine)
         lost = []
         for task_id, token in held:
             lease = host.leases.get(task_id)
@@ -120,17 +120,17 @@ class Streams:
         return lost
 
     def timeouts_changed(self) -> None:
-        """Other time-outs hold: streams may be silent for as long as their new heartbeat intervals allow."""
+        """Apply new time-outs: streams may be silent for two of their new heartbeat intervals."""
         for host in self._hosts:
             if host.stream is not None:
                 host.stream.silence_limit_secs = 2 * self.heartbeat_secs(host.stream.secs)
 
     def heartbeat_secs(self, lease_secs: float) -> float:
-        """The interval of the heartbeats of a stream whose leases have this length."""
-        return min(lease_secs, self._life.limits.heartbeat_timeout_secs) / BEATS
+        """The heartbeat interval of a stream whose leases have this length."""
+        return min(lease_secs, self._life.limits.heartbeat_timeout_secs) / HEARTBEATS_PER_TIMEOUT
 
-    def _make_way(self, now: float, host: Host, hello: Hello) -> None:
-        """End the stream that the host has, unless it is the live one of another instance."""
+    def _supersede(self, now: float, host: Host, hello: Hello) -> None:
+        """Close the stream that the host has; raises `AlreadyExists` if another instance holds it and is alive."""
         stream = host.stream
         if stream is None:
             return
@@ -140,7 +140,7 @@ class Streams:
         host.stream = None
 
     def _adopt(self, now: float, stream: Offer, held: tuple[HeldLease, ...]) -> tuple[list[Lease], list[HeldLease]]:
-        """Renew what the host still holds; what it does not know of, from an earlier stream, is lost."""
+        """Renew the leases that the host still holds, and end those of its earlier streams that it does not list."""
         life, host = self._life, stream.host
         listed = set(held)
         kept = []
@@ -157,7 +157,7 @@ class Streams:
                 life.grants.lose(now, lease, "lease expired")
         for lease in life.grants.stopping.of(host.id):
             if lease.stream is not None and (lease.task.id, lease.token) not in listed:
-                # A host that does not know of it has nothing that runs under it.
+                # A host that does not list the lease runs nothing under it.
                 life.grants.has_stopped(now, lease)
-        alive = {(lease.task.id, lease.token) for lease in kept}
-        return kept, [lease for lease in held if lease not in alive]
+        kept_keys = {(lease.task.id, lease.token) for lease in kept}
+        return kept, [lease for lease in held if lease not in kept_keys]

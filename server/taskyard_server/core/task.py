@@ -1,7 +1,7 @@
 """The task record, its states, and the one table of legal transitions.
 
-This file knows nothing of queues, leases or hosts beyond holding a reference to them. Whoever changes `state` goes
-through `Scheduler`, which consults `LEGAL`.
+This file knows nothing of queues, leases or hosts beyond holding a reference to them. `Lifecycle.transition` alone
+changes `state`, and checks `LEGAL`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TaskState(StrEnum):
-    """Where a task stands; the values are the documented words (docs/rules.md, Task states)."""
+    """The state of a task; the values are the documented ones (scheduler-reference, Task States)."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -30,11 +30,11 @@ class TaskState(StrEnum):
     CANCELLED = "cancelled"
     REJECTED = "rejected"
 
-    # That of an enum is written in Python, and states are looked up with every step of a task.
+    # The hash of `Enum` is a Python function, and each transition looks states up in sets.
     __hash__ = str.__hash__
 
 
-# A look-up in an enum costs more than one in a module.
+# Module attributes are faster to look up than members of an enum.
 PENDING: Final = TaskState.PENDING
 QUEUED: Final = TaskState.QUEUED
 ASSIGNED: Final = TaskState.ASSIGNED
@@ -49,10 +49,10 @@ TERMINAL: Final = frozenset({DONE, FAILED, CANCELLED, REJECTED})
 IN_FLIGHT: Final = frozenset({ASSIGNED, RUNNING})
 WAITING: Final = frozenset({PENDING, QUEUED})
 STOPPED: Final = frozenset({PAUSED, FAILED})
-"""Those that can be resumed or resolved."""
+"""The states from which a task can be resumed or resolved."""
 
-# From each state, where a task may go next. A new task enters as pending, queued or rejected. Of the terminal states
-# only `failed` can be left again, while the task is retained: by resume, resolve, or cancel.
+# The legal next states of each state. A new task is pending, queued or rejected. Of the terminal states only `failed`
+# can be left again, while the task is retained: by resume, resolve or cancel.
 LEGAL: Final[dict[TaskState, frozenset[TaskState]]] = {
     PENDING: frozenset({QUEUED, FAILED, CANCELLED}),
     QUEUED: frozenset({ASSIGNED, FAILED, CANCELLED}),
@@ -67,14 +67,14 @@ LEGAL: Final[dict[TaskState, frozenset[TaskState]]] = {
 
 
 class IdempotencyKey(NamedTuple):
-    """Makes a submission safe to repeat. Equal bodies have equal fingerprints, in whatever order they were written."""
+    """Makes a submission safe to repeat. Equal bodies have equal fingerprints, whatever the order of their fields."""
 
     key: str
     fingerprint: bytes
 
 
 class TaskOptions(NamedTuple):
-    """What few submitters set. One shared default instance costs the other tasks nothing."""
+    """The fields that few submitters set. All other tasks share one default instance."""
 
     callback_url: str | None = None
     project: str | None = None
@@ -95,7 +95,7 @@ NO_OPTIONS: Final = TaskOptions()
 
 
 class Submission(NamedTuple):
-    """What an agent asks for (docs/rules.md, Submitting). `deadline` is absolute; None takes the default."""
+    """A request for a task (scheduler-reference, Submit A Task). `deadline` is a time; None means the default."""
 
     agent_id: str
     action: str
@@ -142,9 +142,10 @@ TASK_FIELDS: Final = (
 class Task:
     """One accepted (or rejected) task.
 
-    Handed out live: readers outside the core read it at once, and never write it. Times are seconds on the core's
-    clock; `seq` is the order of submission. `deadline` is None while a default one does not count yet;
-    `deadline_secs` is the length of one that the submitter set. `expired` is whether its deadline passed in the queue.
+    Callers outside the core get the live object: they read it before the next command, and never write it. Times are
+    seconds on the core's clock. `seq` is the order of submission. `deadline` is None while a default deadline has not
+    started to count; `deadline_secs` is the length of a deadline that the submitter set. `expired` is whether the
+    deadline passed while the task was queued.
     """
 
     __slots__ = TASK_FIELDS
@@ -183,7 +184,7 @@ class Task:
         self.deliveries = 0
 
     def __copy__(self) -> Task:
-        """The task as it stands. A compiled object is copied by nobody else."""
+        """A shallow copy. `copy.copy` cannot copy a compiled object without this method."""
         submission = Submission(self.agent.id, self.action)
         copy = Task(self.id, self.seq, self.agent, submission, self.created_at, self.deadline, self.state)
         for name in TASK_FIELDS:
@@ -196,28 +197,28 @@ class Task:
         return self.agent.id
 
     def is_overdue(self, now: float) -> bool:
-        """Whether its deadline has come."""
+        """Whether the deadline has passed."""
         return self.deadline is not None and self.deadline <= now
 
     @property
     def token_limit(self) -> int | None:
-        """The most tokens that the task may use: what a resume set last, else what its submitter did."""
+        """The maximum tokens that the task may use: the limit of the last resume that set one, else the submitter's."""
         raised = self.history.token_limit
         return self.options.token_limit if raised is None else raised
 
     @property
     def is_held(self) -> bool:
-        """Whether the task is held back until it is released."""
+        """Whether the task is held until a resume releases it."""
         return self.history.held
 
     @property
     def attempt_started_at(self) -> float | None:
-        """When the execution that is under way was reported as started; None while there is none."""
+        """When the host reported the start of the running attempt; None while the task is not running."""
         return self.lease.started_at if self.lease is not None and self.state is RUNNING else None
 
     @property
     def latency_ms(self) -> int | None:
-        """Milliseconds from the first start to the end; None while either is missing."""
+        """Milliseconds from the first start to the end; None if either is missing."""
         if self.started_at is None or self.completed_at is None:
             return None
         return round((self.completed_at - self.started_at) * 1000)

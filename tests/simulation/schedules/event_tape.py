@@ -48,7 +48,7 @@ Entry = OfTask | OfTrigger
 def record(core: Scheduler) -> list[Event | TriggerEvent]:
     """What a core tells from now on, until this is called again: one list takes the place of both that it has."""
     told: list[Any] = []
-    core._life.events = told
+    core._life._events = told
     core.schedules._dispatcher.events = told
     return told
 

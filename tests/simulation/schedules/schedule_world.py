@@ -142,7 +142,7 @@ class Simulation:
             for _ in range(chances.below(4)):
                 # What the tasks still did before the schedules are back.
                 self._commands[chances.one_of(["claim", "complete", "cancel", "fail"])]()
-            self.core.schedules = ScheduleRegistry(self.core._life, self.core._admit, self._entropy)
+            self.core.schedules = ScheduleRegistry(self.core._life, self.core._admission.admit, self._entropy)
         else:
             if chances.under(0.5):
                 # The steady clock begins at the wall clock's time.

@@ -129,7 +129,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ScheduleRegistry, "restore", "self._last_number = max(self._last_number, schedule.number)", "pass"),
     ],
     "a task that was not recorded is fired again after a restart": [
-        (TriggerDispatcher, "adopt", "self._life.keys.get((schedule.spec.task.agent_id, trigger.id))", "None"),
+        (TriggerDispatcher, "adopt", "self._life.tasks_by_key.get((schedule.spec.task.agent_id, trigger.id))", "None"),
     ],
     "after a restart triggers do not learn of the end of their tasks": [
         (TriggerDispatcher, "adopt", "self._life.triggered[task] = trigger", "pass"),
@@ -260,7 +260,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (ScheduleRegistry, "create", "len(self._schedules) >=", "len(self._schedules) >"),
     ],
     "one more task of triggers is in flight than may be": [
-        (Lifecycle, "_count_triggered", "self.triggered_inflight >=", "self.triggered_inflight >"),
+        (Lifecycle, "_count_triggered", "self._triggered_inflight >=", "self._triggered_inflight >"),
     ],
     "one more task of a schedule is queued than may be": [
         (TriggerQueue, "_leave", "schedule.queued <", "schedule.queued <="),

@@ -127,7 +127,7 @@ class TriggerDispatcher:
         schedule = trigger.schedule
         if trigger.task_id is None:
             # Its task exists if the previous process ended between making it and recording it in the trigger.
-            task = self._life.keys.get((schedule.spec.task.agent_id, trigger.id))
+            task = self._life.tasks_by_key.get((schedule.spec.task.agent_id, trigger.id))
         else:
             task = self._life.tasks.get(trigger.task_id)
         schedule.live[trigger] = None
