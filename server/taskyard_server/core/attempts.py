@@ -34,7 +34,7 @@ class Attempts:
     ) -> None:
         """The attempt has failed. The next one follows after a delay, unless its deadline would come first.
 
-        `stop` is why the host shall stop, None if it reported the failure itself (DESIGN, Retries).
+        `stop` is why the host shall stop, None if it reported the failure itself (docs/rules.md, Retries).
         """
         life = self._life
         policy, failed = task.options.retry, task.history.failed + 1
@@ -82,6 +82,6 @@ class Attempts:
         self._life.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
 
     def is_over_budget(self, task: Task) -> bool:
-        """Whether a task has used more tokens than it may (DESIGN, Budgets)."""
+        """Whether a task has used more tokens than it may (docs/rules.md, Budgets)."""
         limit = task.token_limit
         return limit is not None and (task.history.tokens_used or 0) > limit

@@ -105,10 +105,10 @@ class Grants:
         self._requeue(now, task, None, LEASE_ENDED)
 
     def lose(self, now: float, lease: Lease, why: str) -> None:
-        """The host is lost: another may try, up to `max_deliveries` (DESIGN, Leases).
+        """The host is lost: another may try, up to `max_deliveries` (docs/rules.md, Lost leases).
 
         A task that was given to a stream and never started does not count as a delivery. A retry policy alone decides
-        where there is one. A task with a target fails otherwise (queueing-and-execution, Stale worker protection).
+        where there is one. A task with a target fails otherwise (docs/rules.md, Lost leases).
         """
         task, life = lease.task, self._life
         if lease.stream is not None and task.state is ASSIGNED:

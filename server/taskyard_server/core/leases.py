@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Lease:
-    """One grant of one task to one host (runtime-host-model, TaskLease).
+    """One grant of one task to one host (docs/rules.md, Grants).
 
     `token` is the fencing token: it grows with each claim of the task, so that a report of an earlier lease is told
     from one of the present lease. `number` counts all grants of the scheduler. Times are seconds on the core's clock.

@@ -87,7 +87,7 @@ class Lifecycle:
     def accept(self, now: float, submission: Submission) -> Task | None:
         """A new task, queued, or pending where it is held or not yet due; None where the queue is full for its agent.
 
-        See scheduler-architecture, Admission And Limits.
+        See docs/rules.md, Admission.
         """
         limits, agent = self.limits, self.agents.get(submission.agent_id)
         if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
@@ -156,7 +156,7 @@ class Lifecycle:
     def pause(self, now: float, task: Task, why: StopReason = StopReason.PAUSED) -> None:
         """Interrupted so that it can be resumed, or failed if it is over its budget.
 
-        See queueing-and-execution, Cancellation semantics.
+        See docs/rules.md, Pause.
         """
         if self.attempts.is_over_budget(task):
             self.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
@@ -253,7 +253,7 @@ class Lifecycle:
             self.on_triggered_end(now, task)
 
     def expire(self, now: float, task: Task) -> None:
-        """Its deadline has passed (scheduler-architecture, Deadline Handling)."""
+        """Its deadline has passed (docs/rules.md, Deadlines)."""
         if task.state in WAITING:
             self.counters.expired += 1
             task.expired = True
@@ -289,7 +289,8 @@ class Lifecycle:
         return before
 
     def _count_triggered(self, task: Task, before: TaskState, state: TaskState) -> None:
-        """Tasks of triggers take a place of `max_concurrent` while they are in flight (scheduler-daemon, Claiming)."""
+        """Tasks of triggers take a place of `max_concurrent` while they are in flight
+        (docs/rules.md, Trigger places)."""
         flown = (state in IN_FLIGHT) - (before in IN_FLIGHT)
         if flown:
             self.triggered_inflight += flown

@@ -1,7 +1,7 @@
 """What hosts say under their leases: that work began, how far it is, how it ended, that it stopped.
 
-Every report carries the fencing token of its lease. One whose lease has ended is refused and changes nothing (DESIGN,
-Leases).
+Every report carries the fencing token of its lease. One whose lease has ended is refused and changes nothing
+(docs/rules.md, Fencing tokens).
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Reports:
         return task
 
     def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
-        """A host that was told to stop has done so, for which a target may wait (DESIGN, Cancel)."""
+        """A host that was told to stop has done so, for which a target may wait (docs/rules.md, Stopping leases)."""
         host = self._hosts.find(host_id)
         if host is not None:
             self._life.liveness.heard(now, host)

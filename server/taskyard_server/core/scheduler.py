@@ -52,7 +52,7 @@ class Scheduler:
 
         Raises `BadRequest` for a deadline that is not in the future, `AlreadyExists` for a key of another task,
         `Unavailable` while it drains, and `QueueFull` where a limit refuses it; the refused task is then kept as
-        `rejected` and consumes no key (scheduler-architecture, Admission And Limits; DESIGN, Idempotent submit).
+        `rejected` and consumes no key (docs/rules.md, Admission, Idempotency).
         """
         task = self._admit(now, submission)
         if task is None:
@@ -71,7 +71,7 @@ class Scheduler:
         return outcomes
 
     def submit_batch(self, now: float, submissions: Sequence[Submission]) -> BatchSubmission:
-        """Admit the tasks of one agent one by one, as one batch (scheduler-architecture, Batch Submission).
+        """Admit the tasks of one agent one by one, as one batch (docs/rules.md, Batches).
 
         Raises `BadRequest` or `Unavailable` before any task is admitted; other refusals are outcomes.
         """
@@ -90,8 +90,7 @@ class Scheduler:
     def cancel(self, now: float, task_id: str) -> Task:
         """End a task that has not ended, at once; a host that runs it learns of it by its lost lease.
 
-        Raises `NotFound`, or `Conflict` for a terminal task, unless it blocks its target (scheduler-reference, Cancel A
-        Task).
+        Raises `NotFound`, or `Conflict` for a terminal task, unless it blocks its target (docs/rules.md, Cancel).
         """
         task = self.get(task_id)
         if task.state in TERMINAL and not self._life.targets.blocks(task):
@@ -102,7 +101,7 @@ class Scheduler:
     def pause(self, now: float, task_id: str) -> Task:
         """Interrupt a task that is assigned or running, so that it can be resumed; one over its budget fails.
 
-        Raises `NotFound`, or `Conflict` (queueing-and-execution, Cancellation semantics).
+        Raises `NotFound`, or `Conflict` (docs/rules.md, Pause).
         """
         task = self.get(task_id)
         if task.state not in IN_FLIGHT:
@@ -115,7 +114,7 @@ class Scheduler:
 
         `token_limit` replaces the limit that the task has. Raises `NotFound`, also if it is not of the given target,
         `Conflict`, also for a task over its budget without a new limit, `BadRequest` for a limit that the task has
-        reached already, or `Unavailable` while it drains (queueing-and-execution, Resume flow).
+        reached already, or `Unavailable` while it drains (docs/rules.md, Resume).
         """
         task = self.get(task_id)
         if target is not None and task.options.target != target:
@@ -177,7 +176,7 @@ class Scheduler:
         labels: tuple[tuple[str, str], ...] = (),
         built_in: bool = False,
     ) -> Host:
-        """Make or replace a host, which ends its drain (runtime-host-model, Behavior Rules 1)."""
+        """Make or replace a host, which ends its drain (docs/rules.md, Registration)."""
         host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
         self._life.liveness.registered(now, host)
         self._dispatcher.refit(now, host)
@@ -188,7 +187,7 @@ class Scheduler:
     ) -> Host:
         """A sign of life, perhaps with the host's own word and figures of its machine; renews no lease.
 
-        Raises `NotFound` (runtime-host-model, Behavior Rules 2).
+        Raises `NotFound` (docs/rules.md, Liveness).
         """
         host = self.hosts.get(host_id)
         self._life.liveness.heard(now, host)
@@ -208,7 +207,7 @@ class Scheduler:
         return host
 
     def deregister(self, now: float, host_id: str) -> None:
-        """Forget a host; its tasks go back to the queue at once (runtime-host-model, Behavior Rules 3)."""
+        """Forget a host; its tasks go back to the queue at once (docs/rules.md, Registration)."""
         self._forget_host(now, self.hosts.get(host_id))
 
     def claim(
@@ -239,7 +238,7 @@ class Scheduler:
     # Commands of hosts with a stream
 
     def connect(self, now: float, hello: Hello) -> Welcome:
-        """Register a host and open its stream, which supersedes the one that it had (DESIGN, The host stream).
+        """Register a host and open its stream, which supersedes the one that it had (docs/rules.md, Connect).
 
         Raises `AlreadyExists` while another instance of the host lives, `BadRequest` for the length of a lease.
         """
@@ -316,14 +315,14 @@ class Scheduler:
     def reconcile(self, now: float) -> None:
         """End what dead hosts hold: the safety net beside the look that each silence gets by itself.
 
-        Called every `orphan_check_secs` (scheduler-daemon, Orphan Reconciliation).
+        Called every `orphan_check_secs` (docs/rules.md, Orphan sweep).
         """
         for host in self.hosts:
             if self._life.liveness.is_dead(now, host) and not host.built_in:
                 self._life.liveness.orphan(now, host)
 
     def recover(self, now: float) -> None:
-        """Go on after a restart with what was restored (scheduler-daemon, Reboot Recovery)."""
+        """Go on after a restart with what was restored (docs/rules.md, Recovery)."""
         self.reconcile(now)
         self.schedules.recover(now)
 
@@ -337,7 +336,7 @@ class Scheduler:
         self._life.liveness.timeouts_changed()
 
     def drain(self) -> None:
-        """Hand out and accept nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""
+        """Hand out and accept nothing from now on; what is in flight may finish (docs/rules.md, Drain and shutdown)."""
         self._draining = True
         self._dispatcher.stop()
         self.schedules.hold()
@@ -378,7 +377,7 @@ class Scheduler:
         return self._life.targets
 
     def stats(self) -> Stats:
-        """The figures of this moment (scheduler-reference, Scheduler Stats)."""
+        """The figures of this moment (docs/rules.md, Figures)."""
         life = self._life
         return Stats(
             queued=life.queued,

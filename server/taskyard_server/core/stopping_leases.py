@@ -1,4 +1,4 @@
-"""Leases that ended while their host may still work: their target stays taken (DESIGN, Cancel).
+"""Leases that ended while their host may still work: their target stays taken (docs/rules.md, Stopping leases).
 
 Each is kept until its host says that nothing runs any more, or until the time of the lease is over, when the host has
 stopped by itself.

@@ -1,6 +1,6 @@
 """The streams of hosts: who is connected, and what lives on over a break.
 
-A stream is an `Offer` whose room is the credit that the host gave (DESIGN, The host stream). What it is handed is
+A stream is an `Offer` whose room is the credit that the host gave (docs/rules.md, Credit). What it is handed is
 decided in `dispatcher.py`.
 """
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TaskState(StrEnum):
-    """Where a task stands; the values are the documented words (scheduler-reference, Task States)."""
+    """Where a task stands; the values are the documented words (docs/rules.md, Task states)."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -95,7 +95,7 @@ NO_OPTIONS: Final = TaskOptions()
 
 
 class Submission(NamedTuple):
-    """What an agent asks for (scheduler-reference, Submit A Task). `deadline` is absolute; None takes the default."""
+    """What an agent asks for (docs/rules.md, Submitting). `deadline` is absolute; None takes the default."""
 
     agent_id: str
     action: str
