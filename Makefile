@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 # The clients that have tools of their own; the one in Python is part of everything here.
 CLIENTS := go typescript java
-# Tests run side by side, one process per core; those picked with ARGS one after the other. Many tests keep several
-# processes busy, so that more than four at once only disturb each other.
-WORKERS ?= $(if $(ARGS),0,logical)
-PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=4 --dist=worksteal
+# Tests run side by side, those picked with ARGS one after the other. There is one process more than there are cores,
+# since many tests wait. Many start processes of their own, so that more than eight at once only disturb each other.
+WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
+PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help setup compile plugins up test test-all wheel lint format generate clients conformance bench clean

@@ -21,7 +21,7 @@ from tests.environment import without_settings
 from tests.ports import free_port
 
 EXAMPLE_EXECUTOR = Path(__file__).parents[2] / "examples" / "tab_executor.py"
-MAX_WAIT_SECS = 15.0
+MAX_WAIT_SECS = 60.0
 
 
 @dataclass

@@ -38,7 +38,10 @@ class Http2:
         blocks = content = b""
         while True:
             kind, flags, stream, payload = await self._read()
-            assert kind not in (RST_STREAM, GOAWAY), "the server gave up"
+            # A request that was answered before its end may be reset when its answer is complete.
+            is_reset = kind == RST_STREAM and stream == self._stream
+            assert not is_reset, "the server reset the request"
+            assert kind != GOAWAY, "the server closed the connection"
             if kind == SETTINGS and not flags & ACK:
                 self._writer.write(_frame(SETTINGS, ACK, 0, b""))
             if stream == self._stream and kind in (HEADERS, DATA):
