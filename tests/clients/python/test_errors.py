@@ -7,8 +7,8 @@ from google.protobuf.struct_pb2 import Struct
 import taskyard
 from taskyard.errors import KINDS, TaskyardError, error_from_message, error_from_rpc
 from taskyard.v1 import task_pb2 as pb
-from taskyard_server.core.errors import Refusal
-from taskyard_server.interceptors.errors import MAPPINGS, RETRY_AFTER_SECS, message_of, trailing_metadata
+from taskyard_server.core.errors import RETRY_AFTER_MS, Refusal
+from taskyard_server.interceptors.errors import MAPPINGS, message_of, trailing_metadata
 
 STATUSES = {
     grpc.StatusCode.UNAVAILABLE: "unavailable",
@@ -50,7 +50,7 @@ def test_every_code_of_the_server_has_a_public_class(code):
 
 def test_a_call_that_can_be_repeated_says_so_and_when():
     error = raised_for(refusal("queue_full", retryable=True, details={"queued": 2, "agentId": "ann"}))
-    assert (error.retryable, error.retry_after_secs) == (True, RETRY_AFTER_SECS)
+    assert (error.retryable, error.retry_after_secs) == (True, RETRY_AFTER_MS / 1000)
     assert error.details == {"queued": "2", "agentId": "ann"}
     error = raised_for(refusal("conflict"))
     assert (error.retryable, error.retry_after_secs, error.details) == (False, None, {})
