@@ -257,7 +257,7 @@ class Lifecycle:
             self.on_triggered_end(now, task)
 
     def expire(self, now: float, task: Task) -> None:
-        """Fail a task whose deadline has passed (scheduler-architecture, Deadline Handling)."""
+        """Fail a task whose deadline has passed (docs/rules.md, Deadlines)."""
         if task.state in WAITING:
             self.counters.expired += 1
             task.expired = True
@@ -324,7 +324,7 @@ class Lifecycle:
         return before
 
     def _count_triggered(self, task: Task, before: TaskState, state: TaskState) -> None:
-        """Count a trigger's task, which takes a place of `max_concurrent` in flight (scheduler-daemon, Claiming)."""
+        """Count a trigger's task, which takes a place of `max_concurrent` in flight (docs/rules.md, Trigger places)."""
         inflight = (state in IN_FLIGHT) - (before in IN_FLIGHT)
         if inflight:
             self._triggered_inflight += inflight
