@@ -655,13 +655,8 @@ type TaskTemplate struct {
 	Params *structpb.Struct `protobuf:"bytes,5,opt,name=params,proto3" json:"params,omitempty"`
 	// Order among the agent's tasks: a lower number is claimed first. Default 0.
 	Priority *int32 `protobuf:"varint,6,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-<<<<<<< HEAD
 	// Seconds from the submission of each task to its deadline. Default: `defaultDeadlineSec` (60 s) from when the task no
 	// longer waits for its target.
-=======
-	// Seconds from the submission of each task to its deadline. Default: `defaultDeadlineSec` (60 s) from when the task
-	// no longer waits for its target.
->>>>>>> fd7ba9d8a972a48751aceb02d301df86a86a1bdd
 	DeadlineSecs *uint32 `protobuf:"varint,7,opt,name=deadline_secs,json=deadlineSecs,proto3,oneof" json:"deadline_secs,omitempty"`
 	// The http or https URL to which each task is posted when it ends. Default none.
 	CallbackUrl *string `protobuf:"bytes,8,opt,name=callback_url,json=callbackUrl,proto3,oneof" json:"callback_url,omitempty"`

@@ -363,13 +363,8 @@ class TaskTemplate(_message.Message):
     priority: _builtins.int
     """Order among the agent's tasks: a lower number is claimed first. Default 0."""
     deadline_secs: _builtins.int
-<<<<<<< HEAD
     """Seconds from the submission of each task to its deadline. Default: `defaultDeadlineSec` (60 s) from when the task no
     longer waits for its target.
-=======
-    """Seconds from the submission of each task to its deadline. Default: `defaultDeadlineSec` (60 s) from when the task
-    no longer waits for its target.
->>>>>>> fd7ba9d8a972a48751aceb02d301df86a86a1bdd
     """
     callback_url: _builtins.str
     """The http or https URL to which each task is posted when it ends. Default none."""

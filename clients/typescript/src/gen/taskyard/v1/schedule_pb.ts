@@ -451,13 +451,8 @@ export type TaskTemplate = Message<"taskyard.v1.TaskTemplate"> & {
   priority?: number;
 
   /**
-<<<<<<< HEAD
    * Seconds from the submission of each task to its deadline. Default: `defaultDeadlineSec` (60 s) from when the task no
    * longer waits for its target.
-=======
-   * Seconds from the submission of each task to its deadline. Default: `defaultDeadlineSec` (60 s) from when the task
-   * no longer waits for its target.
->>>>>>> fd7ba9d8a972a48751aceb02d301df86a86a1bdd
    *
    * @generated from field: optional uint32 deadline_secs = 7;
    */
