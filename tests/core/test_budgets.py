@@ -256,9 +256,7 @@ def of_another_target(yard):
     return over_budget(yard, target="other")
 
 
-@pytest.mark.parametrize(
-    ("make", "refusal"), [(done, Conflict), (running, Conflict), (of_another_target, NotFound)], ids=str
-)
+@pytest.mark.parametrize(("make", "refusal"), [(done, Conflict), (running, Conflict), (of_another_target, NotFound)])
 def test_a_resume_that_is_refused_for_another_reason_sets_no_limit(yard, watch, make, refusal):
     task = make(yard)
     changes = watch(yard.scheduler)

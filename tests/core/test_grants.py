@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import NotFound
+from taskyard_server.core.history import RetryPolicy
 from tests.core.yard import TICK
 
 # What a claim grants
@@ -122,6 +123,110 @@ def test_tasks_of_a_deregistered_host_can_be_claimed_at_once(yard):
     assert (assigned.state, running.state, kept.state) == ("queued", "queued", "assigned")
     assert other.host.leases == {kept.id: other}
     assert [lease.task for lease in yard.claim("another", 5)] == [assigned, running]
+
+
+# Why a task went back: it stands with the attempt and in the stop, not on the task
+
+
+def expired(yard, lease):
+    yard.pass_time(lease.expires_at - yard.now + TICK)
+
+
+def not_started_in_time(yard, _):
+    yard.pass_time(yard.scheduler.limits.start_timeout_secs + TICK)
+
+
+def broken_stream(yard, lease):
+    yard.disconnect(lease.stream)
+    yard.pass_time(yard.scheduler.limits.reconnect_grace_secs + TICK)
+
+
+def forgotten_by_its_host(yard, _):
+    yard.connect()
+
+
+def deregistered(yard, _):
+    yard.deregister()
+
+
+def dead(yard, _):
+    yard.reconfigure(heartbeat_timeout_secs=2.0)
+    yard.pass_time(4 + TICK)
+
+
+MISSED = "lease expired: runtime host host missed 2 heartbeats"
+BACK = [
+    (expired, True, "lease expired"),
+    (not_started_in_time, False, None),
+    (broken_stream, True, "lease expired"),
+    (broken_stream, False, None),
+    (forgotten_by_its_host, True, "lease expired"),
+    (forgotten_by_its_host, False, None),
+    (deregistered, True, "the host was deregistered"),
+    (deregistered, False, None),
+    (dead, True, MISSED),
+    (dead, False, None),
+]
+NOT_STARTED = {deregistered: "the host was deregistered"}
+
+
+@pytest.mark.parametrize(("how", "started", "reason"), BACK)
+def test_a_requeued_task_has_no_error_and_its_attempt_has_the_reason(yard, how, started, reason):
+    yard.stream()
+    task = yard.submit(deadline=yard.now + 100_000)
+    lease = yard.dispatch_one()
+    if started:
+        yard.start(lease)
+    yard.scheduler.take_events()
+    how(yard, lease)
+    assert (task.state, task.error, task.lease) == ("queued", None, None)
+    assert [attempt.error for attempt in task.history.attempts] == ([reason] if started else [])
+    assert yard.stops() == [(lease, "lease_ended", reason or NOT_STARTED.get(how, "not started by its host"))]
+    assert [event.error for event in yard.scheduler.take_events()] == [None]
+
+
+@pytest.mark.parametrize(("how", "started", "reason"), BACK)
+def test_it_has_none_either_while_it_waits_for_its_next_attempt(yard, how, started, reason):
+    yard.stream()
+    task = yard.submit(deadline=yard.now + 100_000, retry=RetryPolicy(5, 1_000.0))
+    lease = yard.dispatch_one()
+    if started:
+        yard.start(lease)
+    how(yard, lease)
+    assert task.state == ("pending" if started and how is not deregistered else "queued")
+    assert task.error is None
+    assert [attempt.error for attempt in task.history.attempts] == ([reason] if started else [])
+
+
+def test_a_task_that_its_host_gave_back_has_neither_an_error_nor_an_attempt(yard):
+    yard.stream()
+    task = yard.submit()
+    lease = yard.dispatch_one()
+    yard.start(lease)
+    yard.release(lease)
+    assert (task.state, task.error, task.history.attempts, yard.stops()) == ("queued", None, (), [])
+
+
+def test_a_reported_failure_that_is_repeated_stands_with_its_attempt_alone(yard):
+    yard.stream()
+    task = yard.submit(retry=RetryPolicy(2, 1.0))
+    yard.fail(yard.dispatch_one(), "no such element", code="gone")
+    assert (task.state, task.error) == ("pending", None)
+    assert [(attempt.error, attempt.code) for attempt in task.history.attempts] == [("no such element", "gone")]
+    assert yard.stops() == []
+
+
+def test_the_last_failure_is_the_error_of_the_task_too(make_yard):
+    yard = make_yard(max_deliveries=2)
+    lease = yard.leased(5)
+    for error in (None, "lease expired"):
+        yard.start(lease)
+        yard.pass_time(5 + TICK)
+        assert lease.task.error == error
+        lease = next(iter(yard.claim(lease_secs=5)), lease)
+    assert lease.task.state == "failed"
+    yard.resume(lease.task)
+    assert lease.task.error is None
 
 
 # The list of leases

@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import Conflict, LeaseLost, NotFound
+from taskyard_server.core.history import RetryPolicy
 from tests.core.yard import TICK
 
 
@@ -75,6 +76,23 @@ def test_a_failure_without_a_start_is_no_start(yard):
     task = yard.fail(lease)
     assert (task.started_at, task.completed_at, task.latency_ms) == (None, yard.now, None)
     assert yard.transitions() == [(task.id, "failed")]
+
+
+def test_a_repeated_failure_without_a_start_is_lease_lost(yard):
+    lease = yard.leased()
+    yard.fail(lease)
+    for report in (yard.start, yard.fail, yard.complete):
+        with pytest.raises(LeaseLost):
+            report(lease)
+    assert (lease.task.state, lease.task.started_at) == ("failed", None)
+
+
+def test_the_attempt_of_a_failure_without_a_start_has_no_start(yard):
+    yard.register()
+    task = yard.submit(retry=RetryPolicy(1))
+    yard.fail(yard.claim_one())
+    (attempt,) = task.history.attempts
+    assert (attempt.started_at, attempt.ended_at, attempt.error) == (None, yard.now, "broken")
 
 
 @pytest.mark.parametrize(

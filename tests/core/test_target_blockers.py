@@ -3,6 +3,7 @@
 import pytest
 
 from taskyard_server.core.errors import Conflict, NotFound
+from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.targets import TargetStatus
 from tests.core.target_yard import TargetYard
 
@@ -114,6 +115,48 @@ def test_one_that_failed_without_a_start_and_a_cancelled_one_block_nothing(yard,
     behind = yard.serial()
     how(yard)
     assert task.state in ("failed", "cancelled")
+    assert yard.claimed() == [behind]
+
+
+def test_a_failure_without_a_start_blocks_where_an_earlier_attempt_had_started(yard):
+    task, behind = yard.serial(), yard.serial()
+    yard.release(yard.start_one())
+    yard.fail(yard.claim_one())
+    assert (task.state, yard.standing()) == ("failed", (TargetStatus.BLOCKED, task))
+    assert yard.claimed() == []
+    yard.resolve(task)
+    assert yard.claimed() == [behind]
+
+
+def test_a_failure_without_a_start_by_a_stream_frees_the_target_at_once(yard):
+    task, behind = yard.serial(), yard.serial()
+    yard.stream("streamer")
+    yard.fail(yard.dispatch_one())
+    assert (task.state, task.started_at) == ("failed", None)
+    assert yard.claimed() == [behind]
+
+
+def test_a_failure_over_the_budget_without_a_start_blocks_nothing(yard):
+    task, behind = yard.serial(token_limit=5), yard.serial()
+    yard.fail(yard.claim_one(), tokens=6)
+    assert (task.state, task.error) == ("failed", "token limit exceeded")
+    assert yard.claimed() == [behind]
+
+
+def test_a_completion_over_the_budget_without_a_start_blocks_since_it_counts_as_one(yard):
+    task = yard.serial(token_limit=5)
+    yard.serial()
+    yard.complete(yard.claim_one(), tokens=6)
+    assert (task.state, task.error) == ("failed", "token limit exceeded")
+    assert yard.claimed() == []
+
+
+def test_the_last_attempt_without_a_start_blocks_nothing_if_no_attempt_had_started(yard):
+    task, behind = yard.serial(retry=RetryPolicy(2, 0.0)), yard.serial()
+    yard.fail(yard.claim_one())
+    yard.pass_time(0.2)
+    yard.fail(yard.claim_one())
+    assert (task.state, task.started_at) == ("failed", None)
     assert yard.claimed() == [behind]
 
 

@@ -102,7 +102,7 @@ def test_it_holds_both_packages_and_the_gateway_and_nothing_else(wheel: Path) ->
         if path.suffix in (".py", ".pyi") or path.name == "py.typed"
     } | {
         f"taskyard_server/gateway_files/{name}": (ROOT / "gateway" / name).read_bytes()
-        for name in ("envoy.yaml", "openapi.json", "rest.lua", "taskyard.binpb")
+        for name in ("envoy.yaml", "openapi.json", "rest.lua", "strict_json.lua", "taskyard.binpb")
     }
     with zipfile.ZipFile(wheel) as archive:
         held = {

@@ -37,7 +37,7 @@ class Attempts:
     ) -> None:
         """Fail the current attempt: retry after a delay, or fail the task if it has no attempt or no time left.
 
-        `stop` is why the host shall stop, None if the host reported the failure (DESIGN, Retries).
+        `stop` is why the host shall stop, None if the host reported the failure (docs/rules.md, Retries).
         """
         life = self._life
         policy, failed = task.options.retry, task.history.failed + 1
@@ -85,6 +85,6 @@ class Attempts:
         self._life.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
 
     def is_over_budget(self, task: Task) -> bool:
-        """Whether a task has used more tokens than its limit (DESIGN, Budgets)."""
+        """Whether a task has used more tokens than its limit (docs/rules.md, Budgets)."""
         limit = task.token_limit
         return limit is not None and (task.history.tokens_used or 0) > limit

@@ -1,4 +1,4 @@
-"""Batches: which retained tasks came in one call (scheduler-reference, Batch Task Submission).
+"""Batches: which retained tasks came in one call (docs/rules.md, Batches).
 
 A batch is known for as long as one of its tasks is retained.
 """

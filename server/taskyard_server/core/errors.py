@@ -1,7 +1,7 @@
 """What the core refuses, and the word for each refusal.
 
-The words are the `code` of DESIGN's error table. How a code becomes a gRPC status or an HTTP body is decided in
-`interceptors/errors.py` alone.
+The words are the `code` of the error table (docs/rules.md, Errors). How a code becomes a gRPC status or an HTTP body is
+decided in `interceptors/errors.py` alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class BadRequest(Refusal):
 
 
 class BatchTooLarge(Refusal):
-    """More tasks than `maxBatchSize` in one batch (scheduler-reference, Batch Validation)."""
+    """More tasks than `maxBatchSize` in one batch (docs/rules.md, Batches)."""
 
     code = "batch_too_large"
 
@@ -72,13 +72,13 @@ class AlreadyExists(Refusal):
 
 
 class CursorExpired(Refusal):
-    """The place in the event log is gone; a new watch begins with the tasks as they stand (DESIGN, Watching)."""
+    """The place in the event log is gone; a new watch begins with the tasks as they stand (docs/rules.md, Watching)."""
 
     code = "cursor_expired"
 
 
 class QueueFull(Refusal):
-    """Admission refused the task, which is kept as `rejected` (scheduler-reference, Queue Full Response)."""
+    """Admission refused the task, which is kept as `rejected` (docs/rules.md, Admission)."""
 
     code = "queue_full"
     retryable = True

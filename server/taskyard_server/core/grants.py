@@ -104,11 +104,11 @@ class Grants:
         self._requeue(now, task, None, LEASE_ENDED)
 
     def lose(self, now: float, lease: Lease, reason: str) -> None:
-        """End a lease whose host is lost; the task is requeued up to `max_deliveries` times (DESIGN, Leases).
+        """End a lease whose host is lost; the task is requeued, up to `max_deliveries` (docs/rules.md, Lost leases).
 
         A task that was granted over a stream and never started is requeued, and its delivery does not count. A retry
         policy, if there is one, decides alone. Otherwise a task with a target fails, since its host may still work on
-        it (queueing-and-execution, Stale worker protection).
+        it (docs/rules.md, Lost leases).
         """
         task, life = lease.task, self._life
         if lease.stream is not None and task.state is ASSIGNED:

@@ -10,7 +10,7 @@ MAX_ATTEMPT_ERROR_CHARS: Final = 1_000
 
 
 class RetryPolicy(NamedTuple):
-    """How often and when a failed attempt is repeated (DESIGN, Retries). Delays are seconds."""
+    """How often and when a failed attempt is repeated (docs/rules.md, Retries). Delays are seconds."""
 
     max_attempts: int = 1
     first_delay_secs: float = 1.0

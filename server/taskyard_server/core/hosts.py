@@ -1,6 +1,6 @@
 """Runtime hosts: who may be handed tasks, which tasks, and when they were last heard of.
 
-The registry is the minimum that leases need (runtime-host-model, RuntimeHost). It hands out nothing by itself.
+The registry is the minimum that leases need (docs/rules.md, Registration). It hands out nothing by itself.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class HostProfile(NamedTuple):
     tabs: Tabs = Tabs.ANY
 
     def may_run(self, project: str | None, action: str, requires: frozenset[str], has_tab: bool) -> bool:
-        """Whether a task of this kind may be handed to such a host (DESIGN, Claim order)."""
+        """Whether a task of this kind may be handed to such a host (docs/rules.md, Matching)."""
         return (
             requires <= self.capabilities
             and (self.project is None or self.project == project)
@@ -56,11 +56,11 @@ RESERVED_HOST_PREFIX: Final = "taskyard:"
 
 TAB_EXECUTOR: Final = HostProfile(tabs=Tabs.ONLY)
 TAB_EXECUTOR_ALONE: Final = HostProfile(tabs=Tabs.OR_PLAIN)
-"""The built-in executor, while runtime hosts are online and while there are none (DESIGN, The tab executor)."""
+"""The built-in executor, while runtime hosts are online and while there are none (docs/rules.md, Tab executor)."""
 
 
 class HostStatus(StrEnum):
-    """Whether a host lives and has room (scheduler-daemon, Heartbeat Collection)."""
+    """Whether a host lives and has room (docs/rules.md, Liveness)."""
 
     ALIVE = "alive"
     IDLE = "idle"
@@ -126,7 +126,7 @@ class Host:
         self.machine = self.machine if machine is None else machine
 
     def online(self, now: float, timeout_secs: float) -> bool:
-        """Whether it was heard of in time (runtime-host-model, API Response Shape)."""
+        """Whether it was heard of in time (docs/rules.md, Liveness)."""
         return now - self.last_heartbeat_at <= timeout_secs
 
     def is_dead(self, now: float, timeout_secs: float, dead_after: int) -> bool:
@@ -163,7 +163,7 @@ class Hosts:
         labels: tuple[tuple[str, str], ...] = (),
         built_in: bool = False,
     ) -> Host:
-        """Make or replace a host; `registered_at` and its leases stay (runtime-host-model, Behavior Rules 1)."""
+        """Make or replace a host; `registered_at` and its leases stay (docs/rules.md, Registration)."""
         host = self._hosts.get(host_id)
         if host is None:
             self._last_number += 1

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Lease:
-    """One grant of one task to one host (runtime-host-model, TaskLease).
+    """One grant of one task to one host (docs/rules.md, Grants).
 
     `token` is the fencing token. It grows with each grant of the task, so that a report under an earlier lease is
     recognised. `number` counts all grants of the scheduler. `secs` is the length that a renewal grants again. Times are

@@ -91,7 +91,7 @@ class Lifecycle:
     def accept(self, now: float, submission: Submission) -> Task | None:
         """Make a task: queued, or pending if it is held or not yet due. None if a limit of the queue is reached.
 
-        See scheduler-architecture, Admission And Limits.
+        See docs/rules.md, Admission.
         """
         limits, agent = self.limits, self.agents.by_id.get(submission.agent_id)
         if self.queued >= limits.max_queue_size or (agent is not None and agent.queued >= limits.max_per_agent):
@@ -160,7 +160,7 @@ class Lifecycle:
     def pause(self, now: float, task: Task, stop: StopReason = StopReason.PAUSED) -> None:
         """Interrupt a task so that it can be resumed, or fail it if it is over its budget. `stop` is for its host.
 
-        See queueing-and-execution, Cancellation semantics.
+        See docs/rules.md, Pause.
         """
         if self.attempts.is_over_budget(task):
             self.finish(now, task, FAILED, None, OVER_BUDGET, StopReason.TOKEN_LIMIT_EXCEEDED)
@@ -257,7 +257,7 @@ class Lifecycle:
             self.on_triggered_end(now, task)
 
     def expire(self, now: float, task: Task) -> None:
-        """Fail a task whose deadline has passed (scheduler-architecture, Deadline Handling)."""
+        """Fail a task whose deadline has passed (docs/rules.md, Deadlines)."""
         if task.state in WAITING:
             self.counters.expired += 1
             task.expired = True
@@ -324,7 +324,7 @@ class Lifecycle:
         return before
 
     def _count_triggered(self, task: Task, before: TaskState, state: TaskState) -> None:
-        """Count a trigger's task, which takes a place of `max_concurrent` in flight (scheduler-daemon, Claiming)."""
+        """Count a trigger's task, which takes a place of `max_concurrent` in flight (docs/rules.md, Trigger places)."""
         inflight = (state in IN_FLIGHT) - (before in IN_FLIGHT)
         if inflight:
             self._triggered_inflight += inflight

@@ -36,4 +36,4 @@ DEFAULTS: Final = Limits()
 """The one owner of each limit's default: `config.py` takes its defaults from here."""
 
 MAX_LEASE_SECS: Final = 3600.0
-"""The longest lease that a host may ask for (DESIGN, Leases)."""
+"""The longest lease that a host may ask for (docs/rules.md, Grants)."""

@@ -116,7 +116,7 @@ class Liveness:
         self._heard_at = max((other.last_heartbeat_at for other in self._hosts if not other.built_in), default=None)
 
     def orphan(self, now: float, host: Host) -> None:
-        """End all leases of a dead host as lost (scheduler-daemon, Orphan Reconciliation)."""
+        """End all leases of a dead host as lost (docs/rules.md, Orphan sweep)."""
         missed = self._life.limits.dead_heartbeat_threshold
         for lease in list(host.leases.values()):
             self._life.grants.lose(now, lease, f"lease expired: runtime host {host.id} missed {missed} heartbeats")

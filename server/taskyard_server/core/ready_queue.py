@@ -1,6 +1,6 @@
 """Exactly the tasks that may be claimed now, in claim order.
 
-The order (DESIGN, Claim order; scheduler-architecture, TaskQueue): among the agents with a task that the host may run,
+The order (docs/rules.md, Claim order): among the agents with a task that the host may run,
 the one with the fewest in-flight tasks, ties to the one served longest ago; within it the lower `priority`, then the
 earlier submission.
 

@@ -1,7 +1,7 @@
 """The reports of hosts on their leases: started, progress, renewal, completed, failed, released, stopped.
 
 Every report carries the fencing token of its lease. A report under a lease that has ended is refused and changes
-nothing (DESIGN, Leases). This file validates reports; `grants.py` and `lifecycle.py` carry them out.
+nothing (docs/rules.md, Fencing tokens). This file validates reports; `grants.py` and `lifecycle.py` carry them out.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Reports:
         return task
 
     def stopped(self, now: float, host_id: str, task_id: str, token: int) -> None:
-        """Record that a host has stopped as asked, for which a target may wait (DESIGN, Cancel)."""
+        """Record that a host has stopped as asked, for which a target may wait (docs/rules.md, Stopping leases)."""
         host = self._hosts.find(host_id)
         if host is not None:
             self._life.liveness.heard(now, host)

@@ -54,7 +54,7 @@ class Scheduler:
 
         Raises `BadRequest` for a deadline that is not in the future, `AlreadyExists` for the key of another task,
         `Unavailable` during a drain, and `QueueFull` if a limit is reached; the refused task is then kept as `rejected`
-        and uses no key (scheduler-architecture, Admission And Limits; DESIGN, Idempotent submit).
+        and uses no key (docs/rules.md, Admission, Idempotency).
         """
         task = self._admission.admit(now, submission)
         if task is None:
@@ -73,7 +73,7 @@ class Scheduler:
         return outcomes
 
     def submit_batch(self, now: float, submissions: Sequence[Submission]) -> BatchSubmission:
-        """Submit the tasks of one agent as one batch (scheduler-architecture, Batch Submission).
+        """Submit the tasks of one agent as one batch (docs/rules.md, Batches).
 
         Raises `BadRequest` or `Unavailable` before any task is accepted; other refusals are outcomes of their tasks.
         """
@@ -91,7 +91,7 @@ class Scheduler:
         """Cancel a task at once. A host without a stream learns of it by its lost lease.
 
         Raises `NotFound`, or `Conflict` for a terminal task that does not block its target.
-        See scheduler-reference, Cancel A Task.
+        See docs/rules.md, Cancel.
         """
         task = self.get(task_id)
         if task.state in TERMINAL and not self._life.targets.blocks(task):
@@ -102,7 +102,7 @@ class Scheduler:
     def pause(self, now: float, task_id: str) -> Task:
         """Interrupt an assigned or running task, so that it can be resumed; a task over its budget fails.
 
-        Raises `NotFound`, or `Conflict` (queueing-and-execution, Cancellation semantics).
+        Raises `NotFound`, or `Conflict` (docs/rules.md, Pause).
         """
         task = self.get(task_id)
         if task.state not in IN_FLIGHT:
@@ -115,7 +115,7 @@ class Scheduler:
 
         `token_limit` replaces the task's limit. Raises `NotFound`, also if the task has another target than the given
         one; `Conflict`, also for a task over its budget without a new limit; `BadRequest` for a limit that the task has
-        reached already; `Unavailable` during a drain (queueing-and-execution, Resume flow).
+        reached already; `Unavailable` during a drain (docs/rules.md, Resume).
         """
         task = self.get(task_id)
         if target is not None and task.options.target != target:
@@ -176,7 +176,7 @@ class Scheduler:
         labels: tuple[tuple[str, str], ...] = (),
         built_in: bool = False,
     ) -> Host:
-        """Add or update a host; registration ends its drain (runtime-host-model, Behavior Rules 1)."""
+        """Add or update a host; registration ends its drain (docs/rules.md, Registration)."""
         host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
         self._life.liveness.registered(now, host)
         self._dispatcher.refresh(now, host)
@@ -187,7 +187,7 @@ class Scheduler:
     ) -> Host:
         """Record a sign of life, with the status and the machine's figures that the host reports; renews no lease.
 
-        Raises `NotFound` (runtime-host-model, Behavior Rules 2).
+        Raises `NotFound` (docs/rules.md, Liveness).
         """
         host = self.hosts.get(host_id)
         self._life.liveness.heard(now, host)
@@ -207,7 +207,7 @@ class Scheduler:
         return host
 
     def deregister(self, now: float, host_id: str) -> None:
-        """Remove a host; its tasks are requeued at once. Raises `NotFound` (runtime-host-model, Behavior Rules 3)."""
+        """Remove a host; its tasks are requeued at once. Raises `NotFound` (docs/rules.md, Registration)."""
         self._forget_host(now, self.hosts.get(host_id))
 
     def claim(
@@ -238,7 +238,7 @@ class Scheduler:
     # Commands of hosts with a stream
 
     def connect(self, now: float, hello: Hello) -> Welcome:
-        """Register a host and open its stream, which supersedes an earlier one (DESIGN, The host stream).
+        """Register a host and open its stream, which supersedes an earlier one (docs/rules.md, Connect).
 
         Raises `AlreadyExists` while another instance of the host lives, `BadRequest` for the length of a lease.
         """
@@ -313,14 +313,14 @@ class Scheduler:
     def reconcile(self, now: float) -> None:
         """End the leases of dead hosts: a safety net beside the timer of each host.
 
-        Called every `orphan_check_secs` (scheduler-daemon, Orphan Reconciliation).
+        Called every `orphan_check_secs` (docs/rules.md, Orphan sweep).
         """
         for host in self.hosts:
             if self._life.liveness.is_dead(now, host) and not host.built_in:
                 self._life.liveness.orphan(now, host)
 
     def recover(self, now: float) -> None:
-        """Resume after a restart with what was restored (scheduler-daemon, Reboot Recovery)."""
+        """Resume after a restart with what was restored (docs/rules.md, Recovery)."""
         self.reconcile(now)
         self.schedules.recover(now)
 
@@ -332,7 +332,7 @@ class Scheduler:
         self._life.liveness.timeouts_changed()
 
     def drain(self) -> None:
-        """Accept and dispatch nothing from now on; what is in flight may finish (queueing-and-execution, Drain)."""
+        """Accept and dispatch nothing from now on; what is in flight may finish (docs/rules.md, Drain and shutdown)."""
         self._admission.close()
         self._dispatcher.stop()
         self.schedules.hold()
@@ -372,7 +372,7 @@ class Scheduler:
         return self._life.targets
 
     def stats(self) -> Stats:
-        """The figures of this moment (scheduler-reference, Scheduler Stats)."""
+        """The figures of this moment (docs/rules.md, Figures)."""
         return self._life.stats(self.limited_by)
 
     def add_to(self, totals: Totals) -> None:

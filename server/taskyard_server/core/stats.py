@@ -1,6 +1,6 @@
 """The scheduler's figures: the counters that it keeps, and the snapshot that it hands out.
 
-Counters follow scheduler-reference, Metrics Fields, and DESIGN, Figures: submitted = completed + failed + cancelled +
+Counters follow docs/rules.md, Figures: submitted = completed + failed + cancelled +
 live, always; `expired` and `evicted` tasks are counted elsewhere too.
 """
 

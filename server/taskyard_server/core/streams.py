@@ -1,6 +1,6 @@
 """The streams of hosts: which host is connected, and which of its leases survive a broken stream.
 
-A stream is an `Offer` whose room is the credit that the host gave (DESIGN, The host stream). This file does not decide
+A stream is an `Offer` whose room is the credit that the host gave (docs/rules.md, Credit). This file does not decide
 which tasks a stream gets; `dispatcher.py` does.
 """
 

@@ -1,4 +1,4 @@
-"""Serial queues: the tasks of one target run one at a time, oldest first (queueing-and-execution, Queueing and claim).
+"""Serial queues: the tasks of one target run one at a time, oldest first (docs/rules.md, Serial queues).
 
 Only the head of a free target is in the ready queue; the others are parked here. A target is taken while one of its
 tasks is in flight, and while the host of a stopped one has not yet said that nothing runs any more. It is blocked while

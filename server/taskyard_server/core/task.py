@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TaskState(StrEnum):
-    """The state of a task; the values are the documented ones (scheduler-reference, Task States)."""
+    """The state of a task; the values are the documented ones (docs/rules.md, Task states)."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -95,7 +95,7 @@ NO_OPTIONS: Final = TaskOptions()
 
 
 class Submission(NamedTuple):
-    """A request for a task (scheduler-reference, Submit A Task). `deadline` is a time; None means the default."""
+    """A request for a task (docs/rules.md, Submitting). `deadline` is a time; None means the default."""
 
     agent_id: str
     action: str

@@ -178,7 +178,7 @@ def test_the_queue_chooses_as_a_search_of_all_that_waits_does(seed):
             case 4:
                 executing = random.randint(-schedule.executing, 2)
                 queued = random.randint(-schedule.queued, schedule.executing + executing - schedule.queued)
-                queue.count(schedule, executing, queued)
+                queue.adjust_counts(schedule, executing, queued)
             case 5:
                 most = random.randrange(5)
                 queue.set_max_queued(most)
@@ -189,7 +189,7 @@ def test_the_queue_chooses_as_a_search_of_all_that_waits_does(seed):
             if random.random() < 0.3:
                 waiting.remove(fired := queue.next())
                 queue.remove(fired)
-                queue.count(fired.schedule, 1, 1)
+                queue.adjust_counts(fired.schedule, 1, 1)
 
 
 # What the figures name

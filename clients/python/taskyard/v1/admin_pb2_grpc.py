@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AdminServiceStub(object):
-    """AdminService is for operators; it acts on the server as a whole, whatever the namespace of the call.
+    """AdminService is for operators. It acts on the whole server, regardless of the namespace of the call.
     """
 
     def __init__(self, channel):
@@ -53,11 +53,11 @@ class AdminServiceStub(object):
 
 
 class AdminServiceServicer(object):
-    """AdminService is for operators; it acts on the server as a whole, whatever the namespace of the call.
+    """AdminService is for operators. It acts on the whole server, regardless of the namespace of the call.
     """
 
     def GetConfig(self, request, context):
-        """Answers the settings in force and where each comes from. Secrets are masked.
+        """Returns the settings in force and the source of each. Secrets are masked.
 
         Errors: only the common ones.
         Retry: safe.
@@ -67,10 +67,10 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReloadConfig(self, request, context):
-        """Reads the configuration file again and applies what can change while the server runs; zero values keep what is set
-        (scheduler-reference, Config Hot-Reload).
+        """Reads the configuration file again and applies the settings that can change while the server runs; zero values keep
+        the present setting (docs/rules.md, Reload).
 
-        Errors: `conflict` (no file, or a broken one; the settings stay as they are).
+        Errors: `conflict` (no file, or an invalid one; the settings do not change).
         Retry: safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -78,10 +78,10 @@ class AdminServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DrainServer(self, request, context):
-        """Begins to drain the server, as SIGTERM does: nothing is claimed any more, running tasks have the grace period to
-        end and are paused after it, then the server stops (queueing-and-execution, Graceful shutdown).
+        """Drains the server, as SIGTERM does: no more tasks are claimed, running tasks have the grace period to end and are
+        then paused, and the server stops (docs/rules.md, Drain and shutdown).
 
-        Answers at once. A drain cannot be taken back.
+        Returns at once. A drain cannot be cancelled.
 
         Errors: only the common ones.
         Retry: safe; a repeat changes the grace period.
@@ -117,7 +117,7 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService(object):
-    """AdminService is for operators; it acts on the server as a whole, whatever the namespace of the call.
+    """AdminService is for operators. It acts on the whole server, regardless of the namespace of the call.
     """
 
     @staticmethod

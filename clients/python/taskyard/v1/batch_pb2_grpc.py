@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class BatchServiceStub(object):
-    """BatchService submits, shows and cancels batches (scheduler-reference, Batch Task Submission).
+    """BatchService submits, shows and cancels batches (docs/rules.md, Batches).
     """
 
     def __init__(self, channel):
@@ -53,18 +53,18 @@ class BatchServiceStub(object):
 
 
 class BatchServiceServicer(object):
-    """BatchService submits, shows and cancels batches (scheduler-reference, Batch Task Submission).
+    """BatchService submits, shows and cancels batches (docs/rules.md, Batches).
     """
 
     def SubmitBatch(self, request, context):
-        """Submits up to `maxBatchSize` (default 50) tasks of one agent, each admitted by itself.
+        """Submits up to `maxBatchSize` (default 50) tasks of one agent. Each task is admitted separately.
 
-        The call works even if every task is refused by admission; the answer says how each fared. A request that is wrong
-        in itself, in any of its tasks, is refused as a whole and submits nothing.
+        The call succeeds even if admission refuses every task; the response has an outcome per task. A malformed request,
+        also if only one of its tasks is malformed, is refused as a whole and submits nothing.
 
         REST answers 202.
         Errors: `bad_request` (no agent, no tasks, a malformed task), `batch_too_large`, `too_large` (params of a task),
-        `already_exists` (an idempotency key is taken by a different task) and `queue_full` stand in the outcomes.
+        `already_exists` (a different task has an idempotency key) and `queue_full` are reported in the outcomes.
         Retry: safe if every task has an `idempotency_key`; otherwise a repeat may submit tasks twice.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -72,7 +72,7 @@ class BatchServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetBatch(self, request, context):
-        """Answers how a batch stands: its tasks by state, and a page of them.
+        """Returns a batch: the number of its tasks by state, and a page of its tasks.
 
         Errors: `not_found` (no such batch, or none of its tasks is retained any more), `bad_request` (a page token of
         another query).
@@ -85,7 +85,7 @@ class BatchServiceServicer(object):
     def CancelBatch(self, request, context):
         """Cancels every task of a batch that has not ended, as CancelTask does.
 
-        Errors: `not_found`. A batch whose tasks have all ended is no error: nothing is cancelled.
+        Errors: `not_found`. A batch whose tasks have all ended is no error: the call cancels nothing.
         Retry: safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -119,7 +119,7 @@ def add_BatchServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BatchService(object):
-    """BatchService submits, shows and cancels batches (scheduler-reference, Batch Task Submission).
+    """BatchService submits, shows and cancels batches (docs/rules.md, Batches).
     """
 
     @staticmethod

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class LeaseServiceStub(object):
-    """LeaseService hands out tasks and takes reports (runtime-host-model).
+    """LeaseService leases tasks to hosts and accepts their reports (docs/rules.md, Leases).
     """
 
     def __init__(self, channel):
@@ -83,14 +83,14 @@ class LeaseServiceStub(object):
 
 
 class LeaseServiceServicer(object):
-    """LeaseService hands out tasks and takes reports (runtime-host-model).
+    """LeaseService leases tasks to hosts and accepts their reports (docs/rules.md, Leases).
     """
 
     def ClaimTask(self, request, context):
-        """Leases one task to a host: the next one that fairness, the limits, its target and the host's abilities allow.
+        """Leases one task to a host: the next one that fairness, the limits, its target and the host's capabilities allow.
 
         Errors: `not_found` (the host is not registered), `bad_request` (a lease outside 1 to 3,600 s).
-        Retry: not blindly; a lost answer may have leased a task, which comes back when that lease expires.
+        Retry: not blindly; the lost response may have leased a task, which goes back to the queue when that lease expires.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -99,7 +99,7 @@ class LeaseServiceServicer(object):
     def ClaimTasks(self, request, context):
         """Leases up to `max_tasks` tasks to a host at once, in claim order.
 
-        Errors: those of ClaimTask, `bad_request` (no tasks asked for, or more than 1,000).
+        Errors: those of ClaimTask, `bad_request` (`max_tasks` is 0 or above 1,000).
         Retry: as ClaimTask.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -107,7 +107,7 @@ class LeaseServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def RenewLease(self, request, context):
-        """Prolongs a lease to at least now plus its length, never to less than it had.
+        """Extends a lease to its full length from now. It never shortens a lease.
 
         Errors: `not_found` (no such host or task), `lease_lost`, `bad_request` (a lease outside 1 to 3,600 s).
         Retry: safe.
@@ -117,7 +117,7 @@ class LeaseServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StartTask(self, request, context):
-        """Reports that the host has begun: the task is `running`.
+        """Reports the start: the task becomes `running`.
 
         Errors: `not_found`, `lease_lost`.
         Retry: safe.
@@ -127,8 +127,8 @@ class LeaseServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReportProgress(self, request, context):
-        """Reports how far the host is, and the tokens used. Over the task's budget the task fails with
-        `token limit exceeded` and the lease ends. Without a start report before, it counts as both.
+        """Reports progress and tokens used. Above its token budget the task fails with `token limit exceeded` and the lease
+        ends. Without an earlier start report, the call reports the start too.
 
         Errors: `not_found`, `lease_lost`, `too_large` (details).
         Retry: safe.
@@ -138,34 +138,35 @@ class LeaseServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CompleteTask(self, request, context):
-        """Ends the task as `done`. Without a start report before, it counts as both.
+        """Ends the task as `done`. Without an earlier start report, the call reports the start too.
 
         Errors: `not_found`, `lease_lost`, `too_large` (result).
-        Retry: safe; a repeat of a call that worked answers `lease_lost`.
+        Retry: safe; a repeat of a successful call fails with `lease_lost`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def FailTask(self, request, context):
-        """Ends the attempt with an error: the task is `failed`, or waits for its next attempt if its retry policy allows.
+        """Ends the attempt with an error: the task becomes `failed`, or `pending` until its next attempt if its retry policy
+        allows one.
 
         Errors: `not_found`, `lease_lost`, `bad_request` (no error given).
-        Retry: safe; a repeat of a call that worked answers `lease_lost`.
+        Retry: safe; a repeat of a successful call fails with `lease_lost`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseTask(self, request, context):
-        """Says that nothing runs for this lease any more.
+        """Reports that nothing runs under this lease any more.
 
-        A live lease ends and its task goes back to the queue, keeping its place. If the lease has ended before, however
-        long ago and whoever holds a later one, the task stays as it is, and a target that waited for the host to stop is
-        free.
+        A live lease ends, and its task goes back to the queue at its old place. If the lease has already ended, even long
+        ago or with a later lease at another host, the task does not change, and a target that waited for the host to stop
+        becomes free.
 
-        Errors: `not_found` (also a task that is not kept any more), `lease_lost` (the token is of another host's lease, the
-        task's last one, or of none so far).
+        Errors: `not_found` (also for a task that is no longer retained), `lease_lost` (the token belongs to the task's
+        last lease, held by another host, or to no lease yet).
         Retry: safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -239,7 +240,7 @@ def add_LeaseServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LeaseService(object):
-    """LeaseService hands out tasks and takes reports (runtime-host-model).
+    """LeaseService leases tasks to hosts and accepts their reports (docs/rules.md, Leases).
     """
 
     @staticmethod

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class RuntimeHostServiceStub(object):
-    """RuntimeHostService keeps the registry of hosts and holds their streams (runtime-host-model).
+    """RuntimeHostService registers, drains, lists and watches hosts, and serves their streams (docs/rules.md, Hosts).
     """
 
     def __init__(self, channel):
@@ -73,29 +73,29 @@ class RuntimeHostServiceStub(object):
 
 
 class RuntimeHostServiceServicer(object):
-    """RuntimeHostService keeps the registry of hosts and holds their streams (runtime-host-model).
+    """RuntimeHostService registers, drains, lists and watches hosts, and serves their streams (docs/rules.md, Hosts).
     """
 
     def Connect(self, request_iterator, context):
-        """The whole work of a host over one stream: it registers, is handed tasks, reports on them and shows that it lives.
+        """Connects a host over one stream: the host registers, receives tasks, reports on them and sends heartbeats.
 
-        The host sends Hello first and is answered with Welcome; then both sides send when they have something, many at
-        once if many are there. The host is never handed more than the credit it gave. A second stream of the same host
-        instance supersedes the first. When a stream breaks, its leases live on for `reconnectGraceSecs` (default 5), never
-        past their own end: a host that is back by then keeps them by listing them in its Hello. The host leaves by
-        half-closing; leases that it then still holds end as after a break.
+        The host sends Hello first, and the server replies with Welcome. Then both sides send messages at any time, each
+        with as many items as are ready. The server never dispatches more tasks than the credit of the host. A second
+        stream of the same host instance supersedes the first. When a stream breaks, its leases stay valid for
+        `reconnectGraceSecs` (default 5), never past their expiry: a host that reconnects by then keeps them by listing
+        them in its Hello. The host leaves by half-closing; leases that it still holds then end as after a break.
 
         Errors: `bad_request` (no Hello first, a second Hello, no host id), `already_exists` (another instance of this host
-        lives), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused report never
-        ends the stream.
-        Retry: safe, and meant: reconnect with backoff and the held leases; after `deregistered` without any.
+        is connected), `conflict` (with the detail `cause`: `superseded`, which is final, or `deregistered`). A refused
+        report never ends the stream.
+        Retry: safe and expected: reconnect with backoff and list the held leases; after `deregistered` list none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RegisterHost(self, request, context):
-        """Registers a host, or replaces what is known of it, and counts as a heartbeat. `registered_at` and its leases stay.
+        """Registers a host or replaces its registration, and counts as a heartbeat. `registered_at` and the leases stay.
 
         Errors: `bad_request` (no host id).
         Retry: safe.
@@ -105,7 +105,7 @@ class RuntimeHostServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def HeartbeatHost(self, request, context):
-        """Shows that a host lives. It renews no leases; RenewLease does.
+        """Reports that a host is alive. It renews no leases; RenewLease does.
 
         Errors: `not_found` (register again).
         Retry: safe.
@@ -115,17 +115,17 @@ class RuntimeHostServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeregisterHost(self, request, context):
-        """Removes a host and its leases, whose tasks go back to the queue at once.
+        """Removes a host and ends its leases; their tasks go back to the queue at once.
 
         Errors: `not_found`.
-        Retry: safe; a repeat of a call that worked answers `not_found`.
+        Retry: safe; a repeat of a successful call fails with `not_found`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DrainHost(self, request, context):
-        """Hands a host nothing new from now on, and tells it to finish and leave. Registering again ends the drain.
+        """Drains a host: it gets no new tasks and is told to finish and leave. Registering again ends the drain.
 
         Errors: `not_found`.
         Retry: safe; a later deadline replaces the earlier one.
@@ -145,10 +145,10 @@ class RuntimeHostServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchHosts(self, request, context):
-        """Streams the hosts as they stand, then what happens to them. A quiet stream gets an empty message every 15 s.
+        """Streams the current hosts, then their events. An idle stream gets an empty message every 15 s.
 
         Errors: `unavailable` when the server shuts down.
-        Retry: safe; a new watch begins with the hosts as they stand.
+        Retry: safe; a new watch begins with the current hosts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -201,7 +201,7 @@ def add_RuntimeHostServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RuntimeHostService(object):
-    """RuntimeHostService keeps the registry of hosts and holds their streams (runtime-host-model).
+    """RuntimeHostService registers, drains, lists and watches hosts, and serves their streams (docs/rules.md, Hosts).
     """
 
     @staticmethod

@@ -26,14 +26,14 @@ if _version_not_supported:
 
 
 class ScheduleServiceStub(object):
-    """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+    """ScheduleService creates, changes and lists schedules, and fires and lists their triggers (docs/rules.md, Schedules).
 
-    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
-    the fewest execute is next, among equal ones the one whose trigger was due first.
+    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule with the
+    fewest executing triggers is next; of equal ones, the one whose trigger was due first.
 
-    A schedule fires once for each of its due times. When the wall clock was set back by more than
-    `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
-    fired while the clock was ahead does not fire again.
+    A schedule fires once for each of its due times. When the wall clock is set back by more than
+    `daemon.pollIntervalMs`, cron continues from the new time: due times that have not fired fire, and those that fired
+    while the clock was ahead do not fire again.
     """
 
     def __init__(self, channel):
@@ -100,30 +100,31 @@ class ScheduleServiceStub(object):
 
 
 class ScheduleServiceServicer(object):
-    """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+    """ScheduleService creates, changes and lists schedules, and fires and lists their triggers (docs/rules.md, Schedules).
 
-    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
-    the fewest execute is next, among equal ones the one whose trigger was due first.
+    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule with the
+    fewest executing triggers is next; of equal ones, the one whose trigger was due first.
 
-    A schedule fires once for each of its due times. When the wall clock was set back by more than
-    `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
-    fired while the clock was ahead does not fire again.
+    A schedule fires once for each of its due times. When the wall clock is set back by more than
+    `daemon.pollIntervalMs`, cron continues from the new time: due times that have not fired fire, and those that fired
+    while the clock was ahead do not fire again.
     """
 
     def CreateSchedule(self, request, context):
-        """Creates a schedule; its first trigger is due at the next time that its cadence names.
+        """Creates a schedule; its first trigger is due at the next time of its cadence.
 
-        Errors: `bad_request` (no cadence, a malformed one, one that never comes, an unknown time zone, a malformed task),
-        `already_exists` (the id is taken by a different schedule), `too_large` (params of the task), `queue_full` (the
-        namespace has `daemon.maxSchedules` schedules), `unavailable` (draining).
-        Retry: safe with a `schedule_id`, which answers with the first; without one a repeat may create a second schedule.
+        Errors: `bad_request` (no cadence, a malformed one, one that is never due, an unknown time zone, a malformed task),
+        `already_exists` (a different schedule has the id), `too_large` (params of the task), `queue_full` (the namespace
+        has `daemon.maxSchedules` schedules), `unavailable` (draining).
+        Retry: safe with a `schedule_id`, which returns the first schedule; without one a repeat may create a second
+        schedule.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSchedule(self, request, context):
-        """Answers one schedule.
+        """Returns one schedule.
 
         Errors: `not_found`.
         Retry: safe.
@@ -143,8 +144,8 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateSchedule(self, request, context):
-        """Replaces the given parts of a schedule. What is already submitted stays as it is. A changed cadence or time zone
-        counts from now, and skips the triggers that came due by the old one and have not fired.
+        """Replaces the given parts of a schedule. Submitted tasks do not change. A changed cadence or time zone applies from
+        now; triggers of the old one that are due and have not fired are skipped.
 
         Errors: `not_found`, `bad_request`, `too_large` (params of the task).
         Retry: safe.
@@ -154,18 +155,18 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSchedule(self, request, context):
-        """Deletes a schedule and its pending triggers. Tasks that it has submitted go on.
+        """Deletes a schedule and its pending triggers. Tasks that it has submitted continue.
 
         Errors: `not_found`.
-        Retry: safe; a repeat of a call that worked answers `not_found`.
+        Retry: safe; a repeat of a successful call fails with `not_found`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PauseSchedule(self, request, context):
-        """Pauses a schedule: its pending triggers are skipped, unless a call made them, and those that come due meanwhile
-        are, unless the resume says otherwise. Pausing a paused one changes nothing.
+        """Pauses a schedule: its pending triggers are skipped, except those made by a call. Triggers that become due during
+        the pause are skipped too, unless the resume says otherwise. Pausing a paused schedule changes nothing.
 
         Errors: `not_found`.
         Retry: safe.
@@ -175,8 +176,8 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResumeSchedule(self, request, context):
-        """Lets a paused schedule go on at its next due time, perhaps after what it missed. Resuming an active one changes
-        nothing.
+        """Resumes a paused schedule from its next due time, after the missed triggers if `catch_up` asks for them. Resuming
+        an active schedule changes nothing.
 
         Errors: `not_found`.
         Retry: safe.
@@ -186,17 +187,17 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def TriggerSchedule(self, request, context):
-        """Makes a trigger that is due now, whatever the cadence says, also for a paused schedule. The overlap policy applies.
+        """Makes a trigger that is due now, regardless of the cadence, also for a paused schedule. The overlap policy applies.
 
         Errors: `not_found`, `unavailable` (draining).
-        Retry: safe with an `idempotency_key`, which answers with the first trigger; without one a repeat fires again.
+        Retry: safe with an `idempotency_key`, which returns the first trigger; without one a repeat fires again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PreviewSchedule(self, request, context):
-        """Answers when a schedule will be due next. Nothing is made.
+        """Returns the next due times of a schedule. The call changes nothing.
 
         Errors: `not_found`, `bad_request` (more than 1,000 times).
         Retry: safe.
@@ -206,7 +207,7 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetTrigger(self, request, context):
-        """Answers one trigger.
+        """Returns one trigger.
 
         Errors: `not_found`.
         Retry: safe.
@@ -216,8 +217,8 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListTriggers(self, request, context):
-        """Lists triggers, latest due first: all that have not ended, and of the others the newest 100 of each schedule, at
-        most 100,000.
+        """Lists triggers, latest due first: all that have not ended, and the newest 100 ended ones of each schedule, at most
+        100,000.
 
         Errors: `bad_request` (an unknown state name, a page token of another query).
         Retry: safe.
@@ -293,14 +294,14 @@ def add_ScheduleServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ScheduleService(object):
-    """ScheduleService keeps schedules, fires their triggers and shows both (scheduler-daemon).
+    """ScheduleService creates, changes and lists schedules, and fires and lists their triggers (docs/rules.md, Schedules).
 
-    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule of which
-    the fewest execute is next, among equal ones the one whose trigger was due first.
+    At most `daemon.maxConcurrent` triggers of a namespace execute at once. When a place is free, the schedule with the
+    fewest executing triggers is next; of equal ones, the one whose trigger was due first.
 
-    A schedule fires once for each of its due times. When the wall clock was set back by more than
-    `daemon.pollIntervalMs`, cron goes on from the time that it shows now: what has not come by then comes, and what has
-    fired while the clock was ahead does not fire again.
+    A schedule fires once for each of its due times. When the wall clock is set back by more than
+    `daemon.pollIntervalMs`, cron continues from the new time: due times that have not fired fire, and those that fired
+    while the clock was ahead do not fire again.
     """
 
     @staticmethod

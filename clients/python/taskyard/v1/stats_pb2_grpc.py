@@ -52,7 +52,7 @@ class StatsServiceServicer(object):
     """
 
     def GetStats(self, request, context):
-        """Answers queue state, counters and configuration as of one moment (scheduler-reference, Scheduler Stats).
+        """Returns queue state, counters and configuration at one moment (docs/rules.md, Figures).
 
         Errors: only the common ones.
         Retry: safe.
@@ -62,9 +62,9 @@ class StatsServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListSnapshots(self, request, context):
-        """Lists machine snapshots, newest first (scheduler-daemon, Machine Snapshots): those of each online host that reports
-        figures, and the server's own, which also tell how its namespace stood. They are taken at the start and then every
-        `daemon.heartbeatIntervalMs`, and kept for an hour.
+        """Lists machine snapshots, newest first (docs/rules.md, Machine figures): one of each online host that reports
+        figures, and one of the server, which also shows the state of the namespace. Snapshots are taken at the start and
+        then every `daemon.heartbeatIntervalMs`, and kept for an hour.
 
         Errors: `bad_request` (a page token of another query).
         Retry: safe.

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class TargetServiceStub(object):
-    """TargetService shows the targets and lets one go on (queueing-and-execution).
+    """TargetService lists targets and resumes their tasks (docs/rules.md, Targets).
     """
 
     def __init__(self, channel):
@@ -48,11 +48,12 @@ class TargetServiceStub(object):
 
 
 class TargetServiceServicer(object):
-    """TargetService shows the targets and lets one go on (queueing-and-execution).
+    """TargetService lists targets and resumes their tasks (docs/rules.md, Targets).
     """
 
     def ListTargets(self, request, context):
-        """Lists the targets, by name: those with tasks that wait, run or block, or whose last task still stops at its host.
+        """Lists the targets, by name: those with tasks that wait, run or block, or whose last task is still stopping at its
+        host.
 
         Errors: `bad_request` (an unknown status, a page token of another query).
         Retry: safe.
@@ -63,10 +64,10 @@ class TargetServiceServicer(object):
 
     def ResumeTargetTask(self, request, context):
         """Queues a paused or failed task of a target again, or releases a held one, as ResumeTask does
-        (queueing-and-execution, Resume flow). REST takes the path with a slash at its end too.
+        (docs/rules.md, Resume). REST also accepts the path with a trailing slash.
 
         Errors: `not_found` (no such task, or not of this target), `conflict` (neither paused, failed nor held).
-        Retry: safe until the task runs; afterwards a repeat would resume a new failure.
+        Retry: safe until the task runs; after that, a repeat would resume a new failure.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -94,7 +95,7 @@ def add_TargetServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TargetService(object):
-    """TargetService shows the targets and lets one go on (queueing-and-execution).
+    """TargetService lists targets and resumes their tasks (docs/rules.md, Targets).
     """
 
     @staticmethod

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class TaskServiceStub(object):
-    """TaskService takes tasks in, shows them, and ends, interrupts or resumes them.
+    """TaskService submits, shows, watches, cancels, pauses, resumes and resolves tasks.
     """
 
     def __init__(self, channel):
@@ -88,18 +88,18 @@ class TaskServiceStub(object):
 
 
 class TaskServiceServicer(object):
-    """TaskService takes tasks in, shows them, and ends, interrupts or resumes them.
+    """TaskService submits, shows, watches, cancels, pauses, resumes and resolves tasks.
     """
 
     def SubmitTask(self, request, context):
-        """Submits one task and answers once it is accepted.
+        """Submits one task and returns once it is accepted.
 
-        A new task is `queued`, or `pending` where it is held or not yet due. A repeat with the same `idempotency_key` of
-        the same agent answers with the first task and submits nothing.
+        A new task is `queued`, or `pending` if it is held or not yet due. A repeat by the same agent with the same
+        `idempotency_key` returns the first task and submits nothing.
 
         REST answers 202.
         Errors: `bad_request` (no agent or action, a deadline in the past, a malformed field), `too_large` (params),
-        `queue_full` (the task is kept as `rejected`), `already_exists` (the idempotency key is taken by a different task).
+        `queue_full` (the task is kept as `rejected`), `already_exists` (a different task has the idempotency key).
         Retry: safe with an `idempotency_key`; without one a repeat may submit the task twice.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -109,22 +109,25 @@ class TaskServiceServicer(object):
     def SubmitTasks(self, request_iterator, context):
         """Submits many tasks over one stream.
 
-        Each message carries some tasks, each answer their outcomes: one answer per message, in the order of the messages,
-        and in it one outcome per task, in the order of the tasks. Admission is per task, so one refusal neither ends the
-        stream nor touches its neighbours. The caller half-closes when it has no more; the server answers what it has read.
+        Each message carries several tasks. The server sends one response per message, in the order of the messages, with
+        one outcome per task, in the order of the tasks. Admission is per task: a refused task neither ends the stream nor
+        affects other tasks. The caller half-closes when it has no more tasks; the server answers every message that it has
+        read.
 
-        Errors: those of SubmitTask stand in the outcomes; the stream itself ends only by `unavailable` and its like.
-        Retry: when the stream breaks, the fate of unanswered tasks is unknown; repeat them with their `idempotency_key`.
+        Errors: those of SubmitTask are reported in the outcomes; the stream itself fails only with `unavailable` and
+        similar.
+        Retry: when the stream breaks, the outcome of unanswered tasks is unknown; repeat them with their
+        `idempotency_key`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTask(self, request, context):
-        """Answers one task as it stands.
+        """Returns the current state of one task.
 
-        The answer is the task itself, not a wrapper: the documented body of `GET /tasks/{task_id}` is flat
-        (scheduler-reference, Get One Task).
+        The response is the task itself, not a wrapper: the documented body of `GET /tasks/{task_id}` is flat
+        (docs/rules.md, Listing).
 
         Errors: `not_found` (never submitted, or no longer retained).
         Retry: safe.
@@ -146,27 +149,27 @@ class TaskServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CancelTask(self, request, context):
-        """Cancels a task at once.
+        """Cancels a task immediately.
 
-        A waiting task leaves the queue. An assigned or running one loses its lease, and its host is told to stop. A paused
-        one just ends. A failed one can be cancelled only while it blocks a target.
+        A waiting task leaves the queue. An assigned or running task loses its lease, and its host is told to stop. A
+        paused task ends. A failed task can be cancelled only while it blocks a target.
 
         Errors: `not_found`, `conflict` (the task has ended).
-        Retry: safe; a repeat of a call that worked answers `conflict`.
+        Retry: safe; a repeat of a successful call fails with `conflict`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PauseTask(self, request, context):
-        """Interrupts an assigned or running task so that it can be resumed.
+        """Interrupts an assigned or running task, which can be resumed later.
 
-        The lease ends, the host is told to stop, the task is `paused` with the error `Job was interrupted by user`; over
-        its token budget it is `failed` with `token limit exceeded` instead. Its deadline counts no more. It blocks its
-        target.
+        The lease ends, the host is told to stop, and the task becomes `paused` with the error `Job was interrupted by
+        user`. A task over its token budget becomes `failed` with `token limit exceeded` instead. Its deadline no longer
+        applies. The task blocks its target.
 
         Errors: `not_found`, `conflict` (neither assigned nor running).
-        Retry: safe; a repeat of a call that worked answers `conflict`.
+        Retry: safe; a repeat of a successful call fails with `conflict`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -175,12 +178,12 @@ class TaskServiceServicer(object):
     def ResumeTask(self, request, context):
         """Queues a paused or failed task again, or releases a held one.
 
-        A resumed task keeps its place (priority, first submission), gets a fresh deadline of its original length, counts a
-        new run, and may take all its attempts again; the tokens that it used stay counted. Admission limits do not apply.
-        A held task that is released counts no run; it stays `pending` while it is not yet due.
+        A resumed task keeps its place (priority, first submission), gets a new deadline of its original length, starts a
+        new run and has all its attempts again. Tokens used before still count. Admission limits do not apply. Releasing a
+        held task starts no new run; the task stays `pending` until it is due.
 
         Errors: `not_found`, `conflict` (neither paused, failed nor held).
-        Retry: safe until the task runs; afterwards a repeat would resume a new failure.
+        Retry: safe until the task runs; after that, a repeat would resume a new failure.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -190,16 +193,16 @@ class TaskServiceServicer(object):
         """Ends a paused or failed task as `done` with the given result; it no longer blocks its target.
 
         Errors: `not_found`, `conflict` (neither paused nor failed), `too_large` (result).
-        Retry: safe; a repeat of a call that worked answers `conflict`.
+        Retry: safe; a repeat of a successful call fails with `conflict`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WaitTask(self, request, context):
-        """Waits until a task has ended, or for the given time, and answers it as it then stands.
+        """Waits until a task has ended or the given time has passed, and returns its current state.
 
-        Errors: `not_found`. Running out of time is no error, see `WaitTaskResponse.ended`.
+        Errors: `not_found`. A timeout is no error, see `WaitTaskResponse.ended`.
         Retry: safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -207,16 +210,17 @@ class TaskServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchTasks(self, request, context):
-        """Streams what happens to the tasks that match all given filters.
+        """Streams the events of the tasks that match all given filters.
 
-        A watch begins with a bookmark, before which come only the current tasks, if they are asked for; what happens after
-        it is told. From there on every message carries the cursor to resume from. A watcher that reads slowly loses nothing
-        until its place has left the log. A quiet stream gets a bookmark every 15 s. The last message says why the watch
-        ended; over REST it is the only sign, since HTTP has sent its 200 by then. REST answers one JSON object a line.
+        A watch begins with the current tasks, if `include_current` is set, and then a bookmark. Every event after the
+        bookmark is sent, and from the bookmark on every message carries the cursor to resume from. A slow watcher loses
+        nothing until its position has left the event log. An idle stream gets a bookmark every 15 s. The last message says
+        why the watch ended; over REST it is the only sign, because HTTP has already sent status 200. REST sends one JSON
+        object per line.
 
         Errors: `bad_request` (an unknown state name, fields that exclude each other), `cursor_expired` (the cursor has
-        left the log, or is of another incarnation of it: list anew with `include_current`).
-        Retry: safe; with the last cursor nothing is missed and nothing repeated.
+        left the event log, or belongs to the log of an earlier run of the server: list again with `include_current`).
+        Retry: safe; with the last cursor no event is missed or repeated.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -284,7 +288,7 @@ def add_TaskServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TaskService(object):
-    """TaskService takes tasks in, shows them, and ends, interrupts or resumes them.
+    """TaskService submits, shows, watches, cancels, pauses, resumes and resolves tasks.
     """
 
     @staticmethod

@@ -57,8 +57,10 @@ class ScheduleRegistry:
         self._wall_offset = 0.0
         self._wall_noted_at = 0.0
         self._latest_wall = -inf
-        # The wall clock was set back, and these may now have an earlier due time.
-        self._to_recompute: deque[Schedule] = deque()
+        # The wall clock was set back to that time, and these may now have an earlier due time. With each goes when it
+        # took up its cadence: one that takes up another in the meantime has its due time by the present clock.
+        self._set_back_to = 0.0
+        self._to_recompute: deque[tuple[Schedule, float]] = deque()
         self._last_number = 0
 
     # Commands
@@ -194,9 +196,14 @@ class ScheduleRegistry:
             self._latest_wall = max(self._latest_wall, clock)
             return
         self._latest_wall = clock
-        self._to_recompute = deque(schedule for schedule in self._schedules.values() if schedule.spec.cadence.by_wall)
+        self._set_back_to = _whole_micros(clock)
+        self._to_recompute.clear()
+        for schedule in self._schedules.values():
+            if schedule.spec.cadence.by_wall:
+                _resumed_by(schedule, self._set_back_to)
+                self._to_recompute.append((schedule, schedule.since))
         for _ in range(MAX_RECOMPUTED_PER_CALL):
-            if not self._recompute_one(now):
+            if not self._recompute_one():
                 break
 
     def next_due(self) -> float | None:
@@ -213,7 +220,7 @@ class ScheduleRegistry:
     def advance(self, now: float, max_items: int) -> bool:
         """Process due times, then fire triggers, `max_items` of both at most; whether more may be left."""
         return all(
-            self._recompute_one(now) or self._process_due(now) or self._dispatcher.act_on_one(now)
+            self._recompute_one() or self._process_due(now) or self._dispatcher.act_on_one(now)
             for _ in range(max_items)
         )
 
@@ -249,7 +256,9 @@ class ScheduleRegistry:
             self._dispatcher.adopt(now, trigger)
         for schedule in self._schedules.values():
             # The clock may show an earlier time than it did to the previous process.
-            self._recompute_due(now, schedule)
+            clock = self._clock_of(schedule.spec, now)
+            _resumed_by(schedule, clock)
+            self._recompute_due(schedule, clock)
             self._arm(schedule)
 
     # Figures
@@ -304,20 +313,19 @@ class ScheduleRegistry:
                 return True
         return False
 
-    def _recompute_one(self, now: float) -> bool:
+    def _recompute_one(self) -> bool:
         """Recompute one schedule after the wall clock was set back; False if none is left."""
         while self._to_recompute:
-            schedule = self._to_recompute.popleft()
-            if self._schedules.get(schedule.id) is schedule and schedule.spec.cadence.by_wall:
-                self._recompute_due(now, schedule)
+            schedule, since = self._to_recompute.popleft()
+            is_same = schedule.since == since and schedule.spec.cadence.by_wall
+            if is_same and self._schedules.get(schedule.id) is schedule:
+                # From when the clock was set back: what has come due since then is not lost.
+                self._recompute_due(schedule, self._set_back_to)
                 return True
         return False
 
-    def _recompute_due(self, now: float, schedule: Schedule) -> None:
+    def _recompute_due(self, schedule: Schedule, clock: float) -> None:
         """Find the next due time again: the clock may have gone back behind unprocessed due times before it."""
-        clock = self._clock_of(schedule.spec, now)
-        if schedule.resumed_at is not None:
-            schedule.resumed_at = min(schedule.resumed_at, clock)
         if schedule.since > clock and not schedule.spec.cadence.by_wall:
             # An interval that starts in the future would start late.
             schedule.since, schedule.processed_times = clock, ()
@@ -357,8 +365,7 @@ class ScheduleRegistry:
         return reason, cadence.next_after(until, since)
 
     def _clock_of(self, spec: ScheduleSpec, now: float) -> float:
-        # Rounded to microseconds, halves up, as responses show times: a time that a caller sends back stays equal.
-        return floor((now + self._wall_offset if spec.cadence.by_wall else now) * 1e6 + 0.5) / 1e6
+        return _whole_micros(now + self._wall_offset if spec.cadence.by_wall else now)
 
     def _dues_of(self, schedule: Schedule) -> TimerQueue[Schedule]:
         return self._wall_dues if schedule.spec.cadence.by_wall else self._steady_dues
@@ -377,3 +384,14 @@ def _first_due(spec: ScheduleSpec, since: float) -> float:
     if next_due is None:
         raise BadRequest("at: must be in the future")
     return next_due
+
+
+def _resumed_by(schedule: Schedule, clock: float) -> None:
+    """A resume under a clock that was ahead counts as one at `clock`."""
+    if schedule.resumed_at is not None:
+        schedule.resumed_at = min(schedule.resumed_at, clock)
+
+
+def _whole_micros(clock: float) -> float:
+    """Rounded to microseconds, halves up, as responses show times: a time that a caller sends back stays equal."""
+    return floor(clock * 1e6 + 0.5) / 1e6

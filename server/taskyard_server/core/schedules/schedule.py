@@ -1,4 +1,4 @@
-"""The records of schedules and their triggers, and the one table of legal trigger transitions (scheduler-daemon).
+"""The records of schedules and triggers, and the one table of trigger transitions (docs/rules.md, Schedules).
 
 This file decides nothing: `registry.py` decides when a trigger comes due, `trigger_dispatcher.py` when it fires.
 """
@@ -61,7 +61,7 @@ class ScheduleSpec(NamedTuple):
 
 
 class TriggerState(StrEnum):
-    """The state of a trigger; the values are the documented ones (scheduler-daemon, State Flow)."""
+    """The state of a trigger; the values are the documented ones (docs/rules.md, Triggers)."""
 
     PENDING = "pending"
     EXECUTING = "executing"

@@ -2,7 +2,7 @@
 
 A trigger *arrives* when its delay by jitter is over and the overlap policy lets it go on. From then until its end it is
 open. An open trigger fires when `TriggerQueue` comes to it; its task takes one of `max_concurrent` places only once it
-is dispatched (scheduler-daemon, Claiming).
+is dispatched (docs/rules.md, Trigger places).
 
 This file does not know cadences or due times; `registry.py` does.
 """
@@ -123,7 +123,7 @@ class TriggerDispatcher:
                 self._triggers.forget(trigger)
 
     def adopt(self, now: float, trigger: Trigger) -> None:
-        """Resume a trigger that was restored after a restart (scheduler-daemon, Reboot Recovery)."""
+        """Resume a trigger that was restored after a restart (docs/rules.md, Recovery)."""
         schedule = trigger.schedule
         if trigger.task_id is None:
             # Its task exists if the previous process ended between making it and recording it in the trigger.
