@@ -104,8 +104,7 @@ class Grants:
         self._requeue(now, task, None, LEASE_ENDED)
 
     def lose(self, now: float, lease: Lease, reason: str) -> None:
-        """End a lease whose host is lost; the task is requeued up to `max_deliveries` times
-        (docs/rules.md, Lost leases).
+        """End a lease whose host is lost; the task is requeued, up to `max_deliveries` (docs/rules.md, Lost leases).
 
         A task that was granted over a stream and never started is requeued, and its delivery does not count. A retry
         policy, if there is one, decides alone. Otherwise a task with a target fails, since its host may still work on

@@ -1,7 +1,7 @@
 """The reports of hosts on their leases: started, progress, renewal, completed, failed, released, stopped.
 
 Every report carries the fencing token of its lease. A report under a lease that has ended is refused and changes
-nothing (docs/rules.md, Leases). This file validates reports; `grants.py` and `lifecycle.py` carry them out.
+nothing (docs/rules.md, Fencing tokens). This file validates reports; `grants.py` and `lifecycle.py` carry them out.
 """
 
 from __future__ import annotations

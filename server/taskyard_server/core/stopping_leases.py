@@ -1,5 +1,4 @@
-"""Leases that ended while their host may still work on the task: their target stays taken
-(docs/rules.md, Stopping leases).
+"""Leases that ended while their host may still work: their target stays taken (docs/rules.md, Stopping leases).
 
 A stopping lease is kept until its host reports that nothing runs under it any more, or until `expires_at`, by when the
 host has stopped by itself. This file does not know targets; `Grants` frees them.

@@ -1,5 +1,4 @@
-"""The records of schedules and their triggers, and the one table of legal trigger transitions
-(docs/rules.md, Schedules).
+"""The records of schedules and triggers, and the one table of trigger transitions (docs/rules.md, Schedules).
 
 This file decides nothing: `registry.py` decides when a trigger comes due, `trigger_dispatcher.py` when it fires.
 """
