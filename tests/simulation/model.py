@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from math import floor, inf
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
+from .model_agenda import agenda, bring_about, first_due, name_of
 from .model_records import (
     ENDED,
     FLYING,
@@ -25,30 +25,11 @@ from .model_records import (
     Job,
     Machine,
     Refused,
-    StoppingLeases,
     Wish,
     lease_length,
-    tick_of,
 )
 from .model_streams import Streams
 from .world import World
-
-
-class Due(NamedTuple):
-    """Something that time brings about, to a task, a host, or a lease that ended. `rank` orders those of one tick."""
-
-    tick: int
-    rank: int
-    thing: Job | Host | StoppingLeases
-
-    def touches(self, world: World) -> set[str]:
-        """The tasks that are told of first if this is done."""
-        if isinstance(self.thing, Job):
-            return {self.thing.id}
-        return {job.id for job in world.leases(self.thing.id)} if isinstance(self.thing, Host) else set()
-
-
-DEADLINE, LEASE_END, SILENCE, DRAIN, DUE, STOPPING = range(6)
 
 
 class Model:
@@ -331,11 +312,11 @@ class Model:
         first, done = len(world.happened), 0
         while True:
             told = chosen[len(world.happened) - first :]
-            due = self._first_due(now, looks)
+            due = first_due(world, now, looks)
             if due and not any(each.touches(world) for each in due):
-                over = [each for each in due if told or self._name(each) not in left]
+                over = [each for each in due if told or name_of(each) not in left]
                 if over:
-                    self._do(now, over[0])
+                    bring_about(world, now, over[0])
                     done += 1
                     continue
             if not told:
@@ -348,13 +329,13 @@ class Model:
                 fit = [each for each in due if task_id in each.touches(world)]
                 if not fit:
                     raise AssertionError(f"{due} is due, but the core {kind} {task_id}")
-                self._do(now, fit[0])
+                bring_about(world, now, fit[0])
             done += 1
 
     def next_due(self) -> float | None:
         """The time of the first thing that happens to a task if only time passes."""
         world = self.world
-        times = [due.tick / 8 for due in self._agenda({})]
+        times = [due.tick / 8 for due in agenda(self.world, {})]
         ttl = world.limits["result_ttl_secs"]
         times += [world.tasks[task_id].completed_at + ttl for task_id in (*world.ended, *world.rejected)]
         return min(times, default=None)
@@ -395,53 +376,6 @@ class Model:
         return next(iter(keys), None), next(iter(keys + perhaps), None)
 
     # The rules
-
-    def _agenda(self, looks: Mapping[str, float]) -> list[Due]:
-        """Everything that time will bring about."""
-        world, after = self.world, self.world.dead_after()
-        timers = [Due(tick_of(job.deadline), DEADLINE, job) for job in world.ticking() if job.deadline is not None]
-        timers += [Due(tick_of(job.lease_end()), LEASE_END, job) for job in world.flying()]
-        for host in world.mortals():
-            silent = min(host.heard_at + after, looks.get(host.id, inf))
-            timers.append(Due(tick_of(silent), SILENCE, host))
-        for host in world.hosts.values():
-            if host.drain_until is not None:
-                timers.append(Due(tick_of(host.drain_until), DRAIN, host))
-        timers += [
-            Due(tick_of(job.due), DUE, job) for job in world.tasks.values() if job.due is not None and not job.held
-        ]
-        return timers + [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
-
-    def _first_due(self, now: float, looks: Mapping[str, float]) -> list[Due]:
-        """What is to be done next: one of these. A look at a host that lives comes to nothing."""
-        world = self.world
-        timers = [
-            due
-            for due in self._agenda(looks)
-            if due.tick <= floor(8 * now) and not (due.rank == SILENCE and not world.is_dead(now, due.thing))
-        ]
-        first = min((due[:2] for due in timers), default=None)
-        return [due for due in timers if due[:2] == first]
-
-    def _name(self, due: Due) -> object:
-        return due.thing.key if isinstance(due.thing, StoppingLeases) else due.thing.id
-
-    def _do(self, now: float, due: Due) -> None:
-        world, thing = self.world, due.thing
-        if isinstance(thing, StoppingLeases):
-            world.stopped(now, [thing])
-        elif isinstance(thing, Host) and due.rank == DRAIN:
-            thing.drain_until = None
-            for job in world.leases(thing.id):
-                world.pause(now, job, "paused")
-        elif isinstance(thing, Host):
-            world.bury(now, thing)
-        elif due.rank == DEADLINE:
-            world.expire(now, thing)
-        elif due.rank == LEASE_END:
-            world.lose(now, thing, "lease expired")
-        else:
-            world.come_due(now, thing)
 
     def _use(self, job: Job, tokens: int | None) -> None:
         """What an attempt says that it used, on top of the earlier ones; never less than before."""

@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from textwrap import dedent
+from types import ModuleType
 
 import pytest
 
@@ -35,13 +36,13 @@ from .simulator import Mismatch, Simulation
 # They rewrite the core.
 pytestmark = [pytest.mark.python_core, pytest.mark.mutation]
 
-SEEDS, STEPS = [1021, 1018, 1019, 1095, 1017, 1097, 1180, *range(1000, 1012)], 500
+SEEDS, STEPS = [1033, 1025, 1022, 1027, 1037, 1021, 1018, 1019, 1095, 1017, 1097, 1180, *range(1000, 1012)], 500
 """A breach must be seen within 9,500 steps. The first histories show what others seldom do."""
 
 NEVER = sys.maxsize
 
-Edit = tuple[type, str, str, str]
-"""The class, its method, the words there, and what stands there instead."""
+Edit = tuple[type | ModuleType, str, str, str]
+"""The class or module, its function, the words there, and what stands there instead."""
 
 MUTATIONS: dict[str, list[Edit]] = {
     "the fair order ignores what is in flight": [
@@ -192,9 +193,6 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a claim that waits does not notice that a stream registers its host anew": [
         (Streams, "connect", "self._dispatcher.refresh(now, host)", "pass"),
     ],
-    "a dead host is handed tasks while its stream may still be silent": [
-        (Liveness, "is_silent", "self.is_dead(now, host)", "False"),
-    ],
     "what waits for one project is handed those of all after a look": [
         (Dispatcher, "_refresh_offer", ".narrowed(offer.project)", ""),
     ],
@@ -225,8 +223,11 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a stream is not told what was cancelled": [
         (Scheduler, "cancel", "None, None, StopReason.CANCELLED", "None, None"),
     ],
-    "a requeued task does not show why": [
-        (Grants, "_requeue", "life.transition(task, QUEUED, why)", "life.transition(task, QUEUED, None)"),
+    "a requeued task has an error": [
+        (Grants, "_requeue", "life.transition(task, QUEUED, None)", "life.transition(task, QUEUED, reason)"),
+    ],
+    "a task that waits for its next attempt has an error": [
+        (Attempts, "fail", "life.transition(task, PENDING, None)", "life.transition(task, PENDING, error)"),
     ],
     "an event shows the state before as the state after": [
         (Lifecycle, "emit", "Event(now, task, kind, before)", "Event(now, task, kind, task.state)"),
@@ -291,13 +292,78 @@ MUTATIONS: dict[str, list[Edit]] = {
     "an attempt has used what the one before it used": [
         (Grants, "grant", "task.history.tokens_used or 0", "0"),
     ],
+    "a lease without an acknowledged start keeps its target": [
+        (Grants, "end", "may_run and ", ""),
+    ],
+    "a lease with an acknowledged start frees its target at once": [
+        (Grants, "end", "or lease.started_at is not None", ""),
+    ],
+    "a lease of a call without a start frees its target at once": [
+        (Grants, "end", "lease.stream is None or ", ""),
+    ],
+    "a failure counts as a start": [
+        (
+            Reports,
+            "fail",
+            "self._life.attempts.fail(",
+            "task.state is ASSIGNED and self._life.grants.begin(now, task, is_over=True); self._life.attempts.fail(",
+        ),
+    ],
+    "a task over its budget is resumed without a new limit": [
+        (Scheduler, "resume", "elif self._life.attempts.is_over_budget(task):", "elif False:"),
+    ],
+    "a new limit may be one that was reached": [
+        (Scheduler, "resume", "token_limit <= used", "False"),
+    ],
+    "a new limit is forgotten": [
+        (Scheduler, "resume", "task.history._replace(token_limit=token_limit)", "task.history"),
+    ],
+    "tokens of a heartbeat are not counted": [
+        (Streams, "beat", "self._life.attempts.report_tokens(now, lease.task, used)", "pass"),
+    ],
+    "tokens of a heartbeat count under any token of the lease": [
+        (Streams, "beat", "lease is not None and lease.token == token", "lease is not None"),
+    ],
+    "tokens of a heartbeat count before the start": [
+        (Attempts, "report_tokens", "task.state is not RUNNING", "False"),
+    ],
+    "a heartbeat over the budget does not fail the task": [
+        (Attempts, "report_tokens", "if over:", "if False:"),
+    ],
+    "a heartbeat that changes no count has an event": [
+        (Attempts, "report_tokens", "task.history.tokens_used != before", "True"),
+    ],
+    "the host of a task over its budget is not told to stop": [
+        (Attempts, "fail_over_budget", ", StopReason.TOKEN_LIMIT_EXCEEDED", ""),
+    ],
+    "a host that holds leases is forgotten": [
+        (Liveness, "_check_vanished", "host.leases or host.offers", "host.offers"),
+    ],
+    "a host with a stream or a waiting claim is forgotten": [
+        (Liveness, "_check_vanished", "host.leases or host.offers", "host.leases"),
+    ],
+    "a host that was heard of is forgotten": [
+        (Liveness, "_check_vanished", "now - host.last_heartbeat_at < forget_secs", "False"),
+    ],
+    "a forgotten host still counts as online": [
+        (Liveness, "removed", "self._heard_at = max(", "self._heard_at = self._heard_at or max("),
+    ],
+    "a stream keeps its silence limit when the time-outs change": [
+        (Streams, "timeouts_changed", "if host.stream is not None", "if False"),
+    ],
+    "a task that expired again and again is reopened but once": [
+        (Lifecycle, "_reopen", "self.counters.expired_reopened += task.expired", "pass"),
+    ],
+    "a failure of any kind is reopened as an expired one": [
+        (Lifecycle, "_reopen", "self.counters.expired_reopened += task.expired", "self.counters.expired_reopened += 1"),
+    ],
     "a drain ends and nothing is paused": [
         (Liveness, "_end_drain", "self._life.pause(now, lease.task)", "pass"),
     ],
 }
 
 
-def mutate(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, words: str, instead: str) -> None:
+def mutate(monkeypatch: pytest.MonkeyPatch, owner: type | ModuleType, name: str, words: str, instead: str) -> None:
     """Replace one method by itself with other words in it."""
     function: Callable[..., object] = getattr(owner, name)
     source = dedent(inspect.getsource(function))

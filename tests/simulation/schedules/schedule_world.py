@@ -25,27 +25,26 @@ from taskyard_server.core.schedules import trigger_dispatcher as firing
 from taskyard_server.core.schedules import trigger_store as triggers
 from taskyard_server.core.schedules.registry import ScheduleRegistry
 from taskyard_server.core.schedules.schedule import CatchUp, TriggerEvent
-from taskyard_server.core.task import Submission, Task
 from tests.simulation.indexes import same
 from tests.simulation.simulator import Mismatch
 
-from .event_tape import ENDED, OfTask, OfTrigger, Ticks, record, tape_of
+from .event_tape import OfTask, OfTrigger, Ticks, record, tape_of
 from .model_records import Refused, Shot
 from .model_schedules import Model
 from .random_choices import BOUNDS, WEIGHTS, Chances
 from .schedule_agreement import agree, listings_agree, of_plan, of_schedule, of_shot, of_trigger, spec_of
 from .schedule_ledger import ScheduleLedger
 from .stored_schedules import Kept, let_go_of
+from .task_commands import HOST, TaskCommands
 
 START: Final = 1_700_000_000.0
 TEST: Final = "schedules/test_schedule_simulation.py"
-HOST: Final = "host"
 OF_SCHEDULES: Final = ("create", "update", "delete", "pause", "resume", "trigger")
 MOST_TURNS: Final = 5_000
 """Within so many calls `advance` must come to an end."""
 
 
-class Simulation:
+class Simulation(TaskCommands):
     """The history of one seed. `given` counts commands, and what came of them."""
 
     def __init__(self, seed: int) -> None:
@@ -334,68 +333,6 @@ class Simulation:
     def _some_schedule(self) -> str:
         plans = list(self.model.plans)
         return self.chances.one_of(plans) if plans and self.chances.under(0.95) else self.chances.schedule_id()
-
-    # Commands to tasks
-
-    def _to_tasks(self, name: str, args: tuple[Any, ...], core: Callable[[], Any]) -> None:
-        """What is refused here the model need not know."""
-
-        def unless_refused() -> None:
-            try:
-                core()
-            except Refusal as refusal:
-                self.given[f"{name} of a task: {refusal.code}"] += 1
-
-        self._both(name, args, unless_refused, lambda: self.model.tasks_changed(self.now))
-
-    def _submit(self) -> None:
-        agent, many = self.chances.agent(), self.chances.one_of([1, 1, 4])
-        asked = Submission(agent, "other", deadline=self.now + self.chances.secs(20))
-        for _ in range(many):
-            self._to_tasks("submit", (agent,), lambda: self.core.submit(self.now, asked))
-
-    def _claim(self) -> None:
-        count = self.chances.one_of([1, 2, 10])
-        self._to_tasks("claim", (count,), lambda: self._leases.extend(self.core.claim(self.now, HOST, count)))
-
-    def _lease(self) -> Lease | None:
-        self._leases = [lease for lease in self._leases if lease.task.lease is lease]
-        return self.chances.one_of(self._leases) if self._leases else None
-
-    def _complete(self) -> None:
-        if (lease := self._lease()) is not None:
-            task_id, token = lease.task.id, lease.token
-            self._to_tasks(
-                "complete", (task_id,), lambda: self.core.reports.complete(self.now, HOST, task_id, token, None)
-            )
-
-    def _fail(self) -> None:
-        if (lease := self._lease()) is not None:
-            task_id, token = lease.task.id, lease.token
-            self._to_tasks("fail", (task_id,), lambda: self.core.reports.fail(self.now, HOST, task_id, token, "broke"))
-
-    def _cancel(self) -> None:
-        self._to_one("cancel", lambda task: task.state not in ENDED, lambda its: self.core.cancel(self.now, its))
-
-    def _pause_task(self) -> None:
-        self._to_one("pause task", lambda task: task.lease is not None, lambda its: self.core.pause(self.now, its))
-
-    def _resume_task(self) -> None:
-        """A failed one, too: its trigger has ended and stays so."""
-        stopped = ("paused", "failed")
-        self._to_one("resume task", lambda task: task.state in stopped, lambda its: self.core.resume(self.now, its))
-
-    def _resolve_task(self) -> None:
-        stopped = ("paused", "failed")
-        self._to_one(
-            "resolve task", lambda task: task.state in stopped, lambda its: self.core.resolve(self.now, its, None)
-        )
-
-    def _to_one(self, name: str, which: Callable[[Task], bool], core: Callable[[str], Any]) -> None:
-        tasks = [task.id for task in self.core.tasks_after(0) if which(task)]
-        if tasks:
-            task_id = self.chances.one_of(tasks)
-            self._to_tasks(name, (task_id,), lambda: core(task_id))
 
     # The operator, and time
 

@@ -1,0 +1,75 @@
+"""What time will bring about in the model: deadlines, ends of leases, silences, drains, due tasks, ends of stops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import floor, inf
+from typing import NamedTuple
+
+from .model_records import Host, Job, StoppingLeases, tick_of
+from .world import World
+
+
+class Due(NamedTuple):
+    """Something that time brings about, to a task, a host, or a lease that ended. `rank` orders those of one tick."""
+
+    tick: int
+    rank: int
+    thing: Job | Host | StoppingLeases
+
+    def touches(self, world: World) -> set[str]:
+        """The tasks that are told of first if this is done."""
+        if isinstance(self.thing, Job):
+            return {self.thing.id}
+        return {job.id for job in world.leases(self.thing.id)} if isinstance(self.thing, Host) else set()
+
+
+DEADLINE, LEASE_END, SILENCE, DRAIN, DUE, STOPPING = range(6)
+
+
+def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
+    """Everything that time will bring about."""
+    after = world.dead_after()
+    timers = [Due(tick_of(job.deadline), DEADLINE, job) for job in world.ticking() if job.deadline is not None]
+    timers += [Due(tick_of(job.lease_end()), LEASE_END, job) for job in world.flying()]
+    for host in world.mortals():
+        silent = min(host.heard_at + after, looks.get(host.id, inf))
+        timers.append(Due(tick_of(silent), SILENCE, host))
+    for host in world.hosts.values():
+        if host.drain_until is not None:
+            timers.append(Due(tick_of(host.drain_until), DRAIN, host))
+    timers += [Due(tick_of(job.due), DUE, job) for job in world.tasks.values() if job.due is not None and not job.held]
+    return timers + [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
+
+
+def first_due(world: World, now: float, looks: Mapping[str, float]) -> list[Due]:
+    """What is to be done next: one of these. A look at a host that lives comes to nothing."""
+    timers = [
+        due
+        for due in agenda(world, looks)
+        if due.tick <= floor(8 * now) and not (due.rank == SILENCE and not world.is_dead(now, due.thing))
+    ]
+    first = min((due[:2] for due in timers), default=None)
+    return [due for due in timers if due[:2] == first]
+
+
+def name_of(due: Due) -> object:
+    return due.thing.key if isinstance(due.thing, StoppingLeases) else due.thing.id
+
+
+def bring_about(world: World, now: float, due: Due) -> None:
+    thing = due.thing
+    if isinstance(thing, StoppingLeases):
+        world.stopped(now, [thing])
+    elif isinstance(thing, Host) and due.rank == DRAIN:
+        thing.drain_until = None
+        for job in world.leases(thing.id):
+            world.pause(now, job, "paused")
+    elif isinstance(thing, Host):
+        world.bury(now, thing)
+    elif due.rank == DEADLINE:
+        world.expire(now, thing)
+    elif due.rank == LEASE_END:
+        world.lose(now, thing, "lease expired")
+    else:
+        world.come_due(now, thing)
