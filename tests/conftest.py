@@ -1,4 +1,4 @@
-"""What holds for all tests: the form of the core that they import, and that in CI nothing is skipped."""
+"""For all tests: the form of the core that they import, and how a run in CI or side by side differs."""
 
 import os
 import shlex
@@ -41,14 +41,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item):
-    """A skip is a failure in CI, because CI has everything."""
-    outcome = yield
-    report = outcome.get_result()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Any:
+    """A skipped test fails in CI, which has everything that tests need."""
+    return _failed_in_ci((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Any:
+    """So does a file that is skipped as a whole."""
+    return _failed_in_ci((yield))
+
+
+def _failed_in_ci(report: Any) -> Any:
     if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
-        report.longrepr = f"skipped in CI: {item.nodeid}: {report.longrepr}"
+        report.longrepr = f"skipped in CI: {report.nodeid}: {report.longrepr}"
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
