@@ -191,7 +191,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Dispatcher, "refresh", "self._refresh_offer(now, offer)", "pass"),
     ],
     "a claim that waits does not notice that a stream registers its host anew": [
-        (Streams, "connect", "self._dispatcher.refit(now, host)", "pass"),
+        (Streams, "connect", "self._dispatcher.refresh(now, host)", "pass"),
     ],
     "what waits for one project is handed those of all after a look": [
         (Dispatcher, "_refresh_offer", ".narrowed(offer.project)", ""),
