@@ -1,0 +1,189 @@
+"""The port of a store: what an engine needs to keep what happened, and to find it again.
+
+A store loads, commits and fences. It knows no scheduling, and never looks into a record. Keys are integers: the number
+of a namespace above, a number within it below. Times are seconds on the engine's clock, those of `ended` rows
+milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple, Protocol
+
+NAMESPACE_SHIFT: Final = 40
+"""A namespace has room for 2^40 tasks, some thirty years at a thousand a second."""
+EPOCH_JUMP: Final = 1 << 20
+"""What a restored store adds to all that must never go back (docs/keeping.md, Restore)."""
+
+
+class Table(IntEnum):
+    """The tables of a store; the values stand in groups on their way to a writer."""
+
+    NAMESPACES = 0
+    TASKS = 1
+    STATES = 2
+    ENDED = 3
+    STOPPING = 4
+    HOSTS = 5
+    AGENTS = 6
+    SCHEDULES = 7
+    TRIGGERS = 8
+    OUTBOX = 9
+
+
+def key_of(namespace: int, number: int) -> int:
+    """The key of a row of a namespace."""
+    return namespace << NAMESPACE_SHIFT | number
+
+
+def number_of(key: int) -> int:
+    """The number within its namespace that a key holds."""
+    return key & (1 << NAMESPACE_SHIFT) - 1
+
+
+def namespace_of(key: int) -> int:
+    """The namespace that a key holds."""
+    return key >> NAMESPACE_SHIFT
+
+
+Row = tuple[int, bytes]
+"""A key and its record."""
+EndedRow = tuple[int, int, bytes]
+"""A key, when the task ended, in milliseconds, and its record."""
+
+
+@dataclass(slots=True)
+class Group:
+    """What one commit writes: all of it or nothing. Commits are numbered from 1 without gaps; `at` is its time.
+
+    Rows that are removed are removed before others are put.
+    """
+
+    number: int
+    at: float
+    puts: dict[Table, list[Row]] = field(default_factory=dict)
+    ended: list[EndedRow] = field(default_factory=list)
+    removes: dict[Table, list[int]] = field(default_factory=dict)
+
+    def put(self, table: Table, key: int, record: bytes) -> None:
+        """Write a row, also where there is one; not for `ENDED`."""
+        rows = self.puts.get(table)
+        if rows is None:
+            rows = self.puts[table] = []
+        rows.append((key, record))
+
+    def remove(self, table: Table, key: int) -> None:
+        """Remove a row, if it is there."""
+        keys = self.removes.get(table)
+        if keys is None:
+            keys = self.removes[table] = []
+        keys.append(key)
+
+    def __len__(self) -> int:
+        """How many rows are written or removed."""
+        return sum(map(len, self.puts.values())) + len(self.ended) + sum(map(len, self.removes.values()))
+
+
+class Kept(NamedTuple):
+    """What an opened store holds: the number and the time of the last commit, 0 if there was none.
+
+    `epoch` counts the restores of the store from backups.
+    """
+
+    number: int
+    at: float
+    epoch: int
+
+
+class Committed(NamedTuple):
+    """A commit that succeeded: the seconds that it took at the store, the file's bytes and the free ones beside it."""
+
+    secs: float
+    used_bytes: int
+    free_bytes: int
+
+
+class TaskRows(NamedTuple):
+    """One task as it is kept: `state` while it is live, `ended` and `ended_at` (milliseconds) afterwards."""
+
+    key: int
+    task: bytes
+    state: bytes | None
+    ended: bytes | None
+    ended_at: int | None
+
+
+class Page(NamedTuple):
+    """Some rows of a scan, and where it goes on; `next_key` is None at its end."""
+
+    rows: list[TaskRows]
+    next_key: int | None
+
+
+class StoreStats(NamedTuple):
+    """Figures of a store: rows by table name, bytes."""
+
+    rows: dict[str, int]
+    used_bytes: int
+    free_bytes: int
+    number: int
+    at: float
+    epoch: int
+    version: int
+
+
+class StoreError(Exception):
+    """The store cannot be used, or no longer. The text is one line that says what is wrong and what to do."""
+
+
+class CommitDelayed(Exception):
+    """A commit failed for a reason that may pass, such as a full disk; nothing was written. The text says which."""
+
+
+class Store(Protocol):
+    """A store. Calls are served in their order: what reads after a commit was begun sees that commit."""
+
+    @property
+    def url(self) -> str:
+        """What `store.url` names, without secrets, for people."""
+
+    async def open(self) -> Kept:
+        """Open the store, make or migrate it where it must be, and keep everybody else out. Raises `StoreError`."""
+
+    async def commit(self, group: Group) -> Committed:
+        """Write a group durably. One at a time. A group that was written already counts as written.
+
+        Raises `CommitDelayed`, after which the same group is to be committed again, or `StoreError`, which is final.
+        """
+
+    def rows(self, table: Table) -> AsyncIterator[Sequence[Row]]:
+        """All rows of a table in order of their keys, in slices; not for `TASKS`, `STATES` and `ENDED`."""
+
+    def live_tasks(self) -> AsyncIterator[Sequence[TaskRows]]:
+        """The tasks that have a row in `STATES`, in order of their keys, in slices."""
+
+    def ended_tasks(self, since_ms: int) -> AsyncIterator[Sequence[TaskRows]]:
+        """The tasks that ended at `since_ms` or later, in order of their ends, in slices."""
+
+    async def task(self, key: int) -> TaskRows | None:
+        """One task, live or ended; None if it is not kept."""
+
+    async def scan(self, first_key: int, last_key: int, *, descending: bool, limit: int) -> Page:
+        """Up to `limit` tasks with keys between the two, both included, live or ended, in order of their keys."""
+
+    async def forget(self, before_ms: int, limit: int) -> int:
+        """Remove up to `limit` tasks that ended before `before_ms`; how many were removed."""
+
+    async def check(self) -> list[str]:
+        """What is wrong with the store, a line each; empty if nothing is."""
+
+    async def backup(self, path: str) -> None:
+        """Write a copy of the store as of one commit to a new file, while others go on. Raises `StoreError`."""
+
+    async def stats(self) -> StoreStats:
+        """Its figures."""
+
+    async def close(self) -> None:
+        """Finish what was begun, and let go of the store."""
