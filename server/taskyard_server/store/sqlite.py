@@ -6,25 +6,29 @@ loop never waits for the disk.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 from taskyard_server.store.port import (
+    BackupFailed,
     Committed,
     Group,
     Kept,
     Page,
     Row,
     StoreError,
+    StoreStats,
     Table,
     TaskRows,
 )
-from taskyard_server.store.sqlite_pipe import COMMAND, WriterProcess
+from taskyard_server.store.sqlite_copies import prepare, put_in_place, remove
+from taskyard_server.store.sqlite_file import TABLES
+from taskyard_server.store.sqlite_pipe import WriterProcess, command
 
 SCHEME: Final = "sqlite://"
 _FIRST: Final = -(1 << 63)
-_LAST: Final = (1 << 63) - 1
 
 
 def parse_url(url: str) -> str:
@@ -54,10 +58,11 @@ class SqliteStore:
         wait_secs: float = 5.0,
         ballast_bytes: int = 4 << 20,
         min_free_bytes: int = 64 << 20,
-        command: Sequence[str] = COMMAND,
+        command: Sequence[str] = command("sqlite_writer"),
     ) -> None:
         # As it is now: a writer may be started again after the working directory has changed.
         self.path = os.path.abspath(path)
+        self._min_free_bytes = min_free_bytes
         self._url = f"{SCHEME}/{path}"
         arguments = (synchronous, str(wait_secs), str(ballast_bytes), str(min_free_bytes))
         self._writer = WriterProcess(self.path, arguments, command)
@@ -134,6 +139,60 @@ class SqliteStore:
                 break
         return forgotten
 
+    async def check(self) -> list[str]:
+        """See `Store`. A copy beside the file is checked, in a process of its own, so that no commit waits."""
+        copy = self.path + ".check"
+        await self._prepare(copy, copy, replace=True)
+        try:
+            await self._writer.call("copy", copy)
+            return await _checked(copy)
+        finally:
+            await asyncio.to_thread(remove, copy)
+
+    async def backup(self, path: str, *, replace: bool = False) -> None:
+        """See `Store`. The backup is one file, which only its owner may read; its folder must be there."""
+        path = os.path.abspath(path)  # noqa: ASYNC240
+        part = path + ".part"
+        await self._prepare(part, path, replace=replace)
+        try:
+            await self._writer.call("copy", part)
+            await asyncio.to_thread(put_in_place, part, path, replace)
+        except BaseException:
+            await asyncio.to_thread(remove, part)
+            raise
+
+    async def _prepare(self, path: str, final: str, *, replace: bool) -> None:
+        free = self._min_free_bytes
+        await asyncio.to_thread(prepare, self.path, path, final=final, replace=replace, min_free_bytes=free)
+
+    async def stats(self) -> StoreStats:
+        """See `Store`. Large tables are counted in slices, so while commits go on."""
+        rows = {table: await self._count(table) for table in TABLES}
+        return StoreStats(rows, *await self._writer.call("figures"))
+
+    async def _count(self, table: str) -> int:
+        total = 0
+        start: int | None = _FIRST
+        while start is not None:
+            found, start = await self._writer.call("count", table, start)
+            total += found
+        return total
+
     async def close(self) -> None:
         """See `Store`."""
         await self._writer.close()
+
+
+async def _checked(path: str) -> list[str]:
+    """What the check of a file prints."""
+    process = await asyncio.create_subprocess_exec(
+        *command("sqlite_check"), path, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        printed, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode:
+        raise BackupFailed(f"{path}: its check ended with status {process.returncode}; try again")
+    return printed.decode(errors="replace").splitlines()

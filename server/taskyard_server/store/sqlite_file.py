@@ -62,7 +62,7 @@ def open_yard(path: str, *, synchronous: str, wait_secs: float, sql: dict[str, s
     _touch(path)
     db = sqlite3.connect(path, timeout=0, isolation_level=None, cached_statements=128)
     try:
-        _lock(db, path, time.monotonic() + wait_secs)
+        lock(db, path, time.monotonic() + wait_secs)
         _recognize(db, path)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA wal_autocheckpoint = 0")  # upkeep.py does it, and sees its errors
@@ -121,7 +121,7 @@ def sync_folder(folder: str) -> None:
         os.close(fd)
 
 
-def _lock(db: sqlite3.Connection, path: str, until: float) -> None:
+def lock(db: sqlite3.Connection, path: str, until: float) -> None:
     """Keep all other processes out until this one ends. Set before WAL is, so that no memory is shared."""
     db.execute("PRAGMA locking_mode = EXCLUSIVE")
     while True:
@@ -146,8 +146,7 @@ def _recognize(db: sqlite3.Connection, path: str) -> None:
     if mark != APPLICATION_ID and (mark or version or things):
         raise Unusable(no_yard(path))
     if version > VERSION:
-        raise Unusable(f"{path} was written by a newer Taskyard (schema {version}, this one knows {VERSION}); start "
-                       "that version again, or restore a backup of before")  # fmt: skip
+        raise Unusable(newer(path, version))
 
 
 def _migrate(db: sqlite3.Connection, sql: dict[str, str]) -> None:
@@ -202,3 +201,9 @@ def explain(path: str, error: sqlite3.Error) -> str:
 def no_yard(path: str) -> str:
     """A file is something else."""
     return f"{path} is not a file of Taskyard; name another one with --store"
+
+
+def newer(path: str, version: int) -> str:
+    """A file is of a version to come."""
+    text = f"{path} was written by a newer Taskyard (schema {version}, this one knows {VERSION})"
+    return f"{text}; start that version again, or restore a backup of before"

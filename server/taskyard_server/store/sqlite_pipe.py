@@ -19,10 +19,15 @@ from taskyard_server.store.sqlite_writer import DELAYED, DONE, REFUSED
 _ROOT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _RUN: Final = (
     "import sys; sys.path.append(sys.argv.pop(1)); "
-    "from taskyard_server.store.sqlite_writer import main; sys.exit(main(sys.argv[1:]))"
+    "from taskyard_server.store.{module} import main; sys.exit(main(sys.argv[1:]))"
 )
-COMMAND: Final = (sys.executable, "-I", "-S", "-c", _RUN, _ROOT)
-"""Starts the writer without what `site` would load, which takes longer than all the rest."""
+
+
+def command(module: str) -> tuple[str, ...]:
+    """Starts a module of this package, without what `site` would load, which takes longer than all the rest."""
+    return (sys.executable, "-I", "-S", "-c", _RUN.format(module=module), _ROOT)
+
+
 STARTS: Final = 3
 """So many starts without an answer in between, and the file is given up."""
 _LARGE: Final = 1 << 16
@@ -31,7 +36,7 @@ _LARGE: Final = 1 << 16
 class WriterProcess:
     """A writer, started again when it dies. Calls are served in their order."""
 
-    def __init__(self, path: str, arguments: Sequence[str], command: Sequence[str] = COMMAND) -> None:
+    def __init__(self, path: str, arguments: Sequence[str], command: Sequence[str]) -> None:
         self._path = path
         self._command = (*command, path, *arguments)
         self._waiting: dict[int, tuple[bytes, asyncio.Future[Any]]] = {}

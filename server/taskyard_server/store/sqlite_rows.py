@@ -114,7 +114,7 @@ class YardRows:
     def scan(self, first_key: int, last_key: int, descending: bool, limit: int) -> tuple[Rows, int | None]:
         """Some tasks between two keys, and the key to go on from."""
         statement = self._sql["scan_down" if descending else "scan_up"]
-        rows, more = self._slice(statement, (first_key, last_key), min(limit, SLICE_ROWS))
+        rows, more = self._slice(statement, (first_key, last_key), max(1, min(limit, SLICE_ROWS)))
         return rows, rows[-1][0] + (-1 if descending else 1) if more else None
 
     def _slice(self, statement: str, parameters: Iterable[Any], limit: int) -> tuple[Rows, bool]:

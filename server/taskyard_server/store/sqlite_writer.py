@@ -178,9 +178,10 @@ class Writer:
                 target.execute("PRAGMA journal_mode = DELETE")
             finally:
                 target.close()
+        except EndOfInput:
+            os.unlink(path)
+            raise
         except sqlite3.Error as error:
-            if self._failed:
-                raise Unusable(self._failed) from error
             raise Refused(f"{path}: the copy failed: {error}; make room, or name another folder") from error
         finally:
             self._copying = False
@@ -188,6 +189,8 @@ class Writer:
     def _serve_waiting(self, _status: int, _left: int, _pages: int) -> None:
         while self._serve_one(0):
             pass
+        if self._failed:
+            raise Unusable(self._failed)
 
 
 def main(arguments: list[str]) -> int:
