@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
 from taskyard_server.core.events import Event
-from taskyard_server.core.leases import Lease
+from taskyard_server.core.leases import Lease, Stop
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.schedules.schedule import TriggerEvent
 from taskyard_server.core.task import TERMINAL
 from taskyard_server.engine.sessions import Session
 
@@ -21,6 +22,17 @@ log = structlog.get_logger(__name__)
 TASK_LIMIT_KEYS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
 """The limits that hold tasks back. Each is logged once."""
 LIMIT_CHECK_SECS: Final = 1.0
+GRANT_DELAY_SECS: Final = 0.1
+"""After a commit that took longer, the leases that it granted begin to count when it is over."""
+
+
+class Turn(NamedTuple):
+    """What one turn of the event loop has to tell of a namespace: to its streams, its waiting calls, its listeners."""
+
+    granted: dict[Offer, list[Lease]]
+    stops: list[Stop]
+    events: list[Event]
+    trigger_events: list[TriggerEvent]
 
 
 @dataclass(slots=True, eq=False)
@@ -40,24 +52,34 @@ class NamespaceState:
     limits_logged: set[str] = field(default_factory=set)
     limits_checked_at: float = 0.0
 
-    def dispatch(self, now: float) -> bool:
-        """Dispatch claimable tasks to waiting hosts, and pass stops to their streams.
+    def take_turn(self, now: float) -> Turn:
+        """Dispatch claimable tasks to waiting hosts, and take all that the turn has to tell."""
+        scheduler = self.scheduler
+        granted: dict[Offer, list[Lease]] = {}
+        if self.claims or self.sessions:
+            for offer, leases in scheduler.dispatch(now).items():
+                if offer.streamed:
+                    granted[offer] = leases
+                else:
+                    self.claims.pop(offer).set_result(leases)
+                    scheduler.withdraw(offer)
+            self._log_limits(now)
+        return Turn(granted, scheduler.take_stops(), scheduler.take_events(), scheduler.schedules.take_events())
 
-        Returns whether that made tasks claimable, so that it must be called again.
+    def hand_over(self, turn: Turn, now: float, secs: float) -> bool:
+        """Pass grants and stops to their streams, after a commit that took so many seconds.
+
+        Returns whether that made tasks claimable, so that a turn must follow.
         """
         scheduler = self.scheduler
-        if not self.claims and not self.sessions:
-            scheduler.take_stops()
-            return False
-        for offer, leases in scheduler.dispatch(now).items():
-            session = self.sessions.get(offer)
-            if session is not None:
+        for offer, leases in turn.granted.items():
+            if secs > GRANT_DELAY_SECS:
+                scheduler.count_from(now, leases)
+            # The stream may have broken since; its leases wait for the host to come back.
+            if (session := self.sessions.get(offer)) is not None:
                 session.assign(leases)
-            else:
-                self.claims.pop(offer).set_result(leases)
-                scheduler.withdraw(offer)
         must_repeat = False
-        for stop in scheduler.take_stops():
+        for stop in turn.stops:
             session = self.sessions.get(stop.lease.stream)  # type: ignore[arg-type]
             if session is not None and not session.stop(stop):
                 # The host never got the lease and will not report its stop, which a target may wait for.
@@ -65,7 +87,6 @@ class NamespaceState:
                 if session.ended is None:
                     scheduler.return_credit(session.offer, 1)
                 must_repeat = True
-        self._log_limits(now)
         return must_repeat
 
     def notify_ends(self, events: Sequence[Event]) -> None:
