@@ -106,7 +106,7 @@ class Driver:
             self._alarm.catch_up()
 
     def advance(self) -> None:
-        """Advance the namespaces that are due, but not while a commit takes long: hosts must not pay for a slow disk."""
+        """Advance the namespaces that are due, but not while a commit takes long: hosts do not pay for a slow disk."""
         if self.committer is not None and self.committer.is_slow():
             self._is_held_back = True
             return

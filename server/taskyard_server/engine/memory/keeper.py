@@ -76,7 +76,7 @@ class Keeper:
         for state in namespaces:
             driver.note_wall(state)
             state.scheduler.recover(now)
-            while state.scheduler.advance(now):
+            while state.scheduler.advance(now):  # noqa: ASYNC110 - it works, it does not wait
                 await asyncio.sleep(0)
             driver.mark_dirty(state)
         self._is_open = True
