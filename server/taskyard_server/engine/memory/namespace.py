@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
+from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.offers import Offer
@@ -24,6 +25,28 @@ LIMIT_CHECK_SECS: Final = 1.0
 
 
 @dataclass(slots=True, eq=False)
+class WaitingClaim:
+    """A call that waits for tasks. `leases` are those granted to it, `answer` is what `show` made of them."""
+
+    show: Callable[[list[Lease]], Any]
+    answer: asyncio.Future[Any]
+    leases: list[Lease] = field(default_factory=list)
+
+    def grant(self, leases: list[Lease]) -> None:
+        """Answer the call, with no leases if it waited in vain."""
+        self.leases = leases
+        try:
+            self.answer.set_result(self.show(leases))
+        except Exception as error:
+            # A fault in one answer must not affect the others that are given in this turn.
+            self.answer.set_exception(error)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Raise a refusal in the call."""
+        self.answer.set_exception(refusal)
+
+
+@dataclass(slots=True, eq=False)
 class NamespaceState:
     """One namespace. `due` is the next time at which its scheduler must be advanced.
 
@@ -33,7 +56,7 @@ class NamespaceState:
 
     namespace: str
     scheduler: Scheduler
-    claims: dict[Offer, asyncio.Future[list[Lease]]] = field(default_factory=dict)
+    claims: dict[Offer, WaitingClaim] = field(default_factory=dict)
     sessions: dict[Offer, Session] = field(default_factory=dict)
     end_waits: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     due: float | None = None
@@ -54,7 +77,7 @@ class NamespaceState:
             if session is not None:
                 session.assign(leases)
             else:
-                self.claims.pop(offer).set_result(leases)
+                self.claims.pop(offer).grant(leases)
                 scheduler.withdraw(offer)
         must_repeat = False
         for stop in scheduler.take_stops():
@@ -82,9 +105,9 @@ class NamespaceState:
 
     def release_all(self) -> None:
         """Release every waiting call."""
-        for granted in self.claims.values():
-            if not granted.done():
-                granted.set_result([])
+        for claim in self.claims.values():
+            if not claim.answer.done():
+                claim.grant([])
         for waits in self.end_waits.values():
             _resolve(waits)
 
