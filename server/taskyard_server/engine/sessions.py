@@ -15,7 +15,6 @@ from taskyard_server.core.errors import Refusal, Unavailable
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.leases import Lease, Stop, StopReason
 from taskyard_server.core.offers import Offer
-from taskyard_server.core.streams import Welcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +27,23 @@ class DrainNotice:
 
 
 class Session:
-    """One stream. `on_ready` is called when there is output to send, and when the stream has `ended`.
+    """One stream, whose credit and host are those of its `offer` in the core.
 
-    `return_credit` is called with the number of leases that ended before they were sent. `drain` is an initial notice.
+    `on_ready` is called when there is output to send, and when the stream has `ended`. `return_credit` is called with
+    the number of leases that ended before they were sent. `drain` is an initial notice.
     """
 
     def __init__(
         self,
         namespace: str,
-        welcome: Welcome,
+        offer: Offer,
+        heartbeat_secs: float,
         on_ready: Callable[[], None],
         return_credit: Callable[[int], None],
         drain: DrainNotice | None = None,
     ) -> None:
         self.namespace = namespace
-        self.welcome = welcome
+        self.offer = offer
         self.ended: Refusal | None = None
         self._on_ready = on_ready
         self._return_credit = return_credit
@@ -50,18 +51,13 @@ class Session:
         self._dropped: dict[Lease, None] = {}
         self._stops: list[Stop] = []
         self._drain = drain
-        self._heartbeat_secs = welcome.heartbeat_secs
+        self._heartbeat_secs = heartbeat_secs
         self._heartbeat_changed = False
-
-    @property
-    def offer(self) -> Offer:
-        """The offer of the stream in the core."""
-        return self.welcome.offer
 
     @property
     def host(self) -> Host:
         """The host of the stream."""
-        return self.welcome.offer.host
+        return self.offer.host
 
     @property
     def has_output(self) -> bool:

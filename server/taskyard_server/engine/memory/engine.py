@@ -61,8 +61,9 @@ class MemoryAdmin:
 
     async def stats(self, namespace: str) -> Stats:
         state = self._namespaces.find(namespace)
-        scheduler = state.scheduler if state else Scheduler(self._namespaces.limits, lambda: 0)
-        return scheduler.stats()
+        if state is None:
+            return Scheduler(self._namespaces.limits, lambda: 0).stats()
+        return await self._namespaces.answers.give(state, state.scheduler.stats)
 
     def namespaces(self) -> list[str]:
         return self._namespaces.names()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import structlog
 
+from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event
 from taskyard_server.core.leases import Lease, Stop
 from taskyard_server.core.offers import Offer
@@ -36,6 +37,28 @@ class Turn(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
+class WaitingClaim:
+    """A call that waits for tasks. `leases` are those granted to it, `answer` is what `show` made of them."""
+
+    show: Callable[[list[Lease]], Any]
+    answer: asyncio.Future[Any]
+    leases: list[Lease] = field(default_factory=list)
+
+    def grant(self, leases: list[Lease]) -> None:
+        """Answer the call, with no leases if it waited in vain."""
+        self.leases = leases
+        try:
+            self.answer.set_result(self.show(leases))
+        except Exception as error:
+            # A fault in one answer must not affect the others that are given in this turn.
+            self.answer.set_exception(error)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Raise a refusal in the call."""
+        self.answer.set_exception(refusal)
+
+
+@dataclass(slots=True, eq=False)
 class NamespaceState:
     """One namespace. `due` is the next time at which its scheduler must be advanced.
 
@@ -45,7 +68,7 @@ class NamespaceState:
 
     namespace: str
     scheduler: Scheduler
-    claims: dict[Offer, asyncio.Future[list[Lease]]] = field(default_factory=dict)
+    claims: dict[Offer, WaitingClaim] = field(default_factory=dict)
     sessions: dict[Offer, Session] = field(default_factory=dict)
     end_waits: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     due: float | None = None
@@ -61,7 +84,7 @@ class NamespaceState:
                 if offer.streamed:
                     granted[offer] = leases
                 else:
-                    self.claims.pop(offer).set_result(leases)
+                    self.claims.pop(offer).grant(leases)
                     scheduler.withdraw(offer)
             self._log_limits(now)
         return Turn(granted, scheduler.take_stops(), scheduler.take_events(), scheduler.schedules.take_events())
@@ -103,9 +126,9 @@ class NamespaceState:
 
     def release_all(self) -> None:
         """Release every waiting call."""
-        for granted in self.claims.values():
-            if not granted.done():
-                granted.set_result([])
+        for claim in self.claims.values():
+            if not claim.answer.done():
+                claim.grant([])
         for waits in self.end_waits.values():
             _resolve(waits)
 
