@@ -80,6 +80,7 @@ class Keeper:
                 await asyncio.sleep(0)
             driver.mark_dirty(state)
         self._is_open = True
+        namespaces.keeper = namespaces.answers.keeper = self
         driver.flush()
         await self.committer.settle()
         self.load_secs = time.monotonic() - began_at
@@ -97,6 +98,10 @@ class Keeper:
         if self._is_open:
             await self.committer.settle()
         await self.store.close()
+
+    def require_answers(self) -> None:
+        """Raise `Unavailable` while the store does not answer."""
+        self.committer.require_answers()
 
     def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
         """Done once all that happened in a namespace until now is committed; None if it is.
