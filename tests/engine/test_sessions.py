@@ -41,7 +41,7 @@ def connect(engine):
     async def open_stream(host_id="host", credit=0, instance="i", held=()):
         stream = Stream()
         hello = Hello(host_id, instance, HostProfile(), held=held)
-        stream.session = await engine.hosts.connect("default", hello, stream.on_ready, show=live)
+        stream.session, _ = await engine.hosts.connect("default", hello, stream.on_ready, show=live)
         if credit:
             await engine.hosts.give_credit(stream.session, credit)
         return stream
@@ -179,7 +179,7 @@ async def test_a_heartbeat_resets_the_timer_so_that_the_lease_ends_on_time(engin
 
 
 def test_a_new_session_has_no_output():
-    session = Session("default", SimpleNamespace(heartbeat_secs=20.0), lambda: None, lambda _: None)
+    session = Session("default", SimpleNamespace(), 20.0, lambda: None, lambda _: None)
     assert not session.has_output
     assert session.take_stops() == []
     assert session.next_leases(5) == []
