@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report
 from taskyard_server.core.task import TaskState
+from taskyard_server.engine.port.answers import Answer
 
 from .namespace import WaitingClaim
 
@@ -80,9 +81,11 @@ class MemoryLeases:
 
         return command() if self._answers.keeper is None else await self._answers.give(state, command)
 
-    def report(self, namespace: str, host_id: str, reports: Sequence[Report]) -> Awaitable[list[TaskState | Refusal]]:
-        state = self._get(namespace)
-        return self._answers.of(state, state.scheduler.reports.take_each(self._now(), host_id, reports))
+    def report(
+        self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False
+    ) -> Answer[list[TaskState | Refusal]]:
+        state = self._namespaces.get_for_command(namespace, "runtime host", patient)
+        return self._answers.of(state, state.scheduler.reports.take_each(self._now(), host_id, reports), patient)
 
     async def list_leases(
         self, namespace: str, after: int, host_id: str | None = None, *, show: Callable[[list[Lease]], T]
