@@ -101,7 +101,10 @@ class Group:
 class Kept(NamedTuple):
     """What an opened store holds: the number and the time of the last commit, 0 if there was none.
 
-    `epoch` counts the restores of the store from backups.
+    `epoch` counts the restores of the store from backups. The record of a namespace says in which epoch it was written;
+    one of an earlier epoch comes from a backup. Then all of that namespace that must never go back, its last order and
+    its last fencing token, jumps by `EPOCH_JUMP` for each epoch in between, and its leases end; its next commit writes
+    its record with the present epoch. (The numbers of commits have jumped already.)
     """
 
     number: int
@@ -150,6 +153,10 @@ class StoreError(Exception):
     """The store cannot be used, or no longer. The text is one line that says what is wrong and what to do."""
 
 
+class BackupFailed(Exception):
+    """A backup, or the copy that a check needs, could not be made; the store is well. The text says what to do."""
+
+
 class CommitDelayed(Exception):
     """A commit failed for a reason that may pass, such as a full disk; nothing was written. The text says which."""
 
@@ -186,13 +193,16 @@ class Store(Protocol):
         """Up to `limit` tasks with keys between the two, both included, live or ended, in order of their keys."""
 
     async def forget(self, before_ms: int, limit: int) -> int:
-        """Remove up to `limit` tasks that ended before `before_ms`; how many were removed."""
+        """Remove up to `limit` tasks that ended before `before_ms`; how many were removed. Raises `CommitDelayed`."""
 
     async def check(self) -> list[str]:
-        """What is wrong with the store, a line each; empty if nothing is."""
+        """What is wrong with the store, a line each; empty if nothing is. Raises `BackupFailed`."""
 
-    async def backup(self, path: str) -> None:
-        """Write a copy of the store as of one commit to a new file, while others go on. Raises `StoreError`."""
+    async def backup(self, path: str, *, replace: bool = False) -> None:
+        """Write a copy of the store as of one commit to a new file, while others go on. Raises `BackupFailed`.
+
+        A file that is there is refused, or replaced at the end at once.
+        """
 
     async def stats(self) -> StoreStats:
         """Its figures."""
