@@ -354,7 +354,19 @@ class Scheduler:
             elif task.state is not PAUSED:
                 self._life.finish(now, task, CANCELLED, None, "scheduler shutdown")
 
+    def pause_inflight(self, now: float, built_in_only: bool) -> None:
+        """Pause what is in flight, or what built-in hosts run: it ends with its process, while this core is kept."""
+        for host in self.hosts.built_in() if built_in_only else list(self.hosts):
+            for lease in list(host.leases.values()):
+                self._life.pause(now, lease.task, StopReason.SHUTDOWN)
+
     # Figures
+
+    def inflight_of(self, built_in_only: bool) -> int:
+        """How many tasks are in flight, at all hosts or at built-in ones."""
+        if not built_in_only:
+            return self._life.inflight
+        return sum(len(host.leases) for host in self.hosts.built_in())
 
     @property
     def has_live_tasks(self) -> bool:

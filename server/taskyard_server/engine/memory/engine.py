@@ -55,6 +55,23 @@ class MemoryEngine:
         if self.keeper is not None:
             await self.keeper.open()
 
+    async def run(self) -> None:
+        """Do what the store needs with time, until cancelled. Raises `StoreError` once it has failed for good."""
+        if self.keeper is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            await self.keeper.run()
+
+    async def release(self) -> None:
+        """Commit what is left and let go of the store, after the last call was served."""
+        if self.keeper is not None:
+            await self.keeper.close()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether everything survives the process."""
+        return self.keeper is not None
+
     @property
     def limits(self) -> Limits:
         return self._namespaces.limits
@@ -99,11 +116,8 @@ class MemoryAdmin:
 
     def reconcile(self) -> None:
         now = self._namespaces.now()
-        self._namespaces.for_each(lambda state: state.scheduler.reconcile(now))
-
-    def recover(self) -> None:
-        now = self._namespaces.now()
-        self._namespaces.for_each(lambda state: state.scheduler.recover(now))
+        if not self._namespaces.driver.is_held_back:
+            self._namespaces.for_each(lambda state: state.scheduler.reconcile(now))
 
     def drain(self, until: float | None = None) -> None:
         notice = self._namespaces.drain_notice = DrainNotice(until, "the server shuts down", reconnect=True)
@@ -112,10 +126,10 @@ class MemoryAdmin:
             for session in state.sessions.values():
                 session.drain(notice)
 
-    async def drained(self, secs: float) -> bool:
+    async def drained(self, secs: float, built_in_only: bool = False) -> bool:
         namespaces = self._namespaces
         deadline, activity = namespaces.now() + secs, namespaces.driver.activity
-        while any(state.scheduler.inflight for state in namespaces):
+        while any(state.scheduler.inflight_of(built_in_only) for state in namespaces):
             remaining_secs = deadline - namespaces.now()
             if remaining_secs <= 0:
                 return False
@@ -124,12 +138,14 @@ class MemoryAdmin:
                 await asyncio.wait_for(activity.wait(), remaining_secs)
         return True
 
-    async def close(self) -> None:
+    async def close(self, built_in_only: bool = False) -> None:
         namespaces = self._namespaces
         namespaces.closed = True
         now = namespaces.now()
         if namespaces.keeper is None:
             namespaces.for_each(lambda state: state.scheduler.shut_down(now))
+        else:
+            namespaces.for_each(lambda state: state.scheduler.pause_inflight(now, built_in_only))
         for state in namespaces:
             state.release_all()
         namespaces.driver.close()

@@ -64,8 +64,10 @@ class WaitingClaim:
 
 @dataclass(slots=True, eq=False)
 class NamespaceState:
-    """One namespace, `number` in the store, where `changes` gathers what the next commit keeps; `committing` is what the
-    last one took. A namespace with a `fault` is served no longer. `due` is the next time at which its scheduler must be advanced.
+    """One namespace, of this `number` in the store.
+
+    `changes` gathers what the next commit keeps, and `committing` is what the last one took. A namespace with a `fault`
+    is served no longer. `due` is the next time at which its scheduler must be advanced.
 
     `claims` are the calls that wait for a task to run, `sessions` the streams of hosts, and `end_waits` the calls that
     wait for a task to end, by task id.

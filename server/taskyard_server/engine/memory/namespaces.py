@@ -91,6 +91,11 @@ class Namespaces:
         self.driver.mark_dirty(state)
         return state
 
+    def require_room(self) -> None:
+        """Raise `Unavailable` while there is no room for new tasks."""
+        if self.keeper is not None:
+            self.keeper.require_room()
+
     def restore(self, loaded: LoadedNamespace) -> None:
         """Add a namespace that a store has kept."""
         self._last_number = max(self._last_number, loaded.number)

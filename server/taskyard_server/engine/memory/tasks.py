@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
-from taskyard_server.core.errors import Refusal
+from taskyard_server.core.errors import Refusal, Unavailable
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
 from taskyard_server.engine.port.answers import Answer
@@ -34,6 +34,7 @@ class MemoryTasks:
         self._answers = namespaces.answers
 
     async def submit(self, namespace: str, submission: Submission, *, show: Callable[[Task], T]) -> T:
+        self._namespaces.require_room()
         state = self._namespaces.get_or_create(namespace)
 
         def command() -> T:
@@ -44,12 +45,17 @@ class MemoryTasks:
     def submit_each(
         self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[list[Task | Refusal]], T]
     ) -> Answer[T]:
+        try:
+            self._namespaces.require_room()
+        except Unavailable as refusal:
+            return Answer(show([Unavailable(refusal.message) for _ in submissions]))
         state = self._namespaces.get_or_create(namespace)
         return self._answers.of(state, show(state.scheduler.submit_each(self._now(), submissions)))
 
     async def submit_batch(
         self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[BatchSubmission], T]
     ) -> T:
+        self._namespaces.require_room()
         state = self._namespaces.get_or_create(namespace)
         return await self._answers.give(state, lambda: show(state.scheduler.submit_batch(self._now(), submissions)))
 
