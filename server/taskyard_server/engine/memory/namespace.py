@@ -78,6 +78,7 @@ class NamespaceState:
     number: int = 0
     changes: Changes | None = None
     committing: Changes | None = None
+    keeps_history: bool = True
     fault: str | None = None
     claims: dict[Offer, WaitingClaim] = field(default_factory=dict)
     sessions: dict[Offer, Session] = field(default_factory=dict)
@@ -90,7 +91,8 @@ class NamespaceState:
         """Add what changed since the last commit to the next one."""
         assert self.changes is not None
         self.committing = self.changes.take()
-        add_rows(group, self.number, self.namespace, self.scheduler, self.committing)
+        if self.committing:
+            add_rows(group, self.number, self.namespace, self.scheduler, self.committing, self.keeps_history)
 
     def close_for(self, error: Exception) -> None:
         """Serve nothing more: what changed cannot be kept."""
