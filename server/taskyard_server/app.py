@@ -81,11 +81,15 @@ class StartError(Exception):
 
 
 class App:
-    """Everything that `taskyard up` runs, in one event loop."""
+    """Everything that `taskyard up` runs, in one event loop.
 
-    def __init__(self, config: LiveConfig) -> None:
+    With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock).
+    """
+
+    def __init__(self, config: LiveConfig, *, accept_clock: bool = False) -> None:
         settings = config.settings
         self._config = config
+        self._accept_clock = accept_clock
         self._settings = settings
         self._engine = MemoryEngine(settings.limits())
         self._retry_policies = settings.retry_policies()

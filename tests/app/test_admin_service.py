@@ -124,6 +124,7 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_ad
         "retryPolicies": {},
         "forgetHostsSecs": 86_400,
         "maxAgentFigures": 10_000,
+        "idempotencySecs": 0,
     }
     assert (config["grpc"], config["rest"], config["metrics"]) == (
         "127.0.0.1:50051",
@@ -154,7 +155,7 @@ async def test_every_setting_has_a_source(make_admin_server):
     admin_server = await make_admin_server({})
     answer = await admin_server.config()
     config = json_format.MessageToDict(answer.config)
-    sections = ("scheduler", "daemon", "webhooks", "log", "cors")
+    sections = ("scheduler", "daemon", "store", "webhooks", "log", "cors")
     keys = {f"{section}.{key}" for section in sections for key in config[section]}
     assert set(answer.sources) == keys | (set(config) - set(sections))
 

@@ -284,6 +284,10 @@ class Lifecycle:
 
     # Figures
 
+    def has_event_of(self, task: Task) -> bool:
+        """Whether something has happened to a task since the last `take_events`."""
+        return any(event.task is task for event in self._events)
+
     def take_events(self) -> list[Event]:
         """The events since the last call, in order."""
         taken, self._events = self._events, []

@@ -155,6 +155,10 @@ class Scheduler:
         """The task; raises `NotFound` if it never existed or is no longer retained."""
         return self._life.task(task_id)
 
+    def find(self, task_id: str) -> Task | None:
+        """The task, or None."""
+        return self._life.tasks.get(task_id)
+
     def batch(self, batch_id: str) -> Batch:
         """The batch; raises `NotFound` if none of its tasks is retained."""
         return self._life.batches.get(batch_id)
@@ -286,6 +290,11 @@ class Scheduler:
 
     # Leases
 
+    def count_from(self, now: float, leases: Sequence[Lease]) -> None:
+        """Let leases count from now on that were granted earlier, because their hosts learn of them only now."""
+        for lease in leases:
+            self._life.grants.count_from(now, lease)
+
     def leases_after(self, number: int, host_id: str | None = None) -> list[Lease]:
         """The live leases granted after the one with this number, in order; those of one host, or of all."""
         hosts = self.hosts if host_id is None else [self.hosts.get(host_id)]
@@ -346,6 +355,15 @@ class Scheduler:
                 self._life.finish(now, task, CANCELLED, None, "scheduler shutdown")
 
     # Figures
+
+    @property
+    def has_live_tasks(self) -> bool:
+        """Whether any task is queued or in flight."""
+        return self._life.queued > 0 or self._life.inflight > 0
+
+    def has_event_of(self, task: Task) -> bool:
+        """Whether something has happened to a task since the last `take_events`. Looks at all that has happened."""
+        return self._life.has_event_of(task)
 
     def take_events(self) -> list[Event]:
         """The events since the last call, in order."""

@@ -48,6 +48,7 @@ class Session:
         self._on_ready = on_ready
         self._return_credit = return_credit
         self._pending: dict[Lease, None] = {}
+        self._dropped: dict[Lease, None] = {}
         self._stops: list[Stop] = []
         self._drain = drain
         self._heartbeat_secs = heartbeat_secs
@@ -71,14 +72,23 @@ class Session:
     def next_leases(self, limit: int) -> list[Lease]:
         """Up to `limit` next leases to send, in claim order. They stay pending until `mark_sent`."""
         leases = list(islice(self._pending, limit))
-        # The host may have ended one by a report over a unary call.
         live = [lease for lease in leases if lease.task.lease is lease]
         if len(live) < len(leases):
-            for lease in leases:
-                if lease.task.lease is not lease:
-                    del self._pending[lease]
-            self._return_credit(len(leases) - len(live))
+            self._drop([lease for lease in leases if lease.task.lease is not lease])
         return live
+
+    def _drop(self, ended: list[Lease]) -> None:
+        """Drop leases that ended before they were sent, and return the credit of those that the host itself has ended.
+
+        A stop follows for the others once it is committed, and returns their credit.
+        """
+        stopped = [lease for lease in ended if lease.has_stop]
+        for lease in ended:
+            del self._pending[lease]
+        self._dropped.update(dict.fromkeys(stopped))
+        if len(stopped) < len(ended):
+            # The host may end a lease by a report over a unary call.
+            self._return_credit(len(ended) - len(stopped))
 
     def mark_sent(self, lease: Lease) -> None:
         """Remove a lease that is being sent."""
@@ -117,6 +127,9 @@ class Session:
             del self._pending[stop.lease]
             if stop.reason is StopReason.LEASE_ENDED:
                 self.end(Unavailable("the stream is not read"))
+            return False
+        if stop.lease in self._dropped:
+            del self._dropped[stop.lease]
             return False
         self._stops.append(stop)
         self._on_ready()

@@ -13,11 +13,13 @@ from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
-from taskyard_server.engine.clock import Clock, steady_clock
+from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.engine.port import Listener
 from taskyard_server.engine.sessions import DrainNotice
+from taskyard_server.store.port import Store
 
 from .hosts import MemoryHosts
+from .keeper import Keeper, Keeping
 from .leases import MemoryLeases
 from .namespaces import Namespaces
 from .schedules import MemorySchedules
@@ -27,18 +29,31 @@ from .tasks import MemoryTasks
 class MemoryEngine:
     """Implements `port.Engine`. A `seed` makes ids and jitter repeatable, for tests.
 
-    `wall` is the wall clock, which may jump. It defaults to `clock` if that is set.
+    `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. With a `store` everything survives
+    the process; `open` loads it.
     """
 
     def __init__(
-        self, limits: Limits, clock: Clock | None = None, seed: int | None = None, wall: Clock | None = None
+        self,
+        limits: Limits,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        wall: Clock | None = None,
+        store: Store | None = None,
+        keeping: Keeping | None = None,
     ) -> None:
-        self._namespaces = Namespaces(limits, clock or steady_clock(), wall or clock or time.time, seed)
+        self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed)
+        self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
         self.tasks = MemoryTasks(self._namespaces)
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
         self.schedules = MemorySchedules(self._namespaces)
         self.admin = MemoryAdmin(self._namespaces)
+
+    async def open(self) -> None:
+        """Load what the store has kept, if there is one, and resume it. Raises `StoreError`."""
+        if self.keeper is not None:
+            await self.keeper.open()
 
     @property
     def limits(self) -> Limits:
@@ -113,7 +128,8 @@ class MemoryAdmin:
         namespaces = self._namespaces
         namespaces.closed = True
         now = namespaces.now()
-        namespaces.for_each(lambda state: state.scheduler.shut_down(now))
+        if namespaces.keeper is None:
+            namespaces.for_each(lambda state: state.scheduler.shut_down(now))
         for state in namespaces:
             state.release_all()
         namespaces.driver.close()

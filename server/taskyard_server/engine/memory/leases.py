@@ -56,7 +56,8 @@ class MemoryLeases:
                 if not claim.answer.done():
                     claim.grant([])
             answer: T = await self._answers.give(state, claim.answer.result)
-        except asyncio.CancelledError:
+        except BaseException:
+            # The caller has gone, or is told that the outcome is not known.
             self._release(state, host_id, claim)
             raise
         return answer
