@@ -48,6 +48,10 @@ class MemoryLeases:
         claim = WaitingClaim(show, asyncio.get_running_loop().create_future())
         try:
             offer = self._claim_or_offer(state, claim, host_id, count, lease_secs, project, wait_secs > 0)
+        except Refusal:
+            await self._answers.kept(state)
+            raise
+        try:
             if offer is not None:
                 try:
                     await asyncio.wait((claim.answer,), timeout=wait_secs)
@@ -109,17 +113,13 @@ class MemoryLeases:
         waits: bool,
     ) -> Offer | None:
         """Answer a claim. If it `waits` and nothing is claimable, return the offer by which it gets its answer."""
-        try:
-            leases = state.scheduler.claim(self._now(), host_id, count, lease_secs, project)
-            if waits and not leases:
-                offer = state.scheduler.offer(self._now(), host_id, count, lease_secs, project)
-                state.claims[offer] = claim
-                return offer
-        except Refusal as refusal:
-            claim.refuse(refusal)
-        else:
+        leases = state.scheduler.claim(self._now(), host_id, count, lease_secs, project)
+        if leases or not waits:
             claim.grant(leases)
-        return None
+            return None
+        offer = state.scheduler.offer(self._now(), host_id, count, lease_secs, project)
+        state.claims[offer] = claim
+        return offer
 
     def _release(self, state: NamespaceState, host_id: str, claim: WaitingClaim) -> None:
         """Release the leases granted to a cancelled call, which may be cancelled in the same turn as it is granted."""
