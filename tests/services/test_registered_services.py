@@ -24,6 +24,7 @@ from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
+from tests.environment import without_settings
 from tests.ports import free_port
 
 SERVICES = [
@@ -53,7 +54,8 @@ def channel():
     """A channel to a control plane started by the command of users."""
     grpc_address, metrics_address = (f"127.0.0.1:{free_port()}" for _ in range(2))
     command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway"]
-    server = subprocess.Popen([*command, "--grpc", grpc_address, "--metrics", metrics_address])
+    command += ["--grpc", grpc_address, "--metrics", metrics_address]
+    server = subprocess.Popen(command, env=without_settings())
     try:
         with grpc.insecure_channel(grpc_address) as channel:
             grpc.channel_ready_future(channel).result(timeout=30)

@@ -50,7 +50,6 @@ class StatsService(StatsServiceServicer):
         del request, context
         namespace = current_call().namespace
         stats = await self._engine.admin.stats(namespace)
-        hosts = [host for host in await self._engine.hosts.list_hosts(namespace, 0) if not host.built_in]
         limits = stats.limits
         return pb.GetStatsResponse(
             queue=pb.QueueStats(
@@ -59,7 +58,7 @@ class StatsService(StatsServiceServicer):
                 agent_counts={name: agent.queued for name, agent in stats.agents.items() if agent.queued},
                 limited_by=stats.limited_by,
                 total_paused=stats.paused or None,
-                targets=_target_waits(await self._engine.tasks.list_targets(namespace, "")),
+                targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
             ),
             metrics=_metrics(stats, self._webhook_counts(namespace)),
             config=pb.SchedulerConfig(
@@ -71,7 +70,7 @@ class StatsService(StatsServiceServicer):
                 worker_count=self._worker_count,
                 result_ttl=go_duration(limits.result_ttl_secs),
             ),
-            hosts=self._hosts(hosts) if hosts else None,
+            hosts=await self._engine.hosts.list_hosts(namespace, 0, show=self._hosts),
         )
 
     async def ListSnapshots(  # noqa: N802
@@ -93,7 +92,10 @@ class StatsService(StatsServiceServicer):
             response.snapshots.append(message)
         return response
 
-    def _hosts(self, hosts: list[Host]) -> pb.HostStats:
+    def _hosts(self, listed: list[Host]) -> pb.HostStats | None:
+        hosts = [host for host in listed if not host.built_in]
+        if not hosts:
+            return None
         now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
         return pb.HostStats(
             registered=len(hosts),
