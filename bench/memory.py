@@ -20,6 +20,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory.engine import MemoryEngine
+from tests.live import live
 
 TASKS = 20_000
 AGENTS = 1_000
@@ -38,24 +39,24 @@ def cases() -> list[Case]:
 
 async def queued(engine: MemoryEngine) -> None:
     for number in range(TASKS):
-        await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
+        await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"), show=live)
         # Events are delivered and dropped at the end of each turn of the loop.
         await asyncio.sleep(0)
 
 
 async def running(engine: MemoryEngine) -> None:
     await queued(engine)
-    await engine.hosts.register("default", "host", None, HostProfile())
-    for lease in await engine.leases.claim("default", "host", TASKS):
+    await engine.hosts.register("default", "host", None, HostProfile(), show=live)
+    for lease in await engine.leases.claim("default", "host", TASKS, show=live):
         await engine.leases.report("default", "host", [Report(ReportKind.STARTED, lease.task.id, lease.token)])
         await asyncio.sleep(0)
 
 
 async def retained(engine: MemoryEngine) -> None:
-    await engine.hosts.register("default", "host", None, HostProfile())
+    await engine.hosts.register("default", "host", None, HostProfile(), show=live)
     for number in range(TASKS):
-        await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
-        (lease,) = await engine.leases.claim("default", "host", 1)
+        await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"), show=live)
+        (lease,) = await engine.leases.claim("default", "host", 1, show=live)
         await engine.leases.report("default", "host", [Report(ReportKind.COMPLETED, lease.task.id, lease.token)])
         await asyncio.sleep(0)
 

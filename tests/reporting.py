@@ -4,13 +4,14 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
+from tests.live import live
 
 
 async def report(engine: Engine, namespace: str, host_id: str, said: Report) -> Task:
     (outcome,) = await engine.leases.report(namespace, host_id, [said])
     if isinstance(outcome, Refusal):
         raise outcome
-    task = await engine.tasks.get(namespace, said.task_id)
+    task = await engine.tasks.get(namespace, said.task_id, show=live)
     assert task.state is outcome
     return task
 

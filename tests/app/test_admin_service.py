@@ -16,6 +16,7 @@ from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.services.admin import AdminService
+from tests.live import live
 
 SECRET = "whsec_c2VjcmV0IG9mIHR3ZW50eS1mb3Vy"
 
@@ -261,8 +262,8 @@ async def test_a_grace_period_of_zero_is_not_a_missing_one(make_admin_server):
 async def test_a_drain_counts_the_tasks_in_flight_of_all_namespaces(make_admin_server):
     admin_server = await make_admin_server()
     for namespace in ("default", "acme"):
-        await admin_server.engine.hosts.register(namespace, "host", None, HostProfile())
+        await admin_server.engine.hosts.register(namespace, "host", None, HostProfile(), show=live)
         for _ in range(3):
-            await admin_server.engine.tasks.submit(namespace, Submission("ann", "click"))
-        assert len(await admin_server.engine.leases.claim(namespace, "host", 2)) == 2
+            await admin_server.engine.tasks.submit(namespace, Submission("ann", "click"), show=live)
+        assert len(await admin_server.engine.leases.claim(namespace, "host", 2, show=live)) == 2
     assert (await admin_server.drain()).inflight == 4

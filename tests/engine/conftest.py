@@ -14,6 +14,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, TaskOptions
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port import Engine
+from tests.live import live
 
 ENGINES = {"memory": MemoryEngine}
 START = 1_700_000_000.0
@@ -103,4 +104,4 @@ def submission() -> Callable[..., Submission]:
 @pytest.fixture
 async def host(engine: Engine) -> str:
     """The id of a host in the namespace `default` that may run every task."""
-    return (await engine.hosts.register("default", "host", None, HostProfile())).id
+    return (await engine.hosts.register("default", "host", None, HostProfile(), show=live)).id

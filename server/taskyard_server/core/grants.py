@@ -92,6 +92,14 @@ class Grants:
             lease.due = due
             self._ends.add(due, lease)
 
+    def count_from(self, now: float, lease: Lease) -> None:
+        """Let a live lease count from now on: its host learns of it only now."""
+        if lease.task.lease is lease:
+            lease.expires_at = max(lease.expires_at, now + lease.secs)
+            if lease.start_by != inf:
+                lease.start_by = now + self._life.limits.start_timeout_secs
+            self.retime(lease)
+
     def release(self, now: float, task: Task) -> None:
         """Requeue a task that its host returns unexecuted. The delivery does not count."""
         task.deliveries -= 1
@@ -143,6 +151,7 @@ class Grants:
         for offer in host.offers:
             life.offers.capacity_changed(offer)
         if stop is not None and lease.stream is not None:
+            lease.has_stop = True
             self._stops.append(Stop(lease, stop, message))
         if task.options.target is not None:
             may_run = lease.stream is None or lease.started_at is not None

@@ -27,6 +27,7 @@ class Lease:
 
     A lease that was granted over a `stream` may end before `expires_at`: at `start_by` if the host has not started the
     task by then, and at `adopt_by` if the stream broke and the host has not reconnected. `due` is the earliest of them.
+    `has_stop` is set once it has ended and a `Stop` tells its stream so.
     """
 
     __slots__ = (
@@ -34,6 +35,7 @@ class Lease:
         "claimed_at",
         "due",
         "expires_at",
+        "has_stop",
         "host",
         "number",
         "secs",
@@ -57,6 +59,7 @@ class Lease:
         self.started_at: float | None = None
         self.adopt_by = inf
         self.due = self.expires_at
+        self.has_stop = False
 
 
 class StopReason(StrEnum):

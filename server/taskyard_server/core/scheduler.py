@@ -286,6 +286,11 @@ class Scheduler:
 
     # Leases
 
+    def count_from(self, now: float, leases: Sequence[Lease]) -> None:
+        """Let leases count from now on that were granted earlier, because their hosts learn of them only now."""
+        for lease in leases:
+            self._life.grants.count_from(now, lease)
+
     def leases_after(self, number: int, host_id: str | None = None) -> list[Lease]:
         """The live leases granted after the one with this number, in order; those of one host, or of all."""
         hosts = self.hosts if host_id is None else [self.hosts.get(host_id)]

@@ -26,7 +26,7 @@ from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import BadRequest, NotFound, Refusal
 from taskyard_server.core.leases import Stop
-from taskyard_server.core.streams import HeldLease, Hello
+from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import DrainNotice, Session
 from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES, current_call
@@ -69,6 +69,7 @@ class Connection:
         self._context = context
         self._namespace = current_call().namespace
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._opened = False
         self._welcome: bytes | None = None
         self._responses: deque[bytes] = deque()
         self._unsent_bytes = 0
@@ -126,23 +127,27 @@ class Connection:
             lease_secs=message.lease_secs if message.HasField("lease_secs") else None,
             machine=requests.machine(message, self._max_payload_bytes),
         )
-        session = self._session = await self._engine.hosts.connect(self._namespace, hello, self._on_ready)
-        welcome, limits = session.welcome, self._engine.limits
-        self._welcome = pb.ConnectResponse(
-            welcome=pb.Welcome(
-                session=f"ses_{secrets.token_hex(8)}",
-                heartbeat_interval_ms=round(welcome.heartbeat_secs * 1000),
-                lease_secs=round(session.offer.secs),
-                kept=map(lease_message, welcome.kept),
-                lost=_lease_messages(welcome.lost),
-                reconnect_grace_ms=round(limits.reconnect_grace_secs * 1000),
-                start_timeout_ms=round(limits.start_timeout_secs * 1000),
-                max_message_bytes=MAX_MESSAGE_BYTES,
-            )
-        ).SerializeToString()
-        self._start_writer()
+        self._session, welcome = await self._engine.hosts.connect(
+            self._namespace, hello, self._on_ready, show=self._welcome_message
+        )
+        self._welcome = pb.ConnectResponse(welcome=welcome).SerializeToString()
+        self._opened = True
+        self._on_ready()
         log.info("host_connected", host_id=self._host_id, namespace=self._namespace, kept=len(welcome.kept))
-        return session
+        return self._session
+
+    def _welcome_message(self, welcome: Welcome) -> pb.Welcome:
+        limits = self._engine.limits
+        return pb.Welcome(
+            session=f"ses_{secrets.token_hex(8)}",
+            heartbeat_interval_ms=round(welcome.heartbeat_secs * 1000),
+            lease_secs=round(welcome.offer.secs),
+            kept=map(lease_message, welcome.kept),
+            lost=_lease_messages(welcome.lost),
+            reconnect_grace_ms=round(limits.reconnect_grace_secs * 1000),
+            start_timeout_ms=round(limits.start_timeout_secs * 1000),
+            max_message_bytes=MAX_MESSAGE_BYTES,
+        )
 
     # Reading
 
@@ -213,7 +218,8 @@ class Connection:
         error.error = message_of(refusal)
         result = pb.ReportResult(error=error)
         with contextlib.suppress(NotFound):
-            result.state = STATES[(await self._engine.tasks.get(self._namespace, report.task_id)).state]
+            state = await self._engine.tasks.get(self._namespace, report.task_id, show=lambda task: task.state)
+            result.state = STATES[state]
         return result
 
     # Writing
@@ -234,6 +240,9 @@ class Connection:
             self._start_writer()
 
     def _on_ready(self) -> None:
+        if not self._opened:
+            # The welcome comes first.
+            return
         self._start_writer()
         if self._session.ended is not None:
             self._end()

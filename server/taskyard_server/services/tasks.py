@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -17,7 +17,7 @@ from taskyard_server.conversion.responses import error_message, task_page
 from taskyard_server.conversion.task_encoding import STATES, encode_accepted, encode_outcomes, encode_task
 from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import QueueFull, Refusal, Unavailable
-from taskyard_server.core.task import TERMINAL, TaskState
+from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.calls import Call, current_call
 
@@ -65,7 +65,7 @@ class TaskService(TaskServiceServicer):
             self._max_payload_bytes,
             self._default_retry,
         )
-        response = encode_accepted(await self._engine.tasks.submit(call.namespace, submission))
+        response = await self._engine.tasks.submit(call.namespace, submission, show=encode_accepted)
         if call.by_rest:
             await send_hint(context, ACCEPTED)
         return response
@@ -112,16 +112,20 @@ class TaskService(TaskServiceServicer):
             if first:
                 # A message may hold thousands of tasks: let other calls run in between.
                 await asyncio.sleep(0)
-            chunk = tasks[first : first + MAX_TASKS_PER_TURN]
-            submissions = requests.submissions(chunk, call.traceparent, self._max_payload_bytes, self._default_retry)
-            admitted = await self._engine.tasks.submit_each(call.namespace, converted(submissions))
-            # The outcomes are encoded before the next await, after which other calls may change the tasks.
-            outcomes.append(encode_outcomes(with_refusals(submissions, admitted), _encode_refusal))
+            outcomes.append(await self._submit_chunk(call, tasks[first : first + MAX_TASKS_PER_TURN]))
         return b"".join(outcomes)
+
+    def _submit_chunk(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Awaitable[bytes]:
+        submissions = requests.submissions(tasks, call.traceparent, self._max_payload_bytes, self._default_retry)
+        return self._engine.tasks.submit_each(
+            call.namespace,
+            converted(submissions),
+            show=lambda admitted: encode_outcomes(with_refusals(submissions, admitted), _encode_refusal),
+        )
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
-        return encode_task(await self._engine.tasks.get(current_call().namespace, request.task_id))
+        return await self._engine.tasks.get(current_call().namespace, request.task_id, show=encode_task)
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
@@ -145,22 +149,23 @@ class TaskService(TaskServiceServicer):
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:  # noqa: N802
         del context
-        task = await self._engine.tasks.cancel(current_call().namespace, request.task_id)
-        return pb.CancelTaskResponse(status=STATES[task.state], task_id=task.id)
+        state = await self._engine.tasks.cancel(current_call().namespace, request.task_id, show=_state)
+        return pb.CancelTaskResponse(status=STATES[state], task_id=request.task_id)
 
     async def PauseTask(self, request: pb.PauseTaskRequest, context: Context) -> pb.PauseTaskResponse:  # noqa: N802
         del context
-        task = await self._engine.tasks.pause(current_call().namespace, request.task_id)
-        return pb.PauseTaskResponse(status=STATES[task.state], task_id=task.id)
+        state = await self._engine.tasks.pause(current_call().namespace, request.task_id, show=_state)
+        return pb.PauseTaskResponse(status=STATES[state], task_id=request.task_id)
 
     async def ResumeTask(self, request: pb.ResumeTaskRequest, context: Context) -> pb.ResumeTaskResponse:  # noqa: N802
         del context
-        task = await self._engine.tasks.resume(
+        state = await self._engine.tasks.resume(
             current_call().namespace,
             request.task_id,
             token_limit=request.token_limit if request.HasField("token_limit") else None,
+            show=_state,
         )
-        return pb.ResumeTaskResponse(status=STATES[task.state], task_id=task.id)
+        return pb.ResumeTaskResponse(status=STATES[state], task_id=request.task_id)
 
     async def ResolveTask(  # noqa: N802
         self, request: pb.ResolveTaskRequest, context: Context
@@ -168,17 +173,26 @@ class TaskService(TaskServiceServicer):
         del context
         has_result = request.HasField("result")
         result = requests.payload(request.result, "result", self._max_payload_bytes) if has_result else None
-        task = await self._engine.tasks.resolve(current_call().namespace, request.task_id, result)
-        return pb.ResolveTaskResponse(status=STATES[task.state], task_id=task.id)
+        state = await self._engine.tasks.resolve(current_call().namespace, request.task_id, result, show=_state)
+        return pb.ResolveTaskResponse(status=STATES[state], task_id=request.task_id)
 
     async def WaitTask(self, request: pb.WaitTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
         wait_secs = request.timeout_ms / 1000 if request.HasField("timeout_ms") else DEFAULT_WAIT_SECS
-        task = await self._engine.tasks.wait(current_call().namespace, request.task_id, min(wait_secs, MAX_WAIT_SECS))
-        return nested(WAITED_TASK, encode_task(task)) + ENDED[task.state in TERMINAL]
+        return await self._engine.tasks.wait(
+            current_call().namespace, request.task_id, min(wait_secs, MAX_WAIT_SECS), show=_encode_waited
+        )
 
     async def WatchTasks(self, request: pb.WatchTasksRequest, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         await self._watches.watch(current_call().namespace, request, context)
+
+
+def _state(task: Task) -> TaskState:
+    return task.state
+
+
+def _encode_waited(task: Task) -> bytes:
+    return nested(WAITED_TASK, encode_task(task)) + ENDED[task.state in TERMINAL]
 
 
 def _encode_refusal(refusal: Refusal) -> bytes:

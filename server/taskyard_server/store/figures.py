@@ -1,49 +1,45 @@
-"""What the committer and the loader count of a store, for metrics and statistics. It knows neither."""
+"""What a store has done since the start: plain counts, which metrics and statistics read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
 
 from .port import Committed
-
-Observe: TypeAlias = Callable[[int, float], None]
-"""Is told the rows of each commit, and the seconds that it took."""
-
-
-def _nobody(rows: int, secs: float) -> None:
-    del rows, secs
 
 
 @dataclass(slots=True)
 class StoreFigures:
-    """Counters since the server started, and the size of the store as of the last commit. `url` has no secrets."""
+    """Counts of commits, of those that had to be repeated, and of rows; the bytes of the last answer.
 
-    url: str
+    `url` is what `store.url` names, without secrets. `observers` are called with the rows and the seconds of each
+    commit.
+    """
+
+    url: str = ""
     commits: int = 0
-    rows: int = 0
-    """Rows written or removed by commits."""
     delayed: int = 0
-    """Commits that failed for a reason that may pass; each repeat that fails counts again."""
+    """Tries of a commit that failed for a reason that may pass."""
     failed: int = 0
     """Commits that failed for good."""
+    rows: int = 0
     forgotten: int = 0
     """Ended tasks whose time in the history was over."""
     used_bytes: int = 0
     free_bytes: int = 0
     load_secs: float = 0.0
     """How long the start took to load what was kept."""
-    observe: Observe = _nobody
+    observers: list[Callable[[int, float], None]] = field(default_factory=list)
 
-    def committed(self, rows: int, committed: Committed) -> None:
-        """Count a commit of so many rows."""
+    def note(self, rows: int, secs: float, committed: Committed) -> None:
+        """A commit of so many rows succeeded after so many seconds."""
         self.commits += 1
         self.rows += rows
         self.measured(committed.used_bytes, committed.free_bytes)
-        self.observe(rows, committed.secs)
+        for observe in self.observers:
+            observe(rows, secs)
 
     def measured(self, used_bytes: int, free_bytes: int) -> None:
-        """Take over the size of the store, and what is free beside it."""
+        """Take over the bytes of the store, and those that are free beside it; also known before the first commit."""
         self.used_bytes = used_bytes
         self.free_bytes = free_bytes

@@ -7,10 +7,10 @@ milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 NAMESPACE_SHIFT: Final = 40
 """A namespace has room for 2^40 tasks, some thirty years at a thousand a second."""
@@ -80,6 +80,18 @@ class Group:
         if keys is None:
             keys = self.removes[table] = []
         keys.append(key)
+
+    def mark(self) -> dict[int, int]:
+        """How far each of its lists has come, for `back_to`."""
+        return {id(rows): len(rows) for rows in self._lists()}
+
+    def back_to(self, mark: dict[int, int]) -> None:
+        """Drop what was added since a mark."""
+        for rows in self._lists():
+            del rows[mark.get(id(rows), 0) :]
+
+    def _lists(self) -> Iterable[list[Any]]:
+        return (*self.puts.values(), self.ended, *self.removes.values())
 
     def __len__(self) -> int:
         """How many rows are written or removed."""

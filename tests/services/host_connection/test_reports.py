@@ -7,6 +7,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Progress, RetryPolicy, Task
+from tests.live import live
 from tests.services.host_streams import report
 
 TEXT = Value(string_value="hi")
@@ -278,9 +279,9 @@ async def test_a_release_is_accepted_after_the_same_host_got_a_later_lease(serve
 async def test_a_release_is_accepted_after_a_resume_assigned_the_task_to_the_same_host(server, stream, assignment):
     task_id = assignment.task.task_id
     assert await stream.report_one(assignment, started=True) == "running"
-    await server.engine.tasks.pause("default", task_id)
+    await server.engine.tasks.pause("default", task_id, show=live)
     assert (await stream.cancellation()).fencing_token == 1
-    await server.engine.tasks.resume("default", task_id)
+    await server.engine.tasks.resume("default", task_id, show=live)
     again = await stream.task()
     assert again.lease.fencing_token == 2
     assert await stream.report_one(assignment, released=True) == "assigned"

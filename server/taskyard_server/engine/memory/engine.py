@@ -13,7 +13,7 @@ from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
-from taskyard_server.engine.clock import Clock, steady_clock
+from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.engine.port import Listener
 from taskyard_server.engine.sessions import DrainNotice
 
@@ -33,7 +33,7 @@ class MemoryEngine:
     def __init__(
         self, limits: Limits, clock: Clock | None = None, seed: int | None = None, wall: Clock | None = None
     ) -> None:
-        self._namespaces = Namespaces(limits, clock or steady_clock(), wall or clock or time.time, seed)
+        self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed)
         self.tasks = MemoryTasks(self._namespaces)
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
@@ -61,8 +61,9 @@ class MemoryAdmin:
 
     async def stats(self, namespace: str) -> Stats:
         state = self._namespaces.find(namespace)
-        scheduler = state.scheduler if state else Scheduler(self._namespaces.limits, lambda: 0)
-        return scheduler.stats()
+        if state is None:
+            return Scheduler(self._namespaces.limits, lambda: 0).stats()
+        return await self._namespaces.answers.give(state, state.scheduler.stats)
 
     def namespaces(self) -> list[str]:
         return self._namespaces.names()

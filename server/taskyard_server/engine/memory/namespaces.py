@@ -10,6 +10,7 @@ from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 
+from .answers import Answers
 from .driver import Driver
 from .namespace import NamespaceState
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Namespaces:
-    """The namespaces by name, and what the facets of the engine share: the limits, both clocks and the driver.
+    """The namespaces by name, and what the facets of the engine share: limits, both clocks, the driver, the answers.
 
     `drain_notice` is set while the engine drains, `closed` once it accepts no more waiting calls.
     """
@@ -33,6 +34,7 @@ class Namespaces:
         self._random = random.Random(seed)
         self._states: dict[str, NamespaceState] = {}
         self.driver = Driver(self._states, clock, wall)
+        self.answers = Answers()
 
     def __iter__(self) -> Iterator[NamespaceState]:
         return iter(self._states.values())
