@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Any
 
 import grpc
@@ -33,12 +33,11 @@ class StoreService(StoreServiceServicer):
         self, request: pb.BackupStoreRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.BackupStoreResponse:
         del context
-        path = Path(request.path)
-        if not path.is_absolute():
+        if not os.path.isabs(request.path):
             raise BadRequest("path: must be absolute")
         try:
             await self._store.backup(request.path)
-            return pb.BackupStoreResponse(bytes=path.stat().st_size)
+            return pb.BackupStoreResponse(bytes=os.stat(request.path).st_size)
         except (BackupFailed, CommitDelayed, StoreError, OSError) as error:
             raise Conflict(str(error)) from None
 

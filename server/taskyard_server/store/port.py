@@ -150,6 +150,10 @@ class StoreError(Exception):
     """The store cannot be used, or no longer. The text is one line that says what is wrong and what to do."""
 
 
+class BackupFailed(Exception):
+    """A backup, or the copy that a check needs, could not be made; the store is well. The text says what to do."""
+
+
 class CommitDelayed(Exception):
     """A commit failed for a reason that may pass, such as a full disk; nothing was written. The text says which."""
 
@@ -189,10 +193,13 @@ class Store(Protocol):
         """Remove up to `limit` tasks that ended before `before_ms`; how many were removed."""
 
     async def check(self) -> list[str]:
-        """What is wrong with the store, a line each; empty if nothing is."""
+        """What is wrong with the store, a line each; empty if nothing is. Raises `BackupFailed`."""
 
-    async def backup(self, path: str) -> None:
-        """Write a copy of the store as of one commit to a new file, while others go on. Raises `StoreError`."""
+    async def backup(self, path: str, *, replace: bool = False) -> None:
+        """Write a copy of the store as of one commit to a new file, while others go on. Raises `BackupFailed`.
+
+        A file that is there is refused, or replaced at the end at once.
+        """
 
     async def stats(self) -> StoreStats:
         """Its figures."""
