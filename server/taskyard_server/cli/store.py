@@ -23,11 +23,12 @@ from taskyard_server.services.store import StoreService
 from taskyard_server.store.choosing import store_of
 from taskyard_server.store.copying import copy as copy_rows
 from taskyard_server.store.port import BackupFailed, CommitDelayed, Store, StoreError, StoreStats
+from taskyard_server.store.sqlite_restore import restore as put_in_place
 from taskyard_server.store_url import MEMORY, SQLITE, checked_store_url, sqlite_path
 
 from .failure import Failure
 from .server import JsonOption, connected, fields_table, local_time, out, print_json, shown
-from .store_files import new_store_file, restored_file
+from .store_files import new_store_file
 from .up import ConfigOption, StoreOption
 
 app = typer.Typer(help="Look after what a yard keeps: check, back up, restore, copy.", no_args_is_help=True)
@@ -75,17 +76,25 @@ def restore(
     config_file: ConfigOption = None,
     store: StoreOption = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Replace a store that is there; it stays beside as FILE.replaced.")
+        bool, typer.Option("--replace", help="Replace the store that is there; it stays beside, under another name.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Make a store from a backup, in a new epoch, while no server runs on it."""
     target = _sqlite_in(config_file, store)
-    stats = asyncio.run(_restored(file.expanduser(), target, replace))
+    if is_served(socket_path(target)):
+        raise Failure(f"a server runs on {target}; stop it first")
+    try:
+        done = put_in_place(str(file.expanduser()), str(target), replace=replace)
+    except StoreError as error:
+        raise Failure(str(error)) from None
     if as_json:
-        print_json({"path": str(target), "committedAt": _time(stats.at), "epoch": stats.epoch, "rows": stats.rows})
+        aside = {} if done.set_aside is None else {"setAside": done.set_aside}
+        print_json({"path": str(target), "committedAt": _time(done.at), "epoch": done.epoch, **aside})
         return
-    out.print(shown(f"{target} is as it was at {_local(stats.at)}; epoch {stats.epoch} begins"))
+    out.print(shown(f"{target} is as it was at {_local(done.at)}; epoch {done.epoch} begins with the next start"))
+    if done.set_aside is not None:
+        out.print(shown(f"What was there is now {done.set_aside}"))
 
 
 @app.command()
@@ -173,20 +182,6 @@ async def _answered(path: Path, method: str, request: Message) -> Any:
             return await getattr(StoreService(store), method)(request, None)
         except Refusal as refusal:
             raise Failure(refusal.message) from None
-
-
-async def _restored(backup_file: Path, target: Path, replace: bool) -> StoreStats:
-    """Make the store; its figures, with the time of the backup's last commit."""
-    with restored_file(backup_file, target, replace) as new:
-        if target.exists():
-            # Nobody has it open, and it is a yard.
-            async with _Opened(target):
-                pass
-        async with _Opened(new) as store:
-            if problems := await store.check():
-                raise Failure(f"{backup_file}: {problems[0]}")
-            await store.begin_epoch()
-            return await store.stats()
 
 
 async def _copied(source: Path, target: Path) -> StoreStats:

@@ -1,7 +1,6 @@
-"""Files of stores that commands make: complete and on the disk under their name, or not there at all."""
+"""The file of a store that a command makes: complete and on the disk under its name, or not there at all."""
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +8,6 @@ from pathlib import Path
 
 from .failure import Failure
 
-REPLACED = ".replaced"
-"""Added to the name of a store that a restored one replaced."""
 LOG = "-wal"
 """Added to the name of a database: SQLite's write-ahead log, which is a part of it."""
 
@@ -23,32 +20,6 @@ def new_store_file(target: Path) -> Iterator[Path]:
     with _folder_beside(target) as folder:
         yield folder / target.name
         _move(folder / target.name, target)
-
-
-@contextmanager
-def restored_file(backup: Path, target: Path, replace: bool) -> Iterator[Path]:
-    """A copy of a backup, which is moved to `target` in the end.
-
-    A store that is there is kept under another name. Raises `Failure` if that was not asked for, or was done before.
-    """
-    aside = target.with_name(target.name + REPLACED)
-    if target.exists() and not replace:
-        raise Failure(f"{target} exists; --replace puts it aside")
-    if target.exists() and aside.exists():
-        raise Failure(f"{aside} exists; remove it, or move it away")
-    if backup.with_name(backup.name + LOG).exists():
-        raise Failure(f"{backup} is in use or was cut off; make a backup of it with taskyard store backup")
-    with _folder_beside(target) as folder:
-        copy = folder / target.name
-        try:
-            shutil.copyfile(backup, copy)
-        except OSError as error:
-            raise Failure(f"{backup}: {(error.strerror or str(error)).lower()}") from None
-        yield copy
-        for name in ("", LOG):
-            if (old := target.with_name(target.name + name)).exists():
-                old.rename(aside.with_name(aside.name + name))
-        _move(copy, target)
 
 
 @contextmanager

@@ -204,9 +204,6 @@ class Store(Protocol):
     async def stats(self) -> StoreStats:
         """Its figures."""
 
-    async def begin_epoch(self) -> Kept:
-        """Begin a new epoch, as a restored backup does: the next commit's number is `EPOCH_JUMP` higher than it was."""
-
     async def go_on_from(self, kept: Kept) -> None:
         """Take over the numbers, the time and the epoch of another store, whose rows are to be copied here.
 
