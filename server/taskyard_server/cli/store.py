@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from taskyard.v1 import store_pb2 as pb
@@ -82,8 +81,7 @@ def restore(
 ) -> None:
     """Make a store from a backup, in a new epoch, while no server runs on it."""
     target = _sqlite_in(config_file, store)
-    if is_served(socket_path(target)):
-        raise Failure(f"a server runs on {target}; stop it first")
+    _refuse_served(target)
     try:
         done = put_in_place(str(file.expanduser()), str(target), replace=replace)
     except StoreError as error:
@@ -105,7 +103,8 @@ def copy(
 ) -> None:
     """Copy a store into another that does not exist yet, while no server runs on it."""
     source_file, target_file = (_sqlite(each, name) for each, name in ((source, "FROM"), (target, "TO")))
-    stats = asyncio.run(_copied(_there(source_file), target_file))
+    _refuse_served(_there(source_file))
+    stats = asyncio.run(_copied(source_file, target_file))
     if as_json:
         print_json({"path": str(target_file), "rows": stats.rows})
     else:
@@ -117,7 +116,7 @@ def stats(config_file: ConfigOption = None, store: StoreOption = None, as_json: 
     """Show the figures of a store."""
     answer = _asked(_file_in(config_file, store), "GetStoreStats", pb.GetStoreStatsRequest())
     if as_json:
-        print_json(json_format.MessageToDict(answer, always_print_fields_with_no_presence=True))
+        print_json(_figures(answer))
         return
     fields: dict[str, Any] = {
         "store": answer.url,
@@ -162,6 +161,11 @@ def _there(path: Path) -> Path:
     if not path.is_file():
         raise Failure(f"no store at {path}")
     return path
+
+
+def _refuse_served(path: Path) -> None:
+    if is_served(socket_path(path)):
+        raise Failure(f"a server runs on {path}; stop it first")
 
 
 # What is done
@@ -212,6 +216,20 @@ class _Opened:
 
 
 # How it is shown
+
+
+def _figures(stats: pb.GetStoreStatsResponse) -> dict[str, Any]:
+    at = {"committedAt": stats.committed_at.ToJsonString()} if stats.HasField("committed_at") else {}
+    return {
+        "url": stats.url,
+        "usedBytes": int(stats.used_bytes),
+        "freeBytes": int(stats.free_bytes),
+        "rows": {table: int(rows) for table, rows in sorted(stats.rows.items())},
+        "commitNumber": int(stats.commit_number),
+        **at,
+        "epoch": int(stats.epoch),
+        "formatVersion": stats.format_version,
+    }
 
 
 def _size(count: float) -> str:
