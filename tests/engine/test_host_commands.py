@@ -33,7 +33,7 @@ async def test_heartbeats_and_drains_of_an_unregistered_host_are_not_found(engin
     await engine.tasks.submit(NS, submission(), show=live)
     for call in (engine.hosts.heartbeat, engine.hosts.drain):
         with pytest.raises(NotFound, match="runtime host not found"):
-            await call(NS, "stranger")
+            await call(NS, "stranger", show=live)
 
 
 async def test_hosts_are_listed_in_order_of_their_first_registration(engine):

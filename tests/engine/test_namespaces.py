@@ -59,7 +59,7 @@ async def read_everything(engine, namespace):
     )
     for get in (engine.tasks.get, engine.tasks.get_batch):
         with pytest.raises(NotFound):
-            await get(namespace, "anything")
+            await get(namespace, "anything", show=live)
     with pytest.raises(NotFound, match="task not found"):
         await engine.tasks.wait(namespace, "anything", 10, show=live)
 

@@ -41,7 +41,7 @@ def connect(engine):
     async def open_stream(host_id="host", credit=0, instance="i", held=()):
         stream = Stream()
         hello = Hello(host_id, instance, HostProfile(), held=held)
-        stream.session = await engine.hosts.connect("default", hello, stream.on_ready, show=live)
+        stream.session, _ = await engine.hosts.connect("default", hello, stream.on_ready, show=live)
         if credit:
             await engine.hosts.give_credit(stream.session, credit)
         return stream
@@ -56,8 +56,8 @@ async def test_a_granted_lease_stays_pending_until_it_is_sent(engine, clock, sub
     assert stream.ready_calls
     assert stream.session.has_leases
     assert [lease.task for lease in stream.session.next_leases(2)] == tasks[:2]
-    assert stream.take_assignments(2) == [(task.id, 1) for task in tasks[:2]]
-    assert stream.take_assignments() == [(tasks[2].id, 1)]
+    assert stream.take_assignments(2) == [(tasks[0].id, 1), (tasks[1].id, 2)]
+    assert stream.take_assignments() == [(tasks[2].id, 3)]
     assert not stream.session.has_leases
     assert not stream.session.has_output
 
@@ -72,7 +72,7 @@ async def test_a_lease_that_ends_before_it_is_sent_returns_its_credit_and_sends_
     second = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
     assert stream.stops() == []
-    assert stream.take_assignments() == [(second.id, 1)]
+    assert stream.take_assignments() == [(second.id, 2)]
     third = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
     assert stream.take_assignments() == []
@@ -179,7 +179,7 @@ async def test_a_heartbeat_resets_the_timer_so_that_the_lease_ends_on_time(engin
 
 
 def test_a_new_session_has_no_output():
-    session = Session("default", SimpleNamespace(heartbeat_secs=20.0), lambda: None, lambda _: None)
+    session = Session("default", SimpleNamespace(), 20.0, lambda: None, lambda _: None)
     assert not session.has_output
     assert session.take_stops() == []
     assert session.next_leases(5) == []

@@ -51,7 +51,7 @@ async def test_the_next_task_of_a_target_starts_once_the_request_of_a_stopped_on
     instance.hold()
     first, second = [await server.submit(target="t") for _ in range(2)]
     request = await soon(instance.arrived.get())
-    await getattr(server.engine.tasks, interrupt)("default", first.id)
+    await getattr(server.engine.tasks, interrupt)("default", first.id, show=live)
     if interrupt == "pause":
         await server.engine.tasks.resolve("default", first.id, None, show=live)
     await soon(request.gone.wait())

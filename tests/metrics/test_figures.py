@@ -291,7 +291,7 @@ async def test_hosts_are_counted_at_the_time_of_the_scrape(harness):
     await harness.pass_time(61)
     await harness.engine.hosts.register("red", "polls", None, HostProfile(), show=live)
     await harness.engine.hosts.register("red", "taskyard:tabs", None, HostProfile(), built_in=True, show=live)
-    session = await harness.engine.hosts.connect("default", Hello("streams", "i1"), lambda: None, show=live)
+    session, _ = await harness.engine.hosts.connect("default", Hello("streams", "i1"), lambda: None, show=live)
     scrape = await harness.scrape()
     assert (scrape.value("taskyard_hosts_online"), scrape.value("taskyard_host_streams")) == (2, 1)
     await harness.engine.hosts.disconnect(session)

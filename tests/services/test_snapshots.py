@@ -155,7 +155,7 @@ async def test_a_snapshot_of_the_server_counts_online_hosts_streams_and_tasks_of
     clock.now += 61
     await api.engine.hosts.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True, show=live)
     await api.engine.hosts.register(NS, "polls", None, HostProfile(), show=live)
-    session = await api.engine.hosts.connect(NS, Hello("streams", "i1"), lambda: None, show=live)
+    session, _ = await api.engine.hosts.connect(NS, Hello("streams", "i1"), lambda: None, show=live)
     await api.engine.hosts.give_credit(session, 1)
     for _ in range(3):
         await api.submit()
@@ -259,7 +259,7 @@ async def test_the_stats_have_no_hosts_section_while_no_host_is_registered(api):
 async def test_the_stats_count_registered_and_online_hosts_and_free_credit(api, clock):
     await api.engine.hosts.register(NS, "silent", None, HostProfile(), show=live)
     clock.now += 61
-    session = await api.engine.hosts.connect(NS, Hello("busy", "i1"), lambda: None, show=live)
+    session, _ = await api.engine.hosts.connect(NS, Hello("busy", "i1"), lambda: None, show=live)
     await api.engine.hosts.give_credit(session, 3)
     await api.submit()
     hosts = (await api.stats()).hosts
@@ -267,7 +267,7 @@ async def test_the_stats_count_registered_and_online_hosts_and_free_credit(api, 
 
 
 async def test_a_draining_host_has_no_free_credit(api):
-    session = await api.engine.hosts.connect(NS, Hello("host", "i1"), lambda: None, show=live)
+    session, _ = await api.engine.hosts.connect(NS, Hello("host", "i1"), lambda: None, show=live)
     await api.engine.hosts.give_credit(session, 3)
     await api.engine.hosts.drain(NS, "host", show=live)
     assert (await api.stats()).hosts.free_credit == 0

@@ -228,11 +228,11 @@ async def test_a_failed_refresh_is_logged_and_ends_no_watch(start_server, monkey
     await read(call)
     list_hosts, failures = server.engine.hosts.list_hosts, []
 
-    async def fail_once(*arguments):
+    async def fail_once(*arguments, show):
         if not failures:
             failures.append(True)
             raise ZeroDivisionError
-        return await list_hosts(*arguments)
+        return await list_hosts(*arguments, show=show)
 
     monkeypatch.setattr(server.engine.hosts, "list_hosts", fail_once)
     await server.register()

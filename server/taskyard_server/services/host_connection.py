@@ -7,7 +7,6 @@ is pending when it runs: a single task is sent at once, and many tasks share a m
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -24,13 +23,15 @@ from taskyard_server.conversion.responses import error_message, lease_message
 from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_reported
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import nested, tag
-from taskyard_server.core.errors import BadRequest, NotFound, Refusal
+from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.core.leases import Stop
 from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import DrainNotice, Session
 from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES, current_call
 from taskyard_server.interceptors.errors import message_of
+
+from .answers_ahead import AnswersAhead
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]
@@ -71,10 +72,13 @@ class Connection:
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._opened = False
         self._welcome: bytes | None = None
+        self._ahead = AnswersAhead(self._enqueue, self._on_unkept)
+        self._acks: deque[bytes] = deque()
         self._responses: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._assignments_first = False
         self._closing = False
+        self._unkept: BaseException | None = None
         self._write_error: Exception | None = None
         self._writing = False
         self._write_done: asyncio.Future[None] | None = None
@@ -99,11 +103,12 @@ class Connection:
             await self._engine.hosts.disconnect(session)
             await self._flush()
             read_error = reading.exception() if reading.done() else None
-            error = session.ended or self._write_error or read_error
+            error = session.ended or self._unkept or self._write_error or read_error
             if error is not None:
                 raise error
         finally:
             reading.cancel()
+            self._ahead.drop()
             if self._writer is not None:
                 self._writer.cancel()
                 self._writer = None
@@ -185,12 +190,13 @@ class Connection:
         ack = pb.HeartbeatAck(sequence=heartbeat.sequence, lost=_lease_messages(lost) if lost else None)
         response = pb.ConnectResponse(heartbeat_ack=ack).SerializeToString()
         if self._writing:
-            self._enqueue(response)
+            self._acks.append(response)
         else:
             await self._send_directly(response)
 
     async def _on_reports(self, message: pb.Reports) -> None:
         results: list[bytes] = []
+        kept: asyncio.Future[None] | None = None
         refused: dict[int, pb.ReportResult] = {}
         for first in range(0, len(message.reports), MAX_REPORTS_PER_TURN):
             if first:
@@ -198,11 +204,12 @@ class Connection:
                 await asyncio.sleep(0)
             chunk = message.reports[first : first + MAX_REPORTS_PER_TURN]
             checked = reports(chunk, self._engine.now(), self._max_payload_bytes)
-            outcomes = await self._engine.leases.report(self._namespace, self._host_id, converted(checked))
-            for outcome in with_refusals(checked, outcomes):
+            answer = self._engine.leases.report(self._namespace, self._host_id, converted(checked), patient=True)
+            kept = answer.kept
+            for outcome in with_refusals(checked, answer.value):
                 if isinstance(outcome, Refusal):
                     index = len(results)
-                    refused[index] = await self._refused_result(message.reports[index], outcome)
+                    refused[index] = self._refused_result(message.reports[index], outcome)
                     results.append(nested(RESULT, refused[index].SerializeToString()))
                 else:
                     results.append(encode_reported(outcome))
@@ -210,15 +217,16 @@ class Connection:
             for index, result in refused.items():
                 result.error.ClearField("error")
                 results[index] = nested(RESULT, result.SerializeToString())
-        self._enqueue(nested(REPORT_RESULTS, b"".join(results)))
+        self._ahead.add(nested(REPORT_RESULTS, b"".join(results)), message.ByteSize(), kept)
+        await self._ahead.wait_for_room()
 
-    async def _refused_result(self, report: pb.Report, refusal: Refusal) -> pb.ReportResult:
+    def _refused_result(self, report: pb.Report, refusal: Refusal) -> pb.ReportResult:
         """The result of a refused report: its error, and the state of the task if there is one."""
         error = error_message(refusal)
         error.error = message_of(refusal)
         result = pb.ReportResult(error=error)
-        with contextlib.suppress(NotFound):
-            state = await self._engine.tasks.get(self._namespace, report.task_id, show=lambda task: task.state)
+        state = self._engine.tasks.state_of(self._namespace, report.task_id)
+        if state is not None:
             result.state = STATES[state]
         return result
 
@@ -236,7 +244,7 @@ class Connection:
             is_sent = await self._send(message)
         finally:
             self._note_write(writing=False)
-        if is_sent and (self._responses or self._session.has_output):
+        if is_sent and (self._responses or self._acks or self._session.has_output):
             self._start_writer()
 
     def _on_ready(self) -> None:
@@ -246,6 +254,11 @@ class Connection:
         self._start_writer()
         if self._session.ended is not None:
             self._end()
+
+    def _on_unkept(self, error: BaseException) -> None:
+        """End the stream: what its host reported could not be kept."""
+        self._unkept = error
+        self._end()
 
     def _end(self) -> None:
         if not self._ended.done():
@@ -301,11 +314,14 @@ class Connection:
     def _next_message(self) -> bytes | None:
         """The next message to send, encoded; None if nothing is pending.
 
-        Stops come before new tasks. Responses and assignments alternate, so that neither waits for ever.
+        Stops come before new tasks. Responses and assignments alternate, so that neither waits for ever. The answers to
+        heartbeats come first: they wait for no commit.
         """
         if self._welcome is not None:
             welcome, self._welcome = self._welcome, None
             return welcome
+        if self._acks:
+            return self._acks.popleft()
         if stops := self._session.take_stops():
             cancellations = pb.Cancellations(cancellations=map(_cancellation, stops))
             return pb.ConnectResponse(cancellations=cancellations).SerializeToString()

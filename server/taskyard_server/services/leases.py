@@ -102,7 +102,7 @@ class LeaseService(LeaseServiceServicer):
         def page(leases: list[Lease]) -> pb.ListLeasesResponse:
             response = pb.ListLeasesResponse(leases=[lease_message(lease) for lease in leases[:limit]])
             if len(leases) > limit:
-                response.next_page_token = listing.token(leases[limit - 1].number)
+                response.next_page_token = listing.token(leases[limit - 1].token)
             return response
 
         host_id = request.host_id or None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -12,16 +11,16 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import Listing, page_size
-from taskyard_server.conversion.refusals import converted, with_refusals
-from taskyard_server.conversion.responses import error_message, task_page
-from taskyard_server.conversion.task_encoding import STATES, encode_accepted, encode_outcomes, encode_task
+from taskyard_server.conversion.responses import task_page
+from taskyard_server.conversion.task_encoding import STATES, encode_accepted, encode_task
 from taskyard_server.conversion.wire import nested, tag
-from taskyard_server.core.errors import QueueFull, Refusal, Unavailable
+from taskyard_server.core.errors import Refusal
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
-from taskyard_server.interceptors.calls import Call, current_call
+from taskyard_server.interceptors.calls import current_call
 
 from .rest_hints import ACCEPTED, send_hint
+from .submission_streams import SubmissionStreams
 from .task_watches import TaskWatches
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -52,8 +51,7 @@ class TaskService(TaskServiceServicer):
         self._default_retry = default_retry
         self._max_payload_bytes = max_payload_bytes
         self._watches = watches
-        self._closing = False
-        self._idle_streams: set[asyncio.Task[Any]] = set()
+        self._submissions = SubmissionStreams(engine, max_payload_bytes, default_retry)
 
     async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
@@ -70,58 +68,14 @@ class TaskService(TaskServiceServicer):
             await send_hint(context, ACCEPTED)
         return response
 
-    async def SubmitTasks(  # noqa: N802
+    async def SubmitTasks(  # type: ignore[override]  # noqa: N802
         self, request_iterator: AsyncIterator[pb.SubmitTasksRequest | Refusal], context: Context
-    ) -> AsyncIterator[Any]:
-        del context
-        call = current_call()
-        while (request := await self._next_request(request_iterator)) is not None:
-            if isinstance(request, Refusal):
-                raise request
-            yield await self._submit(call, request.tasks)
+    ) -> None:
+        await self._submissions.serve(request_iterator, context)
 
     def close(self) -> None:
         """End the streams of submissions that have nothing to answer, and the others after their answer."""
-        self._closing = True
-        for stream in self._idle_streams:
-            stream.cancel()
-
-    async def _next_request(
-        self, messages: AsyncIterator[pb.SubmitTasksRequest | Refusal]
-    ) -> pb.SubmitTasksRequest | Refusal | None:
-        """The next message of a stream, None at its end. Raises `Unavailable` once the server shuts down."""
-        stream = asyncio.current_task()
-        assert stream is not None
-        if self._closing:
-            raise Unavailable(SHUTDOWN)
-        self._idle_streams.add(stream)
-        try:
-            return await anext(messages, None)
-        except asyncio.CancelledError:
-            if not self._closing:
-                raise
-            stream.uncancel()
-            raise Unavailable(SHUTDOWN) from None
-        finally:
-            self._idle_streams.discard(stream)
-
-    async def _submit(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> bytes:
-        """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""
-        outcomes: list[bytes] = []
-        for first in range(0, len(tasks), MAX_TASKS_PER_TURN):
-            if first:
-                # A message may hold thousands of tasks: let other calls run in between.
-                await asyncio.sleep(0)
-            outcomes.append(await self._submit_chunk(call, tasks[first : first + MAX_TASKS_PER_TURN]))
-        return b"".join(outcomes)
-
-    def _submit_chunk(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Awaitable[bytes]:
-        submissions = requests.submissions(tasks, call.traceparent, self._max_payload_bytes, self._default_retry)
-        return self._engine.tasks.submit_each(
-            call.namespace,
-            converted(submissions),
-            show=lambda admitted: encode_outcomes(with_refusals(submissions, admitted), _encode_refusal),
-        )
+        self._submissions.close()
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
@@ -193,10 +147,3 @@ def _state(task: Task) -> TaskState:
 
 def _encode_waited(task: Task) -> bytes:
     return nested(WAITED_TASK, encode_task(task)) + ENDED[task.state in TERMINAL]
-
-
-def _encode_refusal(refusal: Refusal) -> bytes:
-    outcome = pb.SubmitOutcome(error=error_message(refusal))
-    if isinstance(refusal, QueueFull):
-        outcome.rejected_task_id = refusal.task.id
-    return outcome.SerializeToString()

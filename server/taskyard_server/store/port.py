@@ -101,7 +101,10 @@ class Group:
 class Kept(NamedTuple):
     """What an opened store holds: the number and the time of the last commit, 0 if there was none.
 
-    `epoch` counts the restores of the store from backups.
+    `epoch` counts the restores of the store from backups. The record of a namespace says in which epoch it was written;
+    one of an earlier epoch comes from a backup. Then all of that namespace that must never go back, its last order and
+    its last fencing token, jumps by `EPOCH_JUMP` for each epoch in between, and its leases end; its next commit writes
+    its record with the present epoch. (The numbers of commits have jumped already.)
     """
 
     number: int
@@ -190,7 +193,7 @@ class Store(Protocol):
         """Up to `limit` tasks with keys between the two, both included, live or ended, in order of their keys."""
 
     async def forget(self, before_ms: int, limit: int) -> int:
-        """Remove up to `limit` tasks that ended before `before_ms`; how many were removed."""
+        """Remove up to `limit` tasks that ended before `before_ms`; how many were removed. Raises `CommitDelayed`."""
 
     async def check(self) -> list[str]:
         """What is wrong with the store, a line each; empty if nothing is. Raises `BackupFailed`."""

@@ -49,6 +49,11 @@ class Alarm:
         self._catch_ups = max(1, self._catch_ups)
         self._ring_after(self._catch_up_secs())
 
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether a stall was noticed and the delay after it is not over."""
+        return self._catch_ups > 0
+
     def _catch_up_secs(self) -> float:
         return CATCH_UP_SECS + self._count_streams() * CATCH_UP_SECS_PER_STREAM
 

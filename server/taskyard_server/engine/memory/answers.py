@@ -6,11 +6,12 @@ that the queue is full: such a task is never kept.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from taskyard_server.core.errors import QueueFull, Refusal
-from taskyard_server.engine.port.answers import Ready
+from taskyard_server.engine.port.answers import Answer
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -18,20 +19,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Keeper(Protocol):
+class KeeperPort(Protocol):
     """Keeps what commands change."""
 
-    async def kept(self, state: NamespaceState) -> None:
-        """Wait until all that has changed in a namespace so far is kept."""
+    def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
+        """Done once all that happened in a namespace until now is kept; None if it is.
+
+        It fails with `Unavailable` if that takes too long, unless the caller is `patient`.
+        """
 
 
 class Answers:
     """Gives the answers of commands. Without a `keeper` nothing is waited for."""
 
     def __init__(self) -> None:
-        self.keeper: Keeper | None = None
+        self.keeper: KeeperPort | None = None
 
-    async def give(self, state: NamespaceState, command: Callable[[], T]) -> T:
+    async def give(self, state: NamespaceState, command: Callable[[], T], patient: bool = False) -> T:
         """Run a command, and answer what it returns or raises."""
         if self.keeper is None:
             return command()
@@ -40,15 +44,16 @@ class Answers:
         except QueueFull:
             raise
         except Refusal:
-            await self.keeper.kept(state)
+            await self.kept(state, patient)
             raise
-        await self.keeper.kept(state)
+        await self.kept(state, patient)
         return answer
 
-    def of(self, state: NamespaceState, answer: T) -> Awaitable[T]:
+    def of(self, state: NamespaceState, answer: T, patient: bool = False) -> Answer[T]:
         """The answer of a command that has just been applied, and that refused nothing as a whole."""
-        return Ready(answer) if self.keeper is None else self._once_kept(self.keeper, state, answer)
+        return Answer(answer, None if self.keeper is None else self.keeper.wait(state, patient))
 
-    async def _once_kept(self, keeper: Keeper, state: NamespaceState, answer: T) -> T:
-        await keeper.kept(state)
-        return answer
+    async def kept(self, state: NamespaceState, patient: bool = False) -> None:
+        """Wait until all that happened in a namespace until now is kept."""
+        if self.keeper is not None and (kept := self.keeper.wait(state, patient)) is not None:
+            await kept

@@ -105,6 +105,11 @@ class Driver:
             self._is_held_back = False
             self._alarm.catch_up()
 
+    @property
+    def is_held_back(self) -> bool:
+        """Whether nothing may come due: a commit takes long, or what has arrived since is to be read first."""
+        return self._alarm.is_catching_up or (self.committer is not None and self.committer.is_slow())
+
     def advance(self) -> None:
         """Advance the namespaces that are due, but not while a commit takes long: hosts do not pay for a slow disk."""
         if self.committer is not None and self.committer.is_slow():

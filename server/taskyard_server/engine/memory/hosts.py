@@ -94,7 +94,7 @@ class MemoryHosts:
         self, namespace: str, hello: Hello, on_ready: Callable[[], None], *, show: Callable[[Welcome], T]
     ) -> tuple[Session, T]:
         self._namespaces.refuse_once_closed()
-        state = self._namespaces.get_or_create(namespace)
+        state = self._namespaces.get_or_create(namespace, patient=True)
         session: Session | None = None
 
         def command() -> tuple[Session, T]:
@@ -103,7 +103,7 @@ class MemoryHosts:
             return session, show(welcome)
 
         try:
-            return await self._answers.give(state, command)
+            return await self._answers.give(state, command, patient=True)
         except BaseException:
             if session is not None:
                 # Nobody will serve the stream.
@@ -132,7 +132,9 @@ class MemoryHosts:
             self._driver.mark_dirty(state)
         else:
             self._driver.mark_dirty_soon(state)
-        return state.scheduler.beat(self._now(), session.offer, held, reported_status, machine, tokens)
+        lost = state.scheduler.beat(self._now(), session.offer, held, reported_status, machine, tokens)
+        # A host must not stop because of an end that is not committed; a stop follows it.
+        return lost if state.changes is None else [lease for lease in lost if not state.is_unkept(lease[0])]
 
     async def disconnect(self, session: Session) -> None:
         self._close(session)

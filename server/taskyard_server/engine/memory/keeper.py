@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from taskyard_server.core.errors import Unavailable
 from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.store.committer import Committer
 from taskyard_server.store.loading import load
@@ -38,6 +39,7 @@ class Keeping:
 
     patience_secs: float = 10.0
     history_days: float = 7.0
+    min_free_bytes: int = 0
     accept_clock: bool = False
 
     @property
@@ -80,6 +82,7 @@ class Keeper:
                 await asyncio.sleep(0)
             driver.mark_dirty(state)
         self._is_open = True
+        namespaces.keeper = namespaces.answers.keeper = self
         driver.flush()
         await self.committer.settle()
         self.load_secs = time.monotonic() - began_at
@@ -97,6 +100,21 @@ class Keeper:
         if self._is_open:
             await self.committer.settle()
         await self.store.close()
+
+    def require_answers(self) -> None:
+        """Raise `Unavailable` while the store does not answer."""
+        self.committer.require_answers()
+
+    def require_room(self) -> None:
+        """Raise `Unavailable` while the disk is nearly full, so that what is under way can still end."""
+        if self._is_short_of_room:
+            free = self.committer.figures.free_bytes >> 20
+            raise Unavailable(f"the disk is nearly full, {free} MiB are free: no new tasks are taken")
+
+    @property
+    def _is_short_of_room(self) -> bool:
+        figures = self.committer.figures
+        return figures.commits > 0 and figures.free_bytes < self.keeping.min_free_bytes
 
     def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
         """Done once all that happened in a namespace until now is committed; None if it is.
@@ -125,7 +143,7 @@ class Keeper:
         while True:
             await asyncio.sleep(KEEP_TIME_SECS)
             is_old = self._namespaces.now() - self.committer.kept_at >= KEEP_TIME_SECS
-            if is_old and any(state.scheduler.has_live_tasks for state in self._namespaces):
+            if is_old and (self._is_short_of_room or any(state.scheduler.has_live_tasks for state in self._namespaces)):
                 self.committer.keep_time()
 
     async def _forget_history(self) -> None:

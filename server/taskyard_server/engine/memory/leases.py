@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report
 from taskyard_server.core.task import TaskState
+from taskyard_server.engine.port.answers import Answer
 
 from .namespace import WaitingClaim
 
@@ -47,6 +48,10 @@ class MemoryLeases:
         claim = WaitingClaim(show, asyncio.get_running_loop().create_future())
         try:
             offer = self._claim_or_offer(state, claim, host_id, count, lease_secs, project, wait_secs > 0)
+        except Refusal:
+            await self._answers.kept(state)
+            raise
+        try:
             if offer is not None:
                 try:
                     await asyncio.wait((claim.answer,), timeout=wait_secs)
@@ -56,7 +61,8 @@ class MemoryLeases:
                 if not claim.answer.done():
                     claim.grant([])
             answer: T = await self._answers.give(state, claim.answer.result)
-        except asyncio.CancelledError:
+        except BaseException:
+            # The caller has gone, or is told that the outcome is not known.
             self._release(state, host_id, claim)
             raise
         return answer
@@ -79,9 +85,11 @@ class MemoryLeases:
 
         return command() if self._answers.keeper is None else await self._answers.give(state, command)
 
-    def report(self, namespace: str, host_id: str, reports: Sequence[Report]) -> Awaitable[list[TaskState | Refusal]]:
-        state = self._get(namespace)
-        return self._answers.of(state, state.scheduler.reports.take_each(self._now(), host_id, reports))
+    def report(
+        self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False
+    ) -> Answer[list[TaskState | Refusal]]:
+        state = self._namespaces.get_for_command(namespace, "runtime host", patient)
+        return self._answers.of(state, state.scheduler.reports.take_each(self._now(), host_id, reports), patient)
 
     async def list_leases(
         self, namespace: str, after: int, host_id: str | None = None, *, show: Callable[[list[Lease]], T]
@@ -105,17 +113,13 @@ class MemoryLeases:
         waits: bool,
     ) -> Offer | None:
         """Answer a claim. If it `waits` and nothing is claimable, return the offer by which it gets its answer."""
-        try:
-            leases = state.scheduler.claim(self._now(), host_id, count, lease_secs, project)
-            if waits and not leases:
-                offer = state.scheduler.offer(self._now(), host_id, count, lease_secs, project)
-                state.claims[offer] = claim
-                return offer
-        except Refusal as refusal:
-            claim.refuse(refusal)
-        else:
+        leases = state.scheduler.claim(self._now(), host_id, count, lease_secs, project)
+        if leases or not waits:
             claim.grant(leases)
-        return None
+            return None
+        offer = state.scheduler.offer(self._now(), host_id, count, lease_secs, project)
+        state.claims[offer] = claim
+        return offer
 
     def _release(self, state: NamespaceState, host_id: str, claim: WaitingClaim) -> None:
         """Release the leases granted to a cancelled call, which may be cancelled in the same turn as it is granted."""

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
+from taskyard_server.core.changes import Changes
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event
 from taskyard_server.core.leases import Lease, Stop
@@ -17,12 +18,15 @@ from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.schedules.schedule import TriggerEvent
 from taskyard_server.core.task import TERMINAL
 from taskyard_server.engine.sessions import Session
+from taskyard_server.store.port import Group
+from taskyard_server.store.rows import add_rows
 
 log = structlog.get_logger(__name__)
 
 TASK_LIMIT_KEYS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
 """The limits that hold tasks back. Each is logged once."""
 LIMIT_CHECK_SECS: Final = 1.0
+CLOSED: Final = "the namespace is closed, since its records are at fault; see the server's log"
 GRANT_DELAY_SECS: Final = 0.1
 """After a commit that took longer, the leases that it granted begin to count when it is over."""
 
@@ -60,7 +64,10 @@ class WaitingClaim:
 
 @dataclass(slots=True, eq=False)
 class NamespaceState:
-    """One namespace. `due` is the next time at which its scheduler must be advanced.
+    """One namespace, of this `number` in the store.
+
+    `changes` gathers what the next commit keeps, and `committing` is what the last one took. A namespace with a `fault`
+    is served no longer. `due` is the next time at which its scheduler must be advanced.
 
     `claims` are the calls that wait for a task to run, `sessions` the streams of hosts, and `end_waits` the calls that
     wait for a task to end, by task id.
@@ -68,12 +75,40 @@ class NamespaceState:
 
     namespace: str
     scheduler: Scheduler
+    number: int = 0
+    changes: Changes | None = None
+    committing: Changes | None = None
+    keeps_history: bool = True
+    fault: str | None = None
     claims: dict[Offer, WaitingClaim] = field(default_factory=dict)
     sessions: dict[Offer, Session] = field(default_factory=dict)
     end_waits: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     due: float | None = None
     limits_logged: set[str] = field(default_factory=set)
     limits_checked_at: float = 0.0
+
+    def add_rows(self, group: Group) -> None:
+        """Add what changed since the last commit to the next one."""
+        assert self.changes is not None
+        self.committing = self.changes.take()
+        if self.committing:
+            add_rows(group, self.number, self.namespace, self.scheduler, self.committing, self.keeps_history)
+
+    def close_for(self, error: Exception) -> None:
+        """Serve nothing more: what changed cannot be kept."""
+        self.fault = CLOSED
+        log.error("namespace_closed", namespace=self.namespace, error=str(error), check="taskyard store check")
+
+    def is_unkept(self, task_id: str) -> bool:
+        """Whether the present state of a task is not committed yet."""
+        task = self.scheduler.find(task_id)
+        if self.changes is None or task is None:
+            return False
+        return (
+            task in self.changes.tasks
+            or (self.committing is not None and task in self.committing.tasks)
+            or self.scheduler.has_event_of(task)
+        )
 
     def take_turn(self, now: float) -> Turn:
         """Dispatch claimable tasks to waiting hosts, and take all that the turn has to tell."""

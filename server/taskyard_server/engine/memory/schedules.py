@@ -44,6 +44,7 @@ class MemorySchedules:
         *,
         show: Callable[[Schedule], T],
     ) -> T:
+        self._namespaces.require_room()
         state = self._namespaces.get_or_create(namespace)
         schedules = self._registry(state)
         return await self._answers.give(state, lambda: show(schedules.create(self._now(), schedule_id, spec, paused)))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
-from taskyard_server.core.errors import Refusal
+from taskyard_server.core.errors import Refusal, Unavailable
 from taskyard_server.core.targets import Target
-from taskyard_server.core.task import TERMINAL, Submission, Task
+from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
+from taskyard_server.engine.port.answers import Answer
 from taskyard_server.engine.port.tasks import TaskFilter, TaskPage
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class MemoryTasks:
         self._answers = namespaces.answers
 
     async def submit(self, namespace: str, submission: Submission, *, show: Callable[[Task], T]) -> T:
+        self._namespaces.require_room()
         state = self._namespaces.get_or_create(namespace)
 
         def command() -> T:
@@ -42,19 +44,29 @@ class MemoryTasks:
 
     def submit_each(
         self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[list[Task | Refusal]], T]
-    ) -> Awaitable[T]:
+    ) -> Answer[T]:
+        try:
+            self._namespaces.require_room()
+        except Unavailable as refusal:
+            return Answer(show([Unavailable(refusal.message) for _ in submissions]))
         state = self._namespaces.get_or_create(namespace)
         return self._answers.of(state, show(state.scheduler.submit_each(self._now(), submissions)))
 
     async def submit_batch(
         self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[BatchSubmission], T]
     ) -> T:
+        self._namespaces.require_room()
         state = self._namespaces.get_or_create(namespace)
         return await self._answers.give(state, lambda: show(state.scheduler.submit_batch(self._now(), submissions)))
 
     async def get(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")
         return await self._answers.give(state, lambda: show(state.scheduler.get(task_id)))
+
+    def state_of(self, namespace: str, task_id: str) -> TaskState | None:
+        state = self._namespaces.find(namespace)
+        task = None if state is None else state.scheduler.find(task_id)
+        return None if task is None else task.state
 
     async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")

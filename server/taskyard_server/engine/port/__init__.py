@@ -8,6 +8,7 @@ No command answers an object of the core, which the engine keeps changing. A com
 `show` must not await, and must not keep the object.
 """
 
+from .answers import Answer
 from .engine import AdminPort, Engine, Listener
 from .hosts import HostPort, LeasePort
 from .schedules import SchedulePort, TriggerFilter, TriggerListener, TriggerPage
@@ -15,6 +16,7 @@ from .tasks import TaskFilter, TaskPage, TaskPort
 
 __all__ = [
     "AdminPort",
+    "Answer",
     "Engine",
     "HostPort",
     "LeasePort",

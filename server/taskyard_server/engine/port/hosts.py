@@ -1,6 +1,6 @@
 """The ports for runtime hosts: the registry, streams, claims and reports."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from taskyard_server.core.errors import Refusal
@@ -10,6 +10,8 @@ from taskyard_server.core.reports import Report
 from taskyard_server.core.streams import HeldLease, Hello, TokenUse, Welcome
 from taskyard_server.core.task import TaskState
 from taskyard_server.engine.sessions import Session
+
+from .answers import Answer
 
 T = TypeVar("T")
 
@@ -117,13 +119,16 @@ class LeasePort(Protocol):
     ) -> T:
         """Renew a lease, and record the tokens that its attempt used so far. Raises `NotFound` or `LeaseLost`."""
 
-    def report(self, namespace: str, host_id: str, reports: Sequence[Report]) -> Awaitable[list[TaskState | Refusal]]:
+    def report(
+        self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False
+    ) -> Answer[list[TaskState | Refusal]]:
         """Apply the reports of a host in one step, now. Answers for each the state just after it, or its refusal.
 
-        The answer is in the order of the reports. Raises `NotFound` if the namespace does not exist.
+        The answer is in the order of the reports. Raises `NotFound` if the namespace does not exist, and `Unavailable`
+        where the store does not answer in time, unless the caller is `patient`.
         """
 
     async def list_leases(
         self, namespace: str, after: int, host_id: str | None = None, *, show: Callable[[list[Lease]], T]
     ) -> T:
-        """The live leases with a number above `after`, in order. Raises `NotFound` for an unknown host."""
+        """The live leases with a fencing token above `after`, in order. Raises `NotFound` for an unknown host."""

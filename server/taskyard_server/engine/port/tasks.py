@@ -1,6 +1,6 @@
 """The port for tasks, batches and targets."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -8,6 +8,8 @@ from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import Submission, Task, TaskState
+
+from .answers import Answer
 
 T = TypeVar("T")
 
@@ -47,7 +49,7 @@ class TaskPort(Protocol):
 
     def submit_each(
         self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[list[Task | Refusal]], T]
-    ) -> Awaitable[T]:
+    ) -> Answer[T]:
         """Admit several tasks in one step, now, each on its own. Shows each task or its refusal, in order."""
 
     async def submit_batch(
@@ -57,6 +59,9 @@ class TaskPort(Protocol):
 
     async def get(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
         """The task. Raises `NotFound`."""
+
+    def state_of(self, namespace: str, task_id: str) -> TaskState | None:
+        """The state of a task as it is now, which may not be kept yet: for answers that wait until it is."""
 
     async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
         """The task once it is terminal, or after `secs`. Raises `NotFound`."""
