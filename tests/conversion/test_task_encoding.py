@@ -117,7 +117,7 @@ STATES = st.sampled_from(TaskState)
 def with_lease(
     task: Task, host_id: str = "host", token: int = 1, at: float = 1_700_000_000.0, secs: float = 60.0
 ) -> Lease:
-    task.lease = Lease(task, Host(host_id, 1, at), token, at, secs, 1)
+    task.lease = Lease(task, Host(host_id, 1, at), token, at, secs)
     return task.lease
 
 

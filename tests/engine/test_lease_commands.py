@@ -148,7 +148,7 @@ async def test_live_leases_are_listed_in_the_order_of_their_grants(engine, host,
         await engine.tasks.submit(NS, submission())
     leases = [await lease_of(engine, name) for name in (host, "other", host)]
     assert await engine.leases.list_leases(NS, 0) == leases
-    assert await engine.leases.list_leases(NS, leases[0].number) == leases[1:]
+    assert await engine.leases.list_leases(NS, leases[0].token) == leases[1:]
     assert await engine.leases.list_leases(NS, 0, "other") == leases[1:2]
     with pytest.raises(NotFound, match="runtime host not found"):
         await engine.leases.list_leases(NS, 0, "stranger")

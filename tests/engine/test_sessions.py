@@ -55,8 +55,8 @@ async def test_a_granted_lease_stays_pending_until_it_is_sent(engine, clock, sub
     assert stream.ready_calls
     assert stream.session.has_leases
     assert [lease.task for lease in stream.session.next_leases(2)] == tasks[:2]
-    assert stream.take_assignments(2) == [(task.id, 1) for task in tasks[:2]]
-    assert stream.take_assignments() == [(tasks[2].id, 1)]
+    assert stream.take_assignments(2) == [(tasks[0].id, 1), (tasks[1].id, 2)]
+    assert stream.take_assignments() == [(tasks[2].id, 3)]
     assert not stream.session.has_leases
     assert not stream.session.has_output
 
@@ -71,7 +71,7 @@ async def test_a_lease_that_ends_before_it_is_sent_returns_its_credit_and_sends_
     second = await engine.tasks.submit("default", submission())
     await clock.run_pending()
     assert stream.stops() == []
-    assert stream.take_assignments() == [(second.id, 1)]
+    assert stream.take_assignments() == [(second.id, 2)]
     third = await engine.tasks.submit("default", submission())
     await clock.run_pending()
     assert stream.take_assignments() == []

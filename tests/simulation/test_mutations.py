@@ -55,6 +55,9 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a report needs no valid token": [
         (Reports, "_lease_of", "lease.token != token or ", ""),
     ],
+    "fencing tokens grow by task only": [
+        (Grants, "grant", "life.last_token + 1", "task.token + 1"),
+    ],
     "a lease may expire more than max_deliveries times": [
         (Grants, "lose", "task.deliveries < life.limits.max_deliveries", "True"),
     ],

@@ -45,7 +45,8 @@ class Grants:
         life.queued -= 1
         life.inflight += 1
         task.deliveries += 1
-        task.token += 1
+        token = life.last_token + 1
+        task.token = life.last_token = token
         task.host_id = None if host.built_in else host.id
         if task.history is not NO_HISTORY:
             task.history = task.history._replace(tokens_before=task.history.tokens_used or 0)
@@ -55,7 +56,7 @@ class Grants:
         counters = life.counters
         counters.dispatched += 1
         counters.dispatch_latency_secs += now - task.queued_at
-        lease = Lease(task, host, task.token, now, secs, counters.dispatched)
+        lease = Lease(task, host, token, now, secs)
         if stream is not None:
             lease.stream = stream
             lease.start_by = now + life.limits.start_timeout_secs

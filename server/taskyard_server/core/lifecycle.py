@@ -56,12 +56,14 @@ class Lifecycle:
     """The tasks of one namespace and their indexes.
 
     `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones. `delayed`
-    holds pending tasks by the time at which they come due.
+    holds pending tasks by the time at which they come due. `last_token` is the fencing token of the last grant, 0
+    before the first; what restores a namespace sets it.
     """
 
     def __init__(self, limits: Limits, entropy: Callable[[], int], hosts: Hosts) -> None:
         self.limits = limits
         self.counters = Counters()
+        self.last_token = 0
         self.tasks = TaskTable(entropy)
         self.tasks_by_key: dict[tuple[str, str], Task] = {}
         self.batches = Batches()

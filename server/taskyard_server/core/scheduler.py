@@ -286,11 +286,16 @@ class Scheduler:
 
     # Leases
 
-    def leases_after(self, number: int, host_id: str | None = None) -> list[Lease]:
-        """The live leases granted after the one with this number, in order; those of one host, or of all."""
+    @property
+    def last_token(self) -> int:
+        """The fencing token of the last grant; 0 before the first."""
+        return self._life.last_token
+
+    def leases_after(self, token: int, host_id: str | None = None) -> list[Lease]:
+        """The live leases with a fencing token above this one, in the order of their grants; of one host, or of all."""
         hosts = self.hosts if host_id is None else [self.hosts.get(host_id)]
-        leases = [lease for host in hosts for lease in host.leases.values() if lease.number > number]
-        return sorted(leases, key=lambda lease: lease.number)
+        leases = [lease for host in hosts for lease in host.leases.values() if lease.token > token]
+        return sorted(leases, key=lambda lease: lease.token)
 
     # Time, limits, drain and shutdown
 

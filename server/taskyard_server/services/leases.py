@@ -117,7 +117,7 @@ class LeaseService(LeaseServiceServicer):
         leases = await self._engine.leases.list_leases(current_call().namespace, after, request.host_id or None)
         response = pb.ListLeasesResponse(leases=[lease_message(lease) for lease in leases[:limit]])
         if len(leases) > limit:
-            response.next_page_token = listing.token(leases[limit - 1].number)
+            response.next_page_token = listing.token(leases[limit - 1].token)
         return response
 
     async def _report(self, request: ReportRequest) -> task_pb2.Task.State.ValueType:

@@ -104,4 +104,4 @@ class LeasePort(Protocol):
         """
 
     async def list_leases(self, namespace: str, after: int, host_id: str | None = None) -> list[Lease]:
-        """The live leases with a number above `after`, in order. Raises `NotFound` for an unknown host."""
+        """The live leases with a fencing token above `after`, in order. Raises `NotFound` for an unknown host."""
