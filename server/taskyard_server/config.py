@@ -285,8 +285,8 @@ class StoreSettings(Section):
     url: StoreUrl = Field(
         default_factory=default_store_url,
         description="`sqlite:///PATH` keeps in a file, `memory://` keeps nothing. PATH may begin with `~`; an "
-        "absolute one makes four slashes. The folder has to exist, that of the default is made. Where `XDG_STATE_HOME` "
-        "is set, it takes the place of `~/.local/state` in the default.",
+        "absolute one makes four slashes. The folder is made if it is missing. Where `XDG_STATE_HOME` is set, it "
+        "takes the place of `~/.local/state` in the default.",
         json_schema_extra={"default": DOCUMENTED_DEFAULT, "type": "URL"},
     )
     synchronous: Literal["full", "normal"] = Field(

@@ -15,12 +15,7 @@ DOCUMENTED_DEFAULT: Final = f"{SQLITE}~/.local/state/taskyard/{FILE_NAME}"
 
 def default_store_url() -> str:
     """The file in the state folder of the user who runs the server."""
-    return f"{SQLITE}{default_folder() / FILE_NAME}"
-
-
-def default_folder() -> Path:
-    """The folder that the server makes if it is missing; all others are to exist."""
-    return user_state_path("taskyard", appauthor=False)
+    return f"{SQLITE}{user_state_path('taskyard', appauthor=False) / FILE_NAME}"
 
 
 def checked_store_url(url: str) -> str:

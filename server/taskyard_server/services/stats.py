@@ -20,6 +20,7 @@ from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 from taskyard_server.snapshots import Snapshot, Snapshots
+from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
 
 DEFAULT_PAGE_SNAPSHOTS: Final = 100
@@ -28,7 +29,10 @@ MAX_TARGET_WAITS: Final = 100
 
 
 class StatsService(StatsServiceServicer):
-    """Serves `taskyard.v1.StatsService`. `webhook_counts` answers the counts of a namespace."""
+    """Serves `taskyard.v1.StatsService`. `webhook_counts` answers the counts of a namespace.
+
+    `store` is None where nothing is kept.
+    """
 
     def __init__(
         self,
@@ -37,12 +41,14 @@ class StatsService(StatsServiceServicer):
         webhook_counts: Callable[[str], WebhookCounts],
         strategy: str,
         worker_count: int,
+        store: StoreFigures | None = None,
     ) -> None:
         self._engine = engine
         self._snapshots = snapshots
         self._webhook_counts = webhook_counts
         self._strategy = strategy
         self._worker_count = worker_count
+        self._store = store
 
     async def GetStats(  # noqa: N802
         self, request: pb.GetStatsRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -71,6 +77,7 @@ class StatsService(StatsServiceServicer):
                 result_ttl=go_duration(limits.result_ttl_secs),
             ),
             hosts=await self._engine.hosts.list_hosts(namespace, 0, show=self._hosts),
+            store=_store_size(self._store),
         )
 
     async def ListSnapshots(  # noqa: N802
@@ -102,6 +109,13 @@ class StatsService(StatsServiceServicer):
             online=sum(host.online(now, timeout) for host in hosts),
             free_credit=sum(host.stream.room for host in hosts if host.stream is not None and not host.draining),
         )
+
+
+def _store_size(figures: StoreFigures | None) -> pb.StoreSize | None:
+    """The size of the store; None where nothing is kept."""
+    if figures is None:
+        return None
+    return pb.StoreSize(url=figures.url, used_bytes=figures.used_bytes, free_bytes=figures.free_bytes)
 
 
 def _target_waits(targets: list[Target]) -> pb.TargetWaits | None:

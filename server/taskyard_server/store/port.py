@@ -207,5 +207,11 @@ class Store(Protocol):
     async def stats(self) -> StoreStats:
         """Its figures."""
 
+    async def go_on_from(self, kept: Kept) -> None:
+        """Take over the numbers, the time and the epoch of another store, whose rows are to be copied here.
+
+        Raises `StoreError` if anything was ever committed here.
+        """
+
     async def close(self) -> None:
         """Finish what was begun, and let go of the store."""

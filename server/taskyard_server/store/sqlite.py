@@ -178,6 +178,10 @@ class SqliteStore:
             total += found
         return total
 
+    async def go_on_from(self, kept: Kept) -> None:
+        """See `Store`."""
+        await self._writer.call("go_on_from", *kept)
+
     async def close(self) -> None:
         """See `Store`."""
         await self._writer.close()

@@ -24,6 +24,8 @@ CREATE TABLE outbox (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: read_meta
 SELECT number, at, epoch FROM meta;
+-- name: go_on_from
+UPDATE meta SET number = ?, at = ?, epoch = ?;
 -- name: write_meta
 UPDATE meta SET number = ?, at = ?;
 -- name: begin_epoch

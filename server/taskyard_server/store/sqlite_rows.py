@@ -56,6 +56,16 @@ class YardRows:
             self._at = at
         return (time.perf_counter() - began, self._used_bytes(), self._ballast.free_bytes())
 
+    def go_on_from(self, number: int, at: float, epoch: int) -> None:
+        """Take over the numbers of another store, as long as nothing was committed."""
+        if self._number:
+            raise Unusable(f"{self._path} is in use already; name a new file")
+        self._write(lambda: self._write_kept(number, at, epoch))
+        self._number, self._at, self._epoch = number, at, epoch
+
+    def _write_kept(self, number: int, at: float, epoch: int) -> None:
+        self._db.execute(self._sql["go_on_from"], (number, at, epoch))
+
     def _write_group(self, number: int, at: float, removes: list[Removes], puts: list[Puts]) -> None:
         many = self._db.executemany
         for table, keys in removes:
