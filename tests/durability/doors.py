@@ -81,9 +81,16 @@ class Doors:
             return Answer(Outcome.UNKNOWN if code in UNKNOWN else Outcome.REFUSED, code=code)
 
     async def post(self, path: str, body: Json) -> Answer:
-        """Make a call over REST, once."""
+        """Post over REST, once."""
+        return await self._rest("POST", path, json=body)
+
+    async def get(self, path: str) -> Answer:
+        """Read over REST, once."""
+        return await self._rest("GET", path)
+
+    async def _rest(self, verb: str, path: str, **body: Json) -> Answer:
         try:
-            answer = await self.http.post(path, json=body)
+            answer = await self.http.request(verb, path, **body)
         except httpx.TransportError as error:
             return Answer(Outcome.UNKNOWN, code=type(error).__name__)
         if answer.is_success:

@@ -139,10 +139,10 @@ class Story:
 
     # What hosts do
 
-    def grant(self, task_id: str, host: str = "host") -> Grant:
-        """Lease a task to a host that claims it."""
+    def grant(self, task_id: str, host: str = "host", *, streamed: bool = False) -> Grant:
+        """Lease a task to a host."""
         self._token += 1
-        told: Any = {"claimed_at": self.now, "lease_secs": 60.0, "streamed": False}
+        told: Any = {"claimed_at": self.now, "lease_secs": 60.0, "streamed": streamed}
         return self.add(Grant, host, task_id=task_id, token=self._token, **told)
 
     def report(self, kind: str, grant: Grant | Work, outcome: Outcome = Outcome.ACKNOWLEDGED, **fields: Json) -> Report:

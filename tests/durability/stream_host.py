@@ -82,7 +82,7 @@ def session_of(recorder: Recorder) -> type[Session]:
 
 def _note(recorder: Recorder, report: Report, begun: float, outcome: Outcome, **fields: Any) -> None:
     kind = report.WhichOneof("event") or ""
-    value = None
+    value: Any = None
     if kind == "completed" and report.completed.HasField("result"):
         value = MessageToDict(report.completed.result)
     elif kind == "failed":
@@ -102,7 +102,7 @@ def _note(recorder: Recorder, report: Report, begun: float, outcome: Outcome, **
 async def work(task: RunningTask, recorder: Recorder) -> Any:
     """Run a task as its params say."""
     begun, token = time.monotonic(), int(task.fencing_token)
-    told = {"task_id": task.id, "token": token, "target": task.task.target}
+    told: dict[str, Any] = {"task_id": task.id, "token": token, "target": task.task.target}
     recorder.add(Work, begun, ended=NEVER, **told)
     try:
         await asyncio.sleep(task.params.get("secs", 0) / 2)
@@ -121,8 +121,8 @@ def main(address: str, namespace: str, name: str, slots: int, lease_secs: int, f
     """Run the host until it drains."""
     logging.basicConfig(level=logging.WARNING)
     recorder = Recorder(file, name)
-    session.Outbox = outbox_of(recorder)  # type: ignore[misc]
-    host_run.Session = session_of(recorder)  # type: ignore[misc]
+    vars(session)["Outbox"] = outbox_of(recorder)
+    vars(host_run)["Session"] = session_of(recorder)
     host = Host(
         address,
         name,

@@ -25,7 +25,7 @@ def story_of_everything() -> Story:
     (held,) = story.submit(hold=True)
     story.repeat(keyed, keyed, story.tasks[keyed]["createdAt"])
     # One is lost with its host, leased again, and reported late by the first host, which is refused.
-    lost = story.start(story.grant(unknown, "one"))
+    lost = story.start(story.grant(unknown, "one", streamed=True))
     other = story.start(story.grant(unknown, "two"))
     story.add(
         type(story.report("released", story.grant(keyed, "one"))),

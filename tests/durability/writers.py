@@ -176,10 +176,10 @@ class StreamWriter(Writer):
                 if "idempotencyKey" in tasks[0] and any(each.outcome is Outcome.UNKNOWN for each in answers):
                     self._again.append(tasks)
                     await asyncio.sleep(AGAIN_SECS)
-                if not unanswered:
-                    await self.pause(next(self._pauses))
+                await self.pause(next(self._pauses))
         except grpc.aio.AioRpcError as error:
-            assert error_from_rpc(error).code in UNKNOWN, error
+            if error_from_rpc(error).code not in UNKNOWN:
+                raise
         except (TimeoutError, asyncio.InvalidStateError):
             pass
         finally:

@@ -98,19 +98,10 @@ class Yard:
         config = self.folder / "taskyard.json"
         config.write_text(json.dumps(self.settings))
         addresses = [word for name, port in self.ports.items() for word in (f"--{name}", f"127.0.0.1:{port}")]
-        command = (
-            sys.executable,
-            "-m",
-            "taskyard_server.cli.main",
-            "up",
-            "--config",
-            str(config),
-            "--store",
-            self.store,
-        )
+        flags = ("--config", str(config), "--store", self.store, *addresses)
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(*command, *addresses),
+                *(sys.executable, "-m", "taskyard_server.cli.main", "up", *flags),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
