@@ -42,7 +42,7 @@ SETTINGS = {
     "webhooks": {"allowPrivate": True, "secret": "whsec_c2VjcmV0LW9mLXRoZS10ZXN0cy0xMjM0NTY3ODkw"},
 }
 VICTIMS = (("server",), ("writer",), ("writer", "server"), ("server", "writer"))
-SETTLE_SECS = 20.0
+SETTLE_SECS = 60.0
 QUIET_SECS = 6.0
 
 
@@ -87,7 +87,7 @@ async def let_live(yard: Yard, folder: Path, faults: Callable[[list[Crew]], Awai
         for crew in crews:
             await crew.start()
         happened = await faults(crews)
-        finals = [await crew.settle(SETTLE_SECS) for crew in crews]
+        finals = await asyncio.gather(*(crew.settle(SETTLE_SECS) for crew in crews))
     finally:
         for crew in crews:
             await crew.stop()
