@@ -17,7 +17,9 @@ from rows import Aim, Case, Figure, Measure, Row
 
 from taskyard.v1 import stats_pb2, stats_pb2_grpc
 from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
+from taskyard_server.core.streams import HeldLease
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory.engine import MemoryEngine
 
@@ -38,26 +40,35 @@ def cases() -> list[Case]:
 
 async def queued(engine: MemoryEngine) -> None:
     for number in range(TASKS):
-        await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
+        await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"), show=nothing)
         # Events are delivered and dropped at the end of each turn of the loop.
         await asyncio.sleep(0)
 
 
 async def running(engine: MemoryEngine) -> None:
     await queued(engine)
-    await engine.hosts.register("default", "host", None, HostProfile())
-    for lease in await engine.leases.claim("default", "host", TASKS):
-        await engine.leases.report("default", "host", [Report(ReportKind.STARTED, lease.task.id, lease.token)])
+    await engine.hosts.register("default", "host", None, HostProfile(), show=nothing)
+    for task_id, token in await engine.leases.claim("default", "host", TASKS, show=held):
+        await engine.leases.report("default", "host", [Report(ReportKind.STARTED, task_id, token)])
         await asyncio.sleep(0)
 
 
 async def retained(engine: MemoryEngine) -> None:
-    await engine.hosts.register("default", "host", None, HostProfile())
+    await engine.hosts.register("default", "host", None, HostProfile(), show=nothing)
     for number in range(TASKS):
-        await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"))
-        (lease,) = await engine.leases.claim("default", "host", 1)
-        await engine.leases.report("default", "host", [Report(ReportKind.COMPLETED, lease.task.id, lease.token)])
+        await engine.tasks.submit("default", Submission(f"agent-{number % AGENTS}", "click"), show=nothing)
+        ((task_id, token),) = await engine.leases.claim("default", "host", 1, show=held)
+        await engine.leases.report("default", "host", [Report(ReportKind.COMPLETED, task_id, token)])
         await asyncio.sleep(0)
+
+
+def nothing(_: object) -> None:
+    """Shows nothing of an answer."""
+
+
+def held(leases: list[Lease]) -> list[HeldLease]:
+    """The task and the token of each lease."""
+    return [(lease.task.id, lease.token) for lease in leases]
 
 
 def _in_the_engine(state: str, build: Callable[[MemoryEngine], Coroutine[object, object, None]]) -> Case:

@@ -94,7 +94,8 @@ def bare(gateway: bool = False) -> Iterator[Server]:
 
 
 def up_command() -> tuple[str, ...]:
-    return (sys.executable, "-m", "taskyard_server.cli.main", "up", "--metrics", local(free_port()))
+    keep_nothing = ("--store", "memory://")
+    return (sys.executable, "-m", "taskyard_server.cli.main", "up", "--metrics", local(free_port()), *keep_nothing)
 
 
 @contextmanager

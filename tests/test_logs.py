@@ -17,6 +17,7 @@ from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.logs import Throttle, TransitionLog
 from tests import reporting
+from tests.live import live
 
 
 class Clock:
@@ -144,9 +145,9 @@ async def engine():
 @pytest.fixture
 async def claimed(engine):
     """The lease of a task in the namespace `red`."""
-    await engine.tasks.submit("red", Submission("ann", "click"))
-    await engine.hosts.register("red", "host", None, HostProfile())
-    (lease,) = await engine.leases.claim("red", "host")
+    await engine.tasks.submit("red", Submission("ann", "click"), show=live)
+    await engine.hosts.register("red", "host", None, HostProfile(), show=live)
+    (lease,) = await engine.leases.claim("red", "host", show=live)
     return lease
 
 
@@ -180,10 +181,10 @@ async def test_the_line_of_a_failure_has_the_error(lines, engine, claimed):
 async def test_rejections_and_cancellations_are_logged_too(lines):
     engine = MemoryEngine(Limits(max_queue_size=1))
     engine.subscribe(TransitionLog())
-    task = await engine.tasks.submit("red", Submission("ann", "click"))
+    task = await engine.tasks.submit("red", Submission("ann", "click"), show=live)
     with pytest.raises(Exception, match="queue full"):
-        await engine.tasks.submit("red", Submission("ann", "click"))
-    await engine.tasks.cancel("red", task.id)
+        await engine.tasks.submit("red", Submission("ann", "click"), show=live)
+    await engine.tasks.cancel("red", task.id, show=live)
     events = Counter(line["event"] for line in await logged(lines))
     assert events == {"task_queued": 1, "task_rejected": 1, "task_cancelled": 1}
     assert [line["error"] for line in lines if "error" in line] == ["rejected: global queue full"]
@@ -195,7 +196,7 @@ async def test_above_a_hundred_transitions_per_second_the_rest_is_counted(lines,
     engine = MemoryEngine(Limits(max_per_agent=1000))
     engine.subscribe(TransitionLog())
     for _ in range(400):
-        await engine.tasks.submit("red", Submission("ann", "click"))
+        await engine.tasks.submit("red", Submission("ann", "click"), show=live)
     await logged(lines)
     assert Counter(line["event"] for line in lines) == {"task_queued": 100}
     await engine.admin.close()

@@ -83,15 +83,25 @@ def table(head: tuple[str, ...], rows: list[list[str]]) -> str:
 
 
 def default_of(info: FieldInfo) -> str:
-    """The default as JSON writes it."""
+    """The default as JSON writes it, or what stands for it where it depends on the machine."""
+    if (default := documented(info, "default")) is not None:
+        return f"`{json.dumps(default)}`"
     if info.default is None:
         return "none"
     whole = isinstance(info.default, float) and info.default.is_integer()
     return f"`{json.dumps(int(info.default) if whole else info.default)}`"
 
 
+def documented(info: FieldInfo, what: str) -> str | None:
+    """What the model says for this page alone."""
+    extra = info.json_schema_extra
+    return str(extra[what]) if isinstance(extra, dict) and what in extra else None
+
+
 def type_of(info: FieldInfo) -> str:
     """The type in words, with the range of a number."""
+    if (words := documented(info, "type")) is not None:
+        return words
     kind = without_extras(info.annotation)
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Literal:

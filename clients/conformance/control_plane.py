@@ -38,6 +38,7 @@ async def running_server(folder: Path, scheduler: Mapping[str, Any], port: int |
     config.write_text(json.dumps({"scheduler": scheduler}), encoding="utf-8")
     address, metrics = f"127.0.0.1:{port or free_port()}", f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--config", str(config)]
+    command += ["--store", "memory://"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
     with log.open("ab") as output:
         server = await asyncio.create_subprocess_exec(

@@ -81,7 +81,8 @@ func startServer(folder, address string) (*process, error) {
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	command := exec.Command(binary, "up", "--no-gateway", "--config", file, "--grpc", address, "--metrics", freeAddress())
+	command := exec.Command(binary, "up", "--no-gateway", "--config", file, "--grpc", address, "--metrics", freeAddress(),
+		"--store", "memory://")
 	command.Stdout, command.Stderr = log, log
 	for _, each := range os.Environ() {
 		if !strings.HasPrefix(each, "TASKYARD_") {

@@ -28,6 +28,7 @@ from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.executors.tab_executor import TabExecutor
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
 from taskyard_server.gateway import Gateway
@@ -45,6 +46,9 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.store.port import StoreError
+from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.store_url import sqlite_path
 from taskyard_server.webhooks import Webhooks
 
 log = structlog.get_logger(__name__)
@@ -81,13 +85,16 @@ class StartError(Exception):
 
 
 class App:
-    """Everything that `taskyard up` runs, in one event loop."""
+    """Everything that `taskyard up` runs, in one event loop.
 
-    def __init__(self, config: LiveConfig) -> None:
+    With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock).
+    """
+
+    def __init__(self, config: LiveConfig, *, accept_clock: bool = False) -> None:
         settings = config.settings
         self._config = config
         self._settings = settings
-        self._engine = MemoryEngine(settings.limits())
+        self._engine = _engine(settings, accept_clock)
         self._retry_policies = settings.retry_policies()
         self._event_logs = EventLogs(encode_event, self._engine.now)
         self._task_watches = TaskWatches(self._engine, self._event_logs)
@@ -101,6 +108,7 @@ class App:
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
         self._drain_until = 0.0
+        self._waits_for_hosts = False
         self._drain_changed = asyncio.Event()
         self._signalled = False
         self._hurry = asyncio.Event()
@@ -116,7 +124,11 @@ class App:
             self._engine.subscribe(listener)
         self._engine.schedules.subscribe(TriggerLog())
         self._config.apply = self._apply
-        self._engine.admin.recover()
+        try:
+            await self._engine.open()
+        except StoreError as error:
+            await self._engine.release()
+            raise StartError(str(error)) from None
         try:
             self._listen()
             await self._server.start()
@@ -125,7 +137,13 @@ class App:
         except BaseException:
             await self._stop_serving()
             raise
-        parts = [self._webhooks.run(), self._snapshots.run(), self._reconcile(), gc_policy.collect_periodically()]
+        parts = [
+            self._engine.run(),
+            self._webhooks.run(),
+            self._snapshots.run(),
+            self._reconcile(),
+            gc_policy.collect_periodically(),
+        ]
         if self._config.file is not None:
             parts.append(self._config.watch())
         if settings.executor is not None or settings.tabs:
@@ -149,13 +167,20 @@ class App:
                 if part.done():
                     await part
             await self._drain()
+        except StoreError as error:
+            self._hurry.set()
+            raise StartError(str(error)) from None
         finally:
             draining.cancel()
             await self._stop()
 
     def drain(self, grace_secs: float | None = None) -> float:
         """Begin an orderly shutdown; when it stops waiting, in the engine's time."""
-        grace = self._settings.shutdown_grace_period_seconds if grace_secs is None else grace_secs
+        settings = self._settings
+        grace = settings.shutdown_grace_period_seconds if grace_secs is None else grace_secs
+        is_set = grace_secs is not None or "shutdown_grace_period_seconds" in settings.model_fields_set
+        # What hosts run goes on under the leases that are kept; what the server runs itself does not.
+        self._waits_for_hosts = self._waits_for_hosts or is_set or not self._engine.is_kept
         self._drain_until = self._engine.now() + grace
         self._engine.admin.drain(self._drain_until)
         self._draining.set()
@@ -176,7 +201,8 @@ class App:
         # A repeated drain call moves the end of the grace period.
         while not self._hurry.is_set() and (left := self._drain_until - self._engine.now()) > 0:
             self._drain_changed.clear()
-            if await self._unless(self._engine.admin.drained(left), self._hurry, self._drain_changed):
+            drained = self._engine.admin.drained(left, built_in_only=not self._waits_for_hosts)
+            if await self._unless(drained, self._hurry, self._drain_changed):
                 break
 
     async def _unless(self, work: Coroutine[Any, Any, T], *events: asyncio.Event) -> T | None:
@@ -189,7 +215,7 @@ class App:
         return task.result() if task.done() else None
 
     async def _stop(self) -> None:
-        await self._engine.admin.close()
+        await self._engine.admin.close(built_in_only=not self._waits_for_hosts)
         if not self._hurry.is_set():
             await self._unless(self._end_calls(), self._hurry)
             await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
@@ -214,6 +240,7 @@ class App:
             await self._gateway.stop()
         await self._server.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self._metrics.stop)
+        await self._engine.release()
 
     async def _reconcile(self) -> None:
         """End what dead hosts hold, every so often, until cancelled (docs/rules.md, Orphan sweep)."""
@@ -289,6 +316,20 @@ class App:
             workers=settings.scheduler.worker_count,
             max_answer_bytes=settings.scheduler.max_payload_bytes,
         )
+
+
+def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
+    store, path = settings.store, sqlite_path(settings.store.url)
+    if path is None:
+        return MemoryEngine(settings.limits())
+    keeping = Keeping(
+        patience_secs=store.patience_secs,
+        history_days=store.history_days,
+        min_free_bytes=store.min_free_bytes,
+        accept_clock=accept_clock,
+    )
+    kept_in = SqliteStore(str(path), synchronous=store.synchronous, min_free_bytes=store.min_free_bytes)
+    return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping)
 
 
 def _endpoint(url: HttpUrl, token: SecretStr | None) -> Endpoint:

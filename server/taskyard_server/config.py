@@ -30,6 +30,7 @@ from pydantic_core import PydanticCustomError
 
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS, MAX_LEASE_SECS, Limits
+from taskyard_server.store_url import DOCUMENTED_DEFAULT, checked_store_url, default_store_url
 
 MAX_PORT: Final = 65_535
 MASK: Final = "**********"
@@ -72,6 +73,13 @@ def _check_token(token: SecretStr) -> SecretStr:
     return token
 
 
+def _check_store_url(url: str) -> str:
+    try:
+        return checked_store_url(url)
+    except ValueError as error:
+        raise PydanticCustomError("store_url", "{problem}", {"problem": str(error)}) from None
+
+
 def _expand_home(path: Path) -> Path:
     try:
         return path.expanduser()
@@ -90,6 +98,7 @@ HomePath = Annotated[Path, AfterValidator(_expand_home)]
 """A path that may begin with `~`."""
 Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_check_port)]
 Origin = Annotated[str, AfterValidator(_check_origin)]
+StoreUrl = Annotated[str, AfterValidator(_check_store_url)]
 BearerToken = Annotated[SecretStr, AfterValidator(_check_token)]
 
 
@@ -203,6 +212,10 @@ class SchedulerSettings(Section):
         default=DEFAULTS.max_agent_figures,
         description="Agents whose figures are kept one by one, the newest ones; those of all others are summed up.",
     )
+    idempotency_secs: Seconds = Field(
+        default=0,
+        description="Seconds for which an idempotency key is known at least; it always is while its task is in memory.",
+    )
 
 
 class DaemonSettings(Section):
@@ -266,6 +279,33 @@ class WebhookSettings(Section):
         return secret
 
 
+class StoreSettings(Section):
+    """Where tasks are kept, and for how long (docs/keeping.md)."""
+
+    url: StoreUrl = Field(
+        default_factory=default_store_url,
+        description="`sqlite:///PATH` keeps in a file, `memory://` keeps nothing. PATH may begin with `~`; an "
+        "absolute one makes four slashes. The folder is made if it is missing. Where `XDG_STATE_HOME` is set, it "
+        "takes the place of `~/.local/state` in the default.",
+        json_schema_extra={"default": DOCUMENTED_DEFAULT, "type": "URL"},
+    )
+    synchronous: Literal["full", "normal"] = Field(
+        default="full",
+        description="`normal` does not wait for the disk: a power cut may take the last moment, a kill nothing.",
+    )
+    patience_secs: PositiveSeconds = Field(
+        default=10,
+        description="Seconds that a call waits while what it did cannot be kept; then it gets `unavailable`.",
+    )
+    min_free_bytes: Annotated[Integer, Field(ge=0, lt=2**63)] = Field(
+        default=67_108_864, description="Free bytes on the disk below which new tasks are refused as `unavailable`."
+    )
+    history_days: Annotated[Float, Field(ge=0, le=36_500)] = Field(
+        default=7,
+        description="Days for which an ended task can be looked up once memory has dropped it; 0 is none.",
+    )
+
+
 class LogSettings(Section):
     """The log file, beside the log on standard error."""
 
@@ -324,13 +364,13 @@ class Settings(BaseModel):
 
     scheduler: SchedulerSettings = SchedulerSettings()
     daemon: DaemonSettings = DaemonSettings()
+    store: StoreSettings = Field(default_factory=StoreSettings)
     webhooks: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
     cors: CorsSettings = CorsSettings()
     grpc: Address = Field(default="127.0.0.1:50051", description="Address of the gRPC server.")
     rest: Address = Field(default="127.0.0.1:9867", description="Address of the gateway: REST, gRPC-Web and gRPC.")
     metrics: Address = Field(default="127.0.0.1:9464", description="Address of the metrics for Prometheus.")
-    store: Literal["memory://"] = Field(default="memory://", description="Where tasks are kept: in memory alone.")
     gateway: bool = Field(default=True, description="Whether the gateway runs.")
     executor: HttpUrl | None = Field(
         default=None, description="Base URL that tab actions are sent to. Without it tasks wait for runtime hosts."

@@ -20,7 +20,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from taskyard_server.config import ConfigError, Count, DaemonSettings, SchedulerSettings, Section, Settings, by_key
 
 PREFIX: Final = "TASKYARD_"
-SECRET_KEYS: Final = frozenset({"webhooks", "executorToken", "executor_token", "tabs"})
+SECRET_KEYS: Final = frozenset({"webhooks", "store", "executorToken", "executor_token", "tabs"})
 """Keys and sections whose values messages do not quote, since they may be secrets."""
 DELIMITER: Final = "__"
 SEVERAL_VARIABLES: Final = {

@@ -20,30 +20,51 @@ from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.stats import Totals
 from taskyard_server.core.task import ASSIGNED, TERMINAL
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
 
 CHANGED: Final = EventKind.CHANGED
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+COMMIT_BUCKETS: Final = (
+    0.0002,
+    0.0005,
+    0.001,
+    0.002,
+    0.005,
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.5,
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    60.0,
+)
+ROW_BUCKETS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 
 
 class Histogram:
-    """Durations in seconds, counted by bucket."""
+    """Durations in seconds, or other values with bounds of their own, counted by bucket."""
 
-    def __init__(self) -> None:
-        self._counts = [0] * (len(BUCKETS) + 1)
+    def __init__(self, bounds: Sequence[float] = BUCKETS) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
 
-    def observe(self, secs: float) -> None:
-        """Count one duration."""
-        self._counts[bisect_left(BUCKETS, secs)] += 1
-        self._sum += secs
+    def observe(self, value: float) -> None:
+        """Count one."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
 
     def family(self, name: str, text: str) -> HistogramMetricFamily:
         """The cumulative form that Prometheus reads."""
         family = HistogramMetricFamily(name, text)
         total = 0
         rows: list[tuple[str, float]] = []
-        for bound, count in zip([*map(str, BUCKETS), "+Inf"], self._counts, strict=True):
+        for bound, count in zip([*map(str, self._bounds), "+Inf"], self._counts, strict=True):
             total += count
             rows.append((bound, total))
         family.add_metric([], rows, self._sum)
@@ -51,14 +72,25 @@ class Histogram:
 
 
 class Metrics(Collector):
-    """Measures durations as an engine listener, and collects all metrics."""
+    """Measures durations as an engine listener, and collects all metrics. `store` is None where nothing is kept."""
 
-    def __init__(self, totals: Callable[[], Totals], webhooks: WebhookCounts, snapshots: Snapshots) -> None:
+    def __init__(
+        self,
+        totals: Callable[[], Totals],
+        webhooks: WebhookCounts,
+        snapshots: Snapshots,
+        store: StoreFigures | None = None,
+    ) -> None:
         self._totals = totals
         self._webhooks = webhooks
         self._snapshots = snapshots
         self._queue_wait = Histogram()
         self._run_time = Histogram()
+        self._store = store
+        self._commit_rows = Histogram(ROW_BUCKETS)
+        self._commit_time = Histogram(COMMIT_BUCKETS)
+        if store is not None:
+            store.observers.append(self._observe_commit)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: tuple[WSGIServer, Thread] | None = None
 
@@ -151,8 +183,35 @@ class Metrics(Collector):
             webhooks.add_metric([outcome], count)
         families.append(webhooks)
         families += await self._hosts_and_machine()
+        if self._store is not None:
+            families += self._store_families(self._store)
         families.append(self._queue_wait.family("taskyard_queue_wait_seconds", "From queue entry to hand-out."))
         families.append(self._run_time.family("taskyard_run_time_seconds", "From the first start to the end."))
+        return families
+
+    def _observe_commit(self, rows: int, secs: float) -> None:
+        self._commit_rows.observe(rows)
+        self._commit_time.observe(secs)
+
+    def _store_families(self, store: StoreFigures) -> list[Metric]:
+        families: list[Metric] = [
+            CounterMetricFamily(f"taskyard_store_{name}", text, value)
+            for name, text, value in (
+                ("commits", "Commits of the store.", store.commits),
+                ("delayed_commits", "Tries of a commit that failed and that another one follows.", store.delayed),
+                ("failed_commits", "Commits that failed for good.", store.failed),
+                ("rows", "Rows that commits wrote or removed.", store.rows),
+                ("forgotten_tasks", "Ended tasks whose time in the history was over.", store.forgotten),
+            )
+        ]
+        for name, text, size in (
+            ("bytes", "Bytes of the store on its disk.", store.used_bytes),
+            ("free_bytes", "Bytes that are free on the disk of the store.", store.free_bytes),
+            ("load_seconds", "How long the start took to load what was kept.", store.load_secs),
+        ):
+            families.append(GaugeMetricFamily(f"taskyard_store_{name}", text, size))
+        families.append(self._commit_rows.family("taskyard_store_commit_rows", "Rows of a commit."))
+        families.append(self._commit_time.family("taskyard_store_commit_seconds", "How long a commit took."))
         return families
 
     async def _hosts_and_machine(self) -> list[Metric]:

@@ -85,13 +85,22 @@ class Snapshots:
         timeout = limits.heartbeat_timeout_secs
         machine = self._machine = self._figures.look(0)
         by_status: Counter[HostStatus] = Counter()
+
+        def look(listed: list[Host]) -> tuple[list[HostStatus], list[tuple[str, bytes]], HostCounts]:
+            """The status of each host, the figures of those that are online and report some, and the counts."""
+            hosts = _runtime_hosts(listed)
+            statuses = [host.status(now, timeout, limits.dead_heartbeat_threshold) for host in hosts]
+            machines = [
+                (host.id, host.machine) for host in hosts if host.machine is not None and host.online(now, timeout)
+            ]
+            return statuses, machines, _count(hosts, now, timeout)
+
         for namespace in dict.fromkeys((DEFAULT_NAMESPACE, *self._engine.admin.namespaces())):
-            hosts = await self._runtime_hosts(namespace)
-            for host in hosts:
-                by_status[host.status(now, timeout, limits.dead_heartbeat_threshold)] += 1
-                if host.machine is not None and host.online(now, timeout):
-                    self._keep(now, namespace, host.id, host.machine)
-            self._take_own(now, namespace, machine, _count(hosts, now, timeout))
+            statuses, machines, counts = await self._engine.hosts.list_hosts(namespace, 0, show=look)
+            by_status.update(statuses)
+            for host_id, reported in machines:
+                self._keep(now, namespace, host_id, reported)
+            self._take_own(now, namespace, machine, counts)
         if by_status:
             log.debug("heartbeats_collected", **{status.value: by_status[status] for status in HostStatus})
         kept = self._kept
@@ -101,7 +110,12 @@ class Snapshots:
     async def count_hosts(self) -> HostCounts:
         """Count the hosts of all namespaces, by visiting each of them."""
         now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
-        counts = [_count(await self._runtime_hosts(each), now, timeout) for each in self._engine.admin.namespaces()]
+        counts = [
+            await self._engine.hosts.list_hosts(
+                namespace, 0, show=lambda hosts: _count(_runtime_hosts(hosts), now, timeout)
+            )
+            for namespace in self._engine.admin.namespaces()
+        ]
         return HostCounts(sum(each.online for each in counts), sum(each.streams for each in counts))
 
     def newest_first(self, namespace: str, host_id: str | None, before: int, own: bool | None) -> Iterator[Snapshot]:
@@ -119,9 +133,6 @@ class Snapshots:
             ):
                 yield snapshot
 
-    async def _runtime_hosts(self, namespace: str) -> list[Host]:
-        return [host for host in await self._engine.hosts.list_hosts(namespace, 0) if not host.built_in]
-
     def _take_own(self, now: float, namespace: str, machine: Machine, hosts: HostCounts) -> None:
         totals = self._engine.admin.totals(namespace)
         own = Machine()
@@ -135,6 +146,10 @@ class Snapshots:
         self._last += 1
         self._bytes += len(machine)
         self._kept.append(Snapshot(self._last, now, namespace, host_id, machine, tasks))
+
+
+def _runtime_hosts(hosts: list[Host]) -> list[Host]:
+    return [host for host in hosts if not host.built_in]
 
 
 def _count(hosts: list[Host], now: float, timeout: float) -> HostCounts:

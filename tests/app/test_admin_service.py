@@ -16,6 +16,7 @@ from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.services.admin import AdminService
+from tests.live import live
 
 SECRET = "whsec_c2VjcmV0IG9mIHR3ZW50eS1mb3Vy"
 
@@ -123,6 +124,7 @@ async def test_the_settings_in_force_are_shown_in_the_layout_of_the_file(make_ad
         "retryPolicies": {},
         "forgetHostsSecs": 86_400,
         "maxAgentFigures": 10_000,
+        "idempotencySecs": 0,
     }
     assert (config["grpc"], config["rest"], config["metrics"]) == (
         "127.0.0.1:50051",
@@ -153,7 +155,7 @@ async def test_every_setting_has_a_source(make_admin_server):
     admin_server = await make_admin_server({})
     answer = await admin_server.config()
     config = json_format.MessageToDict(answer.config)
-    sections = ("scheduler", "daemon", "webhooks", "log", "cors")
+    sections = ("scheduler", "daemon", "store", "webhooks", "log", "cors")
     keys = {f"{section}.{key}" for section in sections for key in config[section]}
     assert set(answer.sources) == keys | (set(config) - set(sections))
 
@@ -260,8 +262,8 @@ async def test_a_grace_period_of_zero_is_not_a_missing_one(make_admin_server):
 async def test_a_drain_counts_the_tasks_in_flight_of_all_namespaces(make_admin_server):
     admin_server = await make_admin_server()
     for namespace in ("default", "acme"):
-        await admin_server.engine.hosts.register(namespace, "host", None, HostProfile())
+        await admin_server.engine.hosts.register(namespace, "host", None, HostProfile(), show=live)
         for _ in range(3):
-            await admin_server.engine.tasks.submit(namespace, Submission("ann", "click"))
-        assert len(await admin_server.engine.leases.claim(namespace, "host", 2)) == 2
+            await admin_server.engine.tasks.submit(namespace, Submission("ann", "click"), show=live)
+        assert len(await admin_server.engine.leases.claim(namespace, "host", 2, show=live)) == 2
     assert (await admin_server.drain()).inflight == 4

@@ -60,6 +60,7 @@ class BruteForce:
     last_served: dict[str, tuple[int, int]] = field(default_factory=dict)
     """For each agent (1, when it was last served), or (0, when it came) if it was never served."""
     count: int = 0
+    last_token: int = 0
 
     def submit(self, job_id: str, submission: Submission, deadline: float) -> None:
         self.count += 1
@@ -107,7 +108,8 @@ class BruteForce:
         self.last_served[agent] = (1, self.count)
         job = self.jobs[first]
         job.state = "assigned"
-        job.token += 1
+        self.last_token += 1
+        job.token = self.last_token
         job.deliveries += 1
         job.holder, job.held_secs, job.held_until = host, secs, now + secs
         return first

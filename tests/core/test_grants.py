@@ -229,6 +229,31 @@ def test_the_last_failure_is_the_error_of_the_task_too(make_yard):
     assert lease.task.error is None
 
 
+# Fencing tokens
+
+
+def test_each_lease_has_a_higher_fencing_token_than_all_before_it_whatever_its_task(yard):
+    yard.register()
+    for _ in range(3):
+        yard.submit()
+    first, second = yard.claim(count=2)
+    yard.release(first)
+    again, third = yard.claim(count=2)
+    assert (again.task, third.task) == (first.task, yard.tasks()[2])
+    assert [lease.token for lease in (first, second, again, third)] == [1, 2, 3, 4]
+    assert [task.token for task in yard.tasks()] == [3, 2, 4]
+    assert yard.scheduler.last_token == 4
+
+
+def test_a_task_that_was_never_handed_out_has_no_fencing_token_and_takes_none(yard):
+    yard.register()
+    cancelled, leased = yard.submit(), yard.submit()
+    yard.cancel(cancelled)
+    assert yard.scheduler.last_token == 0
+    assert yard.claim_one().token == 1
+    assert (cancelled.token, leased.token) == (0, 1)
+
+
 # The list of leases
 
 
@@ -241,8 +266,8 @@ def test_live_leases_are_listed_in_the_order_in_which_they_were_granted(yard):
     listed = yard.scheduler.leases_after(0)
     assert listed == leases
     assert yard.scheduler.leases_after(0, "two") == leases[1::2]
-    assert yard.scheduler.leases_after(listed[2].number) == leases[3:]
-    assert yard.scheduler.leases_after(listed[2].number, "one") == leases[4:5]
+    assert yard.scheduler.leases_after(listed[2].token) == leases[3:]
+    assert yard.scheduler.leases_after(listed[2].token, "one") == leases[4:5]
 
 
 def test_a_lease_that_has_ended_is_not_listed_and_a_new_one_of_its_task_is_the_last(yard):

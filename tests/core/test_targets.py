@@ -31,6 +31,18 @@ def test_the_next_one_follows_when_the_one_before_has_ended(yard):
     assert yard.standing() is None
 
 
+def test_what_a_target_guards_sees_growing_fencing_tokens_over_its_tasks(yard):
+    seen = []
+    for _ in range(4):
+        yard.serial()
+        yard.submit()
+        lease, elsewhere = yard.claim(count=2)
+        seen.append(lease.token)
+        yard.complete(lease)
+        yard.release(elsewhere)
+    assert seen == sorted(set(seen))
+
+
 def test_within_a_target_age_beats_priority_and_fairness(yard):
     first = yard.serial("ann", priority=9)
     yard.serial("bob", priority=-9)

@@ -168,7 +168,7 @@ class Yard:
     def dispatch(self) -> list[Lease]:
         """Hand out what can be handed out: the leases in the order of their grants."""
         given = self.scheduler.dispatch(self.now)
-        return sorted((lease for leases in given.values() for lease in leases), key=lambda lease: lease.number)
+        return sorted((lease for leases in given.values() for lease in leases), key=lambda lease: lease.token)
 
     def dispatch_one(self) -> Lease:
         """Hand out a task; there must be one."""

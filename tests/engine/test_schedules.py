@@ -9,6 +9,7 @@ from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap, ScheduleSpec, TriggerState
 from taskyard_server.engine.port import TriggerFilter
+from tests.live import live
 
 NS = "default"
 TICK = 0.125
@@ -49,18 +50,18 @@ async def triggers(engine, trigger_filter=None, limit=1000, before=None):
 
 
 async def test_an_interval_fires_by_itself(engine, clock, spec):
-    await engine.schedules.create(NS, "s", spec("10s"))
+    await engine.schedules.create(NS, "s", spec("10s"), show=live)
     await clock.advance(10)
     assert await triggers(engine) == []
     await clock.advance(TICK)
     (trigger,) = await triggers(engine)
     assert trigger.state is TriggerState.EXECUTING
-    assert (await engine.tasks.get(NS, trigger.task_id)).action == "report"
+    assert (await engine.tasks.get(NS, trigger.task_id, show=live)).action == "report"
 
 
 async def test_a_cron_expression_fires_at_the_full_minute(engine, clock, spec):
     # Tests start at 22:13:20.
-    await engine.schedules.create(NS, "s", spec("*/2 * * * *"))
+    await engine.schedules.create(NS, "s", spec("*/2 * * * *"), show=live)
     await clock.advance(40 + TICK)
     assert len(await triggers(engine)) == 1
     await clock.advance(120)
@@ -68,16 +69,16 @@ async def test_a_cron_expression_fires_at_the_full_minute(engine, clock, spec):
 
 
 async def test_a_single_time_fires_once(engine, clock, spec):
-    await engine.schedules.create(NS, "s", spec(clock.now + 5))
+    await engine.schedules.create(NS, "s", spec(clock.now + 5), show=live)
     await clock.advance(5 + TICK)
     await clock.advance(86_400)
     assert len(await triggers(engine)) == 1
-    assert (await engine.schedules.get(NS, "s")).next_due is None
+    assert (await engine.schedules.get(NS, "s", show=live)).next_due is None
 
 
 async def test_the_wall_clock_is_read_at_every_poll(make_engine, clock, wall, spec):
     engine = make_engine(wall=wall, poll_secs=30)
-    await engine.schedules.create(NS, "s", spec(clock.now + 3600))
+    await engine.schedules.create(NS, "s", spec(clock.now + 3600), show=live)
     wall.ahead = 3590.0
     await clock.advance(29)
     assert await triggers(engine) == []
@@ -87,7 +88,7 @@ async def test_the_wall_clock_is_read_at_every_poll(make_engine, clock, wall, sp
 
 async def test_a_wall_clock_that_goes_back_fires_nothing_twice(make_engine, clock, wall, spec):
     engine = make_engine(wall=wall, poll_secs=30)
-    await engine.schedules.create(NS, "s", spec("* * * * *"))
+    await engine.schedules.create(NS, "s", spec("* * * * *"), show=live)
     await clock.advance(40 + TICK)
     for _ in range(20):
         await clock.advance(30)
@@ -103,11 +104,11 @@ async def test_a_wall_clock_that_goes_back_fires_nothing_twice(make_engine, cloc
 async def test_a_wall_clock_that_was_years_ahead_does_not_stop_a_cron_schedule(make_engine, clock, wall, spec):
     engine = make_engine(wall=wall, poll_secs=30)
     wall.ahead = 10 * 365 * 86_400.0
-    await engine.schedules.create(NS, "s", spec("* * * * *"))
+    await engine.schedules.create(NS, "s", spec("* * * * *"), show=live)
     await clock.advance(60)
     wall.ahead = 0.0
     await clock.advance(30)
-    assert (await engine.schedules.get(NS, "s")).next_due - clock.now <= 60
+    assert (await engine.schedules.get(NS, "s", show=live)).next_due - clock.now <= 60
     before = len(await triggers(engine))
     for _ in range(4):
         await clock.advance(30 + TICK)
@@ -116,7 +117,7 @@ async def test_a_wall_clock_that_was_years_ahead_does_not_stop_a_cron_schedule(m
 
 async def test_a_jump_of_the_wall_clock_does_not_move_intervals(make_engine, clock, wall, spec):
     engine = make_engine(wall=wall, poll_secs=30)
-    await engine.schedules.create(NS, "s", spec("1m"))
+    await engine.schedules.create(NS, "s", spec("1m"), show=live)
     for ahead in (86_400.0, -86_400.0):
         wall.ahead = ahead
         await clock.advance(60 + TICK)
@@ -126,7 +127,7 @@ async def test_a_jump_of_the_wall_clock_does_not_move_intervals(make_engine, clo
 @pytest.mark.parametrize(("policy", "fired"), [(CatchUp.LAST, 1), (CatchUp.NONE, 0), (CatchUp.ALL, 10)])
 async def test_the_catch_up_policy_decides_what_fires_after_an_outage(make_engine, clock, wall, spec, policy, fired):
     engine = make_engine(wall=wall, poll_secs=30, max_queued_triggers=100, max_jitter_secs=10)
-    await engine.schedules.create(NS, "s", spec("* * * * *", catch_up=policy))
+    await engine.schedules.create(NS, "s", spec("* * * * *", catch_up=policy), show=live)
     # The jump ends at 22:23:40, so that ten due times are late by more than a poll.
     wall.ahead = 590.0
     await clock.advance(30 + TICK)
@@ -139,9 +140,9 @@ async def test_a_listener_receives_trigger_events_in_order(engine, clock, spec):
     stop = engine.schedules.subscribe(
         lambda ns, events: received.extend((ns, trigger.kind.value) for trigger in events)
     )
-    await engine.schedules.create(NS, "s", spec("10s"))
+    await engine.schedules.create(NS, "s", spec("10s"), show=live)
     await clock.advance(10 + TICK)
-    await engine.tasks.cancel(NS, (await triggers(engine))[0].task_id)
+    await engine.tasks.cancel(NS, (await triggers(engine))[0].task_id, show=live)
     await clock.run_pending()
     stop()
     await clock.advance(10 + TICK)
@@ -153,14 +154,14 @@ async def test_a_failing_listener_does_not_stop_triggers(engine, clock, spec):
         raise RuntimeError(namespace, events)
 
     engine.schedules.subscribe(broken)
-    await engine.schedules.create(NS, "s", spec("10s"))
+    await engine.schedules.create(NS, "s", spec("10s"), show=live)
     for _ in range(2):
         await clock.advance(10 + TICK)
     assert len(await triggers(engine)) == 2
 
 
 async def test_a_page_starts_where_the_previous_one_ended(engine, clock, spec):
-    await engine.schedules.create(NS, "s", spec("10s"))
+    await engine.schedules.create(NS, "s", spec("10s"), show=live)
     for _ in range(5):
         await clock.advance(10 + TICK)
     all_ids = [trigger.id for trigger in await triggers(engine)]
@@ -176,30 +177,32 @@ async def test_a_page_starts_where_the_previous_one_ended(engine, clock, spec):
 
 
 async def test_a_preview_starts_now_or_at_a_given_time(engine, clock, spec):
-    await engine.schedules.create(NS, "s", spec("10s"))
+    await engine.schedules.create(NS, "s", spec("10s"), show=live)
     now = clock.now
     assert await engine.schedules.preview(NS, "s", 3, None) == [now + 10, now + 20, now + 30]
     assert await engine.schedules.preview(NS, "s", 1, now + 95) == [now + 100]
 
 
 async def test_an_unused_namespace_has_no_schedules(engine):
-    assert await engine.schedules.list_schedules("unused", 0) == []
+    assert await engine.schedules.list_schedules("unused", 0, show=live) == []
     assert await engine.schedules.list_triggers("unused", TriggerFilter(), None, 10) is not None
-    for call in (engine.schedules.get, engine.schedules.delete, engine.schedules.pause, engine.schedules.get_trigger):
+    for call in (engine.schedules.get, engine.schedules.pause, engine.schedules.get_trigger):
         with pytest.raises(NotFound):
-            await call("unused", "s")
+            await call("unused", "s", show=live)
+    with pytest.raises(NotFound):
+        await engine.schedules.delete("unused", "s")
     assert engine.admin.namespaces() == []
 
 
 async def test_a_draining_engine_fires_nothing_and_refuses_new_schedules(engine, clock, spec):
-    await engine.schedules.create(NS, "s", spec("10s"))
+    await engine.schedules.create(NS, "s", spec("10s"), show=live)
     engine.admin.drain()
     await clock.advance(10 + TICK)
     assert [trigger.state for trigger in await triggers(engine)] == [TriggerState.PENDING]
     with pytest.raises(Unavailable):
-        await engine.schedules.create(NS, "t", spec("10s"))
+        await engine.schedules.create(NS, "t", spec("10s"), show=live)
     with pytest.raises(Unavailable):
-        await engine.schedules.trigger(NS, "s", None, None)
+        await engine.schedules.trigger(NS, "s", None, None, show=live)
 
 
 async def test_jitter_is_the_same_for_the_same_seed(make_engine, clock, spec):
@@ -207,7 +210,7 @@ async def test_jitter_is_the_same_for_the_same_seed(make_engine, clock, spec):
     for _ in range(2):
         engine = make_engine(seed=7, max_concurrent=100)
         for number in range(6):
-            await engine.schedules.create(NS, f"s{number}", spec("10s"))
+            await engine.schedules.create(NS, f"s{number}", spec("10s"), show=live)
         begin = clock.now
         await clock.advance(10 + TICK)
         fire_times.append([trigger.fire_at - begin for trigger in await triggers(engine)])
@@ -217,16 +220,9 @@ async def test_jitter_is_the_same_for_the_same_seed(make_engine, clock, spec):
     assert len(set(fire_times[0])) == 6
 
 
-async def test_recovery_with_nothing_to_recover_changes_nothing(engine, clock, spec):
-    engine.admin.recover()
-    await engine.schedules.create(NS, "s", spec("10s"))
-    await clock.advance(10 + TICK)
-    assert len(await triggers(engine)) == 1
-
-
 async def test_the_limit_that_triggers_wait_for_is_logged_once(make_engine, clock, spec):
     engine = make_engine(max_queued_triggers=1)
-    await engine.schedules.create(NS, "s", spec("10s"))
+    await engine.schedules.create(NS, "s", spec("10s"), show=live)
     with structlog.testing.capture_logs() as lines:
         for _ in range(5):
             await clock.advance(10 + TICK)
@@ -237,10 +233,10 @@ async def test_the_limit_that_triggers_wait_for_is_logged_once(make_engine, cloc
 @pytest.mark.parametrize(("policy", "fired"), [(CatchUp.NONE, 0), (CatchUp.LAST, 1), (CatchUp.ALL, 3)])
 async def test_a_resumed_schedule_shows_a_future_due_time(make_engine, clock, spec, policy, fired):
     engine = make_engine(max_concurrent=10)
-    await engine.schedules.create(NS, "s", spec("10s"))
-    await engine.schedules.pause(NS, "s")
+    await engine.schedules.create(NS, "s", spec("10s"), show=live)
+    await engine.schedules.pause(NS, "s", show=live)
     await clock.advance(35)
-    schedule = await engine.schedules.resume(NS, "s", policy)
+    schedule = await engine.schedules.resume(NS, "s", policy, show=live)
     assert schedule.next_due == clock.now + 5
     executing = await triggers(engine, TriggerFilter(states=frozenset({TriggerState.EXECUTING})))
     assert len(executing) == fired
@@ -249,7 +245,7 @@ async def test_a_resumed_schedule_shows_a_future_due_time(make_engine, clock, sp
 @pytest.mark.parametrize("secs", [0.1, 0.123456, 1 / 3])
 async def test_a_due_time_from_a_response_can_be_used_in_a_request(engine, clock, spec, secs):
     clock.now += secs
-    await engine.schedules.create(NS, "s", spec("10s"))
+    await engine.schedules.create(NS, "s", spec("10s"), show=live)
     await clock.advance(10 + TICK)
     (trigger,) = await triggers(engine)
     shown = requests.seconds(timestamp(trigger.due_at), "at")
@@ -262,7 +258,7 @@ async def test_a_due_time_from_a_response_can_be_used_in_a_request(engine, clock
 async def test_rounding_half_a_microsecond_does_not_shorten_an_interval(engine, clock, spec, half):
     clock.now += half / 1e6
     assert clock.now * 1e6 % 1 == 0.5
-    schedule = await engine.schedules.create(NS, "s", spec("10m"))
+    schedule = await engine.schedules.create(NS, "s", spec("10m"), show=live)
     created, due = timestamp(schedule.created_at), timestamp(schedule.next_due)
     assert due.ToMicroseconds() - created.ToMicroseconds() == 600_000_000
 
@@ -285,8 +281,8 @@ class FaultyOnce:
 
 async def test_a_fault_in_one_namespace_does_not_affect_the_others(make_engine, clock, spec, monkeypatch):
     engine = make_engine()
-    await engine.schedules.create("faulty", "s", spec("10s"))
-    await engine.schedules.create(NS, "s", spec("10s"))
+    await engine.schedules.create("faulty", "s", spec("10s"), show=live)
+    await engine.schedules.create(NS, "s", spec("10s"), show=live)
     faulty = engine._namespaces.get("faulty", "namespace")
     monkeypatch.setattr(faulty, "scheduler", FaultyOnce(faulty.scheduler))
     await clock.advance(10 + TICK)

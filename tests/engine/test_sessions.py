@@ -10,6 +10,7 @@ from taskyard_server.core.leases import StopReason
 from taskyard_server.core.streams import Hello
 from taskyard_server.engine.sessions import Session
 from tests import reporting
+from tests.live import live
 
 
 class Stream:
@@ -40,7 +41,7 @@ def connect(engine):
     async def open_stream(host_id="host", credit=0, instance="i", held=()):
         stream = Stream()
         hello = Hello(host_id, instance, HostProfile(), held=held)
-        stream.session = await engine.hosts.connect("default", hello, stream.on_ready)
+        stream.session, _ = await engine.hosts.connect("default", hello, stream.on_ready, show=live)
         if credit:
             await engine.hosts.give_credit(stream.session, credit)
         return stream
@@ -50,13 +51,13 @@ def connect(engine):
 
 async def test_a_granted_lease_stays_pending_until_it_is_sent(engine, clock, submission, connect):
     stream = await connect(credit=3)
-    tasks = [await engine.tasks.submit("default", submission()) for _ in range(3)]
+    tasks = [await engine.tasks.submit("default", submission(), show=live) for _ in range(3)]
     await clock.run_pending()
     assert stream.ready_calls
     assert stream.session.has_leases
     assert [lease.task for lease in stream.session.next_leases(2)] == tasks[:2]
-    assert stream.take_assignments(2) == [(task.id, 1) for task in tasks[:2]]
-    assert stream.take_assignments() == [(tasks[2].id, 1)]
+    assert stream.take_assignments(2) == [(tasks[0].id, 1), (tasks[1].id, 2)]
+    assert stream.take_assignments() == [(tasks[2].id, 3)]
     assert not stream.session.has_leases
     assert not stream.session.has_output
 
@@ -65,14 +66,14 @@ async def test_a_lease_that_ends_before_it_is_sent_returns_its_credit_and_sends_
     engine, clock, submission, connect
 ):
     stream = await connect(credit=1)
-    first = await engine.tasks.submit("default", submission())
+    first = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
-    await engine.tasks.cancel("default", first.id)
-    second = await engine.tasks.submit("default", submission())
+    await engine.tasks.cancel("default", first.id, show=live)
+    second = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
     assert stream.stops() == []
-    assert stream.take_assignments() == [(second.id, 1)]
-    third = await engine.tasks.submit("default", submission())
+    assert stream.take_assignments() == [(second.id, 2)]
+    third = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
     assert stream.take_assignments() == []
     assert third.state == "queued"
@@ -80,11 +81,11 @@ async def test_a_lease_that_ends_before_it_is_sent_returns_its_credit_and_sends_
 
 async def test_a_lease_that_ends_after_it_was_sent_is_stopped_and_returns_no_credit(engine, clock, submission, connect):
     stream = await connect(credit=1)
-    first = await engine.tasks.submit("default", submission())
+    first = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
     stream.take_assignments()
-    await engine.tasks.cancel("default", first.id)
-    second = await engine.tasks.submit("default", submission())
+    await engine.tasks.cancel("default", first.id, show=live)
+    second = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
     assert stream.stops() == [(first.id, StopReason.CANCELLED)]
     assert stream.take_assignments() == []
@@ -93,7 +94,7 @@ async def test_a_lease_that_ends_after_it_was_sent_is_stopped_and_returns_no_cre
 
 async def test_a_lease_that_cannot_be_sent_within_the_start_timeout_ends_the_stream(engine, clock, submission, connect):
     stream = await connect(credit=1)
-    task = await engine.tasks.submit("default", submission())
+    task = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
     await clock.advance(11)
     assert isinstance(stream.session.ended, Unavailable)
@@ -106,7 +107,7 @@ async def test_an_ended_stream_accepts_neither_credit_nor_heartbeats(engine, clo
     await engine.hosts.deregister("default", "host")
     await engine.hosts.give_credit(stream.session, 5)
     assert await engine.hosts.beat(stream.session, [("tsk", 1)]) == [("tsk", 1)]
-    task = await engine.tasks.submit("default", submission())
+    task = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
     assert task.state == "queued"
     assert isinstance(stream.session.ended, Conflict)
@@ -120,7 +121,7 @@ async def test_a_superseded_stream_accepts_no_credit(engine, clock, submission, 
     assert isinstance(first.session.ended, Conflict)
     await engine.hosts.give_credit(first.session, 5)
     await engine.hosts.disconnect(first.session)
-    task = await engine.tasks.submit("default", submission())
+    task = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
     assert task.state == "queued"
     await engine.hosts.give_credit(second.session, 1)
@@ -155,7 +156,7 @@ async def test_a_stream_opened_while_the_engine_drains_starts_with_the_notice(en
 async def test_a_suspended_stream_gets_tasks_in_the_turn_of_its_next_heartbeat(engine, clock, submission, connect):
     stream = await connect(credit=1)
     await clock.advance(41)
-    task = await engine.tasks.submit("default", submission())
+    task = await engine.tasks.submit("default", submission(), show=live)
     await clock.run_pending()
     assert stream.take_assignments() == []
     await engine.hosts.beat(stream.session, [])
@@ -165,7 +166,7 @@ async def test_a_suspended_stream_gets_tasks_in_the_turn_of_its_next_heartbeat(e
 
 async def test_a_heartbeat_resets_the_timer_so_that_the_lease_ends_on_time(engine, clock, submission, connect):
     stream = await connect(credit=1)
-    task = await engine.tasks.submit("default", submission(deadline=clock.now + 10_000))
+    task = await engine.tasks.submit("default", submission(deadline=clock.now + 10_000), show=live)
     await clock.run_pending()
     ((task_id, token),) = stream.take_assignments()
     await reporting.start(engine, "default", "host", task_id, token)
@@ -178,7 +179,7 @@ async def test_a_heartbeat_resets_the_timer_so_that_the_lease_ends_on_time(engin
 
 
 def test_a_new_session_has_no_output():
-    session = Session("default", SimpleNamespace(heartbeat_secs=20.0), lambda: None, lambda _: None)
+    session = Session("default", SimpleNamespace(), 20.0, lambda: None, lambda _: None)
     assert not session.has_output
     assert session.take_stops() == []
     assert session.next_leases(5) == []

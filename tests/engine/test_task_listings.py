@@ -8,6 +8,7 @@ import pytest
 from taskyard_server.core.task import TaskState
 from taskyard_server.engine.port import TaskFilter
 from tests import reporting
+from tests.live import live
 
 NS = "default"
 ALL = TaskFilter()
@@ -18,7 +19,7 @@ async def large_engine(make_engine, submission):
     """An engine with 5,000 tasks: more than a listing scans per turn of the event loop."""
     engine = make_engine(max_queue_size=1_000_000, max_per_agent=1_000_000)
     for number in range(5_000):
-        await engine.tasks.submit(NS, submission("rare" if number in RARE else "ann", priority=number))
+        await engine.tasks.submit(NS, submission("rare" if number in RARE else "ann", priority=number), show=live)
     return engine
 
 
@@ -44,8 +45,8 @@ async def read_pages(engine, task_filter, limit, between=None):
 
 async def test_a_listing_is_in_order_of_submission_not_of_claims(engine, host, submission):
     for number, (agent, priority) in enumerate([("bob", 5), ("ann", 0), ("bob", -1)]):
-        await engine.tasks.submit(NS, submission(agent, str(number), priority=priority))
-    await engine.leases.claim(NS, host, 2)
+        await engine.tasks.submit(NS, submission(agent, str(number), priority=priority), show=live)
+    await engine.leases.claim(NS, host, 2, show=live)
     page = await engine.tasks.list_tasks(NS, ALL, 0, 10)
     assert [task.action for task in page.tasks] == ["0", "1", "2"]
     assert page.next_after is None
@@ -54,17 +55,17 @@ async def test_a_listing_is_in_order_of_submission_not_of_claims(engine, host, s
 @pytest.mark.parametrize("limit", [1, 2, 3, 4])
 async def test_there_is_a_next_page_if_and_only_if_there_is_more(engine, submission, limit):
     for number in range(3):
-        await engine.tasks.submit(NS, submission(priority=number))
+        await engine.tasks.submit(NS, submission(priority=number), show=live)
     page = await engine.tasks.list_tasks(NS, ALL, 0, limit)
     assert numbers(page.tasks) == list(range(min(limit, 3)))
     assert (page.next_after is not None) == (limit < 3)
 
 
 async def test_a_listing_can_be_filtered_by_agent_states_and_batch(engine, host, submission):
-    await engine.tasks.submit(NS, submission("ann"))
-    batch = (await engine.tasks.submit_batch(NS, [submission("ann"), submission("ann")])).batch
-    bob = await engine.tasks.submit(NS, submission("bob"))
-    (lease,) = await engine.leases.claim(NS, host)
+    await engine.tasks.submit(NS, submission("ann"), show=live)
+    batch = (await engine.tasks.submit_batch(NS, [submission("ann"), submission("ann")], show=live)).batch
+    bob = await engine.tasks.submit(NS, submission("bob"), show=live)
+    (lease,) = await engine.leases.claim(NS, host, show=live)
 
     async def ids(**criteria):
         return [task.id for task in (await engine.tasks.list_tasks(NS, TaskFilter(**criteria), 0, 10)).tasks]
@@ -91,7 +92,7 @@ async def test_tasks_submitted_between_two_pages_come_last(large_engine, submiss
 
     async def submit_some():
         for number in islice(fresh, 10):
-            await large_engine.tasks.submit(NS, submission(priority=number))
+            await large_engine.tasks.submit(NS, submission(priority=number), show=live)
 
     pages = await read_pages(large_engine, ALL, 700, submit_some)
     assert list(chain(*pages)) == list(range(5_030))
@@ -99,12 +100,12 @@ async def test_tasks_submitted_between_two_pages_come_last(large_engine, submiss
 
 async def test_tasks_evicted_between_two_pages_hide_no_others(make_engine, clock, submission):
     engine = make_engine(max_queue_size=10_000, max_per_agent=10_000, result_ttl_secs=1)
-    tasks = [await engine.tasks.submit(NS, submission(priority=number)) for number in range(6_000)]
+    tasks = [await engine.tasks.submit(NS, submission(priority=number), show=live) for number in range(6_000)]
     evicted = iter([[*range(600), *range(700, 800)], range(1_400, 5_000)])
 
     async def evict_some():
         for number in next(evicted, ()):
-            await engine.tasks.cancel(NS, tasks[number].id)
+            await engine.tasks.cancel(NS, tasks[number].id, show=live)
         await clock.advance(1)
         await clock.run_pending()
 
@@ -126,16 +127,16 @@ async def test_a_listing_can_start_after_any_task(large_engine):
 
 
 async def test_a_listing_past_the_end_is_empty(engine, submission):
-    task = await engine.tasks.submit(NS, submission())
+    task = await engine.tasks.submit(NS, submission(), show=live)
     for after in (task.seq, task.seq + 1, 1 << 50):
         page = await engine.tasks.list_tasks(NS, ALL, after, 10)
         assert (page.tasks, page.next_after) == ([], None)
 
 
 async def test_listed_tasks_are_copies(engine, host, submission):
-    task = await engine.tasks.submit(NS, submission())
+    task = await engine.tasks.submit(NS, submission(), show=live)
     (listed,) = (await engine.tasks.list_tasks(NS, ALL, 0, 10)).tasks
-    (lease,) = await engine.leases.claim(NS, host)
+    (lease,) = await engine.leases.claim(NS, host, show=live)
     await reporting.complete(engine, NS, host, task.id, lease.token, b"result")
     assert (listed.id, listed.state, listed.result) == (task.id, "queued", None)
 
@@ -160,9 +161,9 @@ async def test_a_long_listing_continues_while_tasks_are_submitted_and_cancelled(
 
     async def change_tasks():
         for number in range(5_000, 5_020):
-            await large_engine.tasks.submit(NS, submission(priority=number))
+            await large_engine.tasks.submit(NS, submission(priority=number), show=live)
             await asyncio.sleep(0)
-        await large_engine.tasks.cancel(NS, first.id)
+        await large_engine.tasks.cancel(NS, first.id, show=live)
 
     changing = asyncio.ensure_future(change_tasks())
     page = await large_engine.tasks.list_tasks(NS, ALL, 0, 10_000)

@@ -7,97 +7,98 @@ import pytest
 from taskyard_server.core.errors import NotFound
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
+from tests.live import live
 
 NS = "default"
 
 
 async def test_a_queued_task_fails_at_its_deadline(engine, clock, submission):
-    task = await engine.tasks.submit(NS, submission(deadline=clock.now + 10))
+    task = await engine.tasks.submit(NS, submission(deadline=clock.now + 10), show=live)
     await clock.advance(10)
-    assert (await engine.tasks.get(NS, task.id)).state == "queued"
+    assert (await engine.tasks.get(NS, task.id, show=live)).state == "queued"
     await clock.advance(0.125)
-    assert (await engine.tasks.get(NS, task.id)).error == "deadline exceeded while queued"
+    assert (await engine.tasks.get(NS, task.id, show=live)).error == "deadline exceeded while queued"
 
 
 async def test_a_task_in_flight_fails_at_its_deadline(engine, host, clock, submission):
-    task = await engine.tasks.submit(NS, submission(deadline=clock.now + 10))
-    await engine.leases.claim(NS, host)
+    task = await engine.tasks.submit(NS, submission(deadline=clock.now + 10), show=live)
+    await engine.leases.claim(NS, host, show=live)
     await clock.advance(10.125)
-    assert (await engine.tasks.get(NS, task.id)).error == "deadline exceeded"
+    assert (await engine.tasks.get(NS, task.id, show=live)).error == "deadline exceeded"
 
 
 async def test_an_expired_lease_requeues_its_task(engine, host, clock, submission):
-    task = await engine.tasks.submit(NS, submission())
-    await engine.leases.claim(NS, host, 1, 10)
+    task = await engine.tasks.submit(NS, submission(), show=live)
+    await engine.leases.claim(NS, host, 1, 10, show=live)
     await clock.advance(10)
-    assert (await engine.tasks.get(NS, task.id)).state == "assigned"
+    assert (await engine.tasks.get(NS, task.id, show=live)).state == "assigned"
     await clock.advance(0.125)
-    assert (await engine.tasks.get(NS, task.id)).state == "queued"
+    assert (await engine.tasks.get(NS, task.id, show=live)).state == "queued"
 
 
 async def test_a_task_fails_once_its_last_delivery_expires(make_engine, clock, submission):
     engine = make_engine(max_deliveries=2)
-    await engine.hosts.register(NS, "host", None, HostProfile())
-    task = await engine.tasks.submit(NS, submission())
+    await engine.hosts.register(NS, "host", None, HostProfile(), show=live)
+    task = await engine.tasks.submit(NS, submission(), show=live)
     for _ in range(2):
-        await engine.leases.claim(NS, "host", 1, 10)
+        await engine.leases.claim(NS, "host", 1, 10, show=live)
         await clock.advance(10.125)
-    assert (await engine.tasks.get(NS, task.id)).error == "lease expired"
+    assert (await engine.tasks.get(NS, task.id, show=live)).error == "lease expired"
 
 
 async def test_a_renewed_lease_does_not_expire(engine, host, clock, submission):
-    await engine.tasks.submit(NS, submission())
-    (lease,) = await engine.leases.claim(NS, host, 1, 10)
+    await engine.tasks.submit(NS, submission(), show=live)
+    (lease,) = await engine.leases.claim(NS, host, 1, 10, show=live)
     await clock.advance(5)
-    await engine.leases.renew(NS, host, lease.task.id, lease.token)
+    await engine.leases.renew(NS, host, lease.task.id, lease.token, show=live)
     await clock.advance(10)
-    assert (await engine.tasks.get(NS, lease.task.id)).state == "assigned"
+    assert (await engine.tasks.get(NS, lease.task.id, show=live)).state == "assigned"
     await clock.advance(0.125)
-    assert (await engine.tasks.get(NS, lease.task.id)).state == "queued"
+    assert (await engine.tasks.get(NS, lease.task.id, show=live)).state == "queued"
 
 
 async def test_an_ended_task_is_evicted_after_its_ttl(engine, clock, submission):
-    task = await engine.tasks.submit(NS, submission())
-    await engine.tasks.cancel(NS, task.id)
+    task = await engine.tasks.submit(NS, submission(), show=live)
+    await engine.tasks.cancel(NS, task.id, show=live)
     await clock.advance(299.875)
-    await engine.tasks.get(NS, task.id)
+    await engine.tasks.get(NS, task.id, show=live)
     await clock.advance(0.125)
     with pytest.raises(NotFound):
-        await engine.tasks.get(NS, task.id)
+        await engine.tasks.get(NS, task.id, show=live)
 
 
 async def test_a_new_ttl_applies_to_retained_tasks(engine, clock, submission):
-    task = await engine.tasks.submit(NS, submission())
-    await engine.tasks.cancel(NS, task.id)
+    task = await engine.tasks.submit(NS, submission(), show=live)
+    await engine.tasks.cancel(NS, task.id, show=live)
     await clock.advance(20)
     engine.admin.reconfigure(Limits(result_ttl_secs=10))
     await clock.run_pending()
     with pytest.raises(NotFound):
-        await engine.tasks.get(NS, task.id)
+        await engine.tasks.get(NS, task.id, show=live)
 
 
 async def test_an_earlier_deadline_moves_the_alarm_forward(engine, clock, submission):
-    await engine.tasks.submit(NS, submission(deadline=clock.now + 1_000))
+    await engine.tasks.submit(NS, submission(deadline=clock.now + 1_000), show=live)
     await clock.run_pending()
-    early = await engine.tasks.submit(NS, submission(deadline=clock.now + 5))
+    early = await engine.tasks.submit(NS, submission(deadline=clock.now + 5), show=live)
     await clock.advance(5.125)
-    assert (await engine.tasks.get(NS, early.id)).state == "failed"
+    assert (await engine.tasks.get(NS, early.id, show=live)).state == "failed"
 
 
 async def test_a_cancelled_deadline_does_not_delay_the_next_one(engine, clock, submission):
-    early = await engine.tasks.submit(NS, submission(deadline=clock.now + 5))
-    late = await engine.tasks.submit(NS, submission(deadline=clock.now + 10))
+    early = await engine.tasks.submit(NS, submission(deadline=clock.now + 5), show=live)
+    late = await engine.tasks.submit(NS, submission(deadline=clock.now + 10), show=live)
     await clock.run_pending()
-    await engine.tasks.cancel(NS, early.id)
+    await engine.tasks.cancel(NS, early.id, show=live)
     await clock.advance(10.125)
-    assert (await engine.tasks.get(NS, late.id)).state == "failed"
+    assert (await engine.tasks.get(NS, late.id, show=live)).state == "failed"
 
 
 async def test_every_namespace_has_its_own_alarms(engine, clock, submission):
     tasks = {}
     for number in range(20):
         secs = 1 + number * 7 % 20
-        tasks[secs] = await engine.tasks.submit(f"space-{number}", submission(deadline=clock.now + secs))
+        tasks[secs] = await engine.tasks.submit(f"space-{number}", submission(deadline=clock.now + secs), show=live)
         await clock.run_pending()
     for secs in range(1, 21):
         await clock.advance(1)
@@ -108,9 +109,9 @@ async def test_every_namespace_has_its_own_alarms(engine, clock, submission):
 
 
 async def test_after_a_stall_events_happen_in_order_of_their_due_times(engine, host, clock, submission):
-    leased = await engine.tasks.submit(NS, submission(deadline=clock.now + 30))
-    await engine.leases.claim(NS, host, 1, 10)
-    first = await engine.tasks.submit(NS, submission(deadline=clock.now + 5))
+    leased = await engine.tasks.submit(NS, submission(deadline=clock.now + 30), show=live)
+    await engine.leases.claim(NS, host, 1, 10, show=live)
+    first = await engine.tasks.submit(NS, submission(deadline=clock.now + 5), show=live)
     await clock.run_pending()
     received = []
     engine.subscribe(
@@ -125,33 +126,33 @@ async def test_after_a_stall_events_happen_in_order_of_their_due_times(engine, h
 async def test_other_coroutines_run_while_very_many_timers_are_due(make_engine, clock, submission):
     engine = make_engine(max_queue_size=10_000, max_per_agent=10_000)
     for _ in range(5_000):
-        await engine.tasks.submit(NS, submission(deadline=clock.now + 1))
+        await engine.tasks.submit(NS, submission(deadline=clock.now + 1), show=live)
     await clock.run_pending()
     clock.now += 2
     queued = []
     while not queued or queued[-1]:
-        queued.append((await engine.admin.stats(NS)).queued)
+        queued.append(engine.admin.totals(NS).queued)
         await asyncio.sleep(0)
         assert len(queued) < 1_000
     assert len(set(queued)) >= 5
 
 
 async def test_nothing_comes_due_in_a_closed_engine(engine, clock, submission):
-    task = await engine.tasks.submit(NS, submission(deadline=clock.now + 5))
-    await engine.tasks.cancel(NS, task.id)
+    task = await engine.tasks.submit(NS, submission(deadline=clock.now + 5), show=live)
+    await engine.tasks.cancel(NS, task.id, show=live)
     await engine.admin.close()
     received = []
     engine.subscribe(lambda _, events: received.extend(events))
     await clock.advance(1_000)
     assert received == []
-    assert (await engine.tasks.get(NS, task.id)).state == "cancelled"
+    assert (await engine.tasks.get(NS, task.id, show=live)).state == "cancelled"
 
 
 async def test_on_its_own_clock_a_task_fails_at_its_deadline_in_real_time(make_real_engine, submission):
     engine = make_real_engine()
     begin = engine.now()
-    task = await engine.tasks.submit(NS, submission(deadline=begin + 0.05))
-    assert (await engine.tasks.wait(NS, task.id, 10)).state == "failed"
+    task = await engine.tasks.submit(NS, submission(deadline=begin + 0.05), show=live)
+    assert (await engine.tasks.wait(NS, task.id, 10, show=live)).state == "failed"
     assert begin + 0.05 <= task.completed_at < begin + 1
 
 
@@ -159,10 +160,10 @@ async def test_on_its_own_clock_a_waiting_claim_gets_a_task_with_an_expired_leas
     make_real_engine, submission
 ):
     engine = make_real_engine()
-    await engine.hosts.register(NS, "silent", None, HostProfile())
-    await engine.hosts.register(NS, "eager", None, HostProfile())
-    await engine.tasks.submit(NS, submission())
-    (lost,) = await engine.leases.claim(NS, "silent", 1, 1)
-    (lease,) = await engine.leases.claim(NS, "eager", wait_secs=10)
+    await engine.hosts.register(NS, "silent", None, HostProfile(), show=live)
+    await engine.hosts.register(NS, "eager", None, HostProfile(), show=live)
+    await engine.tasks.submit(NS, submission(), show=live)
+    (lost,) = await engine.leases.claim(NS, "silent", 1, 1, show=live)
+    (lease,) = await engine.leases.claim(NS, "eager", wait_secs=10, show=live)
     assert lease.task is lost.task
     assert lost.expires_at <= lease.claimed_at < lost.expires_at + 1

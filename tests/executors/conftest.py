@@ -17,6 +17,7 @@ from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.executors.tab_executor import TabExecutor
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap, TabResolver
+from tests.live import live
 
 
 @dataclass(eq=False)
@@ -152,11 +153,11 @@ class Server:
             deadline=None if deadline_in is None else self.engine.now() + deadline_in,
             options=TaskOptions(**options),
         )
-        return await self.engine.tasks.submit("default", submission)
+        return await self.engine.tasks.submit("default", submission, show=live)
 
     async def ended(self, task: Task) -> Task:
         """The task once it has ended."""
-        await self.engine.tasks.wait("default", task.id, 10)
+        await self.engine.tasks.wait("default", task.id, 10, show=live)
         return task
 
     async def run(self, params: Any = None, **fields: Any) -> Task:

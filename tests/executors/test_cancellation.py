@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 
+from tests.live import live
+
 
 async def test_cancelling_a_running_task_closes_its_connection(server, instance, soon):
     instance.hold()
     task = await server.submit()
     request = await soon(instance.arrived.get())
-    await server.engine.tasks.cancel("default", task.id)
+    await server.engine.tasks.cancel("default", task.id, show=live)
     await soon(request.gone.wait())
     assert task.state == "cancelled"
     assert task.result is None
@@ -19,7 +21,7 @@ async def test_cancelling_one_task_does_not_touch_the_others(server, instance, s
     instance.hold()
     tasks = [await server.submit() for _ in range(3)]
     requests = [await soon(instance.arrived.get()) for _ in tasks]
-    await server.engine.tasks.cancel("default", tasks[1].id)
+    await server.engine.tasks.cancel("default", tasks[1].id, show=live)
     gone = [asyncio.ensure_future(request.gone.wait()) for request in requests]
     await soon(asyncio.wait(gone, return_when=asyncio.FIRST_COMPLETED))
     instance.release()
@@ -33,7 +35,7 @@ async def test_a_cancelled_task_stays_cancelled_when_the_instance_answers_later(
     instance.hold()
     task = await server.submit()
     await soon(instance.arrived.get())
-    await server.engine.tasks.cancel("default", task.id)
+    await server.engine.tasks.cancel("default", task.id, show=live)
     instance.release()
     await server.run()
     assert (task.state, task.result, task.error) == ("cancelled", None, None)
@@ -49,9 +51,9 @@ async def test_the_next_task_of_a_target_starts_once_the_request_of_a_stopped_on
     instance.hold()
     first, second = [await server.submit(target="t") for _ in range(2)]
     request = await soon(instance.arrived.get())
-    await getattr(server.engine.tasks, interrupt)("default", first.id)
+    await getattr(server.engine.tasks, interrupt)("default", first.id, show=live)
     if interrupt == "pause":
-        await server.engine.tasks.resolve("default", first.id, None)
+        await server.engine.tasks.resolve("default", first.id, None, show=live)
     await soon(request.gone.wait())
     instance.release()
     assert (await server.ended(second)).state == "done"
@@ -64,7 +66,7 @@ async def test_a_task_that_is_cancelled_before_its_request_begins_releases_its_t
             if event.task is first and event.state == "assigned":
                 # Commands of this engine finish without waiting.
                 with pytest.raises(StopIteration):
-                    server.engine.tasks.cancel("default", first.id).send(None)
+                    server.engine.tasks.cancel("default", first.id, show=live).send(None)
 
     unsubscribe = server.engine.subscribe(cancel_at_assignment)
     first, second = [await server.submit(target="t") for _ in range(2)]

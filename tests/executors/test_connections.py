@@ -8,6 +8,8 @@ import asyncio
 
 import pytest
 
+from tests.live import live
+
 TURNS = range(8)
 
 
@@ -45,7 +47,7 @@ async def test_a_cancellation_just_after_the_deadline_closes_the_connection(serv
     deadlines[-1].reschedule(asyncio.get_running_loop().time())
     await pass_turns(turns)
     if task.state == "running":
-        await server.engine.tasks.cancel("default", task.id)
+        await server.engine.tasks.cancel("default", task.id, show=live)
     await soon(request.gone.wait())
 
 
@@ -54,7 +56,7 @@ async def test_a_cancellation_ends_the_deadline(server, instance, soon, deadline
     task = await server.submit(deadline_in=60)
     await soon(instance.arrived.get())
     assert deadlines[-1].when() is not None
-    await server.engine.tasks.cancel("default", task.id)
+    await server.engine.tasks.cancel("default", task.id, show=live)
     await pass_turns(1)
     assert deadlines[-1].when() is None
 
@@ -68,6 +70,6 @@ async def test_the_only_slot_is_free_after_two_cancellations(start_server, insta
     deadlines[-1].reschedule(asyncio.get_running_loop().time())
     await pass_turns(turns)
     if task.state == "running":
-        await server.engine.tasks.cancel("default", task.id)
+        await server.engine.tasks.cancel("default", task.id, show=live)
     instance.release()
     assert (await soon(server.run())).state == "done"

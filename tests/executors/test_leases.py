@@ -4,6 +4,7 @@ import asyncio
 
 from taskyard_server.core.errors import LeaseLost
 from taskyard_server.core.reports import ReportKind
+from tests.live import live
 
 
 async def test_leases_are_renewed_while_their_requests_run(start_server, instance, soon, monkeypatch):
@@ -31,7 +32,7 @@ async def test_a_result_that_arrives_after_the_lease_is_lost_is_dropped(server, 
 
     async def report_late(namespace, host_id, reports):
         if reports[0].kind is ReportKind.COMPLETED:
-            await server.engine.tasks.cancel(namespace, reports[0].task_id)
+            await server.engine.tasks.cancel(namespace, reports[0].task_id, show=live)
         outcomes = await report(namespace, host_id, reports)
         if isinstance(outcomes[0], LeaseLost):
             refused.set()

@@ -6,6 +6,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory.engine import MemoryEngine
+from tests.live import live
 
 
 async def test_tasks_without_a_tab_are_claimed_and_fail_while_no_runtime_host_is_online(server):
@@ -13,16 +14,16 @@ async def test_tasks_without_a_tab_are_claimed_and_fail_while_no_runtime_host_is
 
 
 async def test_tasks_without_a_tab_are_left_to_a_runtime_host_that_is_online(server):
-    await server.engine.hosts.register("default", "host", None, HostProfile())
+    await server.engine.hosts.register("default", "host", None, HostProfile(), show=live)
     plain = await server.submit(tab_id=None)
     assert (await server.run()).state == "done", "tasks with a tab are claimed all the same"
     assert plain.state == "queued"
-    (lease,) = await server.engine.leases.claim("default", "host")
+    (lease,) = await server.engine.leases.claim("default", "host", show=live)
     assert lease.task is plain
 
 
 async def test_tasks_without_a_tab_are_claimed_again_when_the_last_runtime_host_deregisters(server):
-    await server.engine.hosts.register("default", "host", None, HostProfile())
+    await server.engine.hosts.register("default", "host", None, HostProfile(), show=live)
     plain = await server.submit(tab_id=None)
     await server.run()
     assert plain.state == "queued"
@@ -33,7 +34,7 @@ async def test_tasks_without_a_tab_are_claimed_again_when_the_last_runtime_host_
 async def test_tasks_without_a_tab_are_claimed_again_when_the_last_runtime_host_is_silent(start_server, instance):
     engine = MemoryEngine(Limits(heartbeat_timeout_secs=1))
     server = await start_server(instance, engine)
-    await engine.hosts.register("default", "host", None, HostProfile())
+    await engine.hosts.register("default", "host", None, HostProfile(), show=live)
     plain = await server.submit(tab_id=None)
     await server.run()
     assert plain.state == "queued"
@@ -45,7 +46,7 @@ async def test_tasks_without_a_tab_are_claimed_again_when_the_last_runtime_host_
 @pytest.mark.parametrize("online", [False, True])
 async def test_tasks_that_require_capabilities_are_not_claimed(server, online):
     if online:
-        await server.engine.hosts.register("default", "host", None, HostProfile())
+        await server.engine.hosts.register("default", "host", None, HostProfile(), show=live)
     with_tab = await server.submit(requires=frozenset({"gpu"}))
     without = await server.submit(tab_id=None, requires=frozenset({"gpu"}))
     assert (await server.run()).state == "done"
@@ -53,7 +54,7 @@ async def test_tasks_that_require_capabilities_are_not_claimed(server, online):
 
 
 async def test_tasks_of_other_namespaces_are_not_claimed(server):
-    other = await server.engine.tasks.submit("other", Submission("ann", "click", "tab"))
+    other = await server.engine.tasks.submit("other", Submission("ann", "click", "tab"), show=live)
     assert (await server.run()).state == "done"
     assert other.state == "queued"
 

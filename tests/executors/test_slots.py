@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from tests.live import live
+
 
 @pytest.mark.parametrize("workers", [1, 3])
 async def test_at_most_workers_requests_run_at_once(start_server, instance, soon, workers):
@@ -43,7 +45,7 @@ async def test_a_slot_is_free_after_each_way_for_a_task_to_end(start_server, ins
     instance.arrived = asyncio.Queue()
     running = await server.submit()
     await soon(instance.arrived.get())
-    await server.engine.tasks.cancel("default", running.id)
+    await server.engine.tasks.cancel("default", running.id, show=live)
     instance.release()
     instance.reply = answer("ok")
     assert (await server.run()).state == "done"
@@ -59,7 +61,9 @@ async def test_a_slot_is_free_after_a_task_that_is_cancelled_before_its_first_st
     def cancel_at_assignment(_namespace, events):
         for event in events:
             if event.state == "assigned" and event.task.action == "doomed":
-                cancelling.append(asyncio.ensure_future(server.engine.tasks.cancel("default", event.task.id)))
+                cancelling.append(
+                    asyncio.ensure_future(server.engine.tasks.cancel("default", event.task.id, show=live))
+                )
                 assigned.set()
 
     server.engine.subscribe(cancel_at_assignment)

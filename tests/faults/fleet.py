@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from taskyard import Client
+from tests.environment import without_settings
 from tests.ports import free_port, listening
 
 from .cutter import Cutter
@@ -83,7 +84,7 @@ class Fleet:
         flags = ("--config", str(config), "--grpc", self.address, "--metrics", f"127.0.0.1:{free_port()}")
         command = (sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", *flags)
         with (self.folder / "server.log").open("ab") as log:
-            self.server = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+            self.server = await asyncio.create_subprocess_exec(*command, env=without_settings(), stdout=log, stderr=log)
         await listening(self.port, self.server)
 
     async def start_workers(self, count: int, slots: int, lease_secs: int = LEASE_SECS) -> None:

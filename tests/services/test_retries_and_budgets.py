@@ -8,6 +8,7 @@ from taskyard.v1.batch_pb2 import BatchTask
 from taskyard.v1.task_pb2 import RetryPolicy, SubmitTaskRequest, SubmitTasksRequest, Task
 from taskyard_server.core.history import RetryPolicy as CorePolicy
 from tests import reporting
+from tests.live import live
 
 IMMEDIATE_RETRIES = {"max_attempts": 3, "first_delay_ms": 0}
 
@@ -80,7 +81,7 @@ async def test_a_task_shows_its_attempts_including_the_one_in_progress(api):
 
 async def test_a_task_with_many_long_attempts_fits_into_a_message(api):
     task_id = (await api.submit(retry_policy={"max_attempts": 300, "first_delay_ms": 0})).task_id
-    task = await api.engine.tasks.get("default", task_id)
+    task = await api.engine.tasks.get("default", task_id, show=live)
     lease = await api.run_one()
     for _ in range(100):
         task.history = task.history.with_attempt("h" * 1_000, 1.0, 2.0, "\U0001f642" * 10_000, "\U0001f642" * 1_024)

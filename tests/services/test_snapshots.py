@@ -12,6 +12,7 @@ from taskyard.v1.stats_pb2 import ListSnapshotsRequest
 from taskyard_server import snapshots
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.streams import Hello
+from tests.live import live
 
 NS = "default"
 
@@ -24,8 +25,8 @@ async def api(start_api, clock):
 
 async def report_machine(api, host="host", namespace=NS, **figures):
     """Register a host and report the figures of its machine."""
-    await api.engine.hosts.register(namespace, host, None, HostProfile())
-    await api.engine.hosts.heartbeat(namespace, host, None, Machine(**figures).SerializeToString())
+    await api.engine.hosts.register(namespace, host, None, HostProfile(), show=live)
+    await api.engine.hosts.heartbeat(namespace, host, None, Machine(**figures).SerializeToString(), show=live)
 
 
 async def list_snapshots(api, metadata=None, **fields):
@@ -63,7 +64,7 @@ async def test_figures_that_were_not_reported_are_absent(api):
 
 
 async def test_hosts_without_figures_and_offline_hosts_have_no_snapshot(api, clock):
-    await api.engine.hosts.register(NS, "mute", None, HostProfile())
+    await api.engine.hosts.register(NS, "mute", None, HostProfile(), show=live)
     await report_machine(api, "gone", cpu_percent=1)
     clock.now += 61
     await api.snapshots.take()
@@ -150,11 +151,11 @@ async def test_an_unused_server_has_a_snapshot_of_itself(api, clock, machine):
 
 
 async def test_a_snapshot_of_the_server_counts_online_hosts_streams_and_tasks_of_the_namespace(api, clock):
-    await api.engine.hosts.register(NS, "silent", None, HostProfile())
+    await api.engine.hosts.register(NS, "silent", None, HostProfile(), show=live)
     clock.now += 61
-    await api.engine.hosts.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True)
-    await api.engine.hosts.register(NS, "polls", None, HostProfile())
-    session = await api.engine.hosts.connect(NS, Hello("streams", "i1"), lambda: None)
+    await api.engine.hosts.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True, show=live)
+    await api.engine.hosts.register(NS, "polls", None, HostProfile(), show=live)
+    session, _ = await api.engine.hosts.connect(NS, Hello("streams", "i1"), lambda: None, show=live)
     await api.engine.hosts.give_credit(session, 1)
     for _ in range(3):
         await api.submit()
@@ -226,14 +227,14 @@ async def test_the_first_snapshot_is_taken_at_once_and_the_next_after_the_interv
 
 
 async def test_one_line_counts_the_hosts_by_status(api, clock):
-    await api.engine.hosts.register(NS, "dead", None, HostProfile())
+    await api.engine.hosts.register(NS, "dead", None, HostProfile(), show=live)
     clock.now += 1000
-    await api.engine.hosts.register("red", "idle", None, HostProfile())
+    await api.engine.hosts.register("red", "idle", None, HostProfile(), show=live)
     for host in ("busy", "busy too"):
-        await api.engine.hosts.register(NS, host, None, HostProfile(), slots=1)
+        await api.engine.hosts.register(NS, host, None, HostProfile(), slots=1, show=live)
         await api.submit()
-        assert len(await api.engine.leases.claim(NS, host)) == 1
-    await api.engine.hosts.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True)
+        assert len(await api.engine.leases.claim(NS, host, show=live)) == 1
+    await api.engine.hosts.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True, show=live)
     with structlog.testing.capture_logs() as lines:
         await api.snapshots.take()
     assert [line for line in lines if line["event"] == "heartbeats_collected"] == [
@@ -251,14 +252,14 @@ async def test_without_hosts_nothing_is_logged(api):
 
 
 async def test_the_stats_have_no_hosts_section_while_no_host_is_registered(api):
-    await api.engine.hosts.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True)
+    await api.engine.hosts.register(NS, "taskyard:tabs", None, HostProfile(), built_in=True, show=live)
     assert not (await api.stats()).HasField("hosts")
 
 
 async def test_the_stats_count_registered_and_online_hosts_and_free_credit(api, clock):
-    await api.engine.hosts.register(NS, "silent", None, HostProfile())
+    await api.engine.hosts.register(NS, "silent", None, HostProfile(), show=live)
     clock.now += 61
-    session = await api.engine.hosts.connect(NS, Hello("busy", "i1"), lambda: None)
+    session, _ = await api.engine.hosts.connect(NS, Hello("busy", "i1"), lambda: None, show=live)
     await api.engine.hosts.give_credit(session, 3)
     await api.submit()
     hosts = (await api.stats()).hosts
@@ -266,7 +267,7 @@ async def test_the_stats_count_registered_and_online_hosts_and_free_credit(api, 
 
 
 async def test_a_draining_host_has_no_free_credit(api):
-    session = await api.engine.hosts.connect(NS, Hello("host", "i1"), lambda: None)
+    session, _ = await api.engine.hosts.connect(NS, Hello("host", "i1"), lambda: None, show=live)
     await api.engine.hosts.give_credit(session, 3)
-    await api.engine.hosts.drain(NS, "host")
+    await api.engine.hosts.drain(NS, "host", show=live)
     assert (await api.stats()).hosts.free_credit == 0

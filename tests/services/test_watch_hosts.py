@@ -14,6 +14,7 @@ from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.host_watches import HostWatches
 from taskyard_server.services.hosts import RuntimeHostService
+from tests.live import live
 
 SECS = 10
 NAMESPACE = "default"
@@ -35,7 +36,7 @@ class HostWatchServer:
         )
 
     async def register(self, host_id="h", profile=HostProfile(), namespace=NAMESPACE, **fields):  # noqa: B008
-        return await self.engine.hosts.register(namespace, host_id, None, profile, **fields)
+        return await self.engine.hosts.register(namespace, host_id, None, profile, **fields, show=live)
 
     async def refresh(self):
         """Refresh the snapshots, as the server does once a second."""
@@ -125,11 +126,11 @@ async def test_a_heartbeat_or_an_identical_registration_is_no_event(server):
     call = server.watch()
     await read(call)
     server.clock.now += 1
-    await server.engine.hosts.heartbeat(NAMESPACE, "h")
+    await server.engine.hosts.heartbeat(NAMESPACE, "h", show=live)
     await server.refresh()
     await server.register()
     await server.refresh()
-    await server.engine.hosts.drain(NAMESPACE, "h")
+    await server.engine.hosts.drain(NAMESPACE, "h", show=live)
     await server.refresh()
     (event,) = (await read(call)).events
     assert (event.kind, event.host.draining) == (HostEvent.changed, True)
@@ -145,7 +146,7 @@ async def test_a_silent_host_goes_offline_then_dead_and_a_heartbeat_revives_it(s
         await server.refresh()
         (event,) = (await read(call)).events
         states.append((event.kind, event.host.online, event.host.status))
-    await server.engine.hosts.heartbeat(NAMESPACE, "h", HostStatus.BUSY)
+    await server.engine.hosts.heartbeat(NAMESPACE, "h", HostStatus.BUSY, show=live)
     await server.refresh()
     (event,) = (await read(call)).events
     states.append((event.kind, event.host.online, event.host.status))
@@ -227,11 +228,11 @@ async def test_a_failed_refresh_is_logged_and_ends_no_watch(start_server, monkey
     await read(call)
     list_hosts, failures = server.engine.hosts.list_hosts, []
 
-    async def fail_once(*arguments):
+    async def fail_once(*arguments, show):
         if not failures:
             failures.append(True)
             raise ZeroDivisionError
-        return await list_hosts(*arguments)
+        return await list_hosts(*arguments, show=show)
 
     monkeypatch.setattr(server.engine.hosts, "list_hosts", fail_once)
     await server.register()

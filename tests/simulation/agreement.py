@@ -112,8 +112,8 @@ def figures_agree(core: Scheduler, model: Model) -> None:
     same("leases", [lease.task.id for lease in core.leases_after(0)], [job.id for job in world.leases()])
     for host_id in world.hosts:
         its = world.leases(host_id)
-        found = [lease.number for lease in core.leases_after(its[0].grant if its else 0, host_id)]
-        same(f"later leases of {host_id}", found, [job.grant for job in its[1:]])
+        found = [lease.token for lease in core.leases_after(its[0].token if its else 0, host_id)]
+        same(f"later leases of {host_id}", found, [job.token for job in its[1:]])
     same("order of the ended", [task.id for task in in_line(core._life.retention.ended)], world.ended)
     same("order of the rejected", [task.id for task in in_line(core._life.retention.rejected)], world.rejected)
     totals = Totals()

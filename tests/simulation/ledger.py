@@ -29,13 +29,16 @@ class Ledger:
 
     def __init__(self) -> None:
         self._live: dict[Key, bool] = {}
+        self._last_token = 0
         self._credit: dict[Offer, int] = {}
         self._reported: set[Key] = set()
         self._ended: list[Key] = []
 
     def claimed(self, leases: Iterable[Lease]) -> None:
-        for lease in leases:
+        given = list(leases)
+        for lease in given:
             self._give(lease, streamed=False)
+        self._grow(given)
 
     def opened(self, offer: Offer, room: int) -> None:
         self._credit[offer] = room
@@ -58,6 +61,7 @@ class Ledger:
                 raise AssertionError(f"{offer.host.id} was handed {-self._credit[offer]} more than it had room for")
             for lease in leases:
                 self._give(lease, streamed=offer.streamed)
+        self._grow([lease for leases in given.values() for lease in leases])
 
     def reported(self, name: str, args: Sequence[Any]) -> None:
         """A command that was taken: of host, task and token, if it is a report."""
@@ -85,6 +89,13 @@ class Ledger:
         same("leases that live", known, self._live)
         room = {offer: offer.room for offer in offers}
         same("room that is left", list(room.values()), [self._credit[offer] for offer in room])
+
+    def _grow(self, leases: Iterable[Lease]) -> None:
+        """Raise AssertionError unless the tokens of new leases are above all earlier ones, whatever their tasks."""
+        for token in sorted(lease.token for lease in leases):
+            if token <= self._last_token:
+                raise AssertionError(f"token {token} is given, though {self._last_token} was given before")
+            self._last_token = token
 
     def _give(self, lease: Lease, streamed: bool) -> None:
         held = [token for task_id, token in self._live if task_id == lease.task.id]

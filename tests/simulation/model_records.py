@@ -111,7 +111,7 @@ class Greeting:
 
 @dataclass(slots=True)
 class Job:
-    """One task. `order` is the order of submission, `host` holds its lease, which is the `grant`-th of all.
+    """One task. `order` is the order of submission, `host` holds its lease, the `token`-th of all.
 
     `last_host` is the runtime host that has or had it last; the tab executor is none. `stream` is the number of the
     stream that the lease belongs to; such a lease ends at `start_by` and `adopt_by`, too.
@@ -132,7 +132,6 @@ class Job:
     deliveries: int = 0
     host: str | None = None
     last_host: str | None = None
-    grant: int = 0
     claimed_at: float = 0.0
     lease_secs: float = 0.0
     lease_until: float = 0.0

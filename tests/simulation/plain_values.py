@@ -34,7 +34,6 @@ FIELDS: Final = (
     "token",
     "last host",
     "host",
-    "grant",
     "claimed_at",
     "lease length",
     "expires_at",
@@ -57,7 +56,7 @@ FIELDS: Final = (
     "tokens used",
 )
 
-NO_LEASE: Final = (None,) * 8
+NO_LEASE: Final = (None,) * 7
 
 
 def of_task(task: Task) -> tuple[object, ...]:
@@ -92,7 +91,6 @@ def of_task(task: Task) -> tuple[object, ...]:
 def _of_lease(lease: Lease) -> tuple[object, ...]:
     return (
         lease.host.id,
-        lease.number,
         lease.claimed_at,
         lease.secs,
         lease.expires_at,
@@ -134,7 +132,6 @@ def of_job(job: Job) -> tuple[object, ...]:
 def _lease_of(job: Job) -> tuple[object, ...]:
     return (
         job.host,
-        job.grant,
         job.claimed_at,
         job.lease_secs,
         job.lease_until,

@@ -55,6 +55,9 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a report needs no valid token": [
         (Reports, "_lease_of", "lease.token != token or ", ""),
     ],
+    "fencing tokens grow by task only": [
+        (Grants, "grant", "life.last_token + 1", "task.token + 1"),
+    ],
     "a lease may expire more than max_deliveries times": [
         (Grants, "lose", "task.deliveries < life.limits.max_deliveries", "True"),
     ],
@@ -77,7 +80,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (RetainedTasks, "remove", "self._stale.get(task, 0) + 1", "0"),
     ],
     "an agent that was never served goes last": [
-        (ReadyQueue, "new_agent", "Agent(agent_id, self._serial)", "Agent(agent_id, SERVED + self._serial)"),
+        (ReadyQueue, "new_agent", "Agent(agent_id, self._arrived)", "Agent(agent_id, SERVED + self._arrived)"),
     ],
     "an agent gets one more than its limit": [
         (ReadyQueue, "first", "best.agent.inflight >= max_per_agent", "best.agent.inflight > max_per_agent"),

@@ -66,6 +66,8 @@ class World:
         self.ended: list[str] = []
         self.rejected: list[str] = []
         self.counts: Counter[str] = Counter()
+        self.last_token = 0
+        """Each grant has the next token, whatever its task."""
         self.latency = 0.0
         self.draining = False
         self.happened: list[Happened] = []
@@ -95,7 +97,7 @@ class World:
 
     def leases(self, host_id: str | None = None) -> list[Job]:
         """The tasks under a lease, in the order of the grants."""
-        return sorted((job for job in self.flying() if host_id in (None, job.host)), key=lambda job: job.grant)
+        return sorted((job for job in self.flying() if host_id in (None, job.host)), key=lambda job: job.token)
 
     def any_online(self, now: float) -> bool:
         """Whether a runtime host is online; the built-in executor is none."""
@@ -184,7 +186,8 @@ class World:
     def grant(self, now: float, job: Job, host: Host, secs: float, stream: Offer | None = None) -> None:
         """One that came over a stream has to be started in time."""
         self.agents[job.wish.agent].served = self.number()
-        job.token += 1
+        self.last_token += 1
+        job.token = self.last_token
         job.deliveries += 1
         job.host, job.claimed_at, job.begun = host.id, now, False
         job.last_host = None if host.machine.built_in else host.id
@@ -194,7 +197,6 @@ class World:
             job.start_by = now + self.limits["start_timeout_secs"]
         job.tokens_before = job.tokens_used or 0
         self.counts["dispatched"] += 1
-        job.grant = self.counts["dispatched"]
         self.latency += now - job.queued_at
         self.enter(now, job, "assigned")
         self.settle(now, job.target)

@@ -21,6 +21,7 @@ from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.webhooks import Webhooks
 from tests import reporting
+from tests.live import live
 
 START = 1_700_000_000.0
 MAX_WAIT_SECS = 5.0
@@ -146,13 +147,13 @@ class Server:
         options = {name: fields.pop(name) for name in TaskOptions._fields if name in fields}
         fields = {"agent_id": "ann", "action": "click", **fields}
         return await self.engine.tasks.submit(
-            namespace, Submission(**fields, options=TaskOptions(callback_url=url, **options))
+            namespace, Submission(**fields, options=TaskOptions(callback_url=url, **options)), show=live
         )
 
     async def claim(self) -> Lease:
         """A lease of the first task in the queue, which is started."""
-        await self.engine.hosts.register("default", "host", None, HostProfile(frozenset({"browser", "gpu"})))
-        (lease,) = await self.engine.leases.claim("default", "host", wait_secs=MAX_WAIT_SECS)
+        await self.engine.hosts.register("default", "host", None, HostProfile(frozenset({"browser", "gpu"})), show=live)
+        (lease,) = await self.engine.leases.claim("default", "host", wait_secs=MAX_WAIT_SECS, show=live)
         await reporting.start(self.engine, "default", "host", lease.task.id, lease.token)
         return lease
 
@@ -169,7 +170,7 @@ class Server:
         return task
 
     async def cancel(self, task: Task, namespace: str = "default") -> None:
-        await self.engine.tasks.cancel(namespace, task.id)
+        await self.engine.tasks.cancel(namespace, task.id, show=live)
         await self.notified()
 
     async def end(self, *urls: str) -> list[Task]:

@@ -6,6 +6,7 @@ import pytest
 
 from taskyard_server.core.history import RetryPolicy
 from tests import reporting
+from tests.live import live
 
 SECRET = "whsec_" + b64encode(b"a secret of twenty-four.").decode()
 
@@ -40,7 +41,7 @@ async def test_each_run_of_a_task_has_its_own_id(server, receiver):
     task = await server.submit(receiver.url)
     for _ in range(3):
         await server.fail("broken")
-        await server.engine.tasks.resume("default", task.id)
+        await server.engine.tasks.resume("default", task.id, show=live)
     await server.complete()
     runs = [f"{task.id}-1-failed", f"{task.id}-2-failed", f"{task.id}-3-failed", f"{task.id}-4-done"]
     assert ids(await receiver.received(4)) == runs
@@ -51,7 +52,7 @@ async def test_a_run_that_is_tried_again_after_the_task_was_resumed_keeps_its_id
     receiver.answers = [503, 200]
     task = await server.submit(receiver.url)
     await server.fail("broken")
-    await server.engine.tasks.resume("default", task.id)
+    await server.engine.tasks.resume("default", task.id, show=live)
     await server.notified()
     assert task.history.run == 2
     server.deliver()
@@ -61,7 +62,7 @@ async def test_a_run_that_is_tried_again_after_the_task_was_resumed_keeps_its_id
 async def test_a_failed_task_that_is_resolved_has_another_id_though_its_run_is_the_same(server, receiver):
     task = await server.submit(receiver.url)
     await server.fail("broken")
-    await server.engine.tasks.resolve("default", task.id, None)
+    await server.engine.tasks.resolve("default", task.id, None, show=live)
     assert ids(await receiver.received(2)) == [f"{task.id}-1-failed", f"{task.id}-1-done"]
 
 
@@ -77,7 +78,7 @@ async def test_the_run_is_that_which_ended_though_the_task_is_resumed_in_the_sam
     task = await server.submit(receiver.url)
     lease = await server.claim()
     await reporting.fail(server.engine, "default", "host", task.id, lease.token, "broken")
-    await server.engine.tasks.resume("default", task.id)
+    await server.engine.tasks.resume("default", task.id, show=live)
     assert task.history.run == 2
     assert ids(await receiver.received()) == [f"{task.id}-1-failed"]
 

@@ -8,6 +8,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, TaskOptions
 from tests import reporting
+from tests.live import live
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 START_TEXT = "2023-11-14T22:13:20Z"
@@ -142,8 +143,8 @@ async def test_a_task_that_is_cancelled_while_it_runs_is_posted_once(server, rec
 async def test_a_task_that_missed_its_deadline_in_the_queue_is_posted(server, receiver):
     await server.submit(receiver.url, deadline=server.now + 1)
     server.now += 2
-    await server.engine.hosts.register("default", "host", None, HostProfile())
-    assert await server.engine.leases.claim("default", "host") == []
+    await server.engine.hosts.register("default", "host", None, HostProfile(), show=live)
+    assert await server.engine.leases.claim("default", "host", show=live) == []
     (post,) = await receiver.received()
     assert (post.json()["state"], post.json()["error"]) == ("failed", "deadline exceeded while queued")
 
@@ -160,7 +161,7 @@ async def test_a_task_that_is_resumed_in_the_same_turn_is_posted_as_it_ended(ser
     task = await server.submit(receiver.url, params=packed_params(text="x"))
     lease = await server.claim()
     await reporting.fail(server.engine, "default", "host", task.id, lease.token, "broken")
-    await server.engine.tasks.resume("default", task.id)
+    await server.engine.tasks.resume("default", task.id, show=live)
     assert task.state == "queued"
     (post,) = await receiver.received()
     body = post.json()
@@ -171,7 +172,7 @@ async def test_a_task_that_is_resumed_in_the_same_turn_is_posted_as_it_ended(ser
 async def test_a_failed_task_is_posted_again_when_it_is_resolved(server, receiver):
     task = await server.submit(receiver.url)
     await server.fail("broken")
-    await server.engine.tasks.resolve("default", task.id, packed_result(by="hand"))
+    await server.engine.tasks.resolve("default", task.id, packed_result(by="hand"), show=live)
     failed, done = [post.json() for post in await receiver.received(2)]
     assert (failed["state"], failed["error"]) == ("failed", "broken")
     assert (done["state"], done["result"]) == ("done", {"by": "hand"})
@@ -179,7 +180,7 @@ async def test_a_failed_task_is_posted_again_when_it_is_resolved(server, receive
 
 async def test_each_task_of_a_batch_is_posted_with_the_batch(server, receiver):
     submissions = [Submission("ann", "click", options=TaskOptions(callback_url=receiver.url))] * 2
-    batch = await server.engine.tasks.submit_batch("default", submissions)
+    batch = await server.engine.tasks.submit_batch("default", submissions, show=live)
     await server.complete()
     await server.fail("broken")
     await server.settled()

@@ -81,6 +81,7 @@ def addresses(server: Path, tmp_path: Path) -> Iterator[dict[str, str]]:
     """Where a control plane serves that was started from the wheel."""
     addresses = {name: f"127.0.0.1:{free_port()}" for name in ("grpc", "rest", "metrics")}
     command = [server / "taskyard", "up", *(word for name, at in addresses.items() for word in (f"--{name}", at))]
+    command += ["--store", f"sqlite:///{tmp_path}/yard.db"]
     up = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert up.stdout is not None

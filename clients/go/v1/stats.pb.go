@@ -76,7 +76,9 @@ type GetStatsResponse struct {
 	// The settings in force. Always set.
 	Config *SchedulerConfig `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
 	// The hosts. Absent while none is registered.
-	Hosts         *HostStats `protobuf:"bytes,4,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Hosts *HostStats `protobuf:"bytes,4,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// Where the server keeps its tasks. Absent where it keeps nothing.
+	Store         *StoreSize `protobuf:"bytes,5,opt,name=store,proto3" json:"store,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -135,6 +137,13 @@ func (x *GetStatsResponse) GetConfig() *SchedulerConfig {
 func (x *GetStatsResponse) GetHosts() *HostStats {
 	if x != nil {
 		return x.Hosts
+	}
+	return nil
+}
+
+func (x *GetStatsResponse) GetStore() *StoreSize {
+	if x != nil {
+		return x.Store
 	}
 	return nil
 }
@@ -716,6 +725,70 @@ func (x *HostStats) GetFreeCredit() float64 {
 	return 0
 }
 
+// StoreSize is the size of the server's store, which all namespaces share (docs/keeping.md, Sizing).
+type StoreSize struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What `store.url` names, without secrets.
+	Url string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	// Bytes of the store on its disk, as of the last commit.
+	UsedBytes float64 `protobuf:"fixed64,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
+	// Bytes that were free there then. Below `store.minFreeBytes` new tasks are refused.
+	FreeBytes     float64 `protobuf:"fixed64,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoreSize) Reset() {
+	*x = StoreSize{}
+	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoreSize) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoreSize) ProtoMessage() {}
+
+func (x *StoreSize) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoreSize.ProtoReflect.Descriptor instead.
+func (*StoreSize) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *StoreSize) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *StoreSize) GetUsedBytes() float64 {
+	if x != nil {
+		return x.UsedBytes
+	}
+	return 0
+}
+
+func (x *StoreSize) GetFreeBytes() float64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
 // ListSnapshotsRequest selects snapshots; an absent filter selects all.
 type ListSnapshotsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -733,7 +806,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +818,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[8]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +831,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{8}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListSnapshotsRequest) GetHostId() string {
@@ -802,7 +875,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +887,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[9]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +900,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{9}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*MachineSnapshot {
@@ -875,7 +948,7 @@ type MachineSnapshot struct {
 
 func (x *MachineSnapshot) Reset() {
 	*x = MachineSnapshot{}
-	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +960,7 @@ func (x *MachineSnapshot) String() string {
 func (*MachineSnapshot) ProtoMessage() {}
 
 func (x *MachineSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_stats_proto_msgTypes[10]
+	mi := &file_taskyard_v1_stats_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +973,7 @@ func (x *MachineSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSnapshot.ProtoReflect.Descriptor instead.
 func (*MachineSnapshot) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{10}
+	return file_taskyard_v1_stats_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MachineSnapshot) GetId() string {
@@ -985,12 +1058,13 @@ var File_taskyard_v1_stats_proto protoreflect.FileDescriptor
 const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\n" +
 	"\x17taskyard/v1/stats.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n" +
-	"\x0fGetStatsRequest\"\xde\x01\n" +
+	"\x0fGetStatsRequest\"\x8c\x02\n" +
 	"\x10GetStatsResponse\x12-\n" +
 	"\x05queue\x18\x01 \x01(\v2\x17.taskyard.v1.QueueStatsR\x05queue\x127\n" +
 	"\ametrics\x18\x02 \x01(\v2\x1d.taskyard.v1.SchedulerMetricsR\ametrics\x124\n" +
 	"\x06config\x18\x03 \x01(\v2\x1c.taskyard.v1.SchedulerConfigR\x06config\x12,\n" +
-	"\x05hosts\x18\x04 \x01(\v2\x16.taskyard.v1.HostStatsR\x05hosts\"\x83\x03\n" +
+	"\x05hosts\x18\x04 \x01(\v2\x16.taskyard.v1.HostStatsR\x05hosts\x12,\n" +
+	"\x05store\x18\x05 \x01(\v2\x16.taskyard.v1.StoreSizeR\x05store\"\x83\x03\n" +
 	"\n" +
 	"QueueStats\x12!\n" +
 	"\ftotal_queued\x18\x01 \x01(\x01R\vtotalQueued\x12%\n" +
@@ -1061,7 +1135,13 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"registered\x12\x16\n" +
 	"\x06online\x18\x02 \x01(\x01R\x06online\x12\x1f\n" +
 	"\vfree_credit\x18\x03 \x01(\x01R\n" +
-	"freeCredit\"\xcb\x01\n" +
+	"freeCredit\"[\n" +
+	"\tStoreSize\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x1d\n" +
+	"\n" +
+	"used_bytes\x18\x02 \x01(\x01R\tusedBytes\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x03 \x01(\x01R\tfreeBytes\"\xcb\x01\n" +
 	"\x14ListSnapshotsRequest\x12\x1c\n" +
 	"\ahost_id\x18\x01 \x01(\tH\x00R\x06hostId\x88\x01\x01\x12 \n" +
 	"\tpage_size\x18\x02 \x01(\rH\x01R\bpageSize\x88\x01\x01\x12\"\n" +
@@ -1118,7 +1198,7 @@ func file_taskyard_v1_stats_proto_rawDescGZIP() []byte {
 	return file_taskyard_v1_stats_proto_rawDescData
 }
 
-var file_taskyard_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_taskyard_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_taskyard_v1_stats_proto_goTypes = []any{
 	(*GetStatsRequest)(nil),       // 0: taskyard.v1.GetStatsRequest
 	(*GetStatsResponse)(nil),      // 1: taskyard.v1.GetStatsResponse
@@ -1128,37 +1208,39 @@ var file_taskyard_v1_stats_proto_goTypes = []any{
 	(*AgentMetrics)(nil),          // 5: taskyard.v1.AgentMetrics
 	(*SchedulerConfig)(nil),       // 6: taskyard.v1.SchedulerConfig
 	(*HostStats)(nil),             // 7: taskyard.v1.HostStats
-	(*ListSnapshotsRequest)(nil),  // 8: taskyard.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil), // 9: taskyard.v1.ListSnapshotsResponse
-	(*MachineSnapshot)(nil),       // 10: taskyard.v1.MachineSnapshot
-	nil,                           // 11: taskyard.v1.QueueStats.AgentCountsEntry
-	nil,                           // 12: taskyard.v1.TargetWaits.WaitsForEntry
-	nil,                           // 13: taskyard.v1.SchedulerMetrics.AgentsEntry
-	(*structpb.Struct)(nil),       // 14: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*StoreSize)(nil),             // 8: taskyard.v1.StoreSize
+	(*ListSnapshotsRequest)(nil),  // 9: taskyard.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil), // 10: taskyard.v1.ListSnapshotsResponse
+	(*MachineSnapshot)(nil),       // 11: taskyard.v1.MachineSnapshot
+	nil,                           // 12: taskyard.v1.QueueStats.AgentCountsEntry
+	nil,                           // 13: taskyard.v1.TargetWaits.WaitsForEntry
+	nil,                           // 14: taskyard.v1.SchedulerMetrics.AgentsEntry
+	(*structpb.Struct)(nil),       // 15: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 }
 var file_taskyard_v1_stats_proto_depIdxs = []int32{
 	2,  // 0: taskyard.v1.GetStatsResponse.queue:type_name -> taskyard.v1.QueueStats
 	4,  // 1: taskyard.v1.GetStatsResponse.metrics:type_name -> taskyard.v1.SchedulerMetrics
 	6,  // 2: taskyard.v1.GetStatsResponse.config:type_name -> taskyard.v1.SchedulerConfig
 	7,  // 3: taskyard.v1.GetStatsResponse.hosts:type_name -> taskyard.v1.HostStats
-	11, // 4: taskyard.v1.QueueStats.agent_counts:type_name -> taskyard.v1.QueueStats.AgentCountsEntry
-	3,  // 5: taskyard.v1.QueueStats.targets:type_name -> taskyard.v1.TargetWaits
-	12, // 6: taskyard.v1.TargetWaits.waits_for:type_name -> taskyard.v1.TargetWaits.WaitsForEntry
-	13, // 7: taskyard.v1.SchedulerMetrics.agents:type_name -> taskyard.v1.SchedulerMetrics.AgentsEntry
-	10, // 8: taskyard.v1.ListSnapshotsResponse.snapshots:type_name -> taskyard.v1.MachineSnapshot
-	14, // 9: taskyard.v1.MachineSnapshot.context:type_name -> google.protobuf.Struct
-	15, // 10: taskyard.v1.MachineSnapshot.created_at:type_name -> google.protobuf.Timestamp
-	5,  // 11: taskyard.v1.SchedulerMetrics.AgentsEntry.value:type_name -> taskyard.v1.AgentMetrics
-	0,  // 12: taskyard.v1.StatsService.GetStats:input_type -> taskyard.v1.GetStatsRequest
-	8,  // 13: taskyard.v1.StatsService.ListSnapshots:input_type -> taskyard.v1.ListSnapshotsRequest
-	1,  // 14: taskyard.v1.StatsService.GetStats:output_type -> taskyard.v1.GetStatsResponse
-	9,  // 15: taskyard.v1.StatsService.ListSnapshots:output_type -> taskyard.v1.ListSnapshotsResponse
-	14, // [14:16] is the sub-list for method output_type
-	12, // [12:14] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	8,  // 4: taskyard.v1.GetStatsResponse.store:type_name -> taskyard.v1.StoreSize
+	12, // 5: taskyard.v1.QueueStats.agent_counts:type_name -> taskyard.v1.QueueStats.AgentCountsEntry
+	3,  // 6: taskyard.v1.QueueStats.targets:type_name -> taskyard.v1.TargetWaits
+	13, // 7: taskyard.v1.TargetWaits.waits_for:type_name -> taskyard.v1.TargetWaits.WaitsForEntry
+	14, // 8: taskyard.v1.SchedulerMetrics.agents:type_name -> taskyard.v1.SchedulerMetrics.AgentsEntry
+	11, // 9: taskyard.v1.ListSnapshotsResponse.snapshots:type_name -> taskyard.v1.MachineSnapshot
+	15, // 10: taskyard.v1.MachineSnapshot.context:type_name -> google.protobuf.Struct
+	16, // 11: taskyard.v1.MachineSnapshot.created_at:type_name -> google.protobuf.Timestamp
+	5,  // 12: taskyard.v1.SchedulerMetrics.AgentsEntry.value:type_name -> taskyard.v1.AgentMetrics
+	0,  // 13: taskyard.v1.StatsService.GetStats:input_type -> taskyard.v1.GetStatsRequest
+	9,  // 14: taskyard.v1.StatsService.ListSnapshots:input_type -> taskyard.v1.ListSnapshotsRequest
+	1,  // 15: taskyard.v1.StatsService.GetStats:output_type -> taskyard.v1.GetStatsResponse
+	10, // 16: taskyard.v1.StatsService.ListSnapshots:output_type -> taskyard.v1.ListSnapshotsResponse
+	15, // [15:17] is the sub-list for method output_type
+	13, // [13:15] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_stats_proto_init() }
@@ -1169,16 +1251,16 @@ func file_taskyard_v1_stats_proto_init() {
 	file_taskyard_v1_stats_proto_msgTypes[2].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[5].OneofWrappers = []any{}
-	file_taskyard_v1_stats_proto_msgTypes[8].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[9].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[10].OneofWrappers = []any{}
+	file_taskyard_v1_stats_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_stats_proto_rawDesc), len(file_taskyard_v1_stats_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,7 +31,7 @@ export class TestServer {
     this.address = address;
     this.#folder = folder;
     const gateway = rest === undefined ? ["--no-gateway"] : ["--rest", rest];
-    this.#arguments = ["up", ...gateway, "--grpc", address, "--metrics", metrics];
+    this.#arguments = ["up", ...gateway, "--grpc", address, "--metrics", metrics, "--store", "memory://"];
   }
 
   /** Starts a server, with a gateway at `rest` if that is given. Throws if the command is missing: no test is skipped. */

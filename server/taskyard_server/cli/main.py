@@ -14,7 +14,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import typer
 
-from . import hosts, interruptions, schedules, targets, tasks, triggers, up, watch
+from . import hosts, interruptions, schedules, store, targets, tasks, triggers, up, watch
 from .failure import Failure
 
 app = typer.Typer(
@@ -39,6 +39,7 @@ app.command()(watch.watch)
 app.command()(tasks.stats)
 app.command()(hosts.hosts)
 app.command()(hosts.drain)
+app.add_typer(store.app, name="store")
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 import uvloop
 from rich.console import Console
+from rich.markup import escape
 
 from taskyard_server import logs
 from taskyard_server.app import App, StartError
@@ -15,6 +16,7 @@ from taskyard_server.config import ConfigError, LogSettings, Settings
 from taskyard_server.gateway import GatewayError
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
+from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, sqlite_path
 
 from .failure import Failure
 
@@ -39,7 +41,15 @@ RestOption = Annotated[str | None, typer.Option(help="Where to serve REST, HOST:
 MetricsOption = Annotated[
     str | None, typer.Option(help="Where Prometheus scrapes, HOST:PORT.", show_default=DEFAULTS.metrics)
 ]
-StoreOption = Annotated[str | None, typer.Option(help="Where tasks are kept: memory://, for as long as it runs.")]
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Where tasks are kept: sqlite:///PATH, or memory:// for nowhere.", show_default=DOCUMENTED_DEFAULT
+    ),
+]
+AcceptClockOption = Annotated[
+    bool, typer.Option("--accept-clock", help="Start although the clock is behind what the store holds; shifts that.")
+]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]
 GatewayOption = Annotated[bool | None, typer.Option("--gateway/--no-gateway", help="Run the Envoy gateway.")]
 LogFileOption = Annotated[Path | None, typer.Option(help="A file to log to besides, as JSON; it is rotated.")]
@@ -52,6 +62,7 @@ def up(
     rest: RestOption = None,
     metrics: MetricsOption = None,
     store: StoreOption = None,
+    accept_clock: AcceptClockOption = False,
     executor: ExecutorOption = None,
     gateway: GatewayOption = None,
     log_file: LogFileOption = None,
@@ -62,7 +73,7 @@ def up(
         "grpc": grpc,
         "rest": rest,
         "metrics": metrics,
-        "store": store,
+        "store": None if store is None else {"url": store},
         "executor": executor,
         "gateway": gateway,
         "log": None if log_file is None else {"file": log_file},
@@ -72,7 +83,7 @@ def up(
         config = LiveConfig(config_file, flags)
         logs.configure(log_level.value, file=_log_file(config.settings.log))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(config))
+            runner.run(_serve(config, accept_clock))
     except (ConfigError, StartError, GatewayError) as error:
         raise Failure(str(error)) from None
 
@@ -87,8 +98,8 @@ def _log_file(settings: LogSettings) -> LogFile | None:
         raise StartError(f"cannot write the log to {settings.file}: {reason}") from None
 
 
-async def _serve(config: LiveConfig) -> None:
-    app = App(config)
+async def _serve(config: LiveConfig, accept_clock: bool) -> None:
+    app = App(config, accept_clock=accept_clock)
     await app.start()
     _announce(config.settings)
     await app.run()
@@ -99,6 +110,10 @@ def _announce(settings: Settings) -> None:
     rest = f" and REST at [cyan]http://{settings.rest}[/cyan]" if settings.gateway else ""
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
     out.print(f"Metrics are at [cyan]http://{settings.metrics}/metrics[/cyan].")
+    if (path := sqlite_path(settings.store.url)) is None:
+        out.print("Nothing is kept: tasks are gone when it ends.")
+    else:
+        out.print(f"Tasks are kept in [cyan]{escape(str(path))}[/cyan]; --store {MEMORY} keeps nothing.")
     if settings.executor is None and not settings.tabs:
         out.print("Tasks wait for runtime hosts; --executor URL forwards tab actions. Try:")
     else:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from .lane import Lane
     from .ready_queue import Bucket, ReadyQueue
@@ -22,11 +22,16 @@ OTHERS: Final = "(others)"
 
 
 class AgentFigures:
-    """Counts of one agent's tasks since the start, and the tokens that they have used."""
+    """Counts of one agent's tasks since the start, and the tokens that they have used.
 
-    __slots__ = ("cancelled", "completed", "failed", "rejected", "submitted", "tokens_used")
+    `number` tells them apart in a store; it is 0 once they were added to those of the others.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("cancelled", "completed", "failed", "name", "number", "rejected", "submitted", "tokens_used")
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name = name
+        self.number = number
         self.submitted = 0
         self.completed = 0
         self.failed = 0
@@ -59,16 +64,19 @@ class Agent:
         self.tasks = 0
         self.queued = 0
         self.inflight = 0
-        self.figures = AgentFigures()
+        self.figures: AgentFigures
 
 
 class FiguresByAgent:
     """The figures of all agents that have tasks, and of those that had one last; the rest are summed under `OTHERS`.
 
-    An agent that has this very name shares its figures with the rest.
+    An agent that has this very name shares its figures with the rest. `on_forgotten` is told of figures that were added
+    to those of the rest, and of the latter.
     """
 
     def __init__(self) -> None:
+        self.on_forgotten: Callable[[AgentFigures, AgentFigures], None] | None = None
+        self.last_number = 0
         self._present: dict[str, AgentFigures] = {}
         self._past: OrderedDict[str, AgentFigures] = OrderedDict()
         self._others: AgentFigures | None = None
@@ -77,7 +85,7 @@ class FiguresByAgent:
         """The figures of an agent that has its first task. Those of `max_agents` agents are kept."""
         if agent_id == OTHERS:
             return self._sum_of_others()
-        figures = self._past.pop(agent_id, None) or AgentFigures()
+        figures = self._past.pop(agent_id, None) or self._new(agent_id)
         self._present[agent_id] = figures
         self._trim(max_agents)
         return figures
@@ -92,12 +100,48 @@ class FiguresByAgent:
     def _trim(self, max_agents: int) -> None:
         while self._past and len(self._past) + len(self._present) > max_agents:
             _, figures = self._past.popitem(last=False)
-            self._sum_of_others().add(figures)
+            others = self._sum_of_others()
+            others.add(figures)
+            if self.on_forgotten is not None:
+                self.on_forgotten(figures, others)
 
     def _sum_of_others(self) -> AgentFigures:
         if self._others is None:
-            self._others = AgentFigures()
+            self._others = self._new(OTHERS)
         return self._others
+
+    def _new(self, name: str) -> AgentFigures:
+        self.last_number += 1
+        return AgentFigures(name, self.last_number)
+
+    def restore(self, figures: AgentFigures) -> None:
+        """Keep stored figures, at first as those of an agent without tasks."""
+        self.last_number = max(self.last_number, figures.number)
+        if figures.name == OTHERS:
+            self._others = figures
+        else:
+            self._past[figures.name] = figures
+
+    def of_restored(self, agent_id: str) -> AgentFigures:
+        """The figures of an agent of which a task is restored."""
+        if agent_id == OTHERS:
+            return self._sum_of_others()
+        known = self._past.pop(agent_id, None)
+        figures = self._present[agent_id] = known or self._new(agent_id)
+        return figures
+
+    def take_back(self, figures: AgentFigures, tokens_used: int) -> AgentFigures | None:
+        """Give an agent a failed task back, if its figures were added to those of the others; returns the latter."""
+        others = self._others
+        if figures.failed > 0 or others is None or figures is others:
+            return None
+        figures.submitted += 1
+        figures.failed += 1
+        figures.tokens_used += tokens_used
+        others.submitted = max(0, others.submitted - 1)
+        others.failed = max(0, others.failed - 1)
+        others.tokens_used = max(0, others.tokens_used - tokens_used)
+        return others
 
     def __iter__(self) -> Iterator[tuple[str, AgentFigures]]:
         yield from self._present.items()

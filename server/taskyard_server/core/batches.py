@@ -47,6 +47,23 @@ class Batches:
         batch = self._batches[batch_id] = Batch(batch_id, agent_id, now)
         return batch
 
+    def restore(self, batch_id: str, task: Task) -> None:
+        """A stored task of a batch, which is made if it is not known; `sort` follows once all are there."""
+        batch = self._batches.get(batch_id)
+        if batch is None:
+            batch = self.open(batch_id, task.agent_id, task.created_at)
+        batch.tasks[task.id] = task
+
+    def sort(self) -> None:
+        """Put the tasks of each batch in the order of the request."""
+        for batch_id in self._batches:
+            self.sort_one(batch_id)
+
+    def sort_one(self, batch_id: str) -> None:
+        """Put the tasks of one batch in the order of the request."""
+        batch = self._batches[batch_id]
+        batch.tasks = {task.id: task for task in sorted(batch.tasks.values(), key=_seq)}
+
     def get(self, batch_id: str) -> Batch:
         """The batch, or `NotFound`."""
         batch = self._batches.get(batch_id)
@@ -69,3 +86,7 @@ class Batches:
         if batch is not None:
             del batch.tasks[task.id]
             self.close(batch)
+
+
+def _seq(task: Task) -> int:
+    return task.seq

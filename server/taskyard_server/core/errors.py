@@ -103,3 +103,9 @@ class Unavailable(Refusal):
 
     code = "unavailable"
     retryable = True
+
+
+class Internal(Refusal):
+    """A fault of the server that stays until an operator has looked at it."""
+
+    code = "internal"

@@ -36,7 +36,7 @@ class Grants:
         # For the streams, until the next `take_stops`.
         self._stops: list[Stop] = []
         self._ends = life.timers.queue(self._expire, TimerOrder.LEASE_END)
-        self.stopping = StoppingLeases(life.timers.queue(self.has_stopped, TimerOrder.STOPPING))
+        self.stopping = StoppingLeases(life.timers.queue(self.has_stopped, TimerOrder.STOPPING), life.changes)
 
     def grant(self, now: float, task: Task, host: Host, secs: float, stream: Offer | None = None) -> Lease:
         """Lease a task that was just taken from the ready queue. Over a stream, its host must start it in time."""
@@ -45,7 +45,8 @@ class Grants:
         life.queued -= 1
         life.inflight += 1
         task.deliveries += 1
-        task.token += 1
+        token = life.last_token + 1
+        task.token = life.last_token = token
         task.host_id = None if host.built_in else host.id
         if task.history is not NO_HISTORY:
             task.history = task.history._replace(tokens_before=task.history.tokens_used or 0)
@@ -55,7 +56,7 @@ class Grants:
         counters = life.counters
         counters.dispatched += 1
         counters.dispatch_latency_secs += now - task.queued_at
-        lease = Lease(task, host, task.token, now, secs, counters.dispatched)
+        lease = Lease(task, host, token, now, secs)
         if stream is not None:
             lease.stream = stream
             lease.start_by = now + life.limits.start_timeout_secs
@@ -65,6 +66,21 @@ class Grants:
         if host.silence_at is None:
             life.liveness.arm_silence_timer(host)
         return lease
+
+    def restore(self, now: float, lease: Lease) -> None:
+        """Let a stored lease of a task live on for one full length from now; its task has the token already.
+
+        One of a `stream` waits for that to come back. One that its host has not started waits for that, too.
+        """
+        life, task = self._life, lease.task
+        lease.expires_at = lease.due = now + lease.secs
+        if lease.stream is not None:
+            lease.adopt_by = now + life.limits.reconnect_grace_secs
+            if lease.started_at is None:
+                lease.start_by = now + life.limits.start_timeout_secs
+            lease.due = min(lease.expires_at, lease.adopt_by, lease.start_by)
+        task.lease = lease.host.leases[task.id] = lease
+        self._ends.add(lease.due, lease)
 
     def begin(self, now: float, task: Task, is_over: bool = False) -> None:
         """Record that the host started the task, or has already ended it (`is_over`)."""
@@ -91,6 +107,14 @@ class Grants:
             self._ends.remove(lease.due, lease)
             lease.due = due
             self._ends.add(due, lease)
+
+    def count_from(self, now: float, lease: Lease) -> None:
+        """Let a live lease count from now on: its host learns of it only now."""
+        if lease.task.lease is lease:
+            lease.expires_at = max(lease.expires_at, now + lease.secs)
+            if lease.start_by != inf:
+                lease.start_by = now + self._life.limits.start_timeout_secs
+            self.retime(lease)
 
     def release(self, now: float, task: Task) -> None:
         """Requeue a task that its host returns unexecuted. The delivery does not count."""
@@ -143,6 +167,7 @@ class Grants:
         for offer in host.offers:
             life.offers.capacity_changed(offer)
         if stop is not None and lease.stream is not None:
+            lease.has_stop = True
             self._stops.append(Stop(lease, stop, message))
         if task.options.target is not None:
             may_run = lease.stream is None or lease.started_at is not None

@@ -120,6 +120,19 @@ class Host:
         self.silence_at: float | None = None
         self.forget_at: float | None = None
 
+    def kept(self) -> tuple[object, ...]:
+        """What a store keeps of it that may change."""
+        return (
+            self.display_name,
+            self.profile,
+            self.slots,
+            self.labels,
+            self.built_in,
+            self.draining,
+            self.drain_until,
+            self.instance,
+        )
+
     def set_reported(self, reported_status: HostStatus | None, machine: bytes | None) -> None:
         """What it says of itself now; without figures of its machine, those it gave before stay."""
         self.reported_status = reported_status
@@ -178,6 +191,20 @@ class Hosts:
         if built_in:
             self._built_in.add(host_id)
         return host
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last host that registered."""
+        return self._last_number
+
+    def restore(self, host: Host) -> None:
+        """Add a stored host, after those with lower numbers."""
+        self._hosts[host.id] = host
+        self._last_number = max(self._last_number, host.number)
+
+    def continue_after(self, number: int) -> None:
+        """Let numbers go on after this one."""
+        self._last_number = max(self._last_number, number)
 
     def get(self, host_id: str) -> Host:
         """The host; raises `NotFound` for one that is not registered."""

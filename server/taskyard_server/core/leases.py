@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 class Lease:
     """One grant of one task to one host (docs/rules.md, Grants).
 
-    `token` is the fencing token. It grows with each grant of the task, so that a report under an earlier lease is
-    recognised. `number` counts all grants of the scheduler. `secs` is the length that a renewal grants again. Times are
-    seconds on the core's clock.
+    `token` is the fencing token. It grows with each grant of the namespace: no two leases have the same one, a report
+    under an earlier lease is recognised, and leases are listed in its order. `secs` is the length that a renewal grants
+    again. Times are seconds on the core's clock.
 
     A lease that was granted over a `stream` may end before `expires_at`: at `start_by` if the host has not started the
     task by then, and at `adopt_by` if the stream broke and the host has not reconnected. `due` is the earliest of them.
+    `has_stop` is set once it has ended and a `Stop` tells its stream so.
     """
 
     __slots__ = (
@@ -34,8 +35,8 @@ class Lease:
         "claimed_at",
         "due",
         "expires_at",
+        "has_stop",
         "host",
-        "number",
         "secs",
         "start_by",
         "started_at",
@@ -44,11 +45,10 @@ class Lease:
         "token",
     )
 
-    def __init__(self, task: Task, host: Host, token: int, claimed_at: float, secs: float, number: int) -> None:
+    def __init__(self, task: Task, host: Host, token: int, claimed_at: float, secs: float) -> None:
         self.task = task
         self.host = host
         self.token = token
-        self.number = number
         self.claimed_at = claimed_at
         self.secs = secs
         self.expires_at = claimed_at + secs
@@ -57,6 +57,7 @@ class Lease:
         self.started_at: float | None = None
         self.adopt_by = inf
         self.due = self.expires_at
+        self.has_stop = False
 
 
 class StopReason(StrEnum):

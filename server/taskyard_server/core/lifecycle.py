@@ -13,6 +13,7 @@ from typing import Final
 from .agents import Agent, Agents
 from .attempts import OVER_BUDGET, Attempts
 from .batches import Batches
+from .changes import Changes
 from .errors import Conflict, NotFound, QueueFull
 from .events import Event, EventKind
 from .grants import Grants
@@ -56,19 +57,28 @@ class Lifecycle:
     """The tasks of one namespace and their indexes.
 
     `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones. `delayed`
-    holds pending tasks by the time at which they come due.
+    holds pending tasks by the time at which they come due. `last_token` is the fencing token of the last grant, 0
+    before the first; what restores a namespace sets it. `stood_still_secs` is how long default deadlines stood still
+    because nobody served the namespace. `changes` gathers what changed for a store, None where there is none.
     """
 
-    def __init__(self, limits: Limits, entropy: Callable[[], int], hosts: Hosts) -> None:
+    def __init__(
+        self, limits: Limits, entropy: Callable[[], int], hosts: Hosts, changes: Changes | None = None
+    ) -> None:
         self.limits = limits
+        self.changes = changes
+        self.stood_still_secs = 0.0
         self.counters = Counters()
+        self.last_token = 0
         self.tasks = TaskTable(entropy)
         self.tasks_by_key: dict[tuple[str, str], Task] = {}
         self.batches = Batches()
         self.ready = ReadyQueue()
         self.agents = Agents(self.ready)
+        if changes is not None:
+            self.agents.figures.on_forgotten = changes.agent_gone
         self.offers = Offers(self.ready)
-        self.targets = Targets(self._make_ready, self._withdraw)
+        self.targets = Targets(self._offer, self._withdraw)
         self.queued = 0
         self.inflight = 0
         self.paused = 0
@@ -196,6 +206,7 @@ class Lifecycle:
         history = task.history = task.history._replace(held=False)
         if history.not_before is not None and history.not_before > now:
             self.delayed.add(history.not_before, task)
+            self.note(task)
         else:
             self.make_due(now, task)
 
@@ -284,9 +295,15 @@ class Lifecycle:
 
     # Figures
 
+    def has_event_of(self, task: Task) -> bool:
+        """Whether something has happened to a task since the last `take_events`."""
+        return any(event.task is task for event in self._events)
+
     def take_events(self) -> list[Event]:
         """The events since the last call, in order."""
         taken, self._events = self._events, []
+        if self.changes is not None:
+            self.changes.see(taken)
         return taken
 
     def stats(self, limited_by: str | None) -> Stats:
@@ -333,6 +350,21 @@ class Lifecycle:
         if queued and (trigger := self.triggered.get(task)) is not None:
             self.on_triggered_queued(trigger, queued)
 
+    def restore_triggered(self) -> None:
+        """Count a stored task of a trigger that is in flight."""
+        self._triggered_inflight += 1
+        self.ready.hold_triggered(self._triggered_inflight >= self.limits.max_concurrent)
+
+    def arm_deadline(self, task: Task) -> None:
+        """Set the timer of the deadline that a task has."""
+        assert task.deadline is not None
+        self._deadlines.add(task.deadline, task)
+
+    def note(self, task: Task) -> None:
+        """Tell the store, if there is one, of a change that no event tells of."""
+        if self.changes is not None:
+            self.changes.tasks[task] = None
+
     def emit(self, now: float, task: Task, before: TaskState, kind: EventKind = CHANGED) -> None:
         """Record an event with what is true of the task now; `before` is its state before the change."""
         self._events.append(Event(now, task, kind, before))
@@ -370,12 +402,19 @@ class Lifecycle:
             self._deadlines.add(task.deadline, task)
         self.ready.add(task)
 
+    def _offer(self, now: float, task: Task) -> None:
+        """Make the head of a target claimable."""
+        if task.deadline is None:
+            self.note(task)
+        self._make_ready(now, task)
+
     def _withdraw(self, task: Task) -> None:
         """Take a task out of the ready queue for an older one of its target; a default deadline stops."""
         self.ready.remove(task)
         if task.deadline_secs is None and not task.deliveries:
             self._clear_deadline(task)
             task.deadline = None
+            self.note(task)
 
     def _dequeue(self, now: float, task: Task, before: TaskState) -> None:
         """Take a pending or queued task out of whatever it waits in."""

@@ -40,6 +40,12 @@ class Liveness:
         if host.forget_at is None and not host.built_in:
             self._set_forget_at(host, now + self._life.limits.forget_hosts_secs)
 
+    def restored(self, now: float, host: Host, drain_until: float | None) -> None:
+        """A stored host counts as heard of now."""
+        self.heard(now, host)
+        self.set_drain(host, drain_until)
+        self._set_forget_at(host, now + self._life.limits.forget_hosts_secs)
+
     def heard(self, now: float, host: Host) -> None:
         """Record a sign of life; a stream that was silent for too long may get tasks again."""
         host.last_heartbeat_at = now

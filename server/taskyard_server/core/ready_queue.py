@@ -15,7 +15,7 @@ This file knows nothing of states, leases or time.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, Final
 
@@ -123,15 +123,37 @@ class ReadyQueue:
         self._eligible: dict[HostProfile, list[Bucket]] = {}
         self._groups: dict[OfferGroup, None] = {}
         self._woken: dict[Bucket, None] = {}
-        self._serial = 0
+        # Agents that came, and tasks that were handed out: the latter are as many as there are fencing tokens.
+        self._arrived = 0
+        self._served = 0
         self._triggered: dict[Bucket, None] = {}
         self._triggered_held = False
         self._busy_buckets = 0
 
     def new_agent(self, agent_id: str) -> Agent:
         """An agent that was never served."""
-        self._serial += 1
-        return Agent(agent_id, self._serial)
+        self._arrived += 1
+        return Agent(agent_id, self._arrived)
+
+    def place_of(self, agent: Agent) -> int:
+        """The place of an agent among those with as many tasks in flight: when it came, or was last served."""
+        return agent.rank & ONE_IN_FLIGHT - 1
+
+    def restored_agent(self, agent_id: str, place: int) -> Agent:
+        """An agent with the place that it had; as one that was never served if that is 0."""
+        return Agent(agent_id, place) if place else self.new_agent(agent_id)
+
+    def continue_after(self, places: Iterable[int], last_token: int) -> None:
+        """Let what comes have places after these, and after the last of so many grants."""
+        self._arrived = max((place for place in places if place < SERVED), default=0)
+        self._served = last_token
+
+    def restore_served(self, agent: Agent, last_token: int) -> None:
+        """The agent was last served under this token, or later, and has the tasks in flight that it counts.
+
+        This makes its rank worse only, which the heaps that hold it allow for.
+        """
+        agent.rank = agent.inflight * ONE_IN_FLIGHT + max(agent.rank, SERVED + last_token)
 
     def add(self, task: Task) -> None:
         """Make a task claimable. One that comes back takes its old place."""
@@ -196,10 +218,10 @@ class ReadyQueue:
         task = lane.take_head()
         if not lane.size:
             self._emptied(lane)
-        self._serial += 1
+        self._served += 1
         agent = lane.agent
         agent.inflight += 1
-        agent.rank = agent.inflight * ONE_IN_FLIGHT + SERVED + self._serial
+        agent.rank = agent.inflight * ONE_IN_FLIGHT + SERVED + self._served
         return task
 
     def release_slot(self, agent: Agent) -> None:

@@ -122,7 +122,10 @@ class Reports:
         raised.
         """
         lease = self._lease_of(now, host_id, task_id, token)
-        lease.secs = lease_length(lease_secs, lease.secs)
+        secs = lease_length(lease_secs, lease.secs)
+        if secs != lease.secs:
+            lease.secs = secs
+            self._life.note(lease.task)
         lease.expires_at = max(lease.expires_at, now + lease.secs)
         self._life.grants.retime(lease)
         if tokens is not None:

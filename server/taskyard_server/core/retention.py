@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from .events import EventKind
+from .task import FAILED
 
 if TYPE_CHECKING:
     from .lifecycle import Lifecycle
@@ -32,6 +33,12 @@ class RetainedTasks:
         """Add a task that has just ended."""
         task.retained = True
         self._entries.append(task)
+        self._count += 1
+
+    def add_oldest(self, task: Task) -> None:
+        """Add a task that ended before all that are here."""
+        task.retained = True
+        self._entries.appendleft(task)
         self._count += 1
 
     def remove(self, task: Task) -> None:
@@ -104,6 +111,24 @@ class Retention:
     def remove(self, task: Task) -> None:
         """Retain a task no longer, because it is live again; nothing happens if it was not retained."""
         self.ended.remove(task)
+
+    def adopt(self, task: Task) -> None:
+        """Keep a task again that has left memory, in all indexes; `_evict` undoes it. See `Scheduler.adopt_ended`."""
+        life, agent, options = self._life, task.agent, task.options
+        if task.deadline is not None and task.deadline_secs is None:
+            task.deadline += life.stood_still_secs
+        life.tasks.insert(task)
+        agent.tasks += 1
+        if task.state is FAILED:
+            others = life.agents.figures.take_back(agent.figures, task.history.tokens_used or 0)
+            if others is not None and life.changes is not None:
+                life.changes.agents[others] = life.changes.agents[agent.figures] = None
+        if options.batch_id is not None:
+            life.batches.restore(options.batch_id, task)
+            life.batches.sort_one(options.batch_id)
+        if options.key is not None:
+            life.tasks_by_key.setdefault((agent.id, options.key.key), task)
+        self.ended.add_oldest(task)
 
     def next_due(self) -> float | None:
         """When the next task is due to be evicted; None if there is none."""

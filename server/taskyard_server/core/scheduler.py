@@ -14,6 +14,7 @@ from typing import Final
 
 from .admission import Admission
 from .batches import Batch, BatchSubmission
+from .changes import Changes
 from .dispatcher import Dispatcher
 from .errors import BadRequest, Conflict, NotFound, Refusal
 from .events import Event
@@ -29,21 +30,24 @@ from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
 from .targets import Targets
 from .task import CANCELLED, DONE, IN_FLIGHT, PAUSED, STOPPED, TERMINAL, Submission, Task
 
+RESTARTED: Final = "lease expired: the server was started anew"
 MAX_SCHEDULES_PER_ADVANCE: Final = 50
 """Maximum schedules processed in one `advance`: finding the next time of a cron expression is slow."""
 
 
 class Scheduler:
-    """All tasks of one namespace. `entropy` returns 40 random bits for each new id."""
+    """All tasks of one namespace. `entropy` returns 40 random bits for each new id; `changes` is for a store."""
 
-    def __init__(self, limits: Limits, entropy: Callable[[], int]) -> None:
+    def __init__(self, limits: Limits, entropy: Callable[[], int], changes: Changes | None = None) -> None:
         self.hosts = Hosts()
-        self._life = Lifecycle(limits, entropy, self.hosts)
+        self._life = Lifecycle(limits, entropy, self.hosts, changes)
         self._entropy = entropy
         self._admission = Admission(self._life)
         self._life.liveness.on_vanished = self._forget_host
         self._dispatcher = Dispatcher(self._life, self.hosts)
         self._streams = Streams(self._life, self.hosts, self._dispatcher)
+        # Restored leases of hosts that ended with the process before.
+        self.left_behind: list[Lease] = []
         self.reports = Reports(self._life, self.hosts)
         self.schedules = ScheduleRegistry(self._life, self._admission.admit, entropy)
 
@@ -155,6 +159,10 @@ class Scheduler:
         """The task; raises `NotFound` if it never existed or is no longer retained."""
         return self._life.task(task_id)
 
+    def find(self, task_id: str) -> Task | None:
+        """The task, or None."""
+        return self._life.tasks.get(task_id)
+
     def batch(self, batch_id: str) -> Batch:
         """The batch; raises `NotFound` if none of its tasks is retained."""
         return self._life.batches.get(batch_id)
@@ -177,8 +185,12 @@ class Scheduler:
         built_in: bool = False,
     ) -> Host:
         """Add or update a host; registration ends its drain (docs/rules.md, Registration)."""
+        known = self.hosts.find(host_id)
+        before = None if known is None else known.kept()
         host = self.hosts.register(now, host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in)
         self._life.liveness.registered(now, host)
+        if self._life.changes is not None and host.kept() != before:
+            self._life.changes.hosts[host] = None
         self._dispatcher.refresh(now, host)
         return host
 
@@ -202,6 +214,8 @@ class Scheduler:
         host = self.hosts.get(host_id)
         self._life.liveness.set_drain(host, until)
         host.draining = True
+        if self._life.changes is not None:
+            self._life.changes.hosts[host] = None
         for offer in host.offers:
             self._life.offers.capacity_changed(offer)
         return host
@@ -286,11 +300,21 @@ class Scheduler:
 
     # Leases
 
-    def leases_after(self, number: int, host_id: str | None = None) -> list[Lease]:
-        """The live leases granted after the one with this number, in order; those of one host, or of all."""
+    def count_from(self, now: float, leases: Sequence[Lease]) -> None:
+        """Let leases count from now on that were granted earlier, because their hosts learn of them only now."""
+        for lease in leases:
+            self._life.grants.count_from(now, lease)
+
+    @property
+    def last_token(self) -> int:
+        """The fencing token of the last grant; 0 before the first."""
+        return self._life.last_token
+
+    def leases_after(self, token: int, host_id: str | None = None) -> list[Lease]:
+        """The live leases with a fencing token above this one, in the order of their grants; of one host, or of all."""
         hosts = self.hosts if host_id is None else [self.hosts.get(host_id)]
-        leases = [lease for host in hosts for lease in host.leases.values() if lease.number > number]
-        return sorted(leases, key=lambda lease: lease.number)
+        leases = [lease for host in hosts for lease in host.leases.values() if lease.token > token]
+        return sorted(leases, key=lambda lease: lease.token)
 
     # Time, limits, drain and shutdown
 
@@ -321,6 +345,9 @@ class Scheduler:
 
     def recover(self, now: float) -> None:
         """Resume after a restart with what was restored (docs/rules.md, Recovery)."""
+        for lease in self.left_behind:
+            self._life.grants.lose(now, lease, RESTARTED)
+        self.left_behind = []
         self.reconcile(now)
         self.schedules.recover(now)
 
@@ -345,7 +372,47 @@ class Scheduler:
             elif task.state is not PAUSED:
                 self._life.finish(now, task, CANCELLED, None, "scheduler shutdown")
 
+    def pause_inflight(self, now: float, built_in_only: bool) -> None:
+        """Pause what is in flight, or what built-in hosts run: it ends with its process, while this core is kept."""
+        for host in self.hosts.built_in() if built_in_only else list(self.hosts):
+            for lease in list(host.leases.values()):
+                self._life.pause(now, lease.task, StopReason.SHUTDOWN)
+
+    # For a store
+
+    @property
+    def changes(self) -> Changes | None:
+        """What changed since a store took it; None where there is none."""
+        return self._life.changes
+
+    @property
+    def life(self) -> Lifecycle:
+        """The tasks and all that is derived from them, for what keeps and restores them."""
+        return self._life
+
+    def adopt_ended(self, task: Task) -> None:
+        """Keep a task again that has left memory, with its key where that is free, so that a command can be about it.
+
+        It must not be in memory. It is evicted again at the next `advance` unless a command made it live.
+        """
+        self._life.retention.adopt(task)
+
     # Figures
+
+    def inflight_of(self, built_in_only: bool) -> int:
+        """How many tasks are in flight, at all hosts or at built-in ones."""
+        if not built_in_only:
+            return self._life.inflight
+        return sum(len(host.leases) for host in self.hosts.built_in())
+
+    @property
+    def has_live_tasks(self) -> bool:
+        """Whether any task is queued or in flight."""
+        return self._life.queued > 0 or self._life.inflight > 0
+
+    def has_event_of(self, task: Task) -> bool:
+        """Whether something has happened to a task since the last `take_events`. Looks at all that has happened."""
+        return self._life.has_event_of(task)
 
     def take_events(self) -> list[Event]:
         """The events since the last call, in order."""
@@ -390,3 +457,5 @@ class Scheduler:
         host.stream = None
         self.hosts.remove(host)
         self._life.liveness.removed(host)
+        if self._life.changes is not None:
+            self._life.changes.host_gone(host)

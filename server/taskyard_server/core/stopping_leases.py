@@ -6,6 +6,7 @@ host has stopped by itself. This file does not know targets; `Grants` frees them
 
 from __future__ import annotations
 
+from .changes import Changes
 from .leases import Lease
 from .timers import TimerQueue
 
@@ -13,12 +14,19 @@ from .timers import TimerQueue
 class StoppingLeases:
     """The stopping leases of one namespace by host, task and token. `ends` holds each until its `expires_at`."""
 
-    def __init__(self, ends: TimerQueue[Lease]) -> None:
+    def __init__(self, ends: TimerQueue[Lease], changes: Changes | None) -> None:
         self._ends = ends
+        self._changes = changes
         self._by_host: dict[str, dict[tuple[str, int], Lease]] = {}
 
     def add(self, lease: Lease) -> None:
         """Keep a lease that has ended while its host may still work."""
+        self.restore(lease)
+        if self._changes is not None:
+            self._changes.stopping[lease] = None
+
+    def restore(self, lease: Lease) -> None:
+        """Keep a lease that a store has already."""
         self._by_host.setdefault(lease.host.id, {})[lease.task.id, lease.token] = lease
         self._ends.add(lease.expires_at, lease)
 
@@ -30,6 +38,8 @@ class StoppingLeases:
         self._ends.remove(lease.expires_at, lease)
         if not leases:
             del self._by_host[lease.host.id]
+        if self._changes is not None:
+            self._changes.stopping_lease_gone(lease)
         return True
 
     def find(self, host_id: str, task_id: str, token: int) -> Lease | None:

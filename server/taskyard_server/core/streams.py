@@ -66,13 +66,17 @@ class Streams:
         """
         secs = lease_length(hello.lease_secs, self._life.limits.lease_secs)
         registered = self._hosts.find(hello.host_id)
+        before = None
         if registered is not None:
             self._supersede(now, registered, hello)
+            before = registered.kept()
         host = self._hosts.register(
             now, hello.host_id, hello.display_name, hello.profile, slots=hello.slots, labels=hello.labels
         )
         self._life.liveness.registered(now, host)
         host.instance = hello.instance
+        if self._life.changes is not None and host.kept() != before:
+            self._life.changes.hosts[host] = None
         host.set_reported(None, hello.machine)
         heartbeat_secs = self.heartbeat_secs(secs)
         self._dispatcher.refresh(now, host)
@@ -146,6 +150,8 @@ class Streams:
         kept = []
         for lease in list(host.leases.values()):
             if (lease.task.id, lease.token) in listed:
+                if lease.stream is None:
+                    life.note(lease.task)
                 lease.stream = stream
                 lease.expires_at = max(lease.expires_at, now + lease.secs)
                 lease.adopt_by = inf

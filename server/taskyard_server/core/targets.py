@@ -184,6 +184,38 @@ class Targets:
         target.blockers.pop(task, None)
         self._elect(now, target)
 
+    def restore(self, task: Task, blocked_at: float | None) -> None:
+        """A stored task takes its place; nothing is offered before `settle`.
+
+        `blocked_at` is when a paused or failed one began to block the target. They come in any order.
+        """
+        target = self._of(task)
+        if blocked_at is not None:
+            target.blockers[task] = None
+            target.since = blocked_at if target.since is None else min(target.since, blocked_at)
+        elif task.lease is not None:
+            target.running = task
+            target.since = task.lease.claimed_at
+        elif task.state is QUEUED or task.history.failed:
+            target.waiting[task] = None
+            target.heap.append((task.seq, task))
+        else:
+            target.parked[task] = None
+
+    def settle(self, now: float, blocked_at: Callable[[Task], float]) -> None:
+        """All tasks and stopping leases are restored: let the right ones be claimable, and note how targets stand."""
+        for target in list(self._targets.values()):
+            heapify(target.heap)
+            if len(target.blockers) > 1:
+                target.blockers = dict.fromkeys(sorted(target.blockers, key=blocked_at))
+            since = target.since
+            self._elect(now, target)
+            status, task = target.standing
+            if status is TargetStatus.READY and task is not None:
+                target.since = task.queued_at
+            elif status in (TargetStatus.RUNNING, TargetStatus.BLOCKED):
+                target.since = since
+
     def blocks(self, task: Task) -> bool:
         """Whether the task blocks its target."""
         target = self._targets.get(task.options.target or "")

@@ -29,6 +29,35 @@ class TaskTable:
         self._page = -1
         self._time = self._head = self._tail = ""
 
+    @property
+    def last_seq(self) -> int:
+        """The order of submission of the last task."""
+        return self._last_seq
+
+    def continue_after(self, seq: int) -> None:
+        """Let orders of submission go on after this one."""
+        if seq > self._last_seq:
+            self._last_seq = seq
+
+    def insert(self, task: Task) -> None:
+        """Keep a task under the id that it had, at the place of its age."""
+        self.add(task)
+        name = task.id[PAGE_BEGIN:PAGE_END]
+        self._pages[name] = {each.id: each for each in sorted(self._pages[name].values(), key=_seq)}
+        names = list(self._pages)
+        if names != sorted(names):
+            self._pages = {name: self._pages[name] for name in sorted(names)}
+
+    def sort(self) -> None:
+        """Put tasks that were added in another order into that of submission."""
+        names = list(self._pages)
+        if names != sorted(names):
+            self._pages = {name: self._pages[name] for name in sorted(names)}
+        for name, page in self._pages.items():
+            orders = [task.seq for task in page.values()]
+            if orders != sorted(orders):
+                self._pages[name] = {task.id: task for task in sorted(page.values(), key=_seq)}
+
     def next_id(self, now: float) -> tuple[str, int]:
         """An id that no other task has, and its order of submission."""
         ms = int(now * 1000)
@@ -71,3 +100,7 @@ class TaskTable:
                 yield from [task for task in page.values() if task.seq > seq]
             elif name > first:
                 yield from page.values()
+
+
+def _seq(task: Task) -> int:
+    return task.seq

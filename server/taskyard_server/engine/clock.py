@@ -11,7 +11,15 @@ Clock: TypeAlias = Callable[[], float]
 """Returns seconds since the epoch; never goes back."""
 
 
-def steady_clock() -> Clock:
+class SteadyClock:
     """A clock that starts at the current wall time."""
-    offset = time.time() - time.monotonic()
-    return lambda: offset + time.monotonic()
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def __call__(self) -> float:
+        return self._offset + time.monotonic()
+
+    def start_at(self, at: float) -> None:
+        """Show `at` now, where that is later than what it shows: a store has seen that time already."""
+        self._offset = max(self._offset, at - time.monotonic())

@@ -15,7 +15,6 @@ from taskyard_server.core.errors import Refusal, Unavailable
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.leases import Lease, Stop, StopReason
 from taskyard_server.core.offers import Offer
-from taskyard_server.core.streams import Welcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,39 +27,37 @@ class DrainNotice:
 
 
 class Session:
-    """One stream. `on_ready` is called when there is output to send, and when the stream has `ended`.
+    """One stream, whose credit and host are those of its `offer` in the core.
 
-    `return_credit` is called with the number of leases that ended before they were sent. `drain` is an initial notice.
+    `on_ready` is called when there is output to send, and when the stream has `ended`. `return_credit` is called with
+    the number of leases that ended before they were sent. `drain` is an initial notice.
     """
 
     def __init__(
         self,
         namespace: str,
-        welcome: Welcome,
+        offer: Offer,
+        heartbeat_secs: float,
         on_ready: Callable[[], None],
         return_credit: Callable[[int], None],
         drain: DrainNotice | None = None,
     ) -> None:
         self.namespace = namespace
-        self.welcome = welcome
+        self.offer = offer
         self.ended: Refusal | None = None
         self._on_ready = on_ready
         self._return_credit = return_credit
         self._pending: dict[Lease, None] = {}
+        self._dropped: dict[Lease, None] = {}
         self._stops: list[Stop] = []
         self._drain = drain
-        self._heartbeat_secs = welcome.heartbeat_secs
+        self._heartbeat_secs = heartbeat_secs
         self._heartbeat_changed = False
-
-    @property
-    def offer(self) -> Offer:
-        """The offer of the stream in the core."""
-        return self.welcome.offer
 
     @property
     def host(self) -> Host:
         """The host of the stream."""
-        return self.welcome.offer.host
+        return self.offer.host
 
     @property
     def has_output(self) -> bool:
@@ -75,14 +72,23 @@ class Session:
     def next_leases(self, limit: int) -> list[Lease]:
         """Up to `limit` next leases to send, in claim order. They stay pending until `mark_sent`."""
         leases = list(islice(self._pending, limit))
-        # The host may have ended one by a report over a unary call.
         live = [lease for lease in leases if lease.task.lease is lease]
         if len(live) < len(leases):
-            for lease in leases:
-                if lease.task.lease is not lease:
-                    del self._pending[lease]
-            self._return_credit(len(leases) - len(live))
+            self._drop([lease for lease in leases if lease.task.lease is not lease])
         return live
+
+    def _drop(self, ended: list[Lease]) -> None:
+        """Drop leases that ended before they were sent, and return the credit of those that the host itself has ended.
+
+        A stop follows for the others once it is committed, and returns their credit.
+        """
+        stopped = [lease for lease in ended if lease.has_stop]
+        for lease in ended:
+            del self._pending[lease]
+        self._dropped.update(dict.fromkeys(stopped))
+        if len(stopped) < len(ended):
+            # The host may end a lease by a report over a unary call.
+            self._return_credit(len(ended) - len(stopped))
 
     def mark_sent(self, lease: Lease) -> None:
         """Remove a lease that is being sent."""
@@ -121,6 +127,9 @@ class Session:
             del self._pending[stop.lease]
             if stop.reason is StopReason.LEASE_ENDED:
                 self.end(Unavailable("the stream is not read"))
+            return False
+        if stop.lease in self._dropped:
+            del self._dropped[stop.lease]
             return False
         self._stops.append(stop)
         self._on_ready()

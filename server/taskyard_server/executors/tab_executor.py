@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Generator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -20,7 +21,7 @@ import structlog
 from taskyard_server.conversion.payload import Json, params_to_json
 from taskyard_server.core.errors import LeaseLost, NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Event
-from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, TAB_EXECUTOR
+from taskyard_server.core.hosts import RESERVED_HOST_PREFIX, TAB_EXECUTOR, Host
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.task import Task
@@ -55,9 +56,10 @@ class BearerAuth(httpx.Auth):
 
 @dataclass(slots=True, eq=False)
 class Execution:
-    """A task that is executed under a lease. `deadline` is set while its request runs."""
+    """A copy of a task that is executed under a lease, and its token. `deadline` is set while its request runs."""
 
-    lease: Lease
+    task: Task
+    token: int
     job: asyncio.Task[None] = field(init=False)
     deadline: asyncio.Timeout | None = None
 
@@ -100,7 +102,9 @@ class TabExecutor:
     async def run(self) -> None:
         """Claim and execute tasks until cancelled or the engine is closed; then release what runs."""
         unsubscribe = self._engine.subscribe(self._on_events)
-        await self._engine.hosts.register(self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True)
+        await self._engine.hosts.register(
+            self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True, show=_nothing
+        )
         renewing = asyncio.create_task(self._renew())
         try:
             while True:
@@ -124,16 +128,17 @@ class TabExecutor:
             await self._http.aclose()
 
     async def _claim(self, free: int) -> None:
-        leases = await self._engine.leases.claim(self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS)
-        for lease in leases:
-            execution = Execution(lease)
+        executions = await self._engine.leases.claim(
+            self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS, show=_executions
+        )
+        for execution in executions:
             execution.job = asyncio.create_task(self._execute(execution))
             self._executions.add(execution)
-            self._by_task[lease.task.id] = execution
+            self._by_task[execution.task.id] = execution
             execution.job.add_done_callback(partial(self._release_slot, execution))
 
     def _release_slot(self, execution: Execution, _: asyncio.Task[None]) -> None:
-        task = execution.lease.task
+        task = execution.task
         self._executions.discard(execution)
         # The executor may hold a later lease of the same task already.
         if self._by_task.get(task.id) is execution:
@@ -141,31 +146,31 @@ class TabExecutor:
         self._slot_freed.set()
         if task.options.target is not None:
             # The target may wait for this report, also where the job was cancelled before its first step.
-            reporting = asyncio.create_task(self._report_stopped(execution.lease))
+            reporting = asyncio.create_task(self._report_stopped(task.id, execution.token))
             self._stop_reports.add(reporting)
             reporting.add_done_callback(self._stop_reports.discard)
 
-    async def _report_stopped(self, lease: Lease) -> None:
+    async def _report_stopped(self, task_id: str, token: int) -> None:
         with contextlib.suppress(Refusal):
-            await self._report(Report(RELEASED, lease.task.id, lease.token))
+            await self._report(Report(RELEASED, task_id, token))
 
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(LEASE_SECS / 3)
             for task_id, execution in list(self._by_task.items()):
                 with contextlib.suppress(Refusal):
-                    await self._engine.leases.renew(self._namespace, HOST_ID, task_id, execution.lease.token)
+                    await self._engine.leases.renew(self._namespace, HOST_ID, task_id, execution.token, show=_nothing)
 
     def _on_events(self, namespace: str, events: Sequence[Event]) -> None:
         """Cancel the executions whose lease has ended."""
         if namespace == self._namespace:
             for event in events:
                 execution = self._by_task.get(event.task.id)
-                if execution is not None and event.task.lease is not execution.lease:
+                if execution is not None and not _is_held(event.task, execution.token):
                     execution.cancel()
 
     async def _execute(self, execution: Execution) -> None:
-        task, token = execution.lease.task, execution.lease.token
+        task, token = execution.task, execution.token
         try:
             await self._report(Report(STARTED, task.id, token))
             await self._report(await self._forward(execution, task, token))
@@ -234,6 +239,18 @@ class TabExecutor:
             if len(body) > self._max_answer_bytes:
                 raise ActionFailed(f"executor answer is over {self._max_answer_bytes} bytes")
         return bytes(body)
+
+
+def _executions(leases: list[Lease]) -> list[Execution]:
+    return [Execution(copy(lease.task), lease.token) for lease in leases]
+
+
+def _nothing(_: Host | Lease) -> None:
+    """Shows nothing of an answer that nobody reads."""
+
+
+def _is_held(task: Task, token: int) -> bool:
+    return task.lease is not None and task.lease.token == token
 
 
 def _path_segment(tab_id: str) -> str:

@@ -14,6 +14,7 @@ from taskyard_server.conversion.responses import error_message, task_page
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import tag
+from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
 from taskyard_server.core.task import CANCELLED, REJECTED, Task
 from taskyard_server.engine.port import Engine
@@ -61,12 +62,7 @@ class BatchService(BatchServiceServicer):
             )
             for number, task in enumerate(request.tasks)
         ]
-        submitted = await self._engine.tasks.submit_batch(call.namespace, submissions)
-        response = pb.SubmitBatchResponse(
-            tasks=[_outcome(outcome) for outcome in submitted.outcomes],
-            submitted=sum(isinstance(outcome, Task) for outcome in submitted.outcomes),
-            batch_id=submitted.batch.id,
-        )
+        response = await self._engine.tasks.submit_batch(call.namespace, submissions, show=_submitted)
         if call.by_rest:
             await send_hint(context, ACCEPTED)
         return response
@@ -78,19 +74,22 @@ class BatchService(BatchServiceServicer):
         listing = Listing("batch", current_call().namespace, request.batch_id)
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
-        batch = await self._engine.tasks.get_batch(current_call().namespace, request.batch_id)
-        tasks, next_after = task_page(TASKS, [task for task in batch.tasks.values() if task.seq > after], limit)
-        response = pb.GetBatchResponse(
-            batch_id=batch.id,
-            agent_id=batch.agent_id,
-            created_at=timestamp(batch.created_at),
-            states={state.value: count for state, count in batch.states().items()},
-            ended=batch.ended(),
-            count=len(tasks),
-        )
-        if next_after is not None:
-            response.next_page_token = listing.token(next_after)
-        return b"".join([response.SerializeToString(), *tasks])
+
+        def encode(batch: Batch) -> bytes:
+            tasks, next_after = task_page(TASKS, [task for task in batch.tasks.values() if task.seq > after], limit)
+            response = pb.GetBatchResponse(
+                batch_id=batch.id,
+                agent_id=batch.agent_id,
+                created_at=timestamp(batch.created_at),
+                states={state.value: count for state, count in batch.states().items()},
+                ended=batch.ended(),
+                count=len(tasks),
+            )
+            if next_after is not None:
+                response.next_page_token = listing.token(next_after)
+            return b"".join([response.SerializeToString(), *tasks])
+
+        return await self._engine.tasks.get_batch(current_call().namespace, request.batch_id, show=encode)
 
     async def CancelBatch(  # noqa: N802
         self, request: pb.CancelBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -98,6 +97,14 @@ class BatchService(BatchServiceServicer):
         del context
         cancelled = await self._engine.tasks.cancel_batch(current_call().namespace, request.batch_id)
         return pb.CancelBatchResponse(status=STATES[CANCELLED], batch_id=request.batch_id, cancelled=cancelled)
+
+
+def _submitted(submission: BatchSubmission) -> pb.SubmitBatchResponse:
+    return pb.SubmitBatchResponse(
+        tasks=[_outcome(outcome) for outcome in submission.outcomes],
+        submitted=sum(isinstance(outcome, Task) for outcome in submission.outcomes),
+        batch_id=submission.batch.id,
+    )
 
 
 def _outcome(outcome: Task | Refusal) -> pb.BatchOutcome:

@@ -7,7 +7,6 @@ is pending when it runs: a single task is sent at once, and many tasks share a m
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -19,18 +18,20 @@ import structlog
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
-from taskyard_server.conversion.report_requests import reports
+from taskyard_server.conversion.report_requests import reports, whole_token
 from taskyard_server.conversion.responses import error_message, lease_message
 from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_reported
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.conversion.wire import nested, tag
-from taskyard_server.core.errors import BadRequest, NotFound, Refusal
+from taskyard_server.core.errors import BadRequest, Refusal
 from taskyard_server.core.leases import Stop
-from taskyard_server.core.streams import HeldLease, Hello
+from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import DrainNotice, Session
 from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES, current_call
 from taskyard_server.interceptors.errors import message_of
+
+from .answers_ahead import AnswersAhead
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]
@@ -69,11 +70,15 @@ class Connection:
         self._context = context
         self._namespace = current_call().namespace
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._opened = False
         self._welcome: bytes | None = None
+        self._ahead = AnswersAhead(self._enqueue, self._on_unkept)
+        self._acks: deque[bytes] = deque()
         self._responses: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._assignments_first = False
         self._closing = False
+        self._unkept: BaseException | None = None
         self._write_error: Exception | None = None
         self._writing = False
         self._write_done: asyncio.Future[None] | None = None
@@ -98,11 +103,12 @@ class Connection:
             await self._engine.hosts.disconnect(session)
             await self._flush()
             read_error = reading.exception() if reading.done() else None
-            error = session.ended or self._write_error or read_error
+            error = session.ended or self._unkept or self._write_error or read_error
             if error is not None:
                 raise error
         finally:
             reading.cancel()
+            self._ahead.drop()
             if self._writer is not None:
                 self._writer.cancel()
                 self._writer = None
@@ -126,23 +132,27 @@ class Connection:
             lease_secs=message.lease_secs if message.HasField("lease_secs") else None,
             machine=requests.machine(message, self._max_payload_bytes),
         )
-        session = self._session = await self._engine.hosts.connect(self._namespace, hello, self._on_ready)
-        welcome, limits = session.welcome, self._engine.limits
-        self._welcome = pb.ConnectResponse(
-            welcome=pb.Welcome(
-                session=f"ses_{secrets.token_hex(8)}",
-                heartbeat_interval_ms=round(welcome.heartbeat_secs * 1000),
-                lease_secs=round(session.offer.secs),
-                kept=map(lease_message, welcome.kept),
-                lost=_lease_messages(welcome.lost),
-                reconnect_grace_ms=round(limits.reconnect_grace_secs * 1000),
-                start_timeout_ms=round(limits.start_timeout_secs * 1000),
-                max_message_bytes=MAX_MESSAGE_BYTES,
-            )
-        ).SerializeToString()
-        self._start_writer()
+        self._session, welcome = await self._engine.hosts.connect(
+            self._namespace, hello, self._on_ready, show=self._welcome_message
+        )
+        self._welcome = pb.ConnectResponse(welcome=welcome).SerializeToString()
+        self._opened = True
+        self._on_ready()
         log.info("host_connected", host_id=self._host_id, namespace=self._namespace, kept=len(welcome.kept))
-        return session
+        return self._session
+
+    def _welcome_message(self, welcome: Welcome) -> pb.Welcome:
+        limits = self._engine.limits
+        return pb.Welcome(
+            session=f"ses_{secrets.token_hex(8)}",
+            heartbeat_interval_ms=round(welcome.heartbeat_secs * 1000),
+            lease_secs=round(welcome.offer.secs),
+            kept=map(lease_message, welcome.kept),
+            lost=_lease_messages(welcome.lost),
+            reconnect_grace_ms=round(limits.reconnect_grace_secs * 1000),
+            start_timeout_ms=round(limits.start_timeout_secs * 1000),
+            max_message_bytes=MAX_MESSAGE_BYTES,
+        )
 
     # Reading
 
@@ -172,20 +182,21 @@ class Connection:
             await self._wait_for_write()
         held = _held_leases(heartbeat) if heartbeat.leases else ()
         tokens = [
-            (lease.task_id, lease.fencing_token, lease.tokens_used)
-            for lease in heartbeat.leases
+            (task_id, token, lease.tokens_used)
+            for (task_id, token), lease in zip(held, heartbeat.leases, strict=True)
             if lease.HasField("tokens_used")
         ]
         lost = await self._engine.hosts.beat(self._session, held, status, machine, tokens)
         ack = pb.HeartbeatAck(sequence=heartbeat.sequence, lost=_lease_messages(lost) if lost else None)
         response = pb.ConnectResponse(heartbeat_ack=ack).SerializeToString()
         if self._writing:
-            self._enqueue(response)
+            self._acks.append(response)
         else:
             await self._send_directly(response)
 
     async def _on_reports(self, message: pb.Reports) -> None:
         results: list[bytes] = []
+        kept: asyncio.Future[None] | None = None
         refused: dict[int, pb.ReportResult] = {}
         for first in range(0, len(message.reports), MAX_REPORTS_PER_TURN):
             if first:
@@ -193,11 +204,12 @@ class Connection:
                 await asyncio.sleep(0)
             chunk = message.reports[first : first + MAX_REPORTS_PER_TURN]
             checked = reports(chunk, self._engine.now(), self._max_payload_bytes)
-            outcomes = await self._engine.leases.report(self._namespace, self._host_id, converted(checked))
-            for outcome in with_refusals(checked, outcomes):
+            answer = self._engine.leases.report(self._namespace, self._host_id, converted(checked), patient=True)
+            kept = answer.kept
+            for outcome in with_refusals(checked, answer.value):
                 if isinstance(outcome, Refusal):
                     index = len(results)
-                    refused[index] = await self._refused_result(message.reports[index], outcome)
+                    refused[index] = self._refused_result(message.reports[index], outcome)
                     results.append(nested(RESULT, refused[index].SerializeToString()))
                 else:
                     results.append(encode_reported(outcome))
@@ -205,15 +217,17 @@ class Connection:
             for index, result in refused.items():
                 result.error.ClearField("error")
                 results[index] = nested(RESULT, result.SerializeToString())
-        self._enqueue(nested(REPORT_RESULTS, b"".join(results)))
+        self._ahead.add(nested(REPORT_RESULTS, b"".join(results)), message.ByteSize(), kept)
+        await self._ahead.wait_for_room()
 
-    async def _refused_result(self, report: pb.Report, refusal: Refusal) -> pb.ReportResult:
+    def _refused_result(self, report: pb.Report, refusal: Refusal) -> pb.ReportResult:
         """The result of a refused report: its error, and the state of the task if there is one."""
         error = error_message(refusal)
         error.error = message_of(refusal)
         result = pb.ReportResult(error=error)
-        with contextlib.suppress(NotFound):
-            result.state = STATES[(await self._engine.tasks.get(self._namespace, report.task_id)).state]
+        state = self._engine.tasks.state_of(self._namespace, report.task_id)
+        if state is not None:
+            result.state = STATES[state]
         return result
 
     # Writing
@@ -230,13 +244,21 @@ class Connection:
             is_sent = await self._send(message)
         finally:
             self._note_write(writing=False)
-        if is_sent and (self._responses or self._session.has_output):
+        if is_sent and (self._responses or self._acks or self._session.has_output):
             self._start_writer()
 
     def _on_ready(self) -> None:
+        if not self._opened:
+            # The welcome comes first.
+            return
         self._start_writer()
         if self._session.ended is not None:
             self._end()
+
+    def _on_unkept(self, error: BaseException) -> None:
+        """End the stream: what its host reported could not be kept."""
+        self._unkept = error
+        self._end()
 
     def _end(self) -> None:
         if not self._ended.done():
@@ -292,11 +314,14 @@ class Connection:
     def _next_message(self) -> bytes | None:
         """The next message to send, encoded; None if nothing is pending.
 
-        Stops come before new tasks. Responses and assignments alternate, so that neither waits for ever.
+        Stops come before new tasks. Responses and assignments alternate, so that neither waits for ever. The answers to
+        heartbeats come first: they wait for no commit.
         """
         if self._welcome is not None:
             welcome, self._welcome = self._welcome, None
             return welcome
+        if self._acks:
+            return self._acks.popleft()
         if stops := self._session.take_stops():
             cancellations = pb.Cancellations(cancellations=map(_cancellation, stops))
             return pb.ConnectResponse(cancellations=cancellations).SerializeToString()
@@ -335,7 +360,7 @@ class Connection:
 
 
 def _held_leases(message: pb.Hello | pb.Heartbeat) -> list[HeldLease]:
-    return [(lease.task_id, lease.fencing_token) for lease in message.leases]
+    return [(lease.task_id, whole_token(lease.fencing_token, "leases.fencing_token")) for lease in message.leases]
 
 
 def _lease_messages(leases: Sequence[HeldLease]) -> list[pb.HeldLease]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -37,11 +37,11 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HostView:
-    """One host in a snapshot, with the parts whose changes are sent: its registration and its state."""
+    """One host in a snapshot: the parts whose changes are sent, registration and state, and the host at their time."""
 
-    host: Host
     registration: tuple[int, str, HostProfile, int | None, tuple[tuple[str, str], ...]]
     state: tuple[bool, HostStatus, bool, str | None]
+    message: pb.RuntimeHost = field(compare=False)
 
 
 HostSnapshot: TypeAlias = dict[str, HostView]
@@ -81,8 +81,8 @@ class HostWatches:
             watch = self._watches[namespace] = HostWatch(namespace, self._engine, self._describe, self._poll_secs)
         watch.watchers += 1
         try:
-            sent = await watch.refresh()
-            for message in watch.messages((pb.HostEvent.current, view) for view in sent.values()) or [KEEPALIVE]:
+            sent, current = await watch.begin()
+            for message in current or [KEEPALIVE]:
                 await context.write(message)
             while not self._closed:
                 if sent is not watch.snapshot:
@@ -123,30 +123,17 @@ class HostWatch:
         self._waiting: set[asyncio.Future[bool]] = set()
         self._polling: asyncio.Task[None] | None = asyncio.create_task(self._poll(poll_secs))
 
-    async def refresh(self) -> HostSnapshot:
-        """The current snapshot. It is a new object only if something has changed."""
+    async def begin(self) -> tuple[HostSnapshot, list[bytes]]:
+        """The current snapshot, and its hosts as they are now, as messages."""
         async with self._refreshing:
-            current: HostSnapshot = {}
-            now, limits = self._engine.now(), self._engine.limits
-            for host in await self._engine.hosts.list_hosts(self.namespace, 0):
-                if host.built_in:
-                    continue
-                status = host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold)
-                current[host.id] = HostView(
-                    host,
-                    (host.number, host.display_name, host.profile, host.slots, host.labels),
-                    (
-                        host.online(now, limits.heartbeat_timeout_secs),
-                        status,
-                        host.draining,
-                        host.instance if host.stream is not None else None,
-                    ),
-                )
-            if current != self.snapshot:
-                self._latest_changes = self.messages(_changes(self.snapshot, current))
-                self._previous, self.snapshot = self.snapshot, current
-                self.wake()
-            return self.snapshot
+            current = await self._engine.hosts.list_hosts(self.namespace, 0, show=self._look)
+            self._update(current)
+            return self.snapshot, self.messages((pb.HostEvent.current, view) for view in current.values())
+
+    async def refresh(self) -> None:
+        """Take a snapshot. It is a new object only if something has changed."""
+        async with self._refreshing:
+            self._update(await self._engine.hosts.list_hosts(self.namespace, 0, show=self._look_for_changes))
 
     def changes_since(self, earlier: HostSnapshot) -> list[bytes]:
         """The changes since an earlier snapshot, as messages. Those since the previous one are made only once."""
@@ -158,7 +145,7 @@ class HostWatch:
         count = size = 0
         now = timestamp(self._engine.now())
         for kind, view in events:
-            event = pb.HostEvent(kind=kind, occurred_at=now, host=self._describe(view.host))
+            event = pb.HostEvent(kind=kind, occurred_at=now, host=view.message)
             part = pb.WatchHostsResponse(events=[event]).SerializeToString()
             # Concatenated encodings merge into one message.
             if not messages or count == MAX_SLICE_EVENTS or size + len(part) > MAX_SLICE_BYTES:
@@ -191,6 +178,35 @@ class HostWatch:
         polling, self._polling = self._polling, None
         if polling is not None:
             polling.cancel()
+
+    def _look(self, hosts: list[Host], known: HostSnapshot | None = None) -> HostSnapshot:
+        """A snapshot of these hosts. Those that are unchanged in a known one are taken from it."""
+        look: HostSnapshot = {}
+        now, limits = self._engine.now(), self._engine.limits
+        for host in hosts:
+            if host.built_in:
+                continue
+            registration = (host.number, host.display_name, host.profile, host.slots, host.labels)
+            state = (
+                host.online(now, limits.heartbeat_timeout_secs),
+                host.status(now, limits.heartbeat_timeout_secs, limits.dead_heartbeat_threshold),
+                host.draining,
+                host.instance if host.stream is not None else None,
+            )
+            view = known.get(host.id) if known else None
+            if view is None or view.registration != registration or view.state != state:
+                view = HostView(registration, state, self._describe(host))
+            look[host.id] = view
+        return look
+
+    def _look_for_changes(self, hosts: list[Host]) -> HostSnapshot:
+        return self._look(hosts, self.snapshot)
+
+    def _update(self, current: HostSnapshot) -> None:
+        if current != self.snapshot:
+            self._latest_changes = self.messages(_changes(self.snapshot, current))
+            self._previous, self.snapshot = self.snapshot, current
+            self.wake()
 
     async def _poll(self, interval_secs: float) -> None:
         while True:

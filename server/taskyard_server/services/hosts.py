@@ -50,10 +50,11 @@ class RuntimeHostService(RuntimeHostServiceServicer):
             requests.host_profile(request),
             slots=request.slots if request.HasField("slots") else None,
             labels=requests.labels(request.labels, "labels"),
+            show=self._message,
         )
         if machine is not None:
-            host = await self._engine.hosts.heartbeat(namespace, host_id, None, machine)
-        return pb.RegisterHostResponse(host=self._message(host))
+            host = await self._engine.hosts.heartbeat(namespace, host_id, None, machine, show=self._message)
+        return pb.RegisterHostResponse(host=host)
 
     async def HeartbeatHost(  # noqa: N802
         self, request: pb.HeartbeatHostRequest, context: Context
@@ -64,8 +65,9 @@ class RuntimeHostService(RuntimeHostServiceServicer):
             requests.host_id(request.host_id),
             requests.host_status(request.status),
             requests.machine(request, self._max_payload_bytes),
+            show=self._message,
         )
-        return pb.HeartbeatHostResponse(host=self._message(host))
+        return pb.HeartbeatHostResponse(host=host)
 
     async def DeregisterHost(  # noqa: N802
         self, request: pb.DeregisterHostRequest, context: Context
@@ -77,20 +79,25 @@ class RuntimeHostService(RuntimeHostServiceServicer):
     async def DrainHost(self, request: pb.DrainHostRequest, context: Context) -> pb.DrainHostResponse:  # noqa: N802
         del context
         secs = request.grace_period_secs if request.HasField("grace_period_secs") else None
-        host = await self._engine.hosts.drain(current_call().namespace, requests.host_id(request.host_id), secs)
-        return pb.DrainHostResponse(host=self._message(host))
+        host = await self._engine.hosts.drain(
+            current_call().namespace, requests.host_id(request.host_id), secs, show=self._message
+        )
+        return pb.DrainHostResponse(host=host)
 
     async def ListHosts(self, request: pb.ListHostsRequest, context: Context) -> pb.ListHostsResponse:  # noqa: N802
         del context
         listing = Listing("hosts", current_call().namespace)
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
-        listed = await self._engine.hosts.list_hosts(current_call().namespace, after)
-        hosts = [host for host in listed if not host.built_in]
-        response = pb.ListHostsResponse(hosts=[self._message(host) for host in hosts[:limit]])
-        if len(hosts) > limit:
-            response.next_page_token = listing.token(hosts[limit - 1].number)
-        return response
+
+        def page(listed: list[Host]) -> pb.ListHostsResponse:
+            hosts = [host for host in listed if not host.built_in]
+            response = pb.ListHostsResponse(hosts=[self._message(host) for host in hosts[:limit]])
+            if len(hosts) > limit:
+                response.next_page_token = listing.token(hosts[limit - 1].number)
+            return response
+
+        return await self._engine.hosts.list_hosts(current_call().namespace, after, show=page)
 
     async def WatchHosts(self, request: pb.WatchHostsRequest, context: Context) -> None:  # type: ignore[override]  # noqa: N802
         del request

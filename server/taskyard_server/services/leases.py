@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypeVar
 
 import grpc
 
@@ -24,8 +25,11 @@ from taskyard_server.interceptors.calls import current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
+T = TypeVar("T")
+
 ASSIGNMENT: Final = tag(pb.ClaimTasksResponse, "assignments")
 CLAIMED_TASK: Final = tag(pb.ClaimTaskResponse, "task")
+NOTHING_CLAIMED: Final = pb.ClaimTaskResponse(claimed=False).SerializeToString()
 
 MAX_WAIT_SECS: Final = 60.0
 MAX_TASKS_PER_CLAIM: Final = 1_000
@@ -40,48 +44,28 @@ class LeaseService(LeaseServiceServicer):
 
     async def ClaimTask(self, request: pb.ClaimTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
-        leases = await self._claim(request, 1)
-        if not leases:
-            return pb.ClaimTaskResponse(claimed=False)
-        (lease,) = leases
-        claimed = pb.ClaimTaskResponse(
-            claimed=True,
-            task_id=lease.task.id,
-            lease_expires_at=timestamp(lease.expires_at),
-            fencing_token=lease.token,
-        )
-        return claimed.SerializeToString() + nested(CLAIMED_TASK, encode_task(lease.task))
+        return await self._claim(request, 1, _encode_claimed)
 
     async def ClaimTasks(self, request: pb.ClaimTasksRequest, context: Context) -> Any:  # noqa: N802
         del context
         if not 1 <= request.max_tasks <= MAX_TASKS_PER_CLAIM:
             raise BadRequest(f"max_tasks: must be from 1 to {MAX_TASKS_PER_CLAIM}")
-        assignments: list[bytes] = []
-        released: list[Report] = []
-        size = 0
-        for lease in await self._claim(request, request.max_tasks):
-            assignment = nested(ASSIGNMENT, encode_assignment(lease))
-            size += len(assignment)
-            if size > MAX_PAGE_BYTES and assignments:
-                # Tasks that do not fit into the response return to their place in the queue.
-                released.append(Report(ReportKind.RELEASED, lease.task.id, lease.token))
-            else:
-                assignments.append(assignment)
+        assignments, released = await self._claim(request, request.max_tasks, _encode_assignments)
         if released:
             await self._engine.leases.report(current_call().namespace, request.host_id, released)
-        return b"".join(assignments)
+        return assignments
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, context: Context) -> pb.RenewLeaseResponse:  # noqa: N802
         del context
-        lease = await self._engine.leases.renew(
+        return await self._engine.leases.renew(
             current_call().namespace,
             requests.host_id(request.host_id),
             request.task_id,
             fencing_token(request.fencing_token),
             _lease_secs(request),
             request.tokens_used if request.HasField("tokens_used") else None,
+            show=_renewed,
         )
-        return pb.RenewLeaseResponse(task_id=lease.task.id, lease_expires_at=timestamp(lease.expires_at))
 
     async def StartTask(self, request: pb.StartTaskRequest, context: Context) -> pb.StartTaskResponse:  # noqa: N802
         del context
@@ -114,11 +98,15 @@ class LeaseService(LeaseServiceServicer):
         listing = Listing("leases", current_call().namespace, request.host_id)
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
-        leases = await self._engine.leases.list_leases(current_call().namespace, after, request.host_id or None)
-        response = pb.ListLeasesResponse(leases=[lease_message(lease) for lease in leases[:limit]])
-        if len(leases) > limit:
-            response.next_page_token = listing.token(leases[limit - 1].number)
-        return response
+
+        def page(leases: list[Lease]) -> pb.ListLeasesResponse:
+            response = pb.ListLeasesResponse(leases=[lease_message(lease) for lease in leases[:limit]])
+            if len(leases) > limit:
+                response.next_page_token = listing.token(leases[limit - 1].token)
+            return response
+
+        host_id = request.host_id or None
+        return await self._engine.leases.list_leases(current_call().namespace, after, host_id, show=page)
 
     async def _report(self, request: ReportRequest) -> task_pb2.Task.State.ValueType:
         """Apply a report. Returns the state of the task just after it, or raises its refusal."""
@@ -129,7 +117,9 @@ class LeaseService(LeaseServiceServicer):
             raise outcome
         return STATES[outcome]
 
-    async def _claim(self, request: pb.ClaimTaskRequest | pb.ClaimTasksRequest, count: int) -> list[Lease]:
+    async def _claim(
+        self, request: pb.ClaimTaskRequest | pb.ClaimTasksRequest, count: int, show: Callable[[list[Lease]], T]
+    ) -> T:
         return await self._engine.leases.claim(
             current_call().namespace,
             requests.host_id(request.host_id),
@@ -137,7 +127,42 @@ class LeaseService(LeaseServiceServicer):
             _lease_secs(request),
             min(request.wait_ms / 1000, MAX_WAIT_SECS),
             requests.name(request.project, "project"),
+            show=show,
         )
+
+
+def _encode_claimed(leases: list[Lease]) -> bytes:
+    """A `ClaimTaskResponse` for at most one lease."""
+    if not leases:
+        return NOTHING_CLAIMED
+    (lease,) = leases
+    claimed = pb.ClaimTaskResponse(
+        claimed=True,
+        task_id=lease.task.id,
+        lease_expires_at=timestamp(lease.expires_at),
+        fencing_token=lease.token,
+    )
+    return claimed.SerializeToString() + nested(CLAIMED_TASK, encode_task(lease.task))
+
+
+def _encode_assignments(leases: list[Lease]) -> tuple[bytes, list[Report]]:
+    """A `ClaimTasksResponse`, and the reports that give back what does not fit into it."""
+    assignments: list[bytes] = []
+    released: list[Report] = []
+    size = 0
+    for lease in leases:
+        assignment = nested(ASSIGNMENT, encode_assignment(lease))
+        size += len(assignment)
+        if size > MAX_PAGE_BYTES and assignments:
+            # Tasks that do not fit into the response return to their place in the queue.
+            released.append(Report(ReportKind.RELEASED, lease.task.id, lease.token))
+        else:
+            assignments.append(assignment)
+    return b"".join(assignments), released
+
+
+def _renewed(lease: Lease) -> pb.RenewLeaseResponse:
+    return pb.RenewLeaseResponse(task_id=lease.task.id, lease_expires_at=timestamp(lease.expires_at))
 
 
 def _lease_secs(request: pb.ClaimTaskRequest | pb.ClaimTasksRequest | pb.RenewLeaseRequest) -> float | None:

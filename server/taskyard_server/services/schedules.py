@@ -54,14 +54,16 @@ class ScheduleService(ScheduleServiceServicer):
     ) -> pb.CreateScheduleResponse:
         del context
         requested_id, spec = schedule_id(request.schedule_id), new_spec(request, self._read_template)
-        schedule = await self._schedules.create(current_call().namespace, requested_id, spec, request.paused)
+        schedule = await self._schedules.create(
+            current_call().namespace, requested_id, spec, request.paused, show=schedule_message
+        )
         _log_change("created", schedule)
-        return pb.CreateScheduleResponse(schedule=schedule_message(schedule))
+        return pb.CreateScheduleResponse(schedule=schedule)
 
     async def GetSchedule(self, request: pb.GetScheduleRequest, context: Context) -> pb.GetScheduleResponse:  # noqa: N802
         del context
-        schedule = await self._schedules.get(current_call().namespace, request.schedule_id)
-        return pb.GetScheduleResponse(schedule=schedule_message(schedule))
+        schedule = await self._schedules.get(current_call().namespace, request.schedule_id, show=schedule_message)
+        return pb.GetScheduleResponse(schedule=schedule)
 
     async def ListSchedules(  # noqa: N802
         self, request: pb.ListSchedulesRequest, context: Context
@@ -70,25 +72,31 @@ class ScheduleService(ScheduleServiceServicer):
         listing = Listing("schedules", current_call().namespace)
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
-        response, size, last = pb.ListSchedulesResponse(), 0, 0
-        for schedule in await self._schedules.list_schedules(current_call().namespace, after):
-            message = schedule_message(schedule)
-            size += message.ByteSize()
-            if response.schedules and (len(response.schedules) == limit or size > MAX_PAGE_BYTES):
-                response.next_page_token = listing.token(last)
-                break
-            response.schedules.append(message)
-            last = schedule.number
-        return response
+
+        def page(schedules: list[Schedule]) -> pb.ListSchedulesResponse:
+            response, size, last = pb.ListSchedulesResponse(), 0, 0
+            for schedule in schedules:
+                message = schedule_message(schedule)
+                size += message.ByteSize()
+                if response.schedules and (len(response.schedules) == limit or size > MAX_PAGE_BYTES):
+                    response.next_page_token = listing.token(last)
+                    break
+                response.schedules.append(message)
+                last = schedule.number
+            return response
+
+        return await self._schedules.list_schedules(current_call().namespace, after, show=page)
 
     async def UpdateSchedule(  # noqa: N802
         self, request: pb.UpdateScheduleRequest, context: Context
     ) -> pb.UpdateScheduleResponse:
         del context
         change = changed_spec(request, self._read_template)
-        schedule = await self._schedules.update(current_call().namespace, request.schedule_id, change)
+        schedule = await self._schedules.update(
+            current_call().namespace, request.schedule_id, change, show=schedule_message
+        )
         _log_change("updated", schedule)
-        return pb.UpdateScheduleResponse(schedule=schedule_message(schedule))
+        return pb.UpdateScheduleResponse(schedule=schedule)
 
     async def DeleteSchedule(  # noqa: N802
         self, request: pb.DeleteScheduleRequest, context: Context
@@ -103,18 +111,20 @@ class ScheduleService(ScheduleServiceServicer):
         self, request: pb.PauseScheduleRequest, context: Context
     ) -> pb.PauseScheduleResponse:
         del context
-        schedule = await self._schedules.pause(current_call().namespace, request.schedule_id)
+        schedule = await self._schedules.pause(current_call().namespace, request.schedule_id, show=schedule_message)
         _log_change("paused", schedule)
-        return pb.PauseScheduleResponse(schedule=schedule_message(schedule))
+        return pb.PauseScheduleResponse(schedule=schedule)
 
     async def ResumeSchedule(  # noqa: N802
         self, request: pb.ResumeScheduleRequest, context: Context
     ) -> pb.ResumeScheduleResponse:
         del context
         catch_up = catch_up_policy(request.catch_up) or CatchUp.NONE
-        schedule = await self._schedules.resume(current_call().namespace, request.schedule_id, catch_up)
+        schedule = await self._schedules.resume(
+            current_call().namespace, request.schedule_id, catch_up, show=schedule_message
+        )
         _log_change("resumed", schedule)
-        return pb.ResumeScheduleResponse(schedule=schedule_message(schedule))
+        return pb.ResumeScheduleResponse(schedule=schedule)
 
     async def TriggerSchedule(  # noqa: N802
         self, request: pb.TriggerScheduleRequest, context: Context
@@ -122,8 +132,10 @@ class ScheduleService(ScheduleServiceServicer):
         del context
         call = current_call()
         key = requests.name(request.idempotency_key, "idempotencyKey")
-        trigger = await self._schedules.trigger(call.namespace, request.schedule_id, key, call.traceparent)
-        return pb.TriggerScheduleResponse(trigger=trigger_message(trigger))
+        trigger = await self._schedules.trigger(
+            call.namespace, request.schedule_id, key, call.traceparent, show=trigger_message
+        )
+        return pb.TriggerScheduleResponse(trigger=trigger)
 
     async def PreviewSchedule(  # noqa: N802
         self, request: pb.PreviewScheduleRequest, context: Context
@@ -138,8 +150,8 @@ class ScheduleService(ScheduleServiceServicer):
 
     async def GetTrigger(self, request: pb.GetTriggerRequest, context: Context) -> pb.GetTriggerResponse:  # noqa: N802
         del context
-        trigger = await self._schedules.get_trigger(current_call().namespace, request.trigger_id)
-        return pb.GetTriggerResponse(trigger=trigger_message(trigger))
+        trigger = await self._schedules.get_trigger(current_call().namespace, request.trigger_id, show=trigger_message)
+        return pb.GetTriggerResponse(trigger=trigger)
 
     async def ListTriggers(self, request: pb.ListTriggersRequest, context: Context) -> pb.ListTriggersResponse:  # noqa: N802
         del context
@@ -169,8 +181,8 @@ class ScheduleService(ScheduleServiceServicer):
         return response
 
 
-def _log_change(change: str, schedule: Schedule) -> None:
-    log.info(f"schedule_{change}", schedule_id=schedule.id, namespace=current_call().namespace)
+def _log_change(change: str, schedule: pb.Schedule) -> None:
+    log.info(f"schedule_{change}", schedule_id=schedule.schedule_id, namespace=current_call().namespace)
 
 
 def _page_key(text: str) -> PageKey | None:

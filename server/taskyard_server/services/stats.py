@@ -20,6 +20,7 @@ from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import current_call
 from taskyard_server.snapshots import Snapshot, Snapshots
+from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
 
 DEFAULT_PAGE_SNAPSHOTS: Final = 100
@@ -28,7 +29,10 @@ MAX_TARGET_WAITS: Final = 100
 
 
 class StatsService(StatsServiceServicer):
-    """Serves `taskyard.v1.StatsService`. `webhook_counts` answers the counts of a namespace."""
+    """Serves `taskyard.v1.StatsService`. `webhook_counts` answers the counts of a namespace.
+
+    `store` is None where nothing is kept.
+    """
 
     def __init__(
         self,
@@ -37,12 +41,14 @@ class StatsService(StatsServiceServicer):
         webhook_counts: Callable[[str], WebhookCounts],
         strategy: str,
         worker_count: int,
+        store: StoreFigures | None = None,
     ) -> None:
         self._engine = engine
         self._snapshots = snapshots
         self._webhook_counts = webhook_counts
         self._strategy = strategy
         self._worker_count = worker_count
+        self._store = store
 
     async def GetStats(  # noqa: N802
         self, request: pb.GetStatsRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -50,7 +56,6 @@ class StatsService(StatsServiceServicer):
         del request, context
         namespace = current_call().namespace
         stats = await self._engine.admin.stats(namespace)
-        hosts = [host for host in await self._engine.hosts.list_hosts(namespace, 0) if not host.built_in]
         limits = stats.limits
         return pb.GetStatsResponse(
             queue=pb.QueueStats(
@@ -59,7 +64,7 @@ class StatsService(StatsServiceServicer):
                 agent_counts={name: agent.queued for name, agent in stats.agents.items() if agent.queued},
                 limited_by=stats.limited_by,
                 total_paused=stats.paused or None,
-                targets=_target_waits(await self._engine.tasks.list_targets(namespace, "")),
+                targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
             ),
             metrics=_metrics(stats, self._webhook_counts(namespace)),
             config=pb.SchedulerConfig(
@@ -71,7 +76,8 @@ class StatsService(StatsServiceServicer):
                 worker_count=self._worker_count,
                 result_ttl=go_duration(limits.result_ttl_secs),
             ),
-            hosts=self._hosts(hosts) if hosts else None,
+            hosts=await self._engine.hosts.list_hosts(namespace, 0, show=self._hosts),
+            store=_store_size(self._store),
         )
 
     async def ListSnapshots(  # noqa: N802
@@ -93,13 +99,23 @@ class StatsService(StatsServiceServicer):
             response.snapshots.append(message)
         return response
 
-    def _hosts(self, hosts: list[Host]) -> pb.HostStats:
+    def _hosts(self, listed: list[Host]) -> pb.HostStats | None:
+        hosts = [host for host in listed if not host.built_in]
+        if not hosts:
+            return None
         now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
         return pb.HostStats(
             registered=len(hosts),
             online=sum(host.online(now, timeout) for host in hosts),
             free_credit=sum(host.stream.room for host in hosts if host.stream is not None and not host.draining),
         )
+
+
+def _store_size(figures: StoreFigures | None) -> pb.StoreSize | None:
+    """The size of the store; None where nothing is kept."""
+    if figures is None:
+        return None
+    return pb.StoreSize(url=figures.url, used_bytes=figures.used_bytes, free_bytes=figures.free_bytes)
 
 
 def _target_waits(targets: list[Target]) -> pb.TargetWaits | None:

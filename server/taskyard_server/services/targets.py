@@ -35,28 +35,33 @@ class TargetService(TargetServiceServicer):
         limit = page_size(request.page_size)
         if request.status not in (pb.Target.unspecified, *STATUSES.values()):
             raise BadRequest(f"status: must be among {', '.join(STATUSES)}")
-        response, size = pb.ListTargetsResponse(), 0
-        for target in await self._engine.tasks.list_targets(current_call().namespace, after):
-            if request.status in (pb.Target.unspecified, STATUSES[target.standing[0]]):
-                message = _target(target)
-                size += message.ByteSize()
-                if len(response.targets) == limit or (response.targets and size > MAX_PAGE_BYTES):
-                    response.next_page_token = listing.token(response.targets[-1].target)
-                    break
-                response.targets.append(message)
-        return response
+
+        def page(targets: list[Target]) -> pb.ListTargetsResponse:
+            response, size = pb.ListTargetsResponse(), 0
+            for target in targets:
+                if request.status in (pb.Target.unspecified, STATUSES[target.standing[0]]):
+                    message = _target(target)
+                    size += message.ByteSize()
+                    if len(response.targets) == limit or (response.targets and size > MAX_PAGE_BYTES):
+                        response.next_page_token = listing.token(response.targets[-1].target)
+                        break
+                    response.targets.append(message)
+            return response
+
+        return await self._engine.tasks.list_targets(current_call().namespace, after, show=page)
 
     async def ResumeTargetTask(  # noqa: N802
         self, request: pb.ResumeTargetTaskRequest, context: Context
     ) -> pb.ResumeTargetTaskResponse:
         del context
-        task = await self._engine.tasks.resume(
+        state = await self._engine.tasks.resume(
             current_call().namespace,
             request.task_id,
             request.target,
             request.token_limit if request.HasField("token_limit") else None,
+            show=lambda task: task.state,
         )
-        return pb.ResumeTargetTaskResponse(status=STATES[task.state], task_id=task.id)
+        return pb.ResumeTargetTaskResponse(status=STATES[state], task_id=request.task_id)
 
 
 def _target(target: Target) -> pb.Target:

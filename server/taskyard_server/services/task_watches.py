@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import Any, Final, TypeAlias
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, TypeAlias, TypeVar
 
 import grpc
 
@@ -22,6 +22,8 @@ from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.event_feeds import MAX_SLICE_BYTES, MAX_SLICE_EVENTS, EventFilter, Watcher
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.port import Engine, TaskFilter
+
+T = TypeVar("T")
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -109,50 +111,67 @@ class TaskWatches:
 
     async def _live_tasks(self, namespace: str, event_filter: EventFilter) -> set[str]:
         """The watched tasks that have not ended. Tasks that are not retained have."""
-        tasks = [task async for task in self._selected(namespace, event_filter)]
-        return {task.id for task in tasks if task.state not in TERMINAL}
+
+        def live_id(task: Task) -> str | None:
+            return None if task.state in TERMINAL else task.id
+
+        return {task_id async for task_id in self._selected(namespace, event_filter, live_id)}
 
     async def _current(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[bytes]:
         parts: list[bytes] = []
         size = 0
-        async for task in self._matching(namespace, event_filter):
-            parts.append(encode_current(task, self._engine.now()))
-            size += len(parts[-1])
+        async for event in self._current_events(namespace, event_filter):
+            parts.append(event)
+            size += len(event)
             if len(parts) == MAX_SLICE_EVENTS or size >= MAX_SLICE_BYTES:
                 yield b"".join(parts)
                 parts, size = [], 0
         if parts:
             yield b"".join(parts)
 
-    async def _matching(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[Task]:
-        """The tasks whose current state matches the filter."""
+    async def _current_events(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[bytes]:
+        """The current state of each task that matches the filter, encoded."""
+
+        def encode_allowed(task: Task) -> bytes | None:
+            return encode_current(task, self._engine.now()) if event_filter.allows(task.state) else None
+
         if event_filter.task_ids is not None or event_filter.batch_id is not None:
-            async for task in self._selected(namespace, event_filter):
-                if event_filter.allows(task.state):
-                    yield task
+            async for event in self._selected(namespace, event_filter, encode_allowed):
+                yield event
             return
         task_filter = TaskFilter(agent_id=event_filter.agent_id, states=event_filter.states, target=event_filter.target)
         after: int | None = 0
         while after is not None:
             page = await self._engine.tasks.list_tasks(namespace, task_filter, after, MAX_SLICE_EVENTS)
             for task in page.tasks:
-                yield task
+                yield encode_current(task, self._engine.now())
             after = page.next_after
 
-    async def _selected(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[Task]:
-        """The retained tasks that the filter selects by id or batch, in any state, each read when it is yielded."""
+    async def _selected(
+        self, namespace: str, event_filter: EventFilter, show: Callable[[Task], T | None]
+    ) -> AsyncIterator[T]:
+        """What `show` makes of the retained tasks that the filter selects by id or batch, where it makes something.
+
+        Each is read when it is yielded.
+        """
+
+        def show_concerned(task: Task) -> T | None:
+            return show(task) if event_filter.concerns(task) else None
+
         task_ids = event_filter.task_ids
         if task_ids is None:
             try:
                 assert event_filter.batch_id is not None
-                task_ids = frozenset((await self._engine.tasks.get_batch(namespace, event_filter.batch_id)).tasks)
+                task_ids = await self._engine.tasks.get_batch(
+                    namespace, event_filter.batch_id, show=lambda batch: frozenset(batch.tasks)
+                )
             except NotFound:
                 return
         for task_id in sorted(task_ids):
             with contextlib.suppress(NotFound):
-                task = await self._engine.tasks.get(namespace, task_id)
-                if event_filter.concerns(task):
-                    yield task
+                shown = await self._engine.tasks.get(namespace, task_id, show=show_concerned)
+                if shown is not None:
+                    yield shown
 
     def _leave(self, watcher: Watcher) -> None:
         watcher.leave()

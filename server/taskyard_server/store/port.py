@@ -7,10 +7,10 @@ milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 NAMESPACE_SHIFT: Final = 40
 """A namespace has room for 2^40 tasks, some thirty years at a thousand a second."""
@@ -81,6 +81,18 @@ class Group:
             keys = self.removes[table] = []
         keys.append(key)
 
+    def mark(self) -> dict[int, int]:
+        """How far each of its lists has come, for `back_to`."""
+        return {id(rows): len(rows) for rows in self._lists()}
+
+    def back_to(self, mark: dict[int, int]) -> None:
+        """Drop what was added since a mark."""
+        for rows in self._lists():
+            del rows[mark.get(id(rows), 0) :]
+
+    def _lists(self) -> Iterable[list[Any]]:
+        return (*self.puts.values(), self.ended, *self.removes.values())
+
     def __len__(self) -> int:
         """How many rows are written or removed."""
         return sum(map(len, self.puts.values())) + len(self.ended) + sum(map(len, self.removes.values()))
@@ -89,7 +101,10 @@ class Group:
 class Kept(NamedTuple):
     """What an opened store holds: the number and the time of the last commit, 0 if there was none.
 
-    `epoch` counts the restores of the store from backups.
+    `epoch` counts the restores of the store from backups. The record of a namespace says in which epoch it was written;
+    one of an earlier epoch comes from a backup. Then all of that namespace that must never go back, its last order and
+    its last fencing token, jumps by `EPOCH_JUMP` for each epoch in between, and its leases end; its next commit writes
+    its record with the present epoch. (The numbers of commits have jumped already.)
     """
 
     number: int
@@ -138,6 +153,10 @@ class StoreError(Exception):
     """The store cannot be used, or no longer. The text is one line that says what is wrong and what to do."""
 
 
+class BackupFailed(Exception):
+    """A backup, or the copy that a check needs, could not be made; the store is well. The text says what to do."""
+
+
 class CommitDelayed(Exception):
     """A commit failed for a reason that may pass, such as a full disk; nothing was written. The text says which."""
 
@@ -174,16 +193,25 @@ class Store(Protocol):
         """Up to `limit` tasks with keys between the two, both included, live or ended, in order of their keys."""
 
     async def forget(self, before_ms: int, limit: int) -> int:
-        """Remove up to `limit` tasks that ended before `before_ms`; how many were removed."""
+        """Remove up to `limit` tasks that ended before `before_ms`; how many were removed. Raises `CommitDelayed`."""
 
     async def check(self) -> list[str]:
-        """What is wrong with the store, a line each; empty if nothing is."""
+        """What is wrong with the store, a line each; empty if nothing is. Raises `BackupFailed`."""
 
-    async def backup(self, path: str) -> None:
-        """Write a copy of the store as of one commit to a new file, while others go on. Raises `StoreError`."""
+    async def backup(self, path: str, *, replace: bool = False) -> None:
+        """Write a copy of the store as of one commit to a new file, while others go on. Raises `BackupFailed`.
+
+        A file that is there is refused, or replaced at the end at once.
+        """
 
     async def stats(self) -> StoreStats:
         """Its figures."""
+
+    async def go_on_from(self, kept: Kept) -> None:
+        """Take over the numbers, the time and the epoch of another store, whose rows are to be copied here.
+
+        Raises `StoreError` if anything was ever committed here.
+        """
 
     async def close(self) -> None:
         """Finish what was begun, and let go of the store."""

@@ -27,6 +27,7 @@ from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
+from tests.live import live
 from tests.ports import free_port
 
 MAX_PAYLOAD_BYTES = 2_000_000
@@ -106,8 +107,8 @@ class Server:
 
     async def claim(self, count: int = 1) -> list[Lease]:
         """Assign up to `count` tasks to a host that runs everything."""
-        await self.engine.hosts.register("default", "host", None, HostProfile())
-        return await self.engine.leases.claim("default", "host", count)
+        await self.engine.hosts.register("default", "host", None, HostProfile(), show=live)
+        return await self.engine.leases.claim("default", "host", count, show=live)
 
     async def claim_soon(self) -> Lease:
         """Assign one task as soon as there is one."""

@@ -74,7 +74,7 @@ async def test_a_pending_call_raises_client_closed_when_the_client_closes(client
 
 
 async def test_a_late_answer_raises_deadline_exceeded(server, open_client, monkeypatch):
-    async def never(*_):
+    async def never(*_, **__):
         await asyncio.Event().wait()
 
     monkeypatch.setattr(server.engine.tasks, "get", never)

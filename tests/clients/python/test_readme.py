@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from tests.environment import without_settings
 from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +26,8 @@ def address():
     """The address of a control plane that was started as a user starts it."""
     grpc_at, metrics_at = (f"127.0.0.1:{free_port()}" for _ in range(2))
     command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway"]
-    server = subprocess.Popen([*command, "--grpc", grpc_at, "--metrics", metrics_at], stdout=subprocess.DEVNULL)
+    command += ["--grpc", grpc_at, "--metrics", metrics_at]
+    server = subprocess.Popen(command, env=without_settings(), stdout=subprocess.DEVNULL)
     try:
         with grpc.insecure_channel(grpc_at) as channel:
             grpc.channel_ready_future(channel).result(timeout=30)

@@ -40,8 +40,8 @@ def lose_first_answer(server, monkeypatch):
     def lose(name):
         real, calls = getattr(server.engine.schedules, name), []
 
-        async def call(*args):
-            answer = await real(*args)
+        async def call(*args, show):
+            answer = await real(*args, show=show)
             calls.append(args)
             if len(calls) == 1:
                 raise refusals.Unavailable("gone")

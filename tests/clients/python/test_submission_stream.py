@@ -243,9 +243,9 @@ async def test_tasks_that_a_draining_server_refuses_are_sent_again(server, clien
     real = server.engine.tasks.submit_each
     refused = asyncio.Event()
 
-    async def drains(_, submissions):
+    async def drains(_, submissions, *, show):
         refused.set()
-        return [refusals.Unavailable("draining") for _ in submissions]
+        return show([refusals.Unavailable("draining") for _ in submissions])
 
     server.engine.tasks.submit_each = drains
     submitting = asyncio.create_task(submit_many(client, 3))

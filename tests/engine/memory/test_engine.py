@@ -11,6 +11,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.memory.engine import MemoryEngine
 from tests import reporting
+from tests.live import live
 
 NS = "default"
 
@@ -30,21 +31,21 @@ async def make_memory_engine(clock):
 
 async def test_a_draining_engine_refuses_new_tasks(make_memory_engine, submission):
     engine = make_memory_engine()
-    await engine.tasks.submit(NS, submission())
+    await engine.tasks.submit(NS, submission(), show=live)
     engine.admin.drain()
     for namespace in (NS, "later"):
         with pytest.raises(Unavailable, match="draining"):
-            await engine.tasks.submit(namespace, submission())
+            await engine.tasks.submit(namespace, submission(), show=live)
         with pytest.raises(Unavailable, match="draining"):
-            await engine.tasks.submit_batch(namespace, [submission()])
+            await engine.tasks.submit_batch(namespace, [submission()], show=live)
 
 
 async def test_closing_cancels_queued_tasks_and_pauses_tasks_in_flight(make_memory_engine, submission):
     engine = make_memory_engine()
-    await engine.hosts.register(NS, "host", None, HostProfile())
-    running, waiting = [await engine.tasks.submit(NS, submission()) for _ in range(2)]
-    other = await engine.tasks.submit("other", submission())
-    await engine.leases.claim(NS, "host")
+    await engine.hosts.register(NS, "host", None, HostProfile(), show=live)
+    running, waiting = [await engine.tasks.submit(NS, submission(), show=live) for _ in range(2)]
+    other = await engine.tasks.submit("other", submission(), show=live)
+    await engine.leases.claim(NS, "host", show=live)
     await engine.admin.close()
     assert (running.state, running.error) == ("paused", "Job was interrupted by user")
     for task in (waiting, other):
@@ -56,11 +57,11 @@ async def test_closing_cancels_queued_tasks_and_pauses_tasks_in_flight(make_memo
 
 async def claim_at_the_limit(engine, clock, submission):
     """A waiting claim for a task that a limit holds back, while another one is in flight."""
-    await engine.hosts.register(NS, "host", None, HostProfile())
+    await engine.hosts.register(NS, "host", None, HostProfile(), show=live)
     for _ in range(2):
-        await engine.tasks.submit(NS, submission())
-    await engine.leases.claim(NS, "host")
-    claim = asyncio.ensure_future(engine.leases.claim(NS, "host", wait_secs=1))
+        await engine.tasks.submit(NS, submission(), show=live)
+    await engine.leases.claim(NS, "host", show=live)
+    claim = asyncio.ensure_future(engine.leases.claim(NS, "host", wait_secs=1, show=live))
     await clock.run_pending()
     return claim
 
@@ -86,7 +87,7 @@ async def test_no_limit_is_logged_while_none_holds_tasks_back(make_memory_engine
     engine = make_memory_engine()
     with capture_logs() as logs:
         claim = await claim_at_the_limit(engine, clock, submission)
-        await engine.leases.claim(NS, "host", wait_secs=0)
+        await engine.leases.claim(NS, "host", wait_secs=0, show=live)
         await clock.run_pending()
     assert len(claim.result()) == 1
     assert logs == []
@@ -97,12 +98,15 @@ async def test_a_limit_is_logged_although_hosts_that_cannot_run_the_task_also_wa
 ):
     """The claim of the tab executor always waits, and so does that of any other idle host."""
     engine = make_memory_engine(max_inflight=1)
-    await engine.hosts.register(NS, "gpu", None, HostProfile(frozenset({"gpu"})))
-    await engine.hosts.register(NS, "tabs", None, HostProfile(), built_in=True)
+    await engine.hosts.register(NS, "gpu", None, HostProfile(frozenset({"gpu"})), show=live)
+    await engine.hosts.register(NS, "tabs", None, HostProfile(), built_in=True, show=live)
     for _ in range(2):
-        await engine.tasks.submit(NS, submission(requires=frozenset({"gpu"})))
+        await engine.tasks.submit(NS, submission(requires=frozenset({"gpu"})), show=live)
     with capture_logs() as logs:
-        claims = [asyncio.ensure_future(engine.leases.claim(NS, host, wait_secs=1)) for host in ("gpu", "gpu", "tabs")]
+        claims = [
+            asyncio.ensure_future(engine.leases.claim(NS, host, wait_secs=1, show=live))
+            for host in ("gpu", "gpu", "tabs")
+        ]
         await clock.run_pending()
         stats = await engine.admin.stats(NS)
         await clock.advance(1)
@@ -117,12 +121,12 @@ async def test_a_limit_is_logged_although_hosts_that_cannot_run_the_task_also_wa
 async def test_repeated_alarms_do_not_use_memory(make_memory_engine, clock, submission):
     """A task that is claimed and released many times leaves no memory behind."""
     engine = make_memory_engine()
-    await engine.hosts.register(NS, "host", None, HostProfile())
-    await engine.tasks.submit(NS, submission(deadline=clock.now + 10_000))
+    await engine.hosts.register(NS, "host", None, HostProfile(), show=live)
+    await engine.tasks.submit(NS, submission(deadline=clock.now + 10_000), show=live)
 
     async def claim_and_release(times):
         for _ in range(times):
-            (lease,) = await engine.leases.claim(NS, "host", 1, 10)
+            (lease,) = await engine.leases.claim(NS, "host", 1, 10, show=live)
             await asyncio.sleep(0)
             await reporting.release(engine, NS, "host", lease.task.id, lease.token)
             await asyncio.sleep(0)

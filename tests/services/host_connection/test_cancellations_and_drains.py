@@ -6,6 +6,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Cancellation
+from tests.live import live
 from tests.services.host_streams import held_lease, report
 
 
@@ -65,7 +66,7 @@ async def test_a_passed_deadline_sends_a_cancellation(server, stream):
 async def test_many_cancellations_share_a_message(server, stream):
     tasks = await start_tasks(server, stream, 5)
     for task in tasks:
-        await server.engine.tasks.cancel("default", task.task.task_id)
+        await server.engine.tasks.cancel("default", task.task.task_id, show=live)
     stops = (await stream.receive("cancellations")).cancellations
     assert [lease_and_reason(cancellation) for cancellation in stops] == [
         (held_lease(task), Cancellation.cancelled) for task in tasks

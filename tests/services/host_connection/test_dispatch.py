@@ -12,6 +12,7 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Task
 from taskyard_server.core.task import Submission
 from tests import reporting
+from tests.live import live
 
 MAX_CREDIT = 2**32 - 1
 
@@ -86,7 +87,7 @@ async def test_the_maximum_credit_is_accepted_twice(server):
 async def test_a_task_that_ends_before_it_is_sent_uses_no_credit(server):
     stream = await server.connect(credit=1)
     first = await granted_but_not_sent(server)
-    await server.engine.tasks.cancel("default", first)
+    await server.engine.tasks.cancel("default", first, show=live)
     second = await server.submit()
     assert ids([await stream.task()]) == [second]
     await stream.assert_quiet()
@@ -103,7 +104,7 @@ async def test_a_task_that_its_host_ends_by_a_call_before_it_is_sent_uses_no_cre
 
 async def granted_but_not_sent(server):
     """The id of a task granted in this turn of the event loop, so that the stream has not sent it yet."""
-    task = await server.engine.tasks.submit("default", Submission("ann", "click"))
+    task = await server.engine.tasks.submit("default", Submission("ann", "click"), show=live)
     server.engine._namespaces.driver.flush()
     assert task.lease
     return task.id
@@ -259,7 +260,7 @@ async def test_a_host_can_use_a_stream_and_calls_together(server):
     lease_fields = {"host_id": "host", "task_id": first, "fencing_token": 1}
     await server.leases.RenewLease(lease_pb2.RenewLeaseRequest(**lease_fields, lease_secs=90))
     await server.leases.CompleteTask(lease_pb2.CompleteTaskRequest(**lease_fields))
-    assert await stream.report_one((second, 1), completed=True) == "done"
+    assert await stream.report_one((second, 2), completed=True) == "done"
     assert [await server.state(task_id) for task_id in (first, second)] == ["done", "done"]
     await stream.assert_quiet()
     assert not await server.live_leases()

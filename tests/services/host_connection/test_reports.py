@@ -7,6 +7,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.task_pb2 import Progress, RetryPolicy, Task
+from tests.live import live
 from tests.services.host_streams import report
 
 TEXT = Value(string_value="hi")
@@ -145,6 +146,11 @@ def nested_value(levels):
 REFUSED = {
     "a stale token": ({"fencing_token": 7, "completed": True}, "lease_lost"),
     "no token": ({"fencing_token": 0, "completed": True}, "bad_request"),
+    "a token that is a fraction": ({"fencing_token": 0.5, "completed": True}, "bad_request"),
+    "a token that is NaN": ({"fencing_token": math.nan, "completed": True}, "bad_request"),
+    "a token that is infinite": ({"fencing_token": math.inf, "completed": True}, "bad_request"),
+    "a token below 0": ({"fencing_token": -1, "released": True}, "bad_request"),
+    "a token over 2^53": ({"fencing_token": 2.0**53 + 2, "released": True}, "bad_request"),
     "no event": ({}, "bad_request"),
     "an unknown task": ({"task_id": "tsk_unknown", "completed": True}, "not_found"),
     "no task": ({"task_id": "", "completed": True}, "not_found"),
@@ -278,9 +284,9 @@ async def test_a_release_is_accepted_after_the_same_host_got_a_later_lease(serve
 async def test_a_release_is_accepted_after_a_resume_assigned_the_task_to_the_same_host(server, stream, assignment):
     task_id = assignment.task.task_id
     assert await stream.report_one(assignment, started=True) == "running"
-    await server.engine.tasks.pause("default", task_id)
+    await server.engine.tasks.pause("default", task_id, show=live)
     assert (await stream.cancellation()).fencing_token == 1
-    await server.engine.tasks.resume("default", task_id)
+    await server.engine.tasks.resume("default", task_id, show=live)
     again = await stream.task()
     assert again.lease.fencing_token == 2
     assert await stream.report_one(assignment, released=True) == "assigned"

@@ -5,6 +5,7 @@ import pytest
 
 from taskyard.v1 import lease_pb2
 from taskyard_server.core.hosts import HostProfile
+from tests.live import live
 from tests.services.hosts.host_fields import seconds, status_name
 
 # Registration
@@ -53,7 +54,7 @@ async def test_a_host_without_an_id_is_refused(api, refused, by_rest):
 
 
 async def test_ids_of_built_in_hosts_are_reserved(api, refused):
-    await api.engine.hosts.register("default", "taskyard:executor", None, HostProfile(), built_in=True)
+    await api.engine.hosts.register("default", "taskyard:executor", None, HostProfile(), built_in=True, show=live)
     calls = [api.register, api.heartbeat, api.deregister, api.drain, api.claim]
     for call in calls:
         refusal = await refused(call("taskyard:executor"))
@@ -62,7 +63,7 @@ async def test_ids_of_built_in_hosts_are_reserved(api, refused):
 
 
 async def test_built_in_hosts_are_not_listed(api):
-    await api.engine.hosts.register("default", "taskyard:executor", None, HostProfile(), built_in=True)
+    await api.engine.hosts.register("default", "taskyard:executor", None, HostProfile(), built_in=True, show=live)
     await api.register()
     assert [host.id for host in (await api.list_hosts()).hosts] == ["host"]
 

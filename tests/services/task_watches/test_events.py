@@ -11,6 +11,7 @@ from taskyard.v1 import batch_pb2, task_pb2
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.event_log import Bounds
 from tests import reporting
+from tests.live import live
 from tests.services.task_watches.watch_calls import (
     SECS,
     events,
@@ -51,7 +52,7 @@ async def test_every_transition_of_a_task_is_sent(api):
 async def test_an_event_shows_the_task_at_the_time_of_the_event(api):
     call = await started(api.watch())
     # All of it happens in one turn of the event loop, before the first event is sent.
-    task = await api.engine.tasks.submit("default", Submission("ann", "click"))
+    task = await api.engine.tasks.submit("default", Submission("ann", "click"), show=live)
     (lease,) = await api.claim()
     await api.start(lease)
     await reporting.progress(
@@ -97,7 +98,7 @@ async def test_an_evicted_task_is_sent_with_the_time_of_its_end(start_api):
 async def test_events_of_one_turn_of_the_loop_are_sent_in_one_message(api):
     call = await started(api.watch())
     for _ in range(60):
-        await api.engine.tasks.submit("default", Submission("ann", "click"))
+        await api.engine.tasks.submit("default", Submission("ann", "click"), show=live)
     assert len((await read(call)).events) == 60
 
 
@@ -202,7 +203,7 @@ async def test_a_current_task_has_all_fields_but_its_params(api):
 async def test_many_current_tasks_come_in_messages_of_limited_size(start_api):
     api = await start_api(max_queue_size=2000, max_per_agent=2000)
     for number in range(250):
-        await api.engine.tasks.submit("default", Submission(f"a{number % 2}", "click"))
+        await api.engine.tasks.submit("default", Submission(f"a{number % 2}", "click"), show=live)
     for filters, count in (({}, 250), ({"agent_id": "a1"}, 125)):
         call, sizes = api.watch(include_current=True, **filters), []
         while not (message := await read(call)).bookmark:
@@ -214,7 +215,7 @@ async def test_many_current_tasks_come_in_messages_of_limited_size(start_api):
 async def test_current_tasks_with_large_results_fit_into_messages(start_api):
     api = await start_api(max_queue_size=100, max_inflight=100, max_per_agent_inflight=100)
     for _ in range(30):
-        await api.engine.tasks.submit("default", Submission("ann", "click"))
+        await api.engine.tasks.submit("default", Submission("ann", "click"), show=live)
     for lease in await api.claim(30):
         await api.complete(lease, Value(string_value="x" * 250_000))
     call, seen = api.watch(include_current=True, state="done"), 0
@@ -260,8 +261,8 @@ async def test_a_watch_without_events_gets_bookmarks_that_move_the_cursor(start_
     api = await start_api(bookmark_secs=0.02, bounds=Bounds(max_events=64))
     call = await started(api.watch(agent_id="bob"))
     for _ in range(200):
-        task = await api.engine.tasks.submit("default", Submission("ann", "click"))
-        await api.engine.tasks.cancel("default", task.id)
+        task = await api.engine.tasks.submit("default", Submission("ann", "click"), show=live)
+        await api.engine.tasks.cancel("default", task.id, show=live)
         await asyncio.sleep(0)
     for _ in range(2):
         message = await read(call)

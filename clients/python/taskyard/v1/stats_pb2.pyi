@@ -51,6 +51,7 @@ class GetStatsResponse(_message.Message):
     METRICS_FIELD_NUMBER: _builtins.int
     CONFIG_FIELD_NUMBER: _builtins.int
     HOSTS_FIELD_NUMBER: _builtins.int
+    STORE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def queue(self) -> Global___QueueStats:
         """The waiting and running tasks. Always set."""
@@ -67,6 +68,10 @@ class GetStatsResponse(_message.Message):
     def hosts(self) -> Global___HostStats:
         """The hosts. Absent while none is registered."""
 
+    @_builtins.property
+    def store(self) -> Global___StoreSize:
+        """Where the server keeps its tasks. Absent where it keeps nothing."""
+
     def __init__(
         self,
         *,
@@ -74,10 +79,11 @@ class GetStatsResponse(_message.Message):
         metrics: Global___SchedulerMetrics | None = ...,
         config: Global___SchedulerConfig | None = ...,
         hosts: Global___HostStats | None = ...,
+        store: Global___StoreSize | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "hosts", b"hosts", "metrics", b"metrics", "queue", b"queue"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "hosts", b"hosts", "metrics", b"metrics", "queue", b"queue", "store", b"store"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "hosts", b"hosts", "metrics", b"metrics", "queue", b"queue"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["config", b"config", "hosts", b"hosts", "metrics", b"metrics", "queue", b"queue", "store", b"store"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -455,6 +461,36 @@ class HostStats(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HostStats: _TypeAlias = HostStats  # noqa: Y015
+
+@_typing.final
+class StoreSize(_message.Message):
+    """StoreSize is the size of the server's store, which all namespaces share (docs/keeping.md, Sizing)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URL_FIELD_NUMBER: _builtins.int
+    USED_BYTES_FIELD_NUMBER: _builtins.int
+    FREE_BYTES_FIELD_NUMBER: _builtins.int
+    url: _builtins.str
+    """What `store.url` names, without secrets."""
+    used_bytes: _builtins.float
+    """Bytes of the store on its disk, as of the last commit."""
+    free_bytes: _builtins.float
+    """Bytes that were free there then. Below `store.minFreeBytes` new tasks are refused."""
+    def __init__(
+        self,
+        *,
+        url: _builtins.str = ...,
+        used_bytes: _builtins.float = ...,
+        free_bytes: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_bytes", b"free_bytes", "url", b"url", "used_bytes", b"used_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StoreSize: _TypeAlias = StoreSize  # noqa: Y015
 
 @_typing.final
 class ListSnapshotsRequest(_message.Message):

@@ -50,7 +50,7 @@ class ScheduleRegistry:
         self._life = life
         self._entropy = entropy
         self._schedules: dict[str, Schedule] = {}
-        self._triggers = TriggerStore(entropy)
+        self._triggers = TriggerStore(entropy, life.changes)
         self._dispatcher = TriggerDispatcher(life, admit, self._triggers, entropy)
         self._wall_dues: TimerQueue[Schedule] = TimerQueue()
         self._steady_dues: TimerQueue[Schedule] = TimerQueue()
@@ -86,6 +86,7 @@ class ScheduleRegistry:
             schedule_id = f"sch_{int(now * 1000):012x}{self._last_number:010x}{self._entropy():010x}"
         schedule = self._schedules[schedule_id] = Schedule(schedule_id, spec, now, since, next_due, paused)
         schedule.number = self._last_number
+        self._note(schedule)
         self._arm(schedule)
         return schedule
 
@@ -118,6 +119,7 @@ class ScheduleRegistry:
             schedule.processed_times = ()
         schedule.spec = spec
         schedule.updated_at = now
+        self._note(schedule)
         if is_new_cadence:
             self._arm(schedule)
         return schedule
@@ -129,6 +131,8 @@ class ScheduleRegistry:
         self._dispatcher.drop(schedule)
         self._triggers.release_keys(schedule_id)
         del self._schedules[schedule_id]
+        if self._life.changes is not None:
+            self._life.changes.schedule_gone(schedule)
         # The triggers that are kept for a while refer to the schedule, and need no payload.
         schedule.spec = schedule.spec._replace(task=schedule.spec.task._replace(params=None, options=NO_OPTIONS))
 
@@ -139,6 +143,7 @@ class ScheduleRegistry:
             self._disarm(schedule)
             schedule.paused = True
             schedule.updated_at = now
+            self._note(schedule)
             self._dispatcher.withdraw(now, schedule, PAUSED)
         return schedule
 
@@ -148,6 +153,7 @@ class ScheduleRegistry:
         if schedule.paused:
             schedule.paused = False
             schedule.updated_at = now
+            self._note(schedule)
             schedule.resumed_at = self._clock_of(schedule.spec, now)
             schedule.after_pause = catch_up
             self._arm(schedule)
@@ -200,7 +206,7 @@ class ScheduleRegistry:
         self._to_recompute.clear()
         for schedule in self._schedules.values():
             if schedule.spec.cadence.by_wall:
-                _resumed_by(schedule, self._set_back_to)
+                self._resumed_by(schedule, self._set_back_to)
                 self._to_recompute.append((schedule, schedule.since))
         for _ in range(MAX_RECOMPUTED_PER_CALL):
             if not self._recompute_one():
@@ -234,6 +240,16 @@ class ScheduleRegistry:
 
     # After a restart
 
+    @property
+    def last_numbers(self) -> tuple[int, int]:
+        """The numbers of the last schedule and of the last trigger."""
+        return self._last_number, self._triggers.last_number
+
+    def continue_after(self, schedule: int, trigger: int) -> None:
+        """Let numbers go on after these."""
+        self._last_number = max(self._last_number, schedule)
+        self._triggers.last_number = max(self._triggers.last_number, trigger)
+
     def restore(self, schedule: Schedule) -> None:
         """Add a stored schedule, oldest first. `recover` follows once all schedules and triggers are there."""
         schedule.live, schedule.open, schedule.waiting, schedule.ready = {}, 0, None, []
@@ -257,7 +273,7 @@ class ScheduleRegistry:
         for schedule in self._schedules.values():
             # The clock may show an earlier time than it did to the previous process.
             clock = self._clock_of(schedule.spec, now)
-            _resumed_by(schedule, clock)
+            self._resumed_by(schedule, clock)
             self._recompute_due(schedule, clock)
             self._arm(schedule)
 
@@ -304,6 +320,7 @@ class ScheduleRegistry:
                 following = later if reason is None else schedule.spec.cadence.next_after(due, schedule.since)
                 schedule.processed_times = processed_times.add(schedule.processed_times, due, following)
                 schedule.next_due = processed_times.first_unprocessed(schedule.processed_times, later)
+                self._note(schedule)
                 self._arm(schedule)
                 trigger = self._triggers.new(now, schedule, due, f"{due * 1000:.0f}")
                 if trigger is not None and reason is None:
@@ -329,11 +346,13 @@ class ScheduleRegistry:
         if schedule.since > clock and not schedule.spec.cadence.by_wall:
             # An interval that starts in the future would start late.
             schedule.since, schedule.processed_times = clock, ()
+            self._note(schedule)
         following = schedule.spec.cadence.next_after(clock, schedule.since)
         due = processed_times.first_unprocessed(schedule.processed_times, following)
         if due is not None and (schedule.next_due is None or due < schedule.next_due):
             self._disarm(schedule)
             schedule.next_due = due
+            self._note(schedule)
             self._arm(schedule)
 
     def _decide_missed(self, schedule: Schedule, due: float, clock: float) -> tuple[str | None, float | None]:
@@ -378,18 +397,23 @@ class ScheduleRegistry:
         if schedule.next_due is not None:
             self._dues_of(schedule).remove(schedule.next_due, schedule)
 
+    def _note(self, schedule: Schedule) -> None:
+        """Tell the store, if there is one, that the schedule changed."""
+        if self._life.changes is not None:
+            self._life.changes.schedules[schedule] = None
+
+    def _resumed_by(self, schedule: Schedule, clock: float) -> None:
+        """A resume under a clock that was ahead counts as one at `clock`."""
+        if schedule.resumed_at is not None and clock < schedule.resumed_at:
+            schedule.resumed_at = clock
+            self._note(schedule)
+
 
 def _first_due(spec: ScheduleSpec, since: float) -> float:
     next_due = spec.cadence.next_after(since, since)
     if next_due is None:
         raise BadRequest("at: must be in the future")
     return next_due
-
-
-def _resumed_by(schedule: Schedule, clock: float) -> None:
-    """A resume under a clock that was ahead counts as one at `clock`."""
-    if schedule.resumed_at is not None:
-        schedule.resumed_at = min(schedule.resumed_at, clock)
 
 
 def _whole_micros(clock: float) -> float:

@@ -142,6 +142,7 @@ class TriggerDispatcher:
             self._transition(trigger, EXECUTING)
             trigger.fired_at = schedule.last_fired_at = task.created_at
             trigger.task_id = schedule.last_task_id = task.id
+            self._note_schedule(schedule)
             self._emit(now, trigger, TriggerEventKind.CLAIMED)
         if task is None:
             self._end(now, trigger, FAILED, TASK_GONE)
@@ -291,6 +292,7 @@ class TriggerDispatcher:
         self._count_executing(schedule, 1, task.state in WAITING)
         trigger.fired_at = schedule.last_fired_at = now
         trigger.task_id = schedule.last_task_id = task.id
+        self._note_schedule(schedule)
         self.counters.fired += 1
         self._life.triggered[task] = trigger
         self._emit(now, trigger, TriggerEventKind.CLAIMED)
@@ -377,6 +379,13 @@ class TriggerDispatcher:
 
     def _emit(self, now: float, trigger: Trigger, kind: TriggerEventKind) -> None:
         self.events.append(TriggerEvent(now, kind, trigger))
+        if self._life.changes is not None:
+            self._life.changes.triggers[trigger] = None
+
+    def _note_schedule(self, schedule: Schedule) -> None:
+        """Tell the store, if there is one, that a trigger of the schedule fired; a deleted one is gone from it."""
+        if self._life.changes is not None and schedule.number:
+            self._life.changes.schedules[schedule] = None
 
 
 def _last_delay_end(schedule: Schedule) -> float | None:

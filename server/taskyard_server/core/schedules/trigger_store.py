@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
+from taskyard_server.core.changes import Changes
 from taskyard_server.core.errors import NotFound
 
 from .schedule import Schedule, Trigger
@@ -61,13 +62,14 @@ class _ScheduleTriggers:
 class TriggerStore:
     """The triggers of one namespace, and the source of their ids. `entropy` returns 40 random bits."""
 
-    def __init__(self, entropy: Callable[[], int]) -> None:
+    def __init__(self, entropy: Callable[[], int], changes: Changes | None = None) -> None:
         self._entropy = entropy
+        self._changes = changes
         self._by_id: dict[str, Trigger] = {}
         self._by_due = DueOrder()
         self._by_schedule: dict[str, _ScheduleTriggers] = {}
         self._ended: OrderedDict[Trigger, None] = OrderedDict()
-        self._last_number = 0
+        self.last_number = 0
 
     def new(
         self,
@@ -81,11 +83,11 @@ class TriggerStore:
         """Make a pending trigger; None if the schedule has one with this key. The key defaults to the trigger's id."""
         if key is not None and self.find(schedule.id, key) is not None:
             return None
-        self._last_number += 1
-        trigger_id = f"trg_{int(now * 1000):012x}{self._last_number:010x}{self._entropy():010x}"
+        self.last_number += 1
+        trigger_id = f"trg_{int(now * 1000):012x}{self.last_number:010x}{self._entropy():010x}"
         trigger = Trigger(
             trigger_id,
-            self._last_number,
+            self.last_number,
             schedule,
             due_at,
             key or trigger_id,
@@ -97,7 +99,7 @@ class TriggerStore:
 
     def restore(self, trigger: Trigger, owned: bool = True) -> None:
         """Keep a trigger as it is. `owned` is false where its schedule was deleted: it then holds no key."""
-        self._last_number = max(self._last_number, trigger.number)
+        self.last_number = max(self.last_number, trigger.number)
         kept = self._by_schedule.get(trigger.schedule.id)
         if kept is None:
             kept = self._by_schedule[trigger.schedule.id] = _ScheduleTriggers()
@@ -155,6 +157,8 @@ class TriggerStore:
         del self._by_id[trigger.id]
         self._by_due.remove(trigger)
         self._ended.pop(trigger, None)
+        if self._changes is not None:
+            self._changes.trigger_gone(trigger)
 
     def _new_trace(self) -> str:
         """A W3C traceparent that starts a new trace."""

@@ -41,6 +41,22 @@ class Alarm:
         if at is not None:
             self._ring_after(max(0.0, at - self._clock()))
 
+    def catch_up(self) -> None:
+        """Ring after the delay that follows a stall, whatever was set."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._at = None
+        self._catch_ups = max(1, self._catch_ups)
+        self._ring_after(self._catch_up_secs())
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether a stall was noticed and the delay after it is not over."""
+        return self._catch_ups > 0
+
+    def _catch_up_secs(self) -> float:
+        return CATCH_UP_SECS + self._count_streams() * CATCH_UP_SECS_PER_STREAM
+
     def _ring_after(self, secs: float) -> None:
         # Stalls are detected by the machine's monotonic clock, since the engine's clock may be a test's.
         self._rings_at = time.monotonic() + secs
@@ -51,7 +67,7 @@ class Alarm:
         if time.monotonic() - self._rings_at > STALL_SECS and self._catch_ups < MAX_CATCH_UPS:
             # Also after a delay: the process may have been stalled again meanwhile.
             self._catch_ups += 1
-            self._ring_after(CATCH_UP_SECS + self._count_streams() * CATCH_UP_SECS_PER_STREAM)
+            self._ring_after(self._catch_up_secs())
             return
         self._catch_ups = 0
         self._ring()

@@ -1,12 +1,14 @@
 """Handles the consequences of commands, once per turn of the event loop for all of them.
 
-It dispatches tasks to waiting hosts, calls listeners, and sets the alarm to the next time at which anything is due.
+It dispatches tasks to waiting hosts, publishes what happened once that is kept, and sets the alarm to the next time at
+which anything is due.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -17,8 +19,9 @@ from .alarm import Alarm
 if TYPE_CHECKING:
     from taskyard_server.engine.clock import Clock
     from taskyard_server.engine.port import Listener, TriggerListener
+    from taskyard_server.store.committer import Committer
 
-    from .namespace import NamespaceState
+    from .namespace import NamespaceState, Turn
 
 log = structlog.get_logger(__name__)
 
@@ -32,18 +35,23 @@ MIN_DUE_TIMES_TO_COMPACT: Final = 64
 
 
 class Driver:
-    """Tracks which namespaces were changed by commands. `activity` is set whenever a task may have ended."""
+    """Tracks which namespaces were changed by commands. `activity` is set whenever a task may have ended.
+
+    With a `committer` a turn is published after its commit, else at once.
+    """
 
     def __init__(self, states: Mapping[str, NamespaceState], clock: Clock, wall: Clock) -> None:
         self.listeners: list[Listener] = []
         self.trigger_listeners: list[TriggerListener] = []
         self.activity = asyncio.Event()
+        self.committer: Committer | None = None
         self._states = states
         self._clock = clock
         self._wall = wall
         self._dirty: dict[NamespaceState, None] = {}
         self._dirty_soon: dict[NamespaceState, None] = {}
         self._due_times: list[tuple[float, str]] = []
+        self._is_held_back = False
         self._closed = False
         self._alarm = Alarm(clock, self.advance, lambda: sum(len(state.sessions) for state in states.values()))
 
@@ -67,18 +75,14 @@ class Driver:
         """Handle the consequences of all commands of this turn of the event loop."""
         self.activity.set()
         dirty, self._dirty = self._dirty, {}
+        now = self._clock()
         for state in dirty:
             scheduler = state.scheduler
-            if state.dispatch(self._clock()):
-                self.mark_dirty(state)
-            events = scheduler.take_events()
-            if events:
-                state.notify_ends(events)
-                _notify(self.listeners, state.namespace, events)
-            trigger_events = scheduler.schedules.take_events()
-            if trigger_events:
-                state.log_trigger_limit()
-                _notify(self.trigger_listeners, state.namespace, trigger_events)
+            turn = state.take_turn(now)
+            if self.committer is None:
+                self._publish(state, turn, 0.0)
+            else:
+                self.committer.add(state, partial(self._publish, state, turn))
             due = scheduler.next_due()
             if due != state.due:
                 state.due = due
@@ -87,10 +91,30 @@ class Driver:
         if len(self._due_times) > 2 * len(self._states) + MIN_DUE_TIMES_TO_COMPACT:
             self._due_times = [(state.due, state.namespace) for state in self._states.values() if state.due is not None]
             heapify(self._due_times)
+        if self.committer is not None:
+            self.committer.turn_ended()
         self._set_alarm()
 
+    def is_dirty(self, state: NamespaceState) -> bool:
+        """Whether the present turn has touched this namespace."""
+        return state in self._dirty
+
+    def commit_ended(self) -> None:
+        """Let come due what a slow commit has held back, after what has arrived meanwhile was read."""
+        if self._is_held_back:
+            self._is_held_back = False
+            self._alarm.catch_up()
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether nothing may come due: a commit takes long, or what has arrived since is to be read first."""
+        return self._alarm.is_catching_up or (self.committer is not None and self.committer.is_slow())
+
     def advance(self) -> None:
-        """Advance the namespaces that are due."""
+        """Advance the namespaces that are due, but not while a commit takes long: hosts do not pay for a slow disk."""
+        if self.committer is not None and self.committer.is_slow():
+            self._is_held_back = True
+            return
         now = self._clock()
         for state in self._states.values():
             if state.due is not None and state.due <= now:
@@ -111,6 +135,17 @@ class Driver:
         """Flush for the last time and stop the alarm."""
         self._closed = True
         self.flush()
+
+    def _publish(self, state: NamespaceState, turn: Turn, secs: float) -> None:
+        """Tell of a turn, whose commit took so many seconds."""
+        if state.hand_over(turn, self._clock(), secs):
+            self.mark_dirty(state)
+        if turn.events:
+            state.notify_ends(turn.events)
+            _notify(self.listeners, state.namespace, turn.events)
+        if turn.trigger_events:
+            state.log_trigger_limit()
+            _notify(self.trigger_listeners, state.namespace, turn.trigger_events)
 
     def _mark_all_dirty(self) -> None:
         dirty, self._dirty_soon = self._dirty_soon, {}

@@ -13,11 +13,13 @@ from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
-from taskyard_server.engine.clock import Clock, steady_clock
+from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.engine.port import Listener
 from taskyard_server.engine.sessions import DrainNotice
+from taskyard_server.store.port import Store
 
 from .hosts import MemoryHosts
+from .keeper import Keeper, Keeping
 from .leases import MemoryLeases
 from .namespaces import Namespaces
 from .schedules import MemorySchedules
@@ -27,18 +29,48 @@ from .tasks import MemoryTasks
 class MemoryEngine:
     """Implements `port.Engine`. A `seed` makes ids and jitter repeatable, for tests.
 
-    `wall` is the wall clock, which may jump. It defaults to `clock` if that is set.
+    `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. With a `store` everything survives
+    the process; `open` loads it.
     """
 
     def __init__(
-        self, limits: Limits, clock: Clock | None = None, seed: int | None = None, wall: Clock | None = None
+        self,
+        limits: Limits,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        wall: Clock | None = None,
+        store: Store | None = None,
+        keeping: Keeping | None = None,
     ) -> None:
-        self._namespaces = Namespaces(limits, clock or steady_clock(), wall or clock or time.time, seed)
+        self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed)
+        self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
         self.tasks = MemoryTasks(self._namespaces)
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
         self.schedules = MemorySchedules(self._namespaces)
         self.admin = MemoryAdmin(self._namespaces)
+
+    async def open(self) -> None:
+        """Load what the store has kept, if there is one, and resume it. Raises `StoreError`."""
+        if self.keeper is not None:
+            await self.keeper.open()
+
+    async def run(self) -> None:
+        """Do what the store needs with time, until cancelled. Raises `StoreError` once it has failed for good."""
+        if self.keeper is None:
+            await asyncio.get_running_loop().create_future()
+        else:
+            await self.keeper.run()
+
+    async def release(self) -> None:
+        """Commit what is left and let go of the store, after the last call was served."""
+        if self.keeper is not None:
+            await self.keeper.close()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether everything survives the process."""
+        return self.keeper is not None
 
     @property
     def limits(self) -> Limits:
@@ -61,8 +93,9 @@ class MemoryAdmin:
 
     async def stats(self, namespace: str) -> Stats:
         state = self._namespaces.find(namespace)
-        scheduler = state.scheduler if state else Scheduler(self._namespaces.limits, lambda: 0)
-        return scheduler.stats()
+        if state is None:
+            return Scheduler(self._namespaces.limits, lambda: 0).stats()
+        return await self._namespaces.answers.give(state, state.scheduler.stats)
 
     def namespaces(self) -> list[str]:
         return self._namespaces.names()
@@ -83,11 +116,8 @@ class MemoryAdmin:
 
     def reconcile(self) -> None:
         now = self._namespaces.now()
-        self._namespaces.for_each(lambda state: state.scheduler.reconcile(now))
-
-    def recover(self) -> None:
-        now = self._namespaces.now()
-        self._namespaces.for_each(lambda state: state.scheduler.recover(now))
+        if not self._namespaces.driver.is_held_back:
+            self._namespaces.for_each(lambda state: state.scheduler.reconcile(now))
 
     def drain(self, until: float | None = None) -> None:
         notice = self._namespaces.drain_notice = DrainNotice(until, "the server shuts down", reconnect=True)
@@ -96,10 +126,10 @@ class MemoryAdmin:
             for session in state.sessions.values():
                 session.drain(notice)
 
-    async def drained(self, secs: float) -> bool:
+    async def drained(self, secs: float, built_in_only: bool = False) -> bool:
         namespaces = self._namespaces
         deadline, activity = namespaces.now() + secs, namespaces.driver.activity
-        while any(state.scheduler.inflight for state in namespaces):
+        while any(state.scheduler.inflight_of(built_in_only) for state in namespaces):
             remaining_secs = deadline - namespaces.now()
             if remaining_secs <= 0:
                 return False
@@ -108,11 +138,14 @@ class MemoryAdmin:
                 await asyncio.wait_for(activity.wait(), remaining_secs)
         return True
 
-    async def close(self) -> None:
+    async def close(self, built_in_only: bool = False) -> None:
         namespaces = self._namespaces
         namespaces.closed = True
         now = namespaces.now()
-        namespaces.for_each(lambda state: state.scheduler.shut_down(now))
+        if namespaces.keeper is None:
+            namespaces.for_each(lambda state: state.scheduler.shut_down(now))
+        else:
+            namespaces.for_each(lambda state: state.scheduler.pause_inflight(now, built_in_only))
         for state in namespaces:
             state.release_all()
         namespaces.driver.close()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from taskyard_server.core.errors import Conflict, NotFound
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
-from taskyard_server.core.streams import HeldLease, Hello, TokenUse
+from taskyard_server.core.streams import HeldLease, Hello, TokenUse, Welcome
 from taskyard_server.engine.sessions import DrainNotice, Session
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from .namespace import NamespaceState
     from .namespaces import Namespaces
+
+T = TypeVar("T")
 
 
 class MemoryHosts:
@@ -25,6 +27,7 @@ class MemoryHosts:
         self._namespaces = namespaces
         self._driver = namespaces.driver
         self._now = namespaces.now
+        self._answers = namespaces.answers
 
     async def register(
         self,
@@ -36,51 +39,76 @@ class MemoryHosts:
         slots: int | None = None,
         labels: tuple[tuple[str, str], ...] = (),
         built_in: bool = False,
-    ) -> Host:
-        return self._namespaces.get_or_create(namespace).scheduler.register(
-            self._now(), host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in
-        )
+        show: Callable[[Host], T],
+    ) -> T:
+        state = self._namespaces.get_or_create(namespace)
+
+        def command() -> T:
+            return show(
+                state.scheduler.register(
+                    self._now(), host_id, display_name, profile, slots=slots, labels=labels, built_in=built_in
+                )
+            )
+
+        return await self._answers.give(state, command)
 
     async def heartbeat(
-        self, namespace: str, host_id: str, reported_status: HostStatus | None = None, machine: bytes | None = None
-    ) -> Host:
+        self,
+        namespace: str,
+        host_id: str,
+        reported_status: HostStatus | None = None,
+        machine: bytes | None = None,
+        *,
+        show: Callable[[Host], T],
+    ) -> T:
         state = self._get(namespace)
-        return state.scheduler.heartbeat(self._now(), host_id, reported_status, machine)
+        return await self._answers.give(
+            state, lambda: show(state.scheduler.heartbeat(self._now(), host_id, reported_status, machine))
+        )
 
-    async def drain(self, namespace: str, host_id: str, secs: float | None = None) -> Host:
+    async def drain(self, namespace: str, host_id: str, secs: float | None = None, *, show: Callable[[Host], T]) -> T:
         state = self._get(namespace)
-        until = None if secs is None else self._now() + secs
-        host = state.scheduler.drain_host(host_id, until)
-        if host.stream is not None:
-            state.sessions[host.stream].drain(DrainNotice(until, "the host is drained"))
-        return host
+
+        def command() -> T:
+            until = None if secs is None else self._now() + secs
+            host = state.scheduler.drain_host(host_id, until)
+            if host.stream is not None:
+                state.sessions[host.stream].drain(DrainNotice(until, "the host is drained"))
+            return show(host)
+
+        return await self._answers.give(state, command)
 
     async def deregister(self, namespace: str, host_id: str) -> None:
         state = self._get(namespace)
-        offers = state.scheduler.offers_of(host_id)
-        state.scheduler.deregister(self._now(), host_id)
-        for offer in offers:
-            if offer.streamed:
-                state.sessions[offer].end(Conflict("the host was deregistered", {"cause": "deregistered"}))
-            else:
-                state.claims.pop(offer).set_exception(NotFound("runtime host not found"))
+        await self._answers.give(state, lambda: self._deregister(state, host_id))
 
-    async def list_hosts(self, namespace: str, after: int) -> list[Host]:
+    async def list_hosts(self, namespace: str, after: int, *, show: Callable[[list[Host]], T]) -> T:
         state = self._namespaces.find(namespace)
-        return [host for host in state.scheduler.hosts if host.number > after] if state else []
+        if state is None:
+            return show([])
+        return await self._answers.give(
+            state, lambda: show([host for host in state.scheduler.hosts if host.number > after])
+        )
 
-    async def connect(self, namespace: str, hello: Hello, on_ready: Callable[[], None]) -> Session:
+    async def connect(
+        self, namespace: str, hello: Hello, on_ready: Callable[[], None], *, show: Callable[[Welcome], T]
+    ) -> tuple[Session, T]:
         self._namespaces.refuse_once_closed()
-        state = self._namespaces.get_or_create(namespace)
-        superseded = [offer for offer in state.scheduler.offers_of(hello.host_id) if offer.streamed]
-        welcome = state.scheduler.connect(self._now(), hello)
-        return_credit = partial(self._return_credit, state, welcome.offer)
-        session = Session(namespace, welcome, on_ready, return_credit, self._namespaces.drain_notice)
-        for offer in superseded:
-            reason = Conflict("superseded by another stream of this host", {"cause": "superseded"})
-            state.sessions.pop(offer).end(reason)
-        state.sessions[session.offer] = session
-        return session
+        state = self._namespaces.get_or_create(namespace, patient=True)
+        session: Session | None = None
+
+        def command() -> tuple[Session, T]:
+            nonlocal session
+            session, welcome = self._open(state, hello, on_ready)
+            return session, show(welcome)
+
+        try:
+            return await self._answers.give(state, command, patient=True)
+        except BaseException:
+            if session is not None:
+                # Nobody will serve the stream.
+                self._close(session)
+            raise
 
     async def give_credit(self, session: Session, count: int) -> None:
         state = self._state_of(session)
@@ -104,9 +132,41 @@ class MemoryHosts:
             self._driver.mark_dirty(state)
         else:
             self._driver.mark_dirty_soon(state)
-        return state.scheduler.beat(self._now(), session.offer, held, reported_status, machine, tokens)
+        lost = state.scheduler.beat(self._now(), session.offer, held, reported_status, machine, tokens)
+        # A host must not stop because of an end that is not committed; a stop follows it.
+        return lost if state.changes is None else [lease for lease in lost if not state.is_unkept(lease[0])]
 
     async def disconnect(self, session: Session) -> None:
+        self._close(session)
+
+    def _deregister(self, state: NamespaceState, host_id: str) -> None:
+        offers = state.scheduler.offers_of(host_id)
+        state.scheduler.deregister(self._now(), host_id)
+        for offer in offers:
+            if offer.streamed:
+                state.sessions[offer].end(Conflict("the host was deregistered", {"cause": "deregistered"}))
+            else:
+                state.claims.pop(offer).refuse(NotFound("runtime host not found"))
+
+    def _open(self, state: NamespaceState, hello: Hello, on_ready: Callable[[], None]) -> tuple[Session, Welcome]:
+        superseded = [offer for offer in state.scheduler.offers_of(hello.host_id) if offer.streamed]
+        welcome = state.scheduler.connect(self._now(), hello)
+        return_credit = partial(self._return_credit, state, welcome.offer)
+        session = Session(
+            state.namespace,
+            welcome.offer,
+            welcome.heartbeat_secs,
+            on_ready,
+            return_credit,
+            self._namespaces.drain_notice,
+        )
+        for offer in superseded:
+            reason = Conflict("superseded by another stream of this host", {"cause": "superseded"})
+            state.sessions.pop(offer).end(reason)
+        state.sessions[session.offer] = session
+        return session, welcome
+
+    def _close(self, session: Session) -> None:
         session.forget()
         state = self._namespaces.get(session.namespace, "runtime host")
         if state.sessions.pop(session.offer, None) is not None:

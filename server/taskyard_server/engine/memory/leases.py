@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report
 from taskyard_server.core.task import TaskState
+from taskyard_server.engine.port.answers import Answer
+
+from .namespace import WaitingClaim
 
 if TYPE_CHECKING:
+    from taskyard_server.core.offers import Offer
+
     from .namespace import NamespaceState
     from .namespaces import Namespaces
+
+T = TypeVar("T")
 
 
 class MemoryLeases:
@@ -23,6 +30,7 @@ class MemoryLeases:
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
         self._now = namespaces.now
+        self._answers = namespaces.answers
 
     async def claim(
         self,
@@ -32,23 +40,32 @@ class MemoryLeases:
         lease_secs: float | None = None,
         wait_secs: float = 0,
         project: str | None = None,
-    ) -> list[Lease]:
+        *,
+        show: Callable[[list[Lease]], T],
+    ) -> T:
         self._namespaces.refuse_once_closed()
         state = self._get(namespace)
-        leases = state.scheduler.claim(self._now(), host_id, count, lease_secs, project)
-        if leases or wait_secs <= 0:
-            return leases
-        offer = state.scheduler.offer(self._now(), host_id, count, lease_secs, project)
-        granted = state.claims[offer] = asyncio.get_running_loop().create_future()
+        claim = WaitingClaim(show, asyncio.get_running_loop().create_future())
         try:
-            await asyncio.wait((granted,), timeout=wait_secs)
-        except asyncio.CancelledError:
-            self._release(state, host_id, granted)
+            offer = self._claim_or_offer(state, claim, host_id, count, lease_secs, project, wait_secs > 0)
+        except Refusal:
+            await self._answers.kept(state)
             raise
-        finally:
-            state.claims.pop(offer, None)
-            state.scheduler.withdraw(offer)
-        return granted.result() if granted.done() else []
+        try:
+            if offer is not None:
+                try:
+                    await asyncio.wait((claim.answer,), timeout=wait_secs)
+                finally:
+                    state.claims.pop(offer, None)
+                    state.scheduler.withdraw(offer)
+                if not claim.answer.done():
+                    claim.grant([])
+            answer: T = await self._answers.give(state, claim.answer.result)
+        except BaseException:
+            # The caller has gone, or is told that the outcome is not known.
+            self._release(state, host_id, claim)
+            raise
+        return answer
 
     async def renew(
         self,
@@ -58,24 +75,59 @@ class MemoryLeases:
         token: int,
         lease_secs: float | None = None,
         tokens: int | None = None,
-    ) -> Lease:
-        reports = self._get(namespace).scheduler.reports
-        return reports.renew(self._now(), host_id, task_id, token, lease_secs, tokens)
+        *,
+        show: Callable[[Lease], T],
+    ) -> T:
+        state = self._get(namespace)
 
-    async def report(self, namespace: str, host_id: str, reports: Sequence[Report]) -> list[TaskState | Refusal]:
-        return self._get(namespace).scheduler.reports.take_each(self._now(), host_id, reports)
+        def command() -> T:
+            return show(state.scheduler.reports.renew(self._now(), host_id, task_id, token, lease_secs, tokens))
 
-    async def list_leases(self, namespace: str, after: int, host_id: str | None = None) -> list[Lease]:
+        return command() if self._answers.keeper is None else await self._answers.give(state, command)
+
+    def report(
+        self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False
+    ) -> Answer[list[TaskState | Refusal]]:
+        state = self._namespaces.get_for_command(namespace, "runtime host", patient)
+        return self._answers.of(state, state.scheduler.reports.take_each(self._now(), host_id, reports), patient)
+
+    async def list_leases(
+        self, namespace: str, after: int, host_id: str | None = None, *, show: Callable[[list[Lease]], T]
+    ) -> T:
         state = self._namespaces.find(namespace)
-        return state.scheduler.leases_after(after, host_id) if state else []
+        if state is None:
+            return show([])
+        return await self._answers.give(state, lambda: show(state.scheduler.leases_after(after, host_id)))
 
     def _get(self, namespace: str) -> NamespaceState:
         return self._namespaces.get_for_command(namespace, "runtime host")
 
-    def _release(self, state: NamespaceState, host_id: str, granted: asyncio.Future[list[Lease]]) -> None:
+    def _claim_or_offer(
+        self,
+        state: NamespaceState,
+        claim: WaitingClaim,
+        host_id: str,
+        count: int,
+        lease_secs: float | None,
+        project: str | None,
+        waits: bool,
+    ) -> Offer | None:
+        """Answer a claim. If it `waits` and nothing is claimable, return the offer by which it gets its answer."""
+        leases = state.scheduler.claim(self._now(), host_id, count, lease_secs, project)
+        if leases or not waits:
+            claim.grant(leases)
+            return None
+        offer = state.scheduler.offer(self._now(), host_id, count, lease_secs, project)
+        state.claims[offer] = claim
+        return offer
+
+    def _release(self, state: NamespaceState, host_id: str, claim: WaitingClaim) -> None:
         """Release the leases granted to a cancelled call, which may be cancelled in the same turn as it is granted."""
-        if granted.done() and granted.exception() is None:
-            for lease in granted.result():
-                with contextlib.suppress(Refusal):
-                    state.scheduler.reports.release(self._now(), host_id, lease.task.id, lease.token)
+        if claim.answer.done():
+            # Look at a refusal, so that it is not logged as one that nobody looked at.
+            claim.answer.exception()
+        for lease in claim.leases:
+            with contextlib.suppress(Refusal):
+                state.scheduler.reports.release(self._now(), host_id, lease.task.id, lease.token)
+        if claim.leases:
             self._namespaces.driver.mark_dirty(state)

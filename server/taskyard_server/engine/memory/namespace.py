@@ -3,29 +3,71 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 
+from taskyard_server.core.changes import Changes
+from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event
-from taskyard_server.core.leases import Lease
+from taskyard_server.core.leases import Lease, Stop
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.schedules.schedule import TriggerEvent
 from taskyard_server.core.task import TERMINAL
 from taskyard_server.engine.sessions import Session
+from taskyard_server.store.port import Group
+from taskyard_server.store.rows import add_rows
 
 log = structlog.get_logger(__name__)
 
 TASK_LIMIT_KEYS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
 """The limits that hold tasks back. Each is logged once."""
 LIMIT_CHECK_SECS: Final = 1.0
+CLOSED: Final = "the namespace is closed, since its records are at fault; see the server's log"
+GRANT_DELAY_SECS: Final = 0.1
+"""After a commit that took longer, the leases that it granted begin to count when it is over."""
+
+
+class Turn(NamedTuple):
+    """What one turn of the event loop has to tell of a namespace: to its streams, its waiting calls, its listeners."""
+
+    granted: dict[Offer, list[Lease]]
+    stops: list[Stop]
+    events: list[Event]
+    trigger_events: list[TriggerEvent]
+
+
+@dataclass(slots=True, eq=False)
+class WaitingClaim:
+    """A call that waits for tasks. `leases` are those granted to it, `answer` is what `show` made of them."""
+
+    show: Callable[[list[Lease]], Any]
+    answer: asyncio.Future[Any]
+    leases: list[Lease] = field(default_factory=list)
+
+    def grant(self, leases: list[Lease]) -> None:
+        """Answer the call, with no leases if it waited in vain."""
+        self.leases = leases
+        try:
+            self.answer.set_result(self.show(leases))
+        except Exception as error:
+            # A fault in one answer must not affect the others that are given in this turn.
+            self.answer.set_exception(error)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Raise a refusal in the call."""
+        self.answer.set_exception(refusal)
 
 
 @dataclass(slots=True, eq=False)
 class NamespaceState:
-    """One namespace. `due` is the next time at which its scheduler must be advanced.
+    """One namespace, of this `number` in the store.
+
+    `changes` gathers what the next commit keeps, and `committing` is what the last one took. A namespace with a `fault`
+    is served no longer. `due` is the next time at which its scheduler must be advanced.
 
     `claims` are the calls that wait for a task to run, `sessions` the streams of hosts, and `end_waits` the calls that
     wait for a task to end, by task id.
@@ -33,31 +75,69 @@ class NamespaceState:
 
     namespace: str
     scheduler: Scheduler
-    claims: dict[Offer, asyncio.Future[list[Lease]]] = field(default_factory=dict)
+    number: int = 0
+    changes: Changes | None = None
+    committing: Changes | None = None
+    keeps_history: bool = True
+    fault: str | None = None
+    claims: dict[Offer, WaitingClaim] = field(default_factory=dict)
     sessions: dict[Offer, Session] = field(default_factory=dict)
     end_waits: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     due: float | None = None
     limits_logged: set[str] = field(default_factory=set)
     limits_checked_at: float = 0.0
 
-    def dispatch(self, now: float) -> bool:
-        """Dispatch claimable tasks to waiting hosts, and pass stops to their streams.
+    def add_rows(self, group: Group) -> None:
+        """Add what changed since the last commit to the next one."""
+        assert self.changes is not None
+        self.committing = self.changes.take()
+        if self.committing:
+            add_rows(group, self.number, self.namespace, self.scheduler, self.committing, self.keeps_history)
 
-        Returns whether that made tasks claimable, so that it must be called again.
+    def close_for(self, error: Exception) -> None:
+        """Serve nothing more: what changed cannot be kept."""
+        self.fault = CLOSED
+        log.error("namespace_closed", namespace=self.namespace, error=str(error), check="taskyard store check")
+
+    def is_unkept(self, task_id: str) -> bool:
+        """Whether the present state of a task is not committed yet."""
+        task = self.scheduler.find(task_id)
+        if self.changes is None or task is None:
+            return False
+        return (
+            task in self.changes.tasks
+            or (self.committing is not None and task in self.committing.tasks)
+            or self.scheduler.has_event_of(task)
+        )
+
+    def take_turn(self, now: float) -> Turn:
+        """Dispatch claimable tasks to waiting hosts, and take all that the turn has to tell."""
+        scheduler = self.scheduler
+        granted: dict[Offer, list[Lease]] = {}
+        if self.claims or self.sessions:
+            for offer, leases in scheduler.dispatch(now).items():
+                if offer.streamed:
+                    granted[offer] = leases
+                else:
+                    self.claims.pop(offer).grant(leases)
+                    scheduler.withdraw(offer)
+            self._log_limits(now)
+        return Turn(granted, scheduler.take_stops(), scheduler.take_events(), scheduler.schedules.take_events())
+
+    def hand_over(self, turn: Turn, now: float, secs: float) -> bool:
+        """Pass grants and stops to their streams, after a commit that took so many seconds.
+
+        Returns whether that made tasks claimable, so that a turn must follow.
         """
         scheduler = self.scheduler
-        if not self.claims and not self.sessions:
-            scheduler.take_stops()
-            return False
-        for offer, leases in scheduler.dispatch(now).items():
-            session = self.sessions.get(offer)
-            if session is not None:
+        for offer, leases in turn.granted.items():
+            if secs > GRANT_DELAY_SECS:
+                scheduler.count_from(now, leases)
+            # The stream may have broken since; its leases wait for the host to come back.
+            if (session := self.sessions.get(offer)) is not None:
                 session.assign(leases)
-            else:
-                self.claims.pop(offer).set_result(leases)
-                scheduler.withdraw(offer)
         must_repeat = False
-        for stop in scheduler.take_stops():
+        for stop in turn.stops:
             session = self.sessions.get(stop.lease.stream)  # type: ignore[arg-type]
             if session is not None and not session.stop(stop):
                 # The host never got the lease and will not report its stop, which a target may wait for.
@@ -65,7 +145,6 @@ class NamespaceState:
                 if session.ended is None:
                     scheduler.return_credit(session.offer, 1)
                 must_repeat = True
-        self._log_limits(now)
         return must_repeat
 
     def notify_ends(self, events: Sequence[Event]) -> None:
@@ -82,9 +161,9 @@ class NamespaceState:
 
     def release_all(self) -> None:
         """Release every waiting call."""
-        for granted in self.claims.values():
-            if not granted.done():
-                granted.set_result([])
+        for claim in self.claims.values():
+            if not claim.answer.done():
+                claim.grant([])
         for waits in self.end_waits.values():
             _resolve(waits)
 

@@ -6,22 +6,28 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from taskyard_server.core.errors import NotFound, Unavailable
+from taskyard_server.core.changes import Changes
+from taskyard_server.core.errors import Internal, NotFound, Unavailable
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 
+from .answers import Answers
 from .driver import Driver
 from .namespace import NamespaceState
 
 if TYPE_CHECKING:
     from taskyard_server.engine.clock import Clock
     from taskyard_server.engine.sessions import DrainNotice
+    from taskyard_server.store.loading import LoadedNamespace
+
+    from .keeper import Keeper
 
 
 class Namespaces:
-    """The namespaces by name, and what the facets of the engine share: the limits, both clocks and the driver.
+    """The namespaces by name, and what the facets of the engine share: limits, both clocks, the driver, the answers.
 
-    `drain_notice` is set while the engine drains, `closed` once it accepts no more waiting calls.
+    `keeper` keeps them in a store, if there is one. `drain_notice` is set while the engine drains, `closed` once it
+    accepts no more waiting calls.
     """
 
     def __init__(self, limits: Limits, clock: Clock, wall: Clock, seed: int | None) -> None:
@@ -30,9 +36,12 @@ class Namespaces:
         self.wall = wall
         self.drain_notice: DrainNotice | None = None
         self.closed = False
+        self.keeper: Keeper | None = None
+        self._last_number = 0
         self._random = random.Random(seed)
         self._states: dict[str, NamespaceState] = {}
         self.driver = Driver(self._states, clock, wall)
+        self.answers = Answers()
 
     def __iter__(self) -> Iterator[NamespaceState]:
         return iter(self._states.values())
@@ -50,24 +59,49 @@ class Namespaces:
         state = self._states.get(name)
         if state is None:
             raise NotFound(f"{resource} not found")
+        if state.fault is not None:
+            raise Internal(state.fault)
         return state
 
-    def get_for_command(self, name: str, resource: str) -> NamespaceState:
-        """The namespace, for a command on an existing resource; it is marked dirty. Raises `NotFound`."""
+    def get_for_command(self, name: str, resource: str, patient: bool = False) -> NamespaceState:
+        """The namespace, for a command on an existing resource; it is marked dirty.
+
+        Raises `NotFound`, and `Unavailable` while the store does not answer, unless the caller is `patient`.
+        """
         state = self.get(name, resource)
+        if self.keeper is not None and not patient:
+            self.keeper.require_answers()
         self.driver.mark_dirty(state)
         return state
 
-    def get_or_create(self, name: str) -> NamespaceState:
-        """The namespace, for a command that may add to it; it is marked dirty."""
+    def get_or_create(self, name: str, patient: bool = False) -> NamespaceState:
+        """The namespace, for a command that may add to it; it is marked dirty. Raises `Unavailable` likewise."""
+        if self.keeper is not None and not patient:
+            self.keeper.require_answers()
         state = self._states.get(name)
         if state is None:
-            scheduler = Scheduler(self.limits, self._random_bits)
+            self._last_number += 1
+            changes = None if self.keeper is None else Changes()
+            scheduler = Scheduler(self.limits, self.random_bits, changes)
             if self.drain_notice is not None:
                 scheduler.drain()
-            state = self._states[name] = NamespaceState(name, scheduler)
+            state = self._states[name] = NamespaceState(name, scheduler, self._last_number, changes)
+        elif state.fault is not None:
+            raise Internal(state.fault)
         self.driver.mark_dirty(state)
         return state
+
+    def require_room(self) -> None:
+        """Raise `Unavailable` while there is no room for new tasks."""
+        if self.keeper is not None:
+            self.keeper.require_room()
+
+    def restore(self, loaded: LoadedNamespace) -> None:
+        """Add a namespace that a store has kept."""
+        self._last_number = max(self._last_number, loaded.number)
+        state = NamespaceState(loaded.name, loaded.scheduler, loaded.number, loaded.scheduler.changes)
+        state.fault = loaded.error
+        self._states[loaded.name] = state
 
     def refuse_once_closed(self) -> None:
         """Raise `Unavailable` if the engine is closed."""
@@ -80,5 +114,6 @@ class Namespaces:
             command(state)
             self.driver.mark_dirty(state)
 
-    def _random_bits(self) -> int:
+    def random_bits(self) -> int:
+        """Forty random bits, for an id."""
         return self._random.getrandbits(40)

@@ -1,10 +1,14 @@
 """The interface of an engine: the commands of the scheduler as coroutines, grouped into facets.
 
-Each command names the namespace it acts in. Refusals are raised as `core.errors.Refusal`. Callers read returned `Task`
-and `Lease` objects before the next await, since the engine keeps changing them. Times are seconds since the epoch,
-durations are seconds.
+Each command names the namespace it acts in. Refusals are raised as `core.errors.Refusal`. Times are seconds since the
+epoch, durations are seconds.
+
+No command answers an object of the core, which the engine keeps changing. A command that has one to tell of takes
+`show`, calls it in the command's turn, and returns what it made: bytes, a message, or values that no longer change.
+`show` must not await, and must not keep the object.
 """
 
+from .answers import Answer
 from .engine import AdminPort, Engine, Listener
 from .hosts import HostPort, LeasePort
 from .schedules import SchedulePort, TriggerFilter, TriggerListener, TriggerPage
@@ -12,6 +16,7 @@ from .tasks import TaskFilter, TaskPage, TaskPort
 
 __all__ = [
     "AdminPort",
+    "Answer",
     "Engine",
     "HostPort",
     "LeasePort",

@@ -67,21 +67,17 @@ class AdminPort(Protocol):
     def reconcile(self) -> None:
         """End the leases of dead hosts, in every namespace."""
 
-    def recover(self) -> None:
-        """Recover the state kept over a restart, before anything is served.
-
-        Leases of dead hosts end, executing triggers follow their tasks again, and missed due times are handled by the
-        catch-up policy of each schedule (docs/rules.md, Recovery).
-        """
-
     def drain(self, until: float | None = None) -> None:
         """Stop dispatching, and refuse new work that would be lost at the end of the process.
 
         Connected hosts get a drain notice with the deadline `until`, in the engine's time.
         """
 
-    async def drained(self, secs: float) -> bool:
-        """Wait up to `secs` until no task is in flight. Returns whether that is so."""
+    async def drained(self, secs: float, built_in_only: bool = False) -> bool:
+        """Wait up to `secs` until no task is in flight, or none at a built-in host. Returns whether that is so."""
 
-    async def close(self) -> None:
-        """Interrupt the tasks in flight, end those that would be lost, and release every waiting call and stream."""
+    async def close(self, built_in_only: bool = False) -> None:
+        """Interrupt the tasks in flight, end those that would be lost, and release every waiting call and stream.
+
+        With a store nothing would be lost, and with `built_in_only` just the tasks of built-in hosts are interrupted.
+        """

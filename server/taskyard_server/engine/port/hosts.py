@@ -1,15 +1,19 @@
 """The ports for runtime hosts: the registry, streams, claims and reports."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report
-from taskyard_server.core.streams import HeldLease, Hello, TokenUse
+from taskyard_server.core.streams import HeldLease, Hello, TokenUse, Welcome
 from taskyard_server.core.task import TaskState
 from taskyard_server.engine.sessions import Session
+
+from .answers import Answer
+
+T = TypeVar("T")
 
 
 class HostPort(Protocol):
@@ -25,25 +29,36 @@ class HostPort(Protocol):
         slots: int | None = None,
         labels: tuple[tuple[str, str], ...] = (),
         built_in: bool = False,
-    ) -> Host:
+        show: Callable[[Host], T],
+    ) -> T:
         """Add a host, or replace the registration of an existing one."""
 
     async def heartbeat(
-        self, namespace: str, host_id: str, reported_status: HostStatus | None = None, machine: bytes | None = None
-    ) -> Host:
+        self,
+        namespace: str,
+        host_id: str,
+        reported_status: HostStatus | None = None,
+        machine: bytes | None = None,
+        *,
+        show: Callable[[Host], T],
+    ) -> T:
         """Record a heartbeat. Raises `NotFound`."""
 
-    async def drain(self, namespace: str, host_id: str, secs: float | None = None) -> Host:
+    async def drain(self, namespace: str, host_id: str, secs: float | None = None, *, show: Callable[[Host], T]) -> T:
         """Dispatch nothing more to a host, and pause the tasks it still runs after `secs`. Raises `NotFound`."""
 
     async def deregister(self, namespace: str, host_id: str) -> None:
         """Remove a host and requeue its tasks. Raises `NotFound`."""
 
-    async def list_hosts(self, namespace: str, after: int) -> list[Host]:
+    async def list_hosts(self, namespace: str, after: int, *, show: Callable[[list[Host]], T]) -> T:
         """The hosts with a registration number above `after`, in order."""
 
-    async def connect(self, namespace: str, hello: Hello, on_ready: Callable[[], None]) -> Session:
+    async def connect(
+        self, namespace: str, hello: Hello, on_ready: Callable[[], None], *, show: Callable[[Welcome], T]
+    ) -> tuple[Session, T]:
         """Open the stream of a host. It supersedes an earlier stream. `Session` documents `on_ready`.
+
+        `on_ready` may be called before this returns.
 
         Raises `AlreadyExists` while another instance of the host is alive, `BadRequest`, and `Unavailable` once the
         engine is closed.
@@ -80,8 +95,13 @@ class LeasePort(Protocol):
         lease_secs: float | None = None,
         wait_secs: float = 0,
         project: str | None = None,
-    ) -> list[Lease]:
+        *,
+        show: Callable[[list[Lease]], T],
+    ) -> T:
         """Lease up to `count` tasks to a host. Waits up to `wait_secs` if none is claimable.
+
+        `show` is called in the turn of the grant, or with no leases at the end of the wait. The leases of a call that
+        is cancelled are given back.
 
         Raises `NotFound`, `BadRequest`, and `Unavailable` once the engine is closed.
         """
@@ -94,14 +114,21 @@ class LeasePort(Protocol):
         token: int,
         lease_secs: float | None = None,
         tokens: int | None = None,
-    ) -> Lease:
+        *,
+        show: Callable[[Lease], T],
+    ) -> T:
         """Renew a lease, and record the tokens that its attempt used so far. Raises `NotFound` or `LeaseLost`."""
 
-    async def report(self, namespace: str, host_id: str, reports: Sequence[Report]) -> list[TaskState | Refusal]:
-        """Apply the reports of a host in one step. Returns for each the state just after it, or its refusal, in order.
+    def report(
+        self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False
+    ) -> Answer[list[TaskState | Refusal]]:
+        """Apply the reports of a host in one step, now. Answers for each the state just after it, or its refusal.
 
-        Raises `NotFound` if the namespace does not exist.
+        The answer is in the order of the reports. Raises `NotFound` if the namespace does not exist, and `Unavailable`
+        where the store does not answer in time, unless the caller is `patient`.
         """
 
-    async def list_leases(self, namespace: str, after: int, host_id: str | None = None) -> list[Lease]:
-        """The live leases with a number above `after`, in order. Raises `NotFound` for an unknown host."""
+    async def list_leases(
+        self, namespace: str, after: int, host_id: str | None = None, *, show: Callable[[list[Lease]], T]
+    ) -> T:
+        """The live leases with a fencing token above `after`, in order. Raises `NotFound` for an unknown host."""

@@ -1,13 +1,17 @@
 """The port for tasks, batches and targets."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import Submission, Task, TaskState
+
+from .answers import Answer
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,46 +44,59 @@ class TaskPage:
 class TaskPort(Protocol):
     """Commands on tasks, batches and targets."""
 
-    async def submit(self, namespace: str, submission: Submission) -> Task:
+    async def submit(self, namespace: str, submission: Submission, *, show: Callable[[Task], T]) -> T:
         """Admit one task. Raises `BadRequest`, `AlreadyExists`, `QueueFull` or `Unavailable`."""
 
-    async def submit_each(self, namespace: str, submissions: Sequence[Submission]) -> list[Task | Refusal]:
-        """Admit several tasks in one step, each on its own. Returns each task or its refusal, in order."""
+    def submit_each(
+        self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[list[Task | Refusal]], T]
+    ) -> Answer[T]:
+        """Admit several tasks in one step, now, each on its own. Shows each task or its refusal, in order."""
 
-    async def submit_batch(self, namespace: str, submissions: Sequence[Submission]) -> BatchSubmission:
+    async def submit_batch(
+        self, namespace: str, submissions: Sequence[Submission], *, show: Callable[[BatchSubmission], T]
+    ) -> T:
         """Admit several tasks as one batch. Raises `BadRequest` for an invalid one before any is admitted."""
 
-    async def get(self, namespace: str, task_id: str) -> Task:
+    async def get(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
         """The task. Raises `NotFound`."""
 
-    async def wait(self, namespace: str, task_id: str, secs: float) -> Task:
+    def state_of(self, namespace: str, task_id: str) -> TaskState | None:
+        """The state of a task as it is now, which may not be kept yet: for answers that wait until it is."""
+
+    async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
         """The task once it is terminal, or after `secs`. Raises `NotFound`."""
 
     async def list_tasks(self, namespace: str, task_filter: TaskFilter, after: int, limit: int) -> TaskPage:
         """Up to `limit` matching tasks with a number above `after`, as copies."""
 
-    async def cancel(self, namespace: str, task_id: str) -> Task:
+    async def cancel(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
         """Cancel a task. Raises `NotFound` or `Conflict`."""
 
-    async def pause(self, namespace: str, task_id: str) -> Task:
+    async def pause(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
         """Pause a task in flight. Raises `NotFound` or `Conflict`."""
 
     async def resume(
-        self, namespace: str, task_id: str, target: str | None = None, token_limit: int | None = None
-    ) -> Task:
+        self,
+        namespace: str,
+        task_id: str,
+        target: str | None = None,
+        token_limit: int | None = None,
+        *,
+        show: Callable[[Task], T],
+    ) -> T:
         """Requeue a paused or failed task, or release a held one. `token_limit` replaces the limit of the task.
 
         Raises `NotFound`, `Conflict`, `BadRequest` or `Unavailable`.
         """
 
-    async def resolve(self, namespace: str, task_id: str, result: bytes | None) -> Task:
+    async def resolve(self, namespace: str, task_id: str, result: bytes | None, *, show: Callable[[Task], T]) -> T:
         """End a paused or failed task as done. Raises `NotFound` or `Conflict`."""
 
-    async def get_batch(self, namespace: str, batch_id: str) -> Batch:
+    async def get_batch(self, namespace: str, batch_id: str, *, show: Callable[[Batch], T]) -> T:
         """The batch. Raises `NotFound`."""
 
     async def cancel_batch(self, namespace: str, batch_id: str) -> int:
         """Cancel the tasks of a batch that have not ended. Returns how many were cancelled. Raises `NotFound`."""
 
-    async def list_targets(self, namespace: str, after: str) -> list[Target]:
+    async def list_targets(self, namespace: str, after: str, *, show: Callable[[list[Target]], T]) -> T:
         """The targets with a name above `after`, ordered by name."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 import uuid
@@ -15,6 +14,7 @@ import grpc
 
 from taskyard import Host
 from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc
+from tests.environment import without_settings
 from tests.ports import free_port
 
 CONFIG = "taskyard.json"
@@ -32,8 +32,9 @@ def running(folder: Path, scheduler: Mapping[str, Any]) -> Iterator[str]:
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--config", str(folder / CONFIG)]
     command += ["--grpc", address, "--metrics", f"127.0.0.1:{free_port()}"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TASKYARD_")}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, env=without_settings(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
         try:
             with grpc.insecure_channel(address) as channel:
                 grpc.channel_ready_future(channel).result(timeout=20)

@@ -47,7 +47,8 @@ final class LiveServer {
         String grpc = "127.0.0.1:" + port;
         String metrics = "127.0.0.1:" + freePort();
         ProcessBuilder builder = new ProcessBuilder(
-                COMMAND.toString(), "up", "--no-gateway", "--grpc", grpc, "--metrics", metrics, "--log-level", "error");
+                COMMAND.toString(), "up", "--no-gateway", "--grpc", grpc, "--metrics", metrics, "--log-level", "error",
+                "--store", "memory://");
         builder.environment().keySet().removeIf(name -> name.startsWith("TASKYARD_"));
         builder.redirectOutput(ProcessBuilder.Redirect.DISCARD).redirectError(ProcessBuilder.Redirect.INHERIT);
         try {

@@ -1,0 +1,98 @@
+"""The admin socket: where a server answers the commands of its own user about its store (docs/keeping.md).
+
+It lies in a folder that only that user can enter. Who has the store open owns the socket, so that it is opened after
+the store and closed before it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import stat
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import grpc
+import structlog
+from platformdirs import user_runtime_path
+
+from taskyard.v1.store_pb2_grpc import add_StoreServiceServicer_to_server
+from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.services.store import StoreService
+
+log = structlog.get_logger(__name__)
+
+MAX_PATH_BYTES: Final = 107
+"""What the system takes as the path of a socket."""
+PLAIN: Final = re.compile(r"[A-Za-z0-9._/~+@=,-]+")
+"""grpc reads the path as a part of a URL."""
+STOP_SECS: Final = 1.0
+
+
+def socket_path(file: Path) -> Path:
+    """Where the server that keeps its tasks in this file listens: beside it, or else in the user's run folder."""
+    # The same for server and command, whichever way they name the file.
+    file = Path(os.path.realpath(file))
+    path = file.with_name(f"{file.name}.admin") / "admin.sock"
+    if len(os.fsencode(path)) <= MAX_PATH_BYTES and PLAIN.fullmatch(str(path)):
+        return path
+    name = sha256(os.fsencode(file)).hexdigest()[:16]
+    return user_runtime_path("taskyard", appauthor=False) / name / "admin.sock"
+
+
+def is_served(path: Path) -> bool:
+    """Whether a server listens at this socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except OSError:
+            return False
+        return True
+
+
+def address_of(path: Path) -> str:
+    """The socket as grpc names it."""
+    return f"unix:{path}"
+
+
+class AdminSocket:
+    """Serves the store service at a socket. Without it the server goes on, and the log says why."""
+
+    def __init__(self, path: Path, service: StoreService) -> None:
+        self.path = path
+        self._service = service
+        self._server: grpc.aio.Server | None = None
+
+    async def open(self) -> None:
+        """Serve. To be called by the one that has the store open: what another one left behind is removed."""
+        try:
+            _private_folder(self.path.parent)
+            self.path.unlink(missing_ok=True)
+            server = grpc.aio.server(interceptors=(CallInterceptor(),))
+            add_StoreServiceServicer_to_server(self._service, server)
+            server.add_insecure_port(address_of(self.path))
+            await server.start()
+        except (OSError, RuntimeError) as error:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            log.error("admin_socket_failed", path=str(self.path), error=reason)
+            return
+        self._server = server
+
+    async def close(self) -> None:
+        """Stop serving; a check or a backup that is under way is given up."""
+        if self._server is not None:
+            await self._server.stop(STOP_SECS)
+            self._server = None
+            self.path.unlink(missing_ok=True)
+
+
+def _private_folder(folder: Path) -> None:
+    """Make the folder, or make sure that it is ours alone. Raises `OSError`."""
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise PermissionError(f"{folder} belongs to another user")
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        folder.chmod(0o700)

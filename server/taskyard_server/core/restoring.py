@@ -1,0 +1,275 @@
+"""Puts what was stored back into a fresh scheduler, so that it goes on as if nothing had been in between.
+
+`Restoring` takes figures and hosts, then tasks, then stopping leases, schedules and triggers; `finish` ends it, and
+`Scheduler.recover` follows. What it puts back is not told to the store as a change, but what follows from it is.
+
+- A live lease counts one full length from `now`, and hosts count as heard of now. A lease of a host that is not stored
+  belonged to the process before: `recover` loses it.
+- A deadline that a caller set stays. A default one stood still since `kept_at`, the time of the last commit.
+- An agent keeps its place among agents. It is that of its figures, which change with every submission and every end,
+  or that of the last grant of a task that lives, whichever is later: the last fencing token of an agent is one of both.
+
+Blockers of a target stand in the order in which they began to block it; since when it stands as it does is known while
+a task runs in it or blocks it, and is `now` otherwise.
+"""
+
+from __future__ import annotations
+
+from .agents import Agent, AgentFigures
+from .hosts import Host
+from .leases import Lease
+from .offers import Offer, OfferGroup
+from .scheduler import Scheduler
+from .schedules.schedule import Schedule, Trigger
+from .stats import Counters, TriggerCounters
+from .task import ASSIGNED, FAILED, IN_FLIGHT, PAUSED, PENDING, QUEUED, RUNNING, Submission, Task, TaskOptions
+
+
+class Damaged(Exception):
+    """What was stored contradicts itself. The text says how."""
+
+
+class Restoring:
+    """Restores one namespace at `now`, of which `stood_still_secs` is stored and whose last commit was at `kept_at`."""
+
+    def __init__(self, scheduler: Scheduler, now: float, kept_at: float, stood_still_secs: float) -> None:
+        self._scheduler = scheduler
+        self._life = scheduler.life
+        self._now = now
+        self._life.stood_still_secs = stood_still_secs + max(0.0, now - kept_at)
+        self._places: dict[str, int] = {}
+        self._served: dict[Agent, int] = {}
+        self._closed_streams: dict[Host, Offer] = {}
+        self._absent_hosts: dict[str, Host] = {}
+        self._is_in_order = True
+        self._last_seq = 0
+        self._ended: list[Task] = []
+        self._triggers: list[Trigger] = []
+
+    def numbers(self, *, order: int, token: int, host: int, schedule: int, trigger: int, agent: int) -> None:
+        """The last number of each kind that was given."""
+        life = self._life
+        life.tasks.continue_after(order)
+        life.last_token = token
+        self._scheduler.hosts.continue_after(host)
+        self._scheduler.schedules.continue_after(schedule, trigger)
+        life.agents.figures.last_number = agent
+
+    def counters(self, counters: Counters, trigger_counters: TriggerCounters) -> None:
+        """The counts since the start."""
+        self._life.counters.add(counters)
+        self._scheduler.schedules.counters.add(trigger_counters)
+
+    def figures(self, figures: AgentFigures, place: int) -> None:
+        """The figures of an agent. All of them come before the first task."""
+        self._life.agents.figures.restore(figures)
+        if place:
+            self._places[figures.name] = place
+
+    def places_known(self) -> None:
+        """All figures are restored: those who come from now on have places after them."""
+        self._life.ready.continue_after(self._places.values(), self._life.last_token)
+
+    def host(self, host: Host, drain_until: float | None) -> None:
+        """A host, in order of their numbers."""
+        self._scheduler.hosts.restore(host)
+        self._life.liveness.restored(self._now, host, drain_until)
+
+    def agent(self, agent_id: str) -> Agent:
+        """The agent of a task that follows."""
+        agents = self._life.agents
+        agent = agents.by_id.get(agent_id)
+        if agent is None:
+            agent = self._life.ready.restored_agent(agent_id, self._places.get(agent_id, 0))
+            agent.figures = agents.figures.of_restored(agent_id)
+            agents.by_id[agent_id] = agent
+        return agent
+
+    def lease(
+        self, task: Task, host_id: str, claimed_at: float, secs: float, started_at: float | None, is_streamed: bool
+    ) -> None:
+        """The lease of a task, which follows by `live`."""
+        host = self._host(host_id)
+        lease = Lease(task, host, task.token, claimed_at, secs)
+        lease.started_at = started_at
+        if is_streamed:
+            lease.stream = self._closed_stream(host)
+        self._life.grants.restore(self._now, lease)
+        if host_id in self._absent_hosts:
+            self._scheduler.left_behind.append(lease)
+
+    def live(self, task: Task, has_no_key: bool = False) -> None:
+        """A task that is live, or blocks its target; in order of submission. Raises `Damaged`."""
+        life, state, agent = self._life, task.state, task.agent
+        if task.deadline is not None and task.deadline_secs is None:
+            task.deadline += life.stood_still_secs
+        self._keep(task, has_no_key)
+        target = task.options.target
+        if state is QUEUED or state is PENDING:
+            life.count_queued(task)
+            if task.deadline is not None:
+                life.arm_deadline(task)
+            if state is PENDING:
+                due = task.history.not_before
+                if due is not None and not task.history.held:
+                    life.delayed.add(due, task)
+            elif target is None:
+                if task.deadline is None:
+                    raise Damaged(f"{task.id} is queued without a deadline")
+                life.ready.add(task)
+            if target is not None:
+                life.targets.restore(task, None)
+        elif state is ASSIGNED or state is RUNNING:
+            if task.lease is None:
+                raise Damaged(f"{task.id} is {state.value} without a lease")
+            life.inflight += 1
+            agent.inflight += 1
+            if task.deadline is not None:
+                life.arm_deadline(task)
+            if task.options.trigger_id is not None:
+                life.restore_triggered()
+            if target is not None:
+                life.targets.restore(task, None)
+        elif state is PAUSED or (state is FAILED and target is not None):
+            if state is PAUSED:
+                life.paused += 1
+            if target is not None:
+                life.targets.restore(task, _blocked_at(task))
+        else:
+            raise Damaged(f"{task.id} is {state.value} and counts as live")
+        if (task.lease is None) != (state not in IN_FLIGHT):
+            raise Damaged(f"{task.id} is {state.value} and has a lease")
+        if task.token > self._served.get(agent, 0):
+            self._served[agent] = task.token
+
+    def ended(self, task: Task, has_no_key: bool = False) -> None:
+        """A task that has ended and is retained; in any order."""
+        if task.deadline is not None and task.deadline_secs is None:
+            task.deadline += self._life.stood_still_secs
+        self._keep(task, has_no_key)
+        self._ended.append(task)
+        if task.token > self._served.get(task.agent, 0):
+            self._served[task.agent] = task.token
+
+    def stopping(
+        self,
+        task_id: str,
+        order: int,
+        agent_id: str,
+        target: str,
+        host_id: str,
+        token: int,
+        secs: float,
+        streamed: bool,
+    ) -> None:
+        """A lease that has ended while its host may still work, for one full length from now; after all tasks."""
+        task = self._life.tasks.get(task_id)
+        if task is None:
+            # It has left memory. What waits for the lease needs its id and its target alone.
+            submission = Submission(agent_id, "", options=TaskOptions(target=target))
+            agent = self._life.agents.by_id.get(agent_id) or Agent(agent_id, 0)
+            task = Task(task_id, order, agent, submission, self._now, None, FAILED)
+        host = self._host(host_id)
+        lease = Lease(task, host, token, self._now, secs)
+        if streamed:
+            lease.stream = self._closed_stream(host)
+        self._life.grants.stopping.restore(lease)
+        self._life.targets.stop(lease)
+
+    def schedule(self, schedule: Schedule) -> None:
+        """A schedule, in order of their numbers."""
+        self._scheduler.schedules.restore(schedule)
+
+    def trigger(self, trigger: Trigger) -> None:
+        """A trigger, after its schedule; in any order."""
+        self._triggers.append(trigger)
+
+    def finish(self) -> None:
+        """All is there: put it in order, and let what may be claimed be claimable. `recover` follows."""
+        life, now = self._life, self._now
+        for agent, token in self._served.items():
+            life.ready.restore_served(agent, token)
+        if not self._is_in_order:
+            life.tasks.sort()
+            life.batches.sort()
+        for task in sorted(self._ended, key=_ended_at):
+            life.retention.keep(task)
+        hosts = self._scheduler.hosts
+        for host in [*hosts, *self._absent_hosts.values()]:
+            if host.leases:
+                host.leases = {lease.task.id: lease for lease in sorted(host.leases.values(), key=_token)}
+        for host in hosts:
+            life.liveness.arm_silence_timer(host)
+        self._scheduler.left_behind.sort(key=_token)
+        for trigger in sorted(self._triggers, key=_trigger_order):
+            self._scheduler.schedules.restore_trigger(trigger)
+        life.targets.settle(now, _blocked_at)
+        if life.changes is not None:
+            life.changes.everything = True
+
+    def note_all(self) -> None:
+        """Count all that was restored as changed."""
+        life, changes = self._life, self._life.changes
+        if changes is None:
+            return
+        tasks = dict.fromkeys(life.tasks.after(0))
+        # As if they had come back from the history: their rows are written as a whole.
+        changes.tasks, changes.reopened = tasks, dict(tasks)
+        changes.agents = dict.fromkeys([figures for _, figures in life.agents.figures])
+        changes.hosts = dict.fromkeys(self._scheduler.hosts)
+        changes.schedules = dict.fromkeys(self._scheduler.schedules.after(0))
+        changes.triggers = dict.fromkeys(self._scheduler.schedules.triggers_before(None))
+
+    def _keep(self, task: Task, has_no_key: bool) -> None:
+        """Put a task into the indexes that all retained tasks are in."""
+        life, options, agent = self._life, task.options, task.agent
+        if task.seq > self._last_seq:
+            self._last_seq = task.seq
+        else:
+            self._is_in_order = False
+        life.tasks.add(task)
+        life.tasks.continue_after(task.seq)
+        agent.tasks += 1
+        if options.batch_id is not None:
+            life.batches.restore(options.batch_id, task)
+        if options.key is not None and not has_no_key:
+            name = (agent.id, options.key.key)
+            first = life.tasks_by_key.get(name)
+            # Where two have it, the older one had left memory before the other came, and is back by the restart.
+            if first is None or first.seq < task.seq:
+                life.tasks_by_key[name] = task
+
+    def _host(self, host_id: str) -> Host:
+        """The stored host of this id, else one that is known to nobody."""
+        host = self._scheduler.hosts.find(host_id) or self._absent_hosts.get(host_id)
+        if host is None:
+            host = self._absent_hosts[host_id] = Host(host_id, 0, self._now)
+            host.built_in = True
+        return host
+
+    def _closed_stream(self, host: Host) -> Offer:
+        """The stream that the host had, as it is after its end."""
+        stream = self._closed_streams.get(host)
+        if stream is None:
+            stream = self._closed_streams[host] = Offer(host, OfferGroup(host.profile), 0, 0.0, 0.0, None, 0)
+        return stream
+
+
+def _blocked_at(task: Task) -> float:
+    """When a paused or failed task began to block its target."""
+    if task.completed_at is not None:
+        return task.completed_at
+    ended_at = task.history.attempts[-1].ended_at if task.history.attempts else None
+    return task.queued_at if ended_at is None else ended_at
+
+
+def _ended_at(task: Task) -> tuple[float, int]:
+    return (task.completed_at or 0.0, task.seq)
+
+
+def _token(lease: Lease) -> int:
+    return lease.token
+
+
+def _trigger_order(trigger: Trigger) -> tuple[float, int]:
+    return (trigger.ended_at or 0.0, trigger.number)

@@ -1,0 +1,163 @@
+"""Keeps the namespaces of an engine in a store: loads them, commits what changes, and says when it is committed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from taskyard_server.core.errors import Unavailable
+from taskyard_server.engine.clock import Clock, SteadyClock
+from taskyard_server.store.committer import Committer
+from taskyard_server.store.loading import load
+from taskyard_server.store.port import Kept, Store, StoreError
+
+if TYPE_CHECKING:
+    from .namespace import NamespaceState
+    from .namespaces import Namespaces
+
+log = structlog.get_logger(__name__)
+
+MAX_AHEAD_SECS: Final = 5.0
+"""How far the time of the last commit may be ahead of the clock."""
+KEEP_TIME_SECS: Final = 5.0
+"""While tasks are live the time is committed this often, since default deadlines stand still while nobody serves."""
+FORGET_EVERY_SECS: Final = 60.0
+FORGET_PAUSE_SECS: Final = 0.05
+FORGOTTEN_AT_ONCE: Final = 500
+"""History is removed in slices of so many tasks, with a pause after each, so that no commit waits for long."""
+DAY_SECS: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How a store is used (docs/settings.md, store)."""
+
+    patience_secs: float = 10.0
+    history_days: float = 7.0
+    min_free_bytes: int = 0
+    accept_clock: bool = False
+
+    @property
+    def has_history(self) -> bool:
+        """Whether ended tasks are kept once they leave the memory."""
+        return self.history_days > 0
+
+
+class Keeper:
+    """Keeps the namespaces of one engine. `committer` is there once it is open."""
+
+    committer: Committer
+
+    def __init__(self, namespaces: Namespaces, store: Store, keeping: Keeping) -> None:
+        self.store = store
+        self.keeping = keeping
+        self.load_secs = 0.0
+        self.forgotten = 0
+        self._namespaces = namespaces
+        self._is_open = False
+
+    async def open(self) -> None:
+        """Open the store, load it, and commit what follows from the restart, before anything is served."""
+        namespaces, driver = self._namespaces, self._namespaces.driver
+        began_at = time.monotonic()
+        kept = await self.store.open()
+        shift = self._set_clock(kept, namespaces.now)
+        self.committer = Committer(
+            self.store, kept.number, namespaces.now, self.keeping.patience_secs, driver.flush, driver.commit_ended
+        )
+        now = namespaces.now()
+        since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
+        for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
+            namespaces.restore(loaded)
+        driver.committer = self.committer
+        for state in namespaces:
+            driver.note_wall(state)
+            state.scheduler.recover(now)
+            while state.scheduler.advance(now):  # noqa: ASYNC110 - it works, it does not wait
+                await asyncio.sleep(0)
+            driver.mark_dirty(state)
+        self._is_open = True
+        namespaces.keeper = namespaces.answers.keeper = self
+        driver.flush()
+        await self.committer.settle()
+        self.load_secs = time.monotonic() - began_at
+        log.info("store_loaded", url=self.store.url, commit=kept.number, secs=round(self.load_secs, 2))
+
+    async def run(self) -> None:
+        """Keep the time and remove old history, until cancelled; raises `StoreError` once the store has failed."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._keep_time())
+            parts.create_task(self._forget_history())
+            await asyncio.shield(self.committer.failed)
+
+    async def close(self) -> None:
+        """Commit what is left, and let go of the store."""
+        if self._is_open:
+            await self.committer.settle()
+        await self.store.close()
+
+    def require_answers(self) -> None:
+        """Raise `Unavailable` while the store does not answer."""
+        self.committer.require_answers()
+
+    def require_room(self) -> None:
+        """Raise `Unavailable` while the disk is nearly full, so that what is under way can still end."""
+        if self._is_short_of_room:
+            free = self.committer.figures.free_bytes >> 20
+            raise Unavailable(f"the disk is nearly full, {free} MiB are free: no new tasks are taken")
+
+    @property
+    def _is_short_of_room(self) -> bool:
+        figures = self.committer.figures
+        return figures.commits > 0 and figures.free_bytes < self.keeping.min_free_bytes
+
+    def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
+        """Done once all that happened in a namespace until now is committed; None if it is.
+
+        Raises `Unavailable` at once while the store does not answer, unless the caller is `patient`.
+        """
+        if self._namespaces.driver.is_dirty(state):
+            return self.committer.wait(state, patient)
+        return self.committer.wait_for_past(state, patient)
+
+    def _set_clock(self, kept: Kept, clock: Clock) -> float:
+        """Let the clock go on from the last commit; the seconds by which what is stored must be moved."""
+        now = clock()
+        if kept.at - now > MAX_AHEAD_SECS:
+            if not self.keeping.accept_clock:
+                raise StoreError(
+                    f"{self.store.url}: its last commit is of {_at(kept.at)}, but the clock shows {_at(now)}: "
+                    "set the clock, or start with --accept-clock to move what is stored to the clock's time"
+                )
+            return now - kept.at
+        if isinstance(clock, SteadyClock):
+            clock.start_at(kept.at)
+        return 0.0
+
+    async def _keep_time(self) -> None:
+        while True:
+            await asyncio.sleep(KEEP_TIME_SECS)
+            is_old = self._namespaces.now() - self.committer.kept_at >= KEEP_TIME_SECS
+            if is_old and (self._is_short_of_room or any(state.scheduler.has_live_tasks for state in self._namespaces)):
+                self.committer.keep_time()
+
+    async def _forget_history(self) -> None:
+        while True:
+            await asyncio.sleep(FORGET_EVERY_SECS)
+            # What is still in memory can come back to life, and needs its rows.
+            secs = max(
+                self.keeping.history_days * DAY_SECS, self._namespaces.limits.result_ttl_secs + FORGET_EVERY_SECS
+            )
+            before_ms = int((self._namespaces.now() - secs) * 1000)
+            while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
+                self.forgotten += forgotten
+                await asyncio.sleep(FORGET_PAUSE_SECS)
+
+
+def _at(secs: float) -> str:
+    return datetime.fromtimestamp(secs, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,81 @@
+"""The answers of a stream whose messages were applied before they are kept.
+
+Reading a stream does not wait for a commit, so that a slow disk delays answers and not heartbeats. The answers leave in
+the order of their messages, each once it is kept (docs/keeping.md, Streams).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+MAX_AHEAD: Final = 8
+MAX_AHEAD_BYTES: Final = 4 * 1024 * 1024
+"""Maximum messages, and their bytes, that are applied and not kept yet."""
+
+
+class AnswersAhead:
+    """The answers that wait for a commit. Each is passed to `send` once it is kept, or the reason why not to `fail`."""
+
+    def __init__(self, send: Callable[[bytes], None], fail: Callable[[BaseException], None]) -> None:
+        self._send = send
+        self._fail = fail
+        self._answers: deque[tuple[bytes, int, asyncio.Future[None]]] = deque()
+        self._bytes = 0
+        self._shrunk: asyncio.Future[None] | None = None
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def add(self, answer: bytes, message_bytes: int, kept: asyncio.Future[None] | None) -> None:
+        """Send an answer once it is kept and all before it were sent; None is kept already."""
+        if kept is None or kept.done():
+            if not self._answers and (kept is None or kept.exception() is None):
+                self._send(answer)
+                return
+            if kept is None:
+                kept = asyncio.get_running_loop().create_future()
+                kept.set_result(None)
+        self._answers.append((answer, message_bytes, kept))
+        self._bytes += message_bytes
+        kept.add_done_callback(self._pass_on)
+
+    async def wait_for_room(self) -> None:
+        """Wait until another message may be applied."""
+        while len(self._answers) >= MAX_AHEAD or self._bytes >= MAX_AHEAD_BYTES:
+            await self._wait()
+
+    async def wait_for_all(self) -> None:
+        """Wait until all answers were passed on."""
+        while self._answers:
+            await self._wait()
+
+    def drop(self) -> None:
+        """The stream is gone: pass on nothing more."""
+        self._send = self._fail = _ignore
+        self._answers.clear()
+
+    async def _wait(self) -> None:
+        if self._shrunk is None:
+            self._shrunk = asyncio.get_running_loop().create_future()
+        await asyncio.wait((self._shrunk,))
+
+    def _pass_on(self, _: asyncio.Future[None]) -> None:
+        while self._answers and self._answers[0][2].done():
+            answer, message_bytes, kept = self._answers.popleft()
+            self._bytes -= message_bytes
+            error = kept.exception()
+            if error is None:
+                self._send(answer)
+            else:
+                self._answers.clear()
+                self._fail(error)
+        if self._shrunk is not None:
+            self._shrunk.set_result(None)
+            self._shrunk = None
+
+
+def _ignore(_: object) -> None:
+    """What an answer is passed on to once the stream is gone."""

@@ -1,0 +1,179 @@
+"""SubmitTasks: a stream of messages with tasks, each answered with the outcomes of its tasks, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final, TypeAlias
+
+import grpc
+
+from taskyard.v1 import task_pb2 as pb
+from taskyard_server.conversion import requests
+from taskyard_server.conversion.refusals import converted, with_refusals
+from taskyard_server.conversion.responses import error_message
+from taskyard_server.conversion.task_encoding import encode_outcomes
+from taskyard_server.core.errors import QueueFull, Refusal, Unavailable
+from taskyard_server.engine.port import Answer, Engine
+from taskyard_server.interceptors.calls import Call, current_call
+
+from .answers_ahead import AnswersAhead
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Messages: TypeAlias = AsyncIterator["pb.SubmitTasksRequest | Refusal"]
+
+MAX_TASKS_PER_TURN: Final = 100
+SHUTDOWN: Final = "the server shuts down"
+
+
+class SubmissionStreams:
+    """All open streams of submissions."""
+
+    def __init__(self, engine: Engine, max_payload_bytes: int, default_retry: requests.DefaultRetry) -> None:
+        self._engine = engine
+        self._max_payload_bytes = max_payload_bytes
+        self._default_retry = default_retry
+        self._closing = False
+        self._idle: dict[_Stream, None] = {}
+
+    async def serve(self, messages: Messages, context: Context) -> None:
+        """Answer every message. Raises `Unavailable` once the server shuts down."""
+        call = current_call()
+        stream = _Stream(context)
+        try:
+            while (request := await self._next_request(messages, stream)) is not None:
+                if isinstance(request, Refusal):
+                    raise request
+                await stream.write(await self._submit(call, request.tasks), request.ByteSize)
+            await stream.finish()
+        except Refusal:
+            # What was applied before is answered first.
+            await stream.write_all()
+            raise
+        finally:
+            stream.drop()
+
+    def close(self) -> None:
+        """End the streams that have nothing to answer, and the others after their answer."""
+        self._closing = True
+        for stream in self._idle:
+            stream.interrupt(Unavailable(SHUTDOWN))
+
+    async def _next_request(self, messages: Messages, stream: _Stream) -> pb.SubmitTasksRequest | Refusal | None:
+        """The next message of a stream, None at its end."""
+        if self._closing:
+            raise Unavailable(SHUTDOWN)
+        self._idle[stream] = None
+        try:
+            return await stream.next(messages)
+        finally:
+            del self._idle[stream]
+
+    async def _submit(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Answer[bytes]:
+        """The outcome of each task, encoded. A refusal affects neither the stream nor other tasks."""
+        if len(tasks) <= MAX_TASKS_PER_TURN:
+            return self._submit_chunk(call, tasks)
+        outcomes: list[bytes] = []
+        for first in range(0, len(tasks), MAX_TASKS_PER_TURN):
+            if first:
+                # A message may hold thousands of tasks: let other calls run in between.
+                await asyncio.sleep(0)
+            answer = self._submit_chunk(call, tasks[first : first + MAX_TASKS_PER_TURN])
+            outcomes.append(answer.value)
+        # What was applied last is kept last.
+        return Answer(b"".join(outcomes), answer.kept)
+
+    def _submit_chunk(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Answer[bytes]:
+        submissions = requests.submissions(tasks, call.traceparent, self._max_payload_bytes, self._default_retry)
+        return self._engine.tasks.submit_each(
+            call.namespace,
+            converted(submissions),
+            show=lambda admitted: encode_outcomes(with_refusals(submissions, admitted), _encode_refusal),
+        )
+
+
+class _Stream:
+    """One stream: it reads on while answers wait for a commit, and writes them in order."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._ahead = AnswersAhead(self._send, self.interrupt)
+        self._kept: deque[bytes] = deque()
+        self._writer: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        self._reading = False
+
+    async def next(self, messages: Messages) -> pb.SubmitTasksRequest | Refusal | None:
+        """The next message, None at the end. Raises what `interrupt` was given."""
+        self._raise_failure()
+        self._reading = True
+        try:
+            return await anext(messages, None)
+        except asyncio.CancelledError:
+            if self._failure is None:
+                raise
+            self._task.uncancel()
+            raise self._failure from None
+        finally:
+            self._reading = False
+
+    async def write(self, answer: Answer[bytes], size: Any) -> None:
+        """Write an answer once it is kept; wait if too many do."""
+        if answer.kept is None and not self._ahead and self._writer is None:
+            await self._context.write(answer.value)
+            return
+        self._ahead.add(answer.value, size(), answer.kept)
+        await self._ahead.wait_for_room()
+
+    async def finish(self) -> None:
+        """Wait until every answer is written. Raises what `interrupt` was given."""
+        await self.write_all()
+        self._raise_failure()
+
+    async def write_all(self) -> None:
+        """Wait until every answer is written, as far as it can be."""
+        await self._ahead.wait_for_all()
+        if self._writer is not None:
+            await self._writer
+
+    def interrupt(self, failure: BaseException) -> None:
+        """End the stream with this failure."""
+        if self._failure is None:
+            self._failure = failure
+            if self._reading:
+                self._task.cancel()
+
+    def drop(self) -> None:
+        """The stream has ended."""
+        self._ahead.drop()
+        if self._writer is not None:
+            self._writer.cancel()
+
+    def _send(self, answer: bytes) -> None:
+        self._kept.append(answer)
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_kept())
+
+    async def _write_kept(self) -> None:
+        try:
+            while self._kept:
+                await self._context.write(self._kept.popleft())
+        except Exception as error:
+            self.interrupt(error)
+        finally:
+            self._writer = None
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _encode_refusal(refusal: Refusal) -> bytes:
+    outcome = pb.SubmitOutcome(error=error_message(refusal))
+    if isinstance(refusal, QueueFull):
+        outcome.rejected_task_id = refusal.task.id
+    return outcome.SerializeToString()

@@ -1,0 +1,19 @@
+"""The store that a URL names."""
+
+from __future__ import annotations
+
+from taskyard_server.store_url import sqlite_path
+
+from .port import Store
+from .sqlite import SqliteStore
+
+
+def store_of(url: str, *, synchronous: str = "full", min_free_bytes: int = 0, ballast_bytes: int = 0) -> Store | None:
+    """The store, not yet opened, that a checked `store.url` names; None for `memory://`, which keeps nothing.
+
+    A server sets `ballast_bytes` aside for when the disk is full, where as many are free beside `min_free_bytes`.
+    """
+    path = sqlite_path(url)
+    if path is None:
+        return None
+    return SqliteStore(str(path), synchronous=synchronous, min_free_bytes=min_free_bytes, ballast_bytes=ballast_bytes)

@@ -1,0 +1,250 @@
+"""Group commit: all turns of the event loop that came while one commit ran go into the next one together.
+
+A turn brings who changed, a `Source`, and what it has to tell, `publish`. When the store is free, the present state of
+every source that changed becomes one group. Once that is committed, its turns are published in their order, and the
+calls that wait for it go on. So nobody outside learns of what is not committed (docs/keeping.md, The way of a change).
+
+A commit that fails for a reason that may pass is repeated as it is, since nobody has learned of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+import structlog
+
+from taskyard_server.core.errors import Internal, Refusal, Unavailable
+
+from .figures import StoreFigures
+from .port import CommitDelayed, Committed, Group, Store, StoreError
+
+log = structlog.get_logger(__name__)
+
+SLOW_SECS: Final = 1.0
+"""While a commit is under way for longer, nothing comes due."""
+REPEAT_AFTER_SECS: Final = 0.25
+"""Delay before a commit that failed is repeated."""
+UNKNOWN: Final = "the store does not answer: whether this took effect is not known"
+NO_ANSWER: Final = "the store does not answer"
+NOT_KEPT: Final = "the records of this namespace cannot be written"
+
+
+class Source(Protocol):
+    """A namespace, as far as it is kept."""
+
+    def add_rows(self, group: Group) -> None:
+        """Add all that changed since the last call, in its present state."""
+
+    def close_for(self, error: Exception) -> None:
+        """Serve nothing more: the records of the namespace cannot be made."""
+
+
+class _Turns:
+    """The turns of one source that one commit keeps: what to publish, and who waits for it."""
+
+    __slots__ = ("patient", "publishes", "waits")
+
+    def __init__(self) -> None:
+        self.publishes: list[Callable[[float], None]] = []
+        self.waits: list[asyncio.Future[None]] = []
+        self.patient: list[asyncio.Future[None]] = []
+
+    def publish(self, secs: float) -> None:
+        """Tell all of it, after a commit that took so many seconds."""
+        for publish in self.publishes:
+            publish(secs)
+        for wait in (*self.waits, *self.patient):
+            if not wait.done():
+                wait.set_result(None)
+
+    def refuse(self, refusal: Refusal, patient: bool) -> None:
+        """Tell those who wait that they wait in vain; the `patient` ones too, or only the others."""
+        waits, self.waits = self.waits, []
+        if patient:
+            waits += self.patient
+            self.patient = []
+        for wait in waits:
+            if not wait.done():
+                wait.set_exception(type(refusal)(refusal.message))
+                # A caller that is gone does not ask for it.
+                wait.exception()
+
+
+class Committer:
+    """Commits to one store, after the commit of this `number`. `clock` is the engine's.
+
+    Before a commit is begun right after another one, `finish_turn` is called, so that no turn is split. `on_kept` is
+    called after each commit. `failed` raises the `StoreError` after which nothing is kept
+    any more.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        number: int,
+        clock: Callable[[], float],
+        patience_secs: float,
+        finish_turn: Callable[[], None],
+        on_kept: Callable[[], None],
+    ) -> None:
+        self.number = number
+        self.kept_at = 0.0
+        self.figures = StoreFigures()
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._store = store
+        self._clock = clock
+        self._patience_secs = patience_secs
+        self._finish_turn = finish_turn
+        self._on_kept = on_kept
+        self._open: dict[Source, _Turns] = {}
+        self._under_way: dict[Source, _Turns] = {}
+        self._is_committing = False
+        self._begun_at = 0.0
+        self._stuck = False
+        self._time_wanted = False
+        self._commit: asyncio.Task[None] | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    # What a turn calls
+
+    def add(self, source: Source, publish: Callable[[float], None]) -> None:
+        """Add what a turn of a source has to tell."""
+        self._turns_of(source).publishes.append(publish)
+
+    def turn_ended(self) -> None:
+        """Begin a commit, unless one is under way or nothing has changed."""
+        if not self._is_committing and (self._open or self._time_wanted):
+            self._begin()
+
+    def keep_time(self) -> None:
+        """Commit the present time, also if nothing else has changed."""
+        self._time_wanted = True
+        self.turn_ended()
+
+    # What a call waits for
+
+    def wait(self, source: Source, patient: bool = False) -> asyncio.Future[None]:
+        """Done once the present turn of a source is committed.
+
+        It fails with `Unavailable` where that takes longer than `patience_secs`, unless the caller is `patient`.
+        """
+        return self._wait_for(self._turns_of(source), patient)
+
+    def wait_for_past(self, source: Source, patient: bool = False) -> asyncio.Future[None] | None:
+        """Done once the turns of a source that are over are committed; None if they are."""
+        turns = self._open.get(source) or self._under_way.get(source)
+        return None if turns is None else self._wait_for(turns, patient)
+
+    def require_answers(self) -> None:
+        """Raise `Unavailable` while the store does not answer, since new commands would only fill the memory."""
+        if self._stuck:
+            raise Unavailable(NO_ANSWER)
+
+    def is_slow(self) -> bool:
+        """Whether a commit is under way for so long that nothing may come due."""
+        return self._is_committing and time.monotonic() - self._begun_at > SLOW_SECS
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to be committed, or the store has failed."""
+        if self._idle.is_set():
+            return
+        idle = asyncio.ensure_future(self._idle.wait())
+        await asyncio.wait((idle, self.failed), return_when=asyncio.FIRST_COMPLETED)
+        idle.cancel()
+
+    # A commit
+
+    def _turns_of(self, source: Source) -> _Turns:
+        turns = self._open.get(source)
+        if turns is None:
+            turns = self._open[source] = _Turns()
+        return turns
+
+    def _wait_for(self, turns: _Turns, patient: bool) -> asyncio.Future[None]:
+        if self._stuck and not patient:
+            raise Unavailable(UNKNOWN)
+        # One future for each caller: a shared one would be cancelled with any of them.
+        wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        (turns.patient if patient else turns.waits).append(wait)
+        return wait
+
+    def _begin(self) -> None:
+        turns, self._open = self._open, {}
+        group = Group(self.number + 1, self._clock())
+        for source in list(turns):
+            mark = group.mark()
+            try:
+                source.add_rows(group)
+            except Exception as error:
+                # A fault in the records of one namespace must not stop the others.
+                group.back_to(mark)
+                log.exception("records_failed")
+                source.close_for(error)
+                turns.pop(source).refuse(Internal(NOT_KEPT), patient=True)
+        if not group and not self._time_wanted:
+            _publish(turns.values(), 0.0)
+            return
+        self._time_wanted = False
+        self._is_committing = True
+        self._under_way = turns
+        self._begun_at = time.monotonic()
+        self._idle.clear()
+        self._commit = asyncio.get_running_loop().create_task(self._keep(group, turns))
+
+    async def _keep(self, group: Group, turns: dict[Source, _Turns]) -> None:
+        impatience = asyncio.get_running_loop().call_later(self._patience_secs, self._lose_patience)
+        try:
+            committed = await self._repeat_until_done(group)
+        except StoreError as error:
+            self._fail(error)
+            return
+        finally:
+            impatience.cancel()
+        secs = time.monotonic() - self._begun_at
+        if self._stuck:
+            log.warning("store_answers_again", secs=round(secs, 1))
+        self.number, self.kept_at = group.number, group.at
+        self._under_way, self._is_committing, self._stuck = {}, False, False
+        self.figures.note(len(group), secs, committed)
+        _publish(turns.values(), secs)
+        self._on_kept()
+        self._finish_turn()
+        self.turn_ended()
+        if not self._is_committing:
+            self._idle.set()
+
+    async def _repeat_until_done(self, group: Group) -> Committed:
+        is_told = False
+        while True:
+            try:
+                return await self._store.commit(group)
+            except CommitDelayed as error:
+                self.figures.delayed += 1
+                if not is_told:
+                    is_told = True
+                    log.error("commit_delayed", reason=str(error))
+                await asyncio.sleep(REPEAT_AFTER_SECS)
+
+    def _lose_patience(self) -> None:
+        """Tell the calls that wait that their outcome is unknown, and let nothing more in until the store answers."""
+        self._stuck = True
+        log.error("store_does_not_answer", secs=self._patience_secs)
+        for turns in (*self._under_way.values(), *self._open.values()):
+            turns.refuse(Unavailable(UNKNOWN), patient=False)
+
+    def _fail(self, error: StoreError) -> None:
+        """The store has failed for good: nothing more is committed, so nobody is told anything more."""
+        self._stuck = True
+        for turns in (*self._under_way.values(), *self._open.values()):
+            turns.refuse(Unavailable(UNKNOWN), patient=True)
+        if not self.failed.done():
+            self.failed.set_exception(error)
+
+
+def _publish(all_turns: Iterable[_Turns], secs: float) -> None:
+    for turns in all_turns:
+        turns.publish(secs)

@@ -1,0 +1,53 @@
+"""Copies all rows of a store into another, empty one, which may be of another kind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from .port import Group, Kept, Store, StoreError, StoreStats, Table
+
+OTHER_TABLES: Final = tuple(
+    table for table in Table if table not in (Table.NAMESPACES, Table.TASKS, Table.STATES, Table.ENDED)
+)
+
+
+async def copy(source: Store, target: Store) -> StoreStats:
+    """Copy all rows between two opened stores; the figures of the copy.
+
+    The copy goes on with the numbers and the epoch of the source, whose rows must not change meanwhile. Raises
+    `StoreError` if the target was ever used, or does not hold as many rows as the source afterwards.
+    """
+    before = await source.stats()
+    await target.go_on_from(Kept(before.number, before.at, before.epoch))
+    number = before.number
+    async for group in _groups(source, before.at):
+        number += 1
+        group.number = number
+        await target.commit(group)
+    copied = await target.stats()
+    if copied.rows != before.rows:
+        raise StoreError(f"{target.url} holds other rows than {source.url} after the copy; copy again")
+    return copied
+
+
+async def _groups(source: Store, at: float) -> AsyncIterator[Group]:
+    """A group for each slice. The namespaces come last: without them a copy that was cut off is found by a check."""
+    async for tasks in source.live_tasks():
+        group = Group(0, at)
+        for task in tasks:
+            group.put(Table.TASKS, task.key, task.task)
+            group.put(Table.STATES, task.key, task.state or b"")
+        yield group
+    async for tasks in source.ended_tasks(0):
+        group = Group(0, at)
+        for task in tasks:
+            group.put(Table.TASKS, task.key, task.task)
+            group.ended.append((task.key, task.ended_at or 0, task.ended or b""))
+        yield group
+    for table in (*OTHER_TABLES, Table.NAMESPACES):
+        async for rows in source.rows(table):
+            group = Group(0, at)
+            for key, record in rows:
+                group.put(table, key, record)
+            yield group

@@ -1,0 +1,285 @@
+"""Loads all namespaces of a store, as they go on after a restart.
+
+A namespace whose rows contradict themselves is served nothing; the others load. What was loaded is committed once by
+the engine before anything is served: until then default deadlines stand still as of the last commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from msgspec import MsgspecError
+
+from taskyard_server.core.agents import Agent, AgentFigures
+from taskyard_server.core.changes import Changes
+from taskyard_server.core.hosts import Host
+from taskyard_server.core.restoring import Damaged, Restoring
+from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.schedules.schedule import Schedule
+from taskyard_server.core.stats import Counters, TriggerCounters
+from taskyard_server.core.task import NO_OPTIONS, TERMINAL, Submission, Task
+
+from .port import NAMESPACE_SHIFT, Table, namespace_of, number_of
+from .records import (
+    AS_SUBMITTED,
+    HostRecord,
+    StateRecord,
+    TaskRecord,
+    decode_agent,
+    decode_host,
+    decode_namespace,
+    decode_state,
+    decode_stopping,
+    decode_task,
+    state_as_submitted,
+)
+from .schedule_records import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
+from .shifting import shift_schedule, shift_state, shift_task, shift_trigger
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from taskyard_server.core.limits import Limits
+
+    from .port import Kept, Store, TaskRows
+
+FAULTS = (MsgspecError, Damaged, KeyError, ValueError, TypeError, AssertionError, OverflowError)
+"""What a record that is not as it must be can lead to."""
+
+
+@dataclass(slots=True)
+class LoadedNamespace:
+    """A namespace as it was; `recover` has not been called. With an `error`, one line, it must not be served.
+
+    `last_outbox` is the number of the last webhook.
+    """
+
+    number: int
+    name: str
+    scheduler: Scheduler
+    error: str | None = None
+    last_outbox: int = 0
+
+
+@dataclass(slots=True)
+class _Loading:
+    """A namespace while it loads; `schedules` by number, those too of which only triggers are left."""
+
+    loaded: LoadedNamespace
+    restoring: Restoring
+    shift: float
+    schedules: dict[int, Schedule] = field(default_factory=dict)
+
+    # One for each table.
+
+    def agent(self, number: int, record: bytes) -> None:
+        its = decode_agent(record)
+        figures = AgentFigures(its.name, number)
+        figures.submitted, figures.completed, figures.failed = its.submitted, its.completed, its.failed
+        figures.cancelled, figures.rejected, figures.tokens_used = its.cancelled, its.rejected, its.tokens_used
+        self.restoring.figures(figures, its.place)
+
+    def host(self, number: int, record: bytes) -> None:
+        its = decode_host(record)
+        drain_until = None if its.drain_until is None else its.drain_until + self.shift
+        self.restoring.host(_to_host(its, number, self.shift), drain_until)
+
+    def live(self, rows: TaskRows) -> None:
+        record, state = decode_task(rows.task), rows.state
+        held = state_as_submitted(record) if state == AS_SUBMITTED else decode_state(state or b"")
+        if self.shift:
+            shift_task(record, self.shift)
+            shift_state(held, self.shift)
+        restoring = self.restoring
+        task = to_task(number_of(rows.key), record, held, restoring.agent(record.agent_id))
+        lease = held.held
+        if lease is not None:
+            restoring.lease(task, lease.host_id, lease.claimed_at, lease.secs, lease.started_at, lease.is_streamed)
+        restoring.live(task, held.has_no_key)
+
+    def ended(self, rows: TaskRows) -> None:
+        record, state = decode_task(rows.task), decode_state(rows.ended or b"")
+        if self.shift:
+            shift_task(record, self.shift)
+            shift_state(state, self.shift)
+        task = to_task(number_of(rows.key), record, state, self.restoring.agent(record.agent_id))
+        self.restoring.ended(task, state.has_no_key)
+
+    def stopping(self, number: int, record: bytes) -> None:
+        its = decode_stopping(record)
+        self.restoring.stopping(
+            its.task_id, its.task_number, its.agent_id, its.target, its.host_id, number, its.secs, its.is_streamed
+        )
+
+    def schedule(self, number: int, record: bytes) -> None:
+        schedule = to_schedule(decode_schedule(record), number)
+        if self.shift:
+            shift_schedule(schedule, self.shift)
+        self.schedules[number] = schedule
+        self.restoring.schedule(schedule)
+
+    def trigger(self, number: int, record: bytes) -> None:
+        its = decode_trigger(record)
+        schedule = self.schedules.get(its.schedule_number)
+        if schedule is None:
+            schedule = self.schedules[its.schedule_number] = deleted_schedule(its)
+        trigger = to_trigger(its, number, schedule)
+        if self.shift:
+            shift_trigger(trigger, self.shift)
+        self.restoring.trigger(trigger)
+
+
+async def load(
+    store: Store,
+    limits: Limits,
+    entropy: Callable[[], int],
+    now: float,
+    kept: Kept,
+    ended_since_ms: int,
+    shift: float = 0.0,
+) -> list[LoadedNamespace]:
+    """All namespaces, in order of their numbers, at `now`; with the tasks that ended at `ended_since_ms` or later.
+
+    `kept` is what opening the store returned. All stored times of the steady clock, that of `kept` too, are moved by
+    `shift`, and everything then counts as changed; rows of the history that are not loaded keep theirs.
+    """
+    parts: dict[int, _Loading] = {}
+    async for rows in store.rows(Table.NAMESPACES):
+        for number, record in rows:
+            _begin(parts, number, record, Scheduler(limits, entropy, Changes()), now, kept.at + shift, shift)
+    await _each(store, Table.AGENTS, parts, _Loading.agent)
+    for part in parts.values():
+        part.restoring.places_known()
+    await _each(store, Table.HOSTS, parts, _Loading.host)
+    await _each_task(store.live_tasks(), parts, _Loading.live)
+    await _each_task(store.ended_tasks(ended_since_ms - int(shift * 1000)), parts, _Loading.ended)
+    await _each(store, Table.STOPPING, parts, _Loading.stopping)
+    await _each(store, Table.SCHEDULES, parts, _Loading.schedule)
+    await _each(store, Table.TRIGGERS, parts, _Loading.trigger)
+    for part in parts.values():
+        if part.loaded.error is None:
+            try:
+                part.restoring.finish()
+                if shift:
+                    part.restoring.note_all()
+            except FAULTS as fault:
+                part.loaded.error = _said("what its rows say together", fault)
+    return [parts[number].loaded for number in sorted(parts)]
+
+
+def adopt(scheduler: Scheduler, rows: TaskRows) -> Task:
+    """The task of these rows in memory, as one that has ended; the one that is there if it is there already.
+
+    Raises `ValueError` or `msgspec.MsgspecError` for rows that are not those of a task that has ended.
+    """
+    record = decode_task(rows.task)
+    task = scheduler.life.tasks.get(record.id)
+    if task is not None:
+        return task
+    state = decode_state(rows.ended or b"")
+    if state.state not in TERMINAL:
+        raise ValueError(f"{record.id} has not ended")
+    agents, limits = scheduler.life.agents, scheduler.limits
+    agent = agents.by_id.get(record.agent_id) or agents.add(record.agent_id, limits.max_agent_figures)
+    task = to_task(number_of(rows.key), record, state, agent)
+    scheduler.adopt_ended(task)
+    return task
+
+
+def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> Task:
+    """A task without its lease. A default deadline is as it was stored (`Lifecycle.stood_still_secs`)."""
+    submission = Submission(
+        record.agent_id,
+        record.action,
+        record.tab_id,
+        record.ref,
+        record.params,
+        record.priority,
+        None,
+        record.options or NO_OPTIONS,
+    )
+    task = Task(record.id, seq, agent, submission, record.created_at, None, state.state)
+    task.position = record.position
+    task.deadline_secs = record.deadline_secs
+    task.deadline = state.deadline
+    task.queued_at = state.queued_at
+    if state.history is not None:
+        task.history = state.history
+    if state.token:
+        task.token, task.deliveries, task.host_id = state.token, state.deliveries, state.host_id
+        task.started_at, task.progress = state.started_at, state.progress
+    task.error, task.expired = state.error, state.expired
+    task.completed_at, task.result = state.completed_at, state.result
+    return task
+
+
+def _to_host(its: HostRecord, number: int, shift: float) -> Host:
+    host = Host(its.id, number, its.registered_at + shift)
+    host.display_name, host.profile, host.slots = its.display_name, its.profile, its.slots
+    host.labels, host.draining, host.instance = its.labels, its.draining, its.instance
+    return host
+
+
+def _begin(
+    parts: dict[int, _Loading],
+    number: int,
+    record: bytes,
+    scheduler: Scheduler,
+    now: float,
+    kept_at: float,
+    shift: float,
+) -> None:
+    loaded = LoadedNamespace(number, f"number {number}", scheduler)
+    try:
+        its = decode_namespace(record)
+    except FAULTS as fault:
+        loaded.error = _said("its own record", fault)
+        parts[number] = _Loading(loaded, Restoring(scheduler, now, now, 0.0), shift)
+        return
+    loaded.name, loaded.last_outbox = its.name, its.last_outbox
+    restoring = Restoring(scheduler, now, kept_at, its.stood_still_secs)
+    restoring.numbers(
+        order=its.last_order,
+        token=its.last_token,
+        host=its.last_host,
+        schedule=its.last_schedule,
+        trigger=its.last_trigger,
+        agent=its.last_agent,
+    )
+    restoring.counters(Counters(*cast("tuple[int, ...]", its.counters)), TriggerCounters(*its.trigger_counters))
+    parts[number] = _Loading(loaded, restoring, shift)
+
+
+async def _each(
+    store: Store, table: Table, parts: dict[int, _Loading], restore: Callable[[_Loading, int, bytes], None]
+) -> None:
+    what = table.name.lower()
+    async for rows in store.rows(table):
+        for key, record in rows:
+            part = parts.get(namespace_of(key))
+            if part is not None and part.loaded.error is None:
+                try:
+                    restore(part, number_of(key), record)
+                except FAULTS as fault:
+                    part.loaded.error = _said(f"record {number_of(key)} of {what}", fault)
+
+
+async def _each_task(
+    slices: AsyncIterator[Sequence[TaskRows]], parts: dict[int, _Loading], restore: Callable[[_Loading, TaskRows], None]
+) -> None:
+    async for rows in slices:
+        for each in rows:
+            part = parts.get(each.key >> NAMESPACE_SHIFT)
+            if part is not None and part.loaded.error is None:
+                try:
+                    restore(part, each)
+                except FAULTS as fault:
+                    part.loaded.error = _said(f"record {number_of(each.key)} of tasks", fault)
+
+
+def _said(where: str, fault: BaseException) -> str:
+    """One line about what is wrong."""
+    text = " ".join(str(fault).split()) or type(fault).__name__
+    return f"{where}: {text}"

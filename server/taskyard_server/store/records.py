@@ -1,0 +1,264 @@
+"""What the rows of a store hold: core objects as msgpack arrays, and back.
+
+Fields are never moved, changed or taken out; new ones are appended, with a default, so that a later version reads what
+an earlier one wrote. That holds for the tuples of the core that stand in records as they are, too: `TaskOptions`,
+`IdempotencyKey`, `RetryPolicy`, `History`, `Attempt`, `HostProfile`, `TimeRange`. A test holds records of each release.
+
+Tasks and states are written from plain tuples, which takes three quarters of the time that their Structs take; they are
+read as Structs, which checks them.
+
+Default deadlines are stored without the time for which they stood still (`Lifecycle.stood_still_secs`): while nobody
+serves, no row of a task has to change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+from msgspec.msgpack import Decoder, Encoder
+
+from taskyard_server.core.history import NO_HISTORY, History
+from taskyard_server.core.hosts import HostProfile
+from taskyard_server.core.task import NO_OPTIONS, PENDING, QUEUED, TaskOptions, TaskState
+
+if TYPE_CHECKING:
+    from taskyard_server.core.agents import AgentFigures
+    from taskyard_server.core.hosts import Host
+    from taskyard_server.core.leases import Lease
+    from taskyard_server.core.task import Task
+
+AS_SUBMITTED: Final = b""
+"""The state of a task that waits and was never touched since it was submitted."""
+
+
+class Record(Struct, array_like=True, gc=False):
+    """One row."""
+
+
+class NamespaceRecord(Record):
+    """The last numbers of everything that is numbered, and the counters, in the order of their dataclasses."""
+
+    name: str
+    last_order: int
+    last_token: int
+    last_host: int
+    last_schedule: int
+    last_trigger: int
+    last_agent: int
+    last_outbox: int
+    stood_still_secs: float
+    counters: tuple[int | float, ...]
+    trigger_counters: tuple[int, ...]
+
+
+class TaskRecord(Record):
+    """What never changes of a task. `deadline` is that of a task that is as submitted."""
+
+    id: str
+    agent_id: str
+    action: str
+    created_at: float
+    position: int | None
+    deadline: float | None
+    deadline_secs: float | None
+    tab_id: str | None = None
+    ref: str | None = None
+    params: bytes | None = None
+    priority: int = 0
+    options: TaskOptions | None = None
+
+
+class HeldRecord(Record):
+    """The lease of a task, under the task's token."""
+
+    host_id: str
+    secs: float
+    claimed_at: float
+    started_at: float | None
+    is_streamed: bool
+
+
+class StateRecord(Record):
+    """What changes of a task. It `has_no_key` if its idempotency key was another task's when it came back."""
+
+    state: TaskState
+    queued_at: float
+    deadline: float | None
+    deliveries: int
+    token: int
+    host_id: str | None = None
+    held: HeldRecord | None = None
+    started_at: float | None = None
+    history: History | None = None
+    progress: bytes | None = None
+    error: str | None = None
+    expired: bool = False
+    completed_at: float | None = None
+    result: bytes | None = None
+    has_no_key: bool = False
+
+
+class StoppingRecord(Record):
+    """A lease that has ended while its host may still work. `task_number` is the order of submission."""
+
+    task_id: str
+    task_number: int
+    agent_id: str
+    target: str
+    host_id: str
+    is_streamed: bool
+    secs: float
+
+
+class HostRecord(Record):
+    """A host that registered; none that is built in."""
+
+    id: str
+    display_name: str
+    profile: HostProfile
+    slots: int | None
+    labels: tuple[tuple[str, str], ...]
+    draining: bool
+    drain_until: float | None
+    registered_at: float
+    instance: str | None
+
+
+class AgentRecord(Record):
+    """The figures of an agent, and its place among agents as `ReadyQueue` counts it, without tasks in flight."""
+
+    name: str
+    place: int
+    submitted: int
+    completed: int
+    failed: int
+    cancelled: int
+    rejected: int
+    tokens_used: int
+
+
+encode: Final = Encoder().encode
+decode_namespace: Final = Decoder(NamespaceRecord).decode
+decode_task: Final = Decoder(TaskRecord).decode
+decode_state: Final = Decoder(StateRecord).decode
+decode_stopping: Final = Decoder(StoppingRecord).decode
+decode_host: Final = Decoder(HostRecord).decode
+decode_agent: Final = Decoder(AgentRecord).decode
+
+
+def encode_task(task: Task, stood_still_secs: float) -> bytes:
+    """A `TaskRecord`."""
+    deadline, deadline_secs, options = task.deadline, task.deadline_secs, task.options
+    if stood_still_secs and deadline_secs is None and deadline is not None:
+        deadline -= stood_still_secs
+    return encode(
+        (
+            task.id,
+            task.agent.id,
+            task.action,
+            task.created_at,
+            task.position,
+            deadline,
+            deadline_secs,
+            task.tab_id,
+            task.ref,
+            task.params,
+            task.priority,
+            None if options is NO_OPTIONS else options,
+        )
+    )
+
+
+def encode_state(task: Task, stood_still_secs: float, has_no_key: bool = False) -> bytes:
+    """A `StateRecord`."""
+    deadline, lease, history = task.deadline, task.lease, task.history
+    if stood_still_secs and deadline is not None and task.deadline_secs is None:
+        deadline -= stood_still_secs
+    return encode(
+        (
+            task.state,
+            task.queued_at,
+            deadline,
+            task.deliveries,
+            task.token,
+            task.host_id,
+            None
+            if lease is None
+            else (lease.host.id, lease.secs, lease.claimed_at, lease.started_at, lease.stream is not None),
+            task.started_at,
+            None if history is NO_HISTORY else history,
+            task.progress,
+            task.error,
+            task.expired,
+            task.completed_at,
+            task.result,
+            has_no_key,
+        )
+    )
+
+
+def is_as_submitted(task: Task) -> bool:
+    """Whether nothing has happened to a task since it was submitted."""
+    if task.token:
+        return False
+    history = task.history
+    if task.state is QUEUED:
+        return history is NO_HISTORY
+    return (
+        task.state is PENDING and history.run == 1 and history.held == task.options.hold and history.token_limit is None
+    )
+
+
+def state_as_submitted(record: TaskRecord) -> StateRecord:
+    """What `AS_SUBMITTED` stands for."""
+    options = record.options
+    if options is not None:
+        due = options.not_before
+        not_before = due if due is not None and due > record.created_at else None
+        if options.hold or not_before is not None:
+            history = History(held=options.hold, not_before=not_before)
+            return StateRecord(PENDING, record.created_at, record.deadline, 0, 0, history=history)
+    return StateRecord(QUEUED, record.created_at, record.deadline, 0, 0)
+
+
+def encode_stopping(lease: Lease) -> bytes:
+    """A `StoppingRecord`."""
+    task, target = lease.task, lease.task.options.target
+    assert target is not None
+    return encode(
+        StoppingRecord(task.id, task.seq, task.agent.id, target, lease.host.id, lease.stream is not None, lease.secs)
+    )
+
+
+def encode_host(host: Host) -> bytes:
+    """A `HostRecord`."""
+    return encode(
+        HostRecord(
+            host.id,
+            host.display_name,
+            host.profile,
+            host.slots,
+            host.labels,
+            host.draining,
+            host.drain_until,
+            host.registered_at,
+            host.instance,
+        )
+    )
+
+
+def encode_agent(figures: AgentFigures, place: int) -> bytes:
+    """An `AgentRecord`."""
+    return encode(
+        AgentRecord(
+            figures.name,
+            place,
+            figures.submitted,
+            figures.completed,
+            figures.failed,
+            figures.cancelled,
+            figures.rejected,
+            figures.tokens_used,
+        )
+    )

@@ -1,0 +1,137 @@
+"""What changed in one scheduler since the last commit, as rows of the group that is committed next.
+
+Each thing is written once, in its present state. A task is in `ended` if and only if it is terminal and does not block
+its target; before that it has a row in `states`. Rejected tasks are never written. A task that comes and ends within
+one group is written to `tasks` and `ended` alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Final
+
+from taskyard_server.core.stats import Counters, TriggerCounters
+from taskyard_server.core.task import TERMINAL
+
+from .port import Table, key_of
+from .records import (
+    AS_SUBMITTED,
+    NamespaceRecord,
+    encode,
+    encode_agent,
+    encode_host,
+    encode_state,
+    encode_stopping,
+    encode_task,
+    is_as_submitted,
+)
+from .schedule_records import encode_schedule, encode_trigger
+
+if TYPE_CHECKING:
+    from taskyard_server.core.changes import Changes
+    from taskyard_server.core.scheduler import Scheduler
+
+    from .port import Group
+
+COUNTERS: Final = tuple(each.name for each in fields(Counters))
+TRIGGER_COUNTERS: Final = tuple(each.name for each in fields(TriggerCounters))
+
+
+def add_rows(
+    group: Group,
+    number: int,
+    name: str,
+    scheduler: Scheduler,
+    changes: Changes,
+    keep_history: bool,
+    last_outbox: int = 0,
+) -> None:
+    """Put into a group what changed in a namespace, which has this `number` and `name`.
+
+    `changes` are what `Changes.take` returned just now: nothing may have happened since. Without history a task is
+    removed when it leaves memory. `last_outbox` is the number of the last webhook, which the scheduler does not know.
+    """
+    _add_namespace(group, number, name, scheduler, last_outbox)
+    _add_tasks(group, number, scheduler, changes, keep_history)
+    for figures in changes.agents:
+        # Those of an agent that was forgotten have no number any more.
+        if figures.number:
+            agent = scheduler.life.agents.by_id.get(figures.name)
+            place = 0 if agent is None else scheduler.life.ready.place_of(agent)
+            group.put(Table.AGENTS, key_of(number, figures.number), encode_agent(figures, place))
+    for host in changes.hosts:
+        if not host.built_in:
+            group.put(Table.HOSTS, key_of(number, host.number), encode_host(host))
+    for lease in changes.stopping:
+        # A built-in host is gone when the server is.
+        if not lease.host.built_in:
+            group.put(Table.STOPPING, key_of(number, lease.token), encode_stopping(lease))
+    for schedule in changes.schedules:
+        group.put(Table.SCHEDULES, key_of(number, schedule.number), encode_schedule(schedule))
+    for trigger in changes.triggers:
+        group.put(Table.TRIGGERS, key_of(number, trigger.number), encode_trigger(trigger))
+    for table, gone in (
+        (Table.AGENTS, changes.agents_gone),
+        (Table.HOSTS, changes.hosts_gone),
+        (Table.STOPPING, changes.stopping_gone),
+        (Table.SCHEDULES, changes.schedules_gone),
+        (Table.TRIGGERS, changes.triggers_gone),
+    ):
+        for each in gone:
+            group.remove(table, key_of(number, each))
+
+
+def _add_namespace(group: Group, number: int, name: str, scheduler: Scheduler, last_outbox: int) -> None:
+    life, schedules = scheduler.life, scheduler.schedules
+    last_schedule, last_trigger = schedules.last_numbers
+    counters, trigger_counters = life.counters, schedules.counters
+    record = NamespaceRecord(
+        name,
+        life.tasks.last_seq,
+        life.last_token,
+        scheduler.hosts.last_number,
+        last_schedule,
+        last_trigger,
+        life.agents.figures.last_number,
+        last_outbox,
+        life.stood_still_secs,
+        tuple([getattr(counters, each) for each in COUNTERS]),
+        tuple([getattr(trigger_counters, each) for each in TRIGGER_COUNTERS]),
+    )
+    group.put(Table.NAMESPACES, number, encode(record))
+
+
+def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes, keep_history: bool) -> None:
+    life, base = scheduler.life, key_of(number, 0)
+    new, reopened, targets, secs = changes.new, changes.reopened, life.targets, life.stood_still_secs
+    tasks = group.puts.setdefault(Table.TASKS, [])
+    states = group.puts.setdefault(Table.STATES, [])
+    removed = group.removes.setdefault(Table.STATES, [])
+    forgotten = () if keep_history else changes.evicted
+    for task in changes.tasks:
+        if task in forgotten:
+            continue
+        key = base | task.seq
+        is_new = task in new
+        if is_new:
+            tasks.append((key, encode_task(task, secs)))
+        elif task in reopened:
+            group.remove(Table.ENDED, key)
+            # It may have come back from the history, from which its row may be deleted meanwhile.
+            tasks.append((key, encode_task(task, secs)))
+        options = task.options
+        has_no_key = options.key is not None and life.tasks_by_key.get((task.agent.id, options.key.key)) is not task
+        if task.state in TERMINAL and (options.target is None or not targets.blocks(task)):
+            assert task.completed_at is not None
+            group.ended.append((key, int(task.completed_at * 1000), encode_state(task, secs, has_no_key)))
+            if not is_new:
+                removed.append(key)
+        elif is_new and is_as_submitted(task):
+            states.append((key, AS_SUBMITTED))
+        else:
+            states.append((key, encode_state(task, secs, has_no_key)))
+    for task in forgotten:
+        if task not in new:
+            key = base | task.seq
+            for table in (Table.TASKS, Table.STATES, Table.ENDED):
+                group.remove(table, key)

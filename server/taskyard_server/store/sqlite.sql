@@ -1,0 +1,163 @@
+-- The schema of a store in a file, and its statements by name. Each begins with a line "-- name: NAME".
+-- A key is a namespace's number << 40 | a number within it. What a record holds only records.py knows.
+
+-- name: schema
+-- Written once, into an empty file. Later versions are reached by the steps "to VERSION" below, in their order.
+CREATE TABLE meta (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  number INTEGER NOT NULL,
+  at REAL NOT NULL,
+  epoch INTEGER NOT NULL
+);
+INSERT INTO meta VALUES (1, 0, 0.0, 0);
+CREATE TABLE namespaces (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE tasks (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE states (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE ended (key INTEGER PRIMARY KEY, at INTEGER NOT NULL, record BLOB NOT NULL);
+CREATE INDEX ended_at ON ended (at);
+CREATE TABLE stopping (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE hosts (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE agents (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE schedules (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE triggers (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE outbox (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+
+-- name: read_meta
+SELECT number, at, epoch FROM meta;
+-- name: go_on_from
+UPDATE meta SET number = ?, at = ?, epoch = ?;
+-- name: write_meta
+UPDATE meta SET number = ?, at = ?;
+-- name: begin_epoch
+UPDATE meta SET number = number + ?, epoch = ?;
+
+-- What a commit writes.
+
+-- name: put_namespaces
+INSERT OR REPLACE INTO namespaces VALUES (?, ?);
+-- name: put_tasks
+INSERT OR REPLACE INTO tasks VALUES (?, ?);
+-- name: put_states
+INSERT OR REPLACE INTO states VALUES (?, ?);
+-- name: put_ended
+INSERT OR REPLACE INTO ended VALUES (?, ?, ?);
+-- name: put_stopping
+INSERT OR REPLACE INTO stopping VALUES (?, ?);
+-- name: put_hosts
+INSERT OR REPLACE INTO hosts VALUES (?, ?);
+-- name: put_agents
+INSERT OR REPLACE INTO agents VALUES (?, ?);
+-- name: put_schedules
+INSERT OR REPLACE INTO schedules VALUES (?, ?);
+-- name: put_triggers
+INSERT OR REPLACE INTO triggers VALUES (?, ?);
+-- name: put_outbox
+INSERT OR REPLACE INTO outbox VALUES (?, ?);
+-- name: remove_namespaces
+DELETE FROM namespaces WHERE key = ?;
+-- name: remove_tasks
+DELETE FROM tasks WHERE key = ?;
+-- name: remove_states
+DELETE FROM states WHERE key = ?;
+-- name: remove_ended
+DELETE FROM ended WHERE key = ?;
+-- name: remove_stopping
+DELETE FROM stopping WHERE key = ?;
+-- name: remove_hosts
+DELETE FROM hosts WHERE key = ?;
+-- name: remove_agents
+DELETE FROM agents WHERE key = ?;
+-- name: remove_schedules
+DELETE FROM schedules WHERE key = ?;
+-- name: remove_triggers
+DELETE FROM triggers WHERE key = ?;
+-- name: remove_outbox
+DELETE FROM outbox WHERE key = ?;
+
+-- All rows of a table, from a key on.
+
+-- name: rows_of_namespaces
+SELECT key, record FROM namespaces WHERE key >= ? ORDER BY key;
+-- name: rows_of_stopping
+SELECT key, record FROM stopping WHERE key >= ? ORDER BY key;
+-- name: rows_of_hosts
+SELECT key, record FROM hosts WHERE key >= ? ORDER BY key;
+-- name: rows_of_agents
+SELECT key, record FROM agents WHERE key >= ? ORDER BY key;
+-- name: rows_of_schedules
+SELECT key, record FROM schedules WHERE key >= ? ORDER BY key;
+-- name: rows_of_triggers
+SELECT key, record FROM triggers WHERE key >= ? ORDER BY key;
+-- name: rows_of_outbox
+SELECT key, record FROM outbox WHERE key >= ? ORDER BY key;
+
+-- Tasks: key, task, state, ended, ended at. A task row that is missing, which check finds, reads as an empty record.
+
+-- name: live_tasks
+SELECT states.key, ifnull(tasks.record, x''), states.record, NULL, NULL
+FROM states LEFT JOIN tasks USING (key)
+WHERE states.key >= ? ORDER BY states.key;
+-- name: ended_tasks
+SELECT ended.key, ifnull(tasks.record, x''), NULL, ended.record, ended.at
+FROM ended LEFT JOIN tasks USING (key)
+WHERE (ended.at, ended.key) >= (?, ?) ORDER BY ended.at, ended.key;
+-- name: scan_up
+SELECT tasks.key, tasks.record, states.record, ended.record, ended.at
+FROM tasks LEFT JOIN states USING (key) LEFT JOIN ended USING (key)
+WHERE tasks.key BETWEEN ? AND ? AND ifnull(states.key, ended.key) IS NOT NULL ORDER BY tasks.key;
+-- name: scan_down
+SELECT tasks.key, tasks.record, states.record, ended.record, ended.at
+FROM tasks LEFT JOIN states USING (key) LEFT JOIN ended USING (key)
+WHERE tasks.key BETWEEN ? AND ? AND ifnull(states.key, ended.key) IS NOT NULL ORDER BY tasks.key DESC;
+
+-- name: ended_before
+SELECT key FROM ended WHERE at < ? ORDER BY at, key LIMIT ?;
+
+-- Rows are counted in slices: how many, and the last key of the slice.
+
+-- name: count_namespaces
+SELECT count(*), max(key) FROM (SELECT key FROM namespaces WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_tasks
+SELECT count(*), max(key) FROM (SELECT key FROM tasks WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_states
+SELECT count(*), max(key) FROM (SELECT key FROM states WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_ended
+SELECT count(*), max(key) FROM (SELECT key FROM ended WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_stopping
+SELECT count(*), max(key) FROM (SELECT key FROM stopping WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_hosts
+SELECT count(*), max(key) FROM (SELECT key FROM hosts WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_agents
+SELECT count(*), max(key) FROM (SELECT key FROM agents WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_schedules
+SELECT count(*), max(key) FROM (SELECT key FROM schedules WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_triggers
+SELECT count(*), max(key) FROM (SELECT key FROM triggers WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_outbox
+SELECT count(*), max(key) FROM (SELECT key FROM outbox WHERE key >= ? ORDER BY key LIMIT ?);
+
+-- What must never be found, for check.
+
+-- name: states_without_task
+SELECT states.key FROM states LEFT JOIN tasks USING (key) WHERE tasks.key IS NULL ORDER BY 1;
+-- name: ended_without_task
+SELECT ended.key FROM ended LEFT JOIN tasks USING (key) WHERE tasks.key IS NULL ORDER BY 1;
+-- name: live_and_ended
+SELECT key FROM states JOIN ended USING (key) ORDER BY 1;
+-- name: neither_live_nor_ended
+SELECT tasks.key FROM tasks LEFT JOIN states USING (key) LEFT JOIN ended USING (key)
+WHERE states.key IS NULL AND ended.key IS NULL ORDER BY 1;
+-- name: without_namespace
+-- Namespaces of keys that have no row, with one of their keys and its table.
+WITH found (space, a_table, key) AS (
+  SELECT key >> 40, 'tasks', min(key) FROM tasks GROUP BY 1
+  UNION ALL SELECT key >> 40, 'states', min(key) FROM states GROUP BY 1
+  UNION ALL SELECT key >> 40, 'ended', min(key) FROM ended GROUP BY 1
+  UNION ALL SELECT key >> 40, 'stopping', min(key) FROM stopping GROUP BY 1
+  UNION ALL SELECT key >> 40, 'hosts', min(key) FROM hosts GROUP BY 1
+  UNION ALL SELECT key >> 40, 'agents', min(key) FROM agents GROUP BY 1
+  UNION ALL SELECT key >> 40, 'schedules', min(key) FROM schedules GROUP BY 1
+  UNION ALL SELECT key >> 40, 'triggers', min(key) FROM triggers GROUP BY 1
+  UNION ALL SELECT key >> 40, 'outbox', min(key) FROM outbox GROUP BY 1
+)
+SELECT space, a_table, key FROM found WHERE space NOT IN (SELECT key FROM namespaces) ORDER BY 1, 2;

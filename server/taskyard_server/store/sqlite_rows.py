@@ -1,0 +1,155 @@
+"""What the writer of a SQLite store does with rows: a method a request.
+
+Each takes and returns what marshal can carry. Reads come in slices, so that none holds up a commit for long.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from taskyard_server.store.sqlite_file import TABLES, VERSION, Unusable, primary
+from taskyard_server.store.sqlite_upkeep import Ballast, Log
+
+SLICE_ROWS: Final = 1000
+SLICE_BYTES: Final = 1 << 20
+COUNTED_ROWS: Final = 20_000
+FORGOTTEN_ROWS: Final = 500
+
+Rows = list[tuple[Any, ...]]
+Removes = tuple[int, list[int]]
+Puts = tuple[int, Rows]
+"""A table, by its place in `TABLES`, with keys or rows."""
+
+
+class YardRows:
+    """The rows of an open file."""
+
+    def __init__(self, db: sqlite3.Connection, path: str, log: Log, ballast: Ballast, sql: dict[str, str]) -> None:
+        self._db = db
+        self._path = path
+        self._log = log
+        self._ballast = ballast
+        self._sql = sql
+        self._puts = [sql[f"put_{table}"] for table in TABLES]
+        self._removes = [sql[f"remove_{table}"] for table in TABLES]
+        self._number: int
+        self._at: float
+        self._epoch: int
+        self._number, self._at, self._epoch = db.execute(sql["read_meta"]).fetchone()
+
+    def kept(self) -> tuple[int, float, int]:
+        """The number and time of the last commit, and the epoch."""
+        return self._number, self._at, self._epoch
+
+    def commit(self, number: int, at: float, removes: list[Removes], puts: list[Puts]) -> tuple[float, int, int]:
+        """Write a group. The seconds that it took, the bytes used and free."""
+        began = time.perf_counter()
+        if number > self._number + 1:
+            raise Unusable(f"{self._path}: commit {number} came after {self._number}; this is a defect of Taskyard")
+        if number > self._number:
+            self._write(lambda: self._write_group(number, at, removes, puts))
+            self._number = number
+            self._at = at
+        return (time.perf_counter() - began, self._used_bytes(), self._ballast.free_bytes())
+
+    def go_on_from(self, number: int, at: float, epoch: int) -> None:
+        """Take over the numbers of another store, as long as nothing was committed."""
+        if self._number:
+            raise Unusable(f"{self._path} is in use already; name a new file")
+        self._write(lambda: self._write_kept(number, at, epoch))
+        self._number, self._at, self._epoch = number, at, epoch
+
+    def _write_kept(self, number: int, at: float, epoch: int) -> None:
+        self._db.execute(self._sql["go_on_from"], (number, at, epoch))
+
+    def _write_group(self, number: int, at: float, removes: list[Removes], puts: list[Puts]) -> None:
+        many = self._db.executemany
+        for table, keys in removes:
+            many(self._removes[table], zip(keys))
+        for table, rows in puts:
+            many(self._puts[table], rows)
+        self._db.execute(self._sql["write_meta"], (number, at))
+
+    def forget(self, before_ms: int, limit: int) -> int:
+        """Remove some tasks that ended before a time; how many."""
+        limit = min(limit, FORGOTTEN_ROWS)
+        keys = self._db.execute(self._sql["ended_before"], (before_ms, limit)).fetchall()
+        if keys:
+            self._write(lambda: self._forget(keys))
+        return len(keys)
+
+    def _forget(self, keys: Rows) -> None:
+        for table in ("ended", "tasks"):
+            self._db.executemany(self._sql[f"remove_{table}"], keys)
+
+    def _write(self, write: Callable[[], None]) -> None:
+        """Do it in one transaction, with the room of the ballast where the disk is full. Raises `Delayed`."""
+        try:
+            self._transact(write)
+        except sqlite3.OperationalError as error:
+            if primary(error) != sqlite3.SQLITE_FULL or not self._ballast.give_up():
+                raise
+            self._transact(write)
+        self._log.written()
+
+    def _transact(self, write: Callable[[], None]) -> None:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            write()
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def rows(self, table: int, first_key: int) -> tuple[Rows, int | None]:
+        """Some rows of a table from a key on, and the key to go on from; None at the end."""
+        rows, more = self._slice(self._sql[f"rows_of_{TABLES[table]}"], (first_key,), SLICE_ROWS)
+        return rows, rows[-1][0] + 1 if more else None
+
+    def live_tasks(self, first_key: int) -> tuple[Rows, int | None]:
+        """Some live tasks from a key on, and the key to go on from."""
+        rows, more = self._slice(self._sql["live_tasks"], (first_key,), SLICE_ROWS)
+        return rows, rows[-1][0] + 1 if more else None
+
+    def ended_tasks(self, since: tuple[int, int]) -> tuple[Rows, tuple[int, int] | None]:
+        """Some ended tasks from a time and key on, and where to go on from."""
+        rows, more = self._slice(self._sql["ended_tasks"], since, SLICE_ROWS)
+        return rows, (rows[-1][4], rows[-1][0] + 1) if more else None
+
+    def scan(self, first_key: int, last_key: int, descending: bool, limit: int) -> tuple[Rows, int | None]:
+        """Some tasks between two keys, and the key to go on from."""
+        statement = self._sql["scan_down" if descending else "scan_up"]
+        rows, more = self._slice(statement, (first_key, last_key), max(1, min(limit, SLICE_ROWS)))
+        return rows, rows[-1][0] + (-1 if descending else 1) if more else None
+
+    def _slice(self, statement: str, parameters: Iterable[Any], limit: int) -> tuple[Rows, bool]:
+        """Up to `limit` rows, fewer if they are large, at least one; and whether there are more."""
+        rows: Rows = []
+        size = 0
+        cursor = self._db.execute(statement, tuple(parameters))
+        try:
+            for row in cursor:
+                if len(rows) >= limit or size > SLICE_BYTES:
+                    return rows, True
+                rows.append(row)
+                size += sum(len(value) for value in row if type(value) is bytes)
+        finally:
+            cursor.close()
+        return rows, False
+
+    def count(self, table: str, first_key: int) -> tuple[int, int | None]:
+        """How many rows there are in a slice of a table from a key on, and the key to go on from."""
+        found, last = self._db.execute(self._sql[f"count_{table}"], (first_key, COUNTED_ROWS)).fetchone()
+        return found, last + 1 if found == COUNTED_ROWS else None
+
+    def figures(self) -> tuple[int, int, int, float, int, int]:
+        """Bytes used and free, the number and time of the last commit, the epoch, the version of the schema."""
+        return self._used_bytes(), self._ballast.free_bytes(), *self.kept(), VERSION
+
+    def _used_bytes(self) -> int:
+        return os.stat(self._path).st_size + self._log.bytes()

@@ -1,0 +1,133 @@
+"""A store of plain dicts, for tests: it keeps what was committed for as long as the object lives.
+
+What a process has not committed when it ends is lost by not being given to `commit`; `copy` is the same store after
+the process ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import insort
+from collections.abc import AsyncIterator, Sequence
+
+from taskyard_server.store.port import (
+    Committed,
+    Group,
+    Kept,
+    Page,
+    Row,
+    Store,
+    StoreError,
+    StoreStats,
+    Table,
+    TaskRows,
+)
+
+SLICE = 1000
+
+
+class DictStore:
+    """Rows by table and key. `ended` holds the time with the record."""
+
+    url = "dict://"
+
+    def __init__(self) -> None:
+        self.tables: dict[Table, dict[int, bytes]] = {table: {} for table in Table if table is not Table.ENDED}
+        self.ended: dict[int, tuple[int, bytes]] = {}
+        self.kept = Kept(0, 0.0, 0)
+
+    def copy(self) -> DictStore:
+        """Another store that holds the same."""
+        other = DictStore()
+        other.tables = {table: dict(rows) for table, rows in self.tables.items()}
+        other.ended, other.kept = dict(self.ended), self.kept
+        return other
+
+    async def open(self) -> Kept:
+        return self.kept
+
+    async def commit(self, group: Group) -> Committed:
+        self.write(group)
+        return Committed(0.0, 0, 1 << 40)
+
+    def write(self, group: Group) -> None:
+        """Commit at once. As a real one does, it refuses gaps and takes a repeated group as written."""
+        if group.number <= self.kept.number:
+            return
+        if group.number != self.kept.number + 1:
+            raise StoreError(f"group {group.number} follows {self.kept.number}")
+        for table, keys in group.removes.items():
+            rows = self.ended if table is Table.ENDED else self.tables[table]
+            for key in keys:
+                rows.pop(key, None)
+        for table, puts in group.puts.items():
+            keys = [key for key, _ in puts]
+            assert len(keys) == len(set(keys)), f"a row of {table.name} is written twice"
+            self.tables[table].update(puts)
+        for key, at, record in group.ended:
+            self.ended[key] = (at, record)
+        self.kept = Kept(group.number, group.at, self.kept.epoch)
+
+    async def rows(self, table: Table) -> AsyncIterator[Sequence[Row]]:
+        rows = sorted(self.tables[table].items())
+        for first in range(0, len(rows), SLICE):
+            yield rows[first : first + SLICE]
+            await asyncio.sleep(0)
+
+    async def live_tasks(self) -> AsyncIterator[Sequence[TaskRows]]:
+        rows = sorted(self.tables[Table.STATES].items())
+        tasks = self.tables[Table.TASKS]
+        for first in range(0, len(rows), SLICE):
+            yield [TaskRows(key, tasks[key], state, None, None) for key, state in rows[first : first + SLICE]]
+            await asyncio.sleep(0)
+
+    async def ended_tasks(self, since_ms: int) -> AsyncIterator[Sequence[TaskRows]]:
+        rows = sorted((at, key) for key, (at, _) in self.ended.items() if at >= since_ms)
+        for first in range(0, len(rows), SLICE):
+            yield [self._of(key) for _, key in rows[first : first + SLICE]]
+            await asyncio.sleep(0)
+
+    async def task(self, key: int) -> TaskRows | None:
+        return self._of(key) if key in self.tables[Table.TASKS] else None
+
+    async def scan(self, first_key: int, last_key: int, *, descending: bool, limit: int) -> Page:
+        keys: list[int] = []
+        for key in self.tables[Table.TASKS]:
+            if first_key <= key <= last_key:
+                insort(keys, key)
+        if descending:
+            keys.reverse()
+        return Page([self._of(key) for key in keys[:limit]], keys[limit] if len(keys) > limit else None)
+
+    async def forget(self, before_ms: int, limit: int) -> int:
+        keys = [key for key, (at, _) in self.ended.items() if at < before_ms][:limit]
+        for key in keys:
+            del self.ended[key]
+            del self.tables[Table.TASKS][key]
+        return len(keys)
+
+    async def check(self) -> list[str]:
+        tasks, states = self.tables[Table.TASKS], self.tables[Table.STATES]
+        wrong = [f"task {key} is live and has ended" for key in states.keys() & self.ended.keys()]
+        wrong += [f"task {key} has no state" for key in tasks.keys() - states.keys() - self.ended.keys()]
+        wrong += [f"state {key} is of no task" for key in (states.keys() | self.ended.keys()) - tasks.keys()]
+        return wrong
+
+    async def backup(self, path: str) -> None:
+        raise StoreError("a dict has no file")
+
+    async def stats(self) -> StoreStats:
+        rows = {table.name.lower(): len(rows) for table, rows in self.tables.items()}
+        return StoreStats(rows | {"ended": len(self.ended)}, 0, 1 << 40, *self.kept, 0)
+
+    async def close(self) -> None:
+        pass
+
+    def _of(self, key: int) -> TaskRows:
+        at, ended = self.ended.get(key, (None, None))
+        return TaskRows(key, self.tables[Table.TASKS][key], self.tables[Table.STATES].get(key), ended, at)
+
+
+def is_a_store(store: DictStore) -> Store:
+    """For the type checker."""
+    return store
