@@ -31,11 +31,13 @@ def tokens_grow_with_the_grants(evidence: Evidence) -> Iterator[str]:
         if each.token <= highest:
             yield f"{each.who} was granted the token {each.token} after {highest} had been granted"
     highest, at = 0, ALWAYS
-    for each in sorted(grants, key=lambda grant: (grant.claimed_at, grant.token)):
-        if each.token < highest and each.claimed_at > at:
-            yield f"the token {each.token} was claimed at {each.claimed_at}, and {highest} at {at}"
+    # Times have microseconds, which a float of seconds holds only nearly.
+    for each in sorted(grants, key=lambda grant: (round(grant.claimed_at * 1e6), grant.token)):
+        claimed_at = round(each.claimed_at * 1e6)
+        if each.token < highest and claimed_at > at:
+            yield f"the token {each.token} was claimed at {claimed_at} us, and {highest} at {at} us"
         if each.token > highest:
-            highest, at = each.token, each.claimed_at
+            highest, at = each.token, claimed_at
 
 
 def no_two_tokens_of_a_task_are_acknowledged_at_overlapping_times(evidence: Evidence) -> Iterator[str]:
