@@ -8,12 +8,13 @@ from tests.live import live
 
 
 async def report(engine: Engine, namespace: str, host_id: str, said: Report) -> Task:
-    (outcome,) = await engine.leases.report(namespace, host_id, [said])
+    answer = engine.leases.report(namespace, host_id, [said])
+    state = engine.tasks.state_of(namespace, said.task_id)
+    (outcome,) = await answer
     if isinstance(outcome, Refusal):
         raise outcome
-    task = await engine.tasks.get(namespace, said.task_id, show=live)
-    assert task.state is outcome
-    return task
+    assert state is outcome
+    return await engine.tasks.get(namespace, said.task_id, show=live)
 
 
 async def start(engine: Engine, namespace: str, host_id: str, task_id: str, token: int) -> Task:

@@ -63,6 +63,7 @@ SCALARS: Final[dict[int, Schema]] = {
 }
 
 # Rules that the comments state in words.
+FENCING_TOKEN: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 2**53}
 ONLY_IF_CLAIMED: Final = ("task_id", "lease_expires_at", "fencing_token", "task")
 IN_OUTCOMES: Final = {"SubmitBatch": ("already_exists", "queue_full")}
 
@@ -273,6 +274,8 @@ class Description:
     def _type(self, field: FieldDescriptor, style: Style) -> Schema:
         if field.enum_type is not None:
             return self._enum(field.enum_type, style)
+        if field.name == "fencing_token":
+            return dict(FENCING_TOKEN)
         if field.message_type is None:
             return dict(SCALARS[field.type])
         if is_map(field):

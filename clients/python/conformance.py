@@ -291,7 +291,7 @@ class Program:
         answer = await self._call(self._leases.ClaimTask, request)
         if not answer.claimed:
             return {"claimed": False}
-        return {"claimed": True, "task": answer.task_id, "token": answer.fencing_token}
+        return {"claimed": True, "task": answer.task_id, "token": int(answer.fencing_token)}
 
     async def complete(self, host: str, task: str, token: int, result: Any, tokens: int | None = None) -> Outcome:
         request = lease_pb2.CompleteTaskRequest(

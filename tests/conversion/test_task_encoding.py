@@ -217,7 +217,7 @@ def test_the_current_state_of_a_task_has_no_params(task, now):
     assert (message.kind, message.occurred_at) == (pb.TaskEvent.current, timestamp(now))
 
 
-@given(tasks(), NAMES, st.integers(1, 2**32 - 1), RECENT_TIMES, st.floats(1, 3600))
+@given(tasks(), NAMES, st.integers(1, 2**53), RECENT_TIMES, st.floats(1, 3600))
 def test_an_assignment_is_a_lease_and_its_task(task, host_id, token, at, secs):
     lease = with_lease(task, host_id, token, at, secs)
     message = lease_pb2.Assignment.FromString(encoding.encode_assignment(lease))

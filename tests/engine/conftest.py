@@ -15,10 +15,11 @@ from taskyard_server.core.task import Submission, TaskOptions
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port import Engine
 from tests.live import live
+from tests.store.dict_store import DictStore
 
-ENGINES = {"memory": MemoryEngine}
+ENGINES = ("memory", "kept")
 START = 1_700_000_000.0
-LOOP_TURNS = 12
+LOOP_TURNS = 40
 """Turns of the event loop that suffice to handle all consequences of a command."""
 
 MakeEngine = Callable[..., Engine]
@@ -48,6 +49,16 @@ class Clock:
         await self.run_pending()
 
 
+def _engine(kind: str, limits: Limits, *details: Any) -> MemoryEngine:
+    """An engine that keeps nothing, or one that keeps everything in a dict."""
+    engine = MemoryEngine(limits, *details, store=DictStore() if kind == "kept" else None)
+    opening = engine.open()
+    # An empty store is open without a turn of the event loop.
+    with pytest.raises(StopIteration):
+        opening.send(None)
+    return engine
+
+
 @pytest.fixture
 async def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that also drives the timers of the event loop."""
@@ -62,7 +73,7 @@ async def make_engine(request: pytest.FixtureRequest, clock: Clock) -> AsyncIter
     engines: list[Engine] = []
 
     def make(*, seed: int | None = None, wall: Callable[[], float] | None = None, **limits: Any) -> Engine:
-        engines.append(ENGINES[request.param](Limits(**limits), clock, seed, wall))
+        engines.append(_engine(request.param, Limits(**limits), clock, seed, wall))
         return engines[-1]
 
     yield make
@@ -82,7 +93,7 @@ async def make_real_engine(request: pytest.FixtureRequest) -> AsyncIterator[Make
     engines: list[Engine] = []
 
     def make(**limits: Any) -> Engine:
-        engines.append(ENGINES[request.param](Limits(**limits)))
+        engines.append(_engine(request.param, Limits(**limits)))
         return engines[-1]
 
     yield make

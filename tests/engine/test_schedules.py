@@ -220,13 +220,6 @@ async def test_jitter_is_the_same_for_the_same_seed(make_engine, clock, spec):
     assert len(set(fire_times[0])) == 6
 
 
-async def test_recovery_with_nothing_to_recover_changes_nothing(engine, clock, spec):
-    engine.admin.recover()
-    await engine.schedules.create(NS, "s", spec("10s"), show=live)
-    await clock.advance(10 + TICK)
-    assert len(await triggers(engine)) == 1
-
-
 async def test_the_limit_that_triggers_wait_for_is_logged_once(make_engine, clock, spec):
     engine = make_engine(max_queued_triggers=1)
     await engine.schedules.create(NS, "s", spec("10s"), show=live)

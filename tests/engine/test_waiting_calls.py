@@ -237,7 +237,7 @@ async def test_the_tab_executors_waiting_claim_is_served_whenever_the_last_runti
 async def test_a_cancelled_claim_loses_no_task_at_any_stage(engine, host, start, submission, turns):
     """The cancellation comes before the claim is served, in the same turn, or after it."""
     claim = await start(waiting_claim(engine, host, count=2))
-    tasks = [await engine.tasks.submit(NS, submission(), show=live) for _ in range(2)]
+    tasks = engine.tasks.submit_each(NS, [submission(), submission()], show=live).value
     for _ in range(turns):
         await asyncio.sleep(0)
     claim.cancel()

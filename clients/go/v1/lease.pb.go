@@ -42,8 +42,9 @@ type Lease struct {
 	ClaimedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=claimed_at,json=claimedAt,proto3" json:"claimed_at,omitempty"`
 	// When the lease expires if it is not renewed, by the server's clock. Always set.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// The fencing token: grows with each claim of the task; every report carries it. Always set.
-	FencingToken *uint32 `protobuf:"varint,5,opt,name=fencing_token,json=fencingToken,proto3,oneof" json:"fencing_token,omitempty"`
+	// The fencing token: a whole number, 1 to 2^53, which grows with each lease of the namespace. Every report on the task
+	// carries it. Always set.
+	FencingToken *float64 `protobuf:"fixed64,5,opt,name=fencing_token,json=fencingToken,proto3,oneof" json:"fencing_token,omitempty"`
 	// The length of the lease in seconds, counted again from each renewal. A host counts it from when it sent the claim
 	// or the renewal, so that differences between clocks do not matter. Always set.
 	LeaseSecs     *uint32 `protobuf:"varint,6,opt,name=lease_secs,json=leaseSecs,proto3,oneof" json:"lease_secs,omitempty"`
@@ -109,7 +110,7 @@ func (x *Lease) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Lease) GetFencingToken() uint32 {
+func (x *Lease) GetFencingToken() float64 {
 	if x != nil && x.FencingToken != nil {
 		return *x.FencingToken
 	}
@@ -260,8 +261,9 @@ type ClaimTaskResponse struct {
 	TaskId *string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
 	// When the lease expires if it is not renewed.
 	LeaseExpiresAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=lease_expires_at,json=leaseExpiresAt,proto3" json:"lease_expires_at,omitempty"`
-	// The fencing token, which every report on the task must carry.
-	FencingToken *uint32 `protobuf:"varint,4,opt,name=fencing_token,json=fencingToken,proto3,oneof" json:"fencing_token,omitempty"`
+	// The fencing token, which every report on the task must carry: a whole number, 1 to 2^53, which grows with each lease
+	// of the namespace.
+	FencingToken *float64 `protobuf:"fixed64,4,opt,name=fencing_token,json=fencingToken,proto3,oneof" json:"fencing_token,omitempty"`
 	// The task.
 	Task          *Task `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -319,7 +321,7 @@ func (x *ClaimTaskResponse) GetLeaseExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *ClaimTaskResponse) GetFencingToken() uint32 {
+func (x *ClaimTaskResponse) GetFencingToken() float64 {
 	if x != nil && x.FencingToken != nil {
 		return *x.FencingToken
 	}
@@ -469,8 +471,8 @@ type RenewLeaseRequest struct {
 	HostId string `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
 	// The task. Required.
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The token of the lease. Required.
-	FencingToken uint32 `protobuf:"varint,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// The fencing token of the lease, a whole number from 1 to 2^53. Required.
+	FencingToken float64 `protobuf:"fixed64,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	// The new length of the lease in seconds, 1 to 3,600. Default: the present length.
 	LeaseSecs *uint32 `protobuf:"varint,4,opt,name=lease_secs,json=leaseSecs,proto3,oneof" json:"lease_secs,omitempty"`
 	// Tokens that this attempt has used so far. Default: as last reported. Above its budget the task fails.
@@ -523,7 +525,7 @@ func (x *RenewLeaseRequest) GetTaskId() string {
 	return ""
 }
 
-func (x *RenewLeaseRequest) GetFencingToken() uint32 {
+func (x *RenewLeaseRequest) GetFencingToken() float64 {
 	if x != nil {
 		return x.FencingToken
 	}
@@ -606,8 +608,8 @@ type StartTaskRequest struct {
 	HostId string `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
 	// The task. Required.
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The token of the lease. Required.
-	FencingToken  uint32 `protobuf:"varint,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// The fencing token of the lease, a whole number from 1 to 2^53. Required.
+	FencingToken  float64 `protobuf:"fixed64,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -656,7 +658,7 @@ func (x *StartTaskRequest) GetTaskId() string {
 	return ""
 }
 
-func (x *StartTaskRequest) GetFencingToken() uint32 {
+func (x *StartTaskRequest) GetFencingToken() float64 {
 	if x != nil {
 		return x.FencingToken
 	}
@@ -725,8 +727,8 @@ type ReportProgressRequest struct {
 	HostId string `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
 	// The task. Required.
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The token of the lease. Required.
-	FencingToken uint32 `protobuf:"varint,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// The fencing token of the lease, a whole number from 1 to 2^53. Required.
+	FencingToken float64 `protobuf:"fixed64,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	// The progress. Default: as last reported.
 	Progress *Progress `protobuf:"bytes,4,opt,name=progress,proto3" json:"progress,omitempty"`
 	// Tokens that this attempt has used so far. Default: as last reported.
@@ -779,7 +781,7 @@ func (x *ReportProgressRequest) GetTaskId() string {
 	return ""
 }
 
-func (x *ReportProgressRequest) GetFencingToken() uint32 {
+func (x *ReportProgressRequest) GetFencingToken() float64 {
 	if x != nil {
 		return x.FencingToken
 	}
@@ -862,8 +864,8 @@ type CompleteTaskRequest struct {
 	HostId string `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
 	// The task. Required.
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The token of the lease. Required.
-	FencingToken uint32 `protobuf:"varint,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// The fencing token of the lease, a whole number from 1 to 2^53. Required.
+	FencingToken float64 `protobuf:"fixed64,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	// The result, at most `maxPayloadBytes` when encoded. Default none.
 	Result *structpb.Value `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
 	// Tokens that this attempt has used. Default: as last reported.
@@ -916,7 +918,7 @@ func (x *CompleteTaskRequest) GetTaskId() string {
 	return ""
 }
 
-func (x *CompleteTaskRequest) GetFencingToken() uint32 {
+func (x *CompleteTaskRequest) GetFencingToken() float64 {
 	if x != nil {
 		return x.FencingToken
 	}
@@ -999,8 +1001,8 @@ type FailTaskRequest struct {
 	HostId string `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
 	// The task. Required.
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The token of the lease. Required.
-	FencingToken uint32 `protobuf:"varint,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// The fencing token of the lease, a whole number from 1 to 2^53. Required.
+	FencingToken float64 `protobuf:"fixed64,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	// Why the task failed, as text for people. Required.
 	Error string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
 	// Whether another attempt can help; false makes the failure final. Default true: the retry policy decides.
@@ -1057,7 +1059,7 @@ func (x *FailTaskRequest) GetTaskId() string {
 	return ""
 }
 
-func (x *FailTaskRequest) GetFencingToken() uint32 {
+func (x *FailTaskRequest) GetFencingToken() float64 {
 	if x != nil {
 		return x.FencingToken
 	}
@@ -1154,8 +1156,8 @@ type ReleaseTaskRequest struct {
 	HostId string `protobuf:"bytes,1,opt,name=host_id,json=hostId,proto3" json:"host_id,omitempty"`
 	// The task. Required.
 	TaskId string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The token of the lease. Required.
-	FencingToken  uint32 `protobuf:"varint,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// The fencing token of the lease, a whole number from 1 to 2^53. Required.
+	FencingToken  float64 `protobuf:"fixed64,3,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1204,7 +1206,7 @@ func (x *ReleaseTaskRequest) GetTaskId() string {
 	return ""
 }
 
-func (x *ReleaseTaskRequest) GetFencingToken() uint32 {
+func (x *ReleaseTaskRequest) GetFencingToken() float64 {
 	if x != nil {
 		return x.FencingToken
 	}
@@ -1397,7 +1399,7 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"claimed_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt\x129\n" +
 	"\n" +
 	"expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12(\n" +
-	"\rfencing_token\x18\x05 \x01(\rH\x02R\ffencingToken\x88\x01\x01\x12\"\n" +
+	"\rfencing_token\x18\x05 \x01(\x01H\x02R\ffencingToken\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"lease_secs\x18\x06 \x01(\rH\x03R\tleaseSecs\x88\x01\x01B\n" +
 	"\n" +
@@ -1425,7 +1427,7 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\aclaimed\x18\x01 \x01(\bH\x00R\aclaimed\x88\x01\x01\x12\x1c\n" +
 	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01\x12D\n" +
 	"\x10lease_expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0eleaseExpiresAt\x12(\n" +
-	"\rfencing_token\x18\x04 \x01(\rH\x02R\ffencingToken\x88\x01\x01\x12%\n" +
+	"\rfencing_token\x18\x04 \x01(\x01H\x02R\ffencingToken\x88\x01\x01\x12%\n" +
 	"\x04task\x18\x05 \x01(\v2\x11.taskyard.v1.TaskR\x04taskB\n" +
 	"\n" +
 	"\b_claimedB\n" +
@@ -1449,7 +1451,7 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\x11RenewLeaseRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
-	"\rfencing_token\x18\x03 \x01(\rR\ffencingToken\x12\"\n" +
+	"\rfencing_token\x18\x03 \x01(\x01R\ffencingToken\x12\"\n" +
 	"\n" +
 	"lease_secs\x18\x04 \x01(\rH\x00R\tleaseSecs\x88\x01\x01\x12$\n" +
 	"\vtokens_used\x18\x05 \x01(\rH\x01R\n" +
@@ -1464,7 +1466,7 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\x10StartTaskRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
-	"\rfencing_token\x18\x03 \x01(\rR\ffencingToken\"{\n" +
+	"\rfencing_token\x18\x03 \x01(\x01R\ffencingToken\"{\n" +
 	"\x11StartTaskResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01B\n" +
@@ -1474,7 +1476,7 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\x15ReportProgressRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
-	"\rfencing_token\x18\x03 \x01(\rR\ffencingToken\x121\n" +
+	"\rfencing_token\x18\x03 \x01(\x01R\ffencingToken\x121\n" +
 	"\bprogress\x18\x04 \x01(\v2\x15.taskyard.v1.ProgressR\bprogress\x12$\n" +
 	"\vtokens_used\x18\x05 \x01(\rH\x00R\n" +
 	"tokensUsed\x88\x01\x01B\x0e\n" +
@@ -1488,7 +1490,7 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\x13CompleteTaskRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
-	"\rfencing_token\x18\x03 \x01(\rR\ffencingToken\x12.\n" +
+	"\rfencing_token\x18\x03 \x01(\x01R\ffencingToken\x12.\n" +
 	"\x06result\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x06result\x12$\n" +
 	"\vtokens_used\x18\x05 \x01(\rH\x00R\n" +
 	"tokensUsed\x88\x01\x01B\x0e\n" +
@@ -1502,7 +1504,7 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\x0fFailTaskRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
-	"\rfencing_token\x18\x03 \x01(\rR\ffencingToken\x12\x14\n" +
+	"\rfencing_token\x18\x03 \x01(\x01R\ffencingToken\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12!\n" +
 	"\tretryable\x18\x05 \x01(\bH\x00R\tretryable\x88\x01\x01\x12\x17\n" +
 	"\x04code\x18\x06 \x01(\tH\x01R\x04code\x88\x01\x01\x12$\n" +
@@ -1521,7 +1523,7 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\x12ReleaseTaskRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
-	"\rfencing_token\x18\x03 \x01(\rR\ffencingToken\"}\n" +
+	"\rfencing_token\x18\x03 \x01(\x01R\ffencingToken\"}\n" +
 	"\x13ReleaseTaskResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01B\n" +

@@ -850,8 +850,8 @@ type HeldLease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The token of the lease.
-	FencingToken uint32 `protobuf:"varint,2,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// The fencing token of the lease, a whole number up to 2^53.
+	FencingToken float64 `protobuf:"fixed64,2,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	// In a heartbeat: tokens that this attempt has used so far. Above its budget the task fails. Default: as last
 	// reported.
 	TokensUsed    *uint32 `protobuf:"varint,3,opt,name=tokens_used,json=tokensUsed,proto3,oneof" json:"tokens_used,omitempty"`
@@ -896,7 +896,7 @@ func (x *HeldLease) GetTaskId() string {
 	return ""
 }
 
-func (x *HeldLease) GetFencingToken() uint32 {
+func (x *HeldLease) GetFencingToken() float64 {
 	if x != nil {
 		return x.FencingToken
 	}
@@ -1429,8 +1429,8 @@ type Report struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task. Required.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The token of the lease. Required.
-	FencingToken uint32 `protobuf:"varint,2,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// The fencing token of the lease, a whole number from 1 to 2^53. Required.
+	FencingToken float64 `protobuf:"fixed64,2,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	// The kind of the event. Required.
 	//
 	// Types that are valid to be assigned to Event:
@@ -1484,7 +1484,7 @@ func (x *Report) GetTaskId() string {
 	return ""
 }
 
-func (x *Report) GetFencingToken() uint32 {
+func (x *Report) GetFencingToken() float64 {
 	if x != nil {
 		return x.FencingToken
 	}
@@ -1929,8 +1929,8 @@ type Cancellation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task.
 	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// The token of the lease that ended.
-	FencingToken uint32 `protobuf:"varint,2,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
+	// The fencing token of the lease that ended, a whole number.
+	FencingToken float64 `protobuf:"fixed64,2,opt,name=fencing_token,json=fencingToken,proto3" json:"fencing_token,omitempty"`
 	// Why.
 	Reason Cancellation_Reason `protobuf:"varint,3,opt,name=reason,proto3,enum=taskyard.v1.Cancellation_Reason" json:"reason,omitempty"`
 	// The reason as text for people.
@@ -1976,7 +1976,7 @@ func (x *Cancellation) GetTaskId() string {
 	return ""
 }
 
-func (x *Cancellation) GetFencingToken() uint32 {
+func (x *Cancellation) GetFencingToken() float64 {
 	if x != nil {
 		return x.FencingToken
 	}
@@ -2895,7 +2895,7 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\amessage\"\x7f\n" +
 	"\tHeldLease\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
-	"\rfencing_token\x18\x02 \x01(\rR\ffencingToken\x12$\n" +
+	"\rfencing_token\x18\x02 \x01(\x01R\ffencingToken\x12$\n" +
 	"\vtokens_used\x18\x03 \x01(\rH\x00R\n" +
 	"tokensUsed\x88\x01\x01B\x0e\n" +
 	"\f_tokens_used\"\x89\x04\n" +
@@ -2948,7 +2948,7 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\areports\x18\x01 \x03(\v2\x13.taskyard.v1.ReportR\areports\"\x98\x03\n" +
 	"\x06Report\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
-	"\rfencing_token\x18\x02 \x01(\rR\ffencingToken\x124\n" +
+	"\rfencing_token\x18\x02 \x01(\x01R\ffencingToken\x124\n" +
 	"\astarted\x18\x03 \x01(\v2\x18.taskyard.v1.TaskStartedH\x00R\astarted\x123\n" +
 	"\bprogress\x18\x04 \x01(\v2\x15.taskyard.v1.ProgressH\x00R\bprogress\x12:\n" +
 	"\tcompleted\x18\x05 \x01(\v2\x1a.taskyard.v1.TaskCompletedH\x00R\tcompleted\x121\n" +
@@ -2980,7 +2980,7 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\rcancellations\x18\x01 \x03(\v2\x19.taskyard.v1.CancellationR\rcancellations\"\xd8\x03\n" +
 	"\fCancellation\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
-	"\rfencing_token\x18\x02 \x01(\rR\ffencingToken\x128\n" +
+	"\rfencing_token\x18\x02 \x01(\x01R\ffencingToken\x128\n" +
 	"\x06reason\x18\x03 \x01(\x0e2 .taskyard.v1.Cancellation.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x04 \x01(\tR\amessage\"\xb5\x02\n" +
 	"\x06Reason\x12\x0f\n" +

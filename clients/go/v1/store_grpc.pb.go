@@ -33,9 +33,10 @@ const (
 // StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
 // admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
 type StoreServiceClient interface {
-	// Looks for damage in the store, and for rows that contradict each other. Commits wait for it.
+	// Looks for damage in the store, and for rows that contradict each other. What is checked is a copy, so that the
+	// server goes on.
 	//
-	// Errors: only the common ones.
+	// Errors: `unavailable` (there is no room for the copy).
 	// Retry: safe.
 	CheckStore(ctx context.Context, in *CheckStoreRequest, opts ...grpc.CallOption) (*CheckStoreResponse, error)
 	// Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/keeping.md, Backup).
@@ -96,9 +97,10 @@ func (c *storeServiceClient) GetStoreStats(ctx context.Context, in *GetStoreStat
 // StoreService acts on the store of the server as a whole, regardless of the namespace of the call. It is served on the
 // admin socket alone, which only the user of the server can reach (docs/keeping.md, The admin socket).
 type StoreServiceServer interface {
-	// Looks for damage in the store, and for rows that contradict each other. Commits wait for it.
+	// Looks for damage in the store, and for rows that contradict each other. What is checked is a copy, so that the
+	// server goes on.
 	//
-	// Errors: only the common ones.
+	// Errors: `unavailable` (there is no room for the copy).
 	// Retry: safe.
 	CheckStore(context.Context, *CheckStoreRequest) (*CheckStoreResponse, error)
 	// Writes a copy of the store, as of one commit, to a new file, while the server goes on (docs/keeping.md, Backup).

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import Report, TaskCompleted, TaskFailed
 
-from .outbox import LeaseKey
+from .outbox import LeaseKey, key_of
 from .running_task import ActionFailed, RunningTask
 from .session import Session
 from .tasks import Task
@@ -110,7 +110,7 @@ class Handlers:
             assignments: The tasks and their leases.
         """
         for assignment in assignments:
-            key = (assignment.lease.task_id, assignment.lease.fencing_token)
+            key = key_of(assignment.lease)
             try:
                 task = RunningTask(Task.from_message(assignment.task), key[1], self._report_progress)
             except Exception as error:

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from taskyard.v1.runtime_host_pb2 import Report, ReportResult, TaskFailed, TaskReleased
+from taskyard.v1.lease_pb2 import Lease
+from taskyard.v1.runtime_host_pb2 import Cancellation, HeldLease, Report, ReportResult, TaskFailed, TaskReleased
 
 log = logging.getLogger("taskyard")
 
@@ -168,16 +169,16 @@ class Outbox:
         return reports[kind]
 
 
-def key_of(report: Report) -> LeaseKey:
-    """Name the lease of a report.
+def key_of(message: Report | Lease | HeldLease | Cancellation) -> LeaseKey:
+    """Name the lease of a message.
 
     Args:
-        report: The report.
+        message: A report, or what the server sends of a lease.
 
     Returns:
-        The lease.
+        The lease. Its fencing token, a whole number that travels as a double, is an integer.
     """
-    return report.task_id, report.fencing_token
+    return message.task_id, int(message.fencing_token)
 
 
 def kind_of(report: Report) -> str:

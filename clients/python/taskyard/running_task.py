@@ -40,8 +40,8 @@ class RunningTask:
 
     Attributes:
         task: The task as it was assigned.
-        fencing_token: Grows with each assignment of the task. Pass it along with side effects, so that those of a later
-            run are told from those of an earlier one.
+        fencing_token: Grows with each assignment of any task of the namespace. Pass it along with side effects, so that
+            what they change can refuse those of an earlier run, or of an earlier task.
         cancelled: Becomes True when the work is no longer wanted. An async handler is cancelled then; a plain function
             should check it and return.
 

@@ -138,7 +138,7 @@ class Session:
         self._renewed_at = sent_at
         self._grace_secs = welcome.reconnect_grace_ms / 1000
         self._outbox.limit_messages(welcome.max_message_bytes)
-        kept = {(lease.task_id, lease.fencing_token): lease for lease in welcome.kept}
+        kept = {key_of(lease): lease for lease in welcome.kept}
         lost = []
         for key, lease in self._leases.items():
             if key in kept:
@@ -188,7 +188,7 @@ class Session:
         Args:
             assignment: The task and its lease.
         """
-        key = (assignment.lease.task_id, assignment.lease.fencing_token)
+        key = key_of(assignment.lease)
         self._credit = max(0, self._credit - 1)
         if key in self._leases:
             return
@@ -214,7 +214,7 @@ class Session:
             sequence, sent_at, listed = self._heartbeats.popleft()
             if sequence == ack.sequence:
                 self._renewed_at = sent_at
-                stop = self._lose((lost.task_id, lost.fencing_token) for lost in ack.lost)
+                stop = self._lose(map(key_of, ack.lost))
                 for lease in filter(None, map(self._leases.get, listed)):
                     lease.expires_at = max(lease.expires_at, sent_at + lease.secs)
         return stop
@@ -256,7 +256,7 @@ class Session:
         Returns:
             The leases whose handlers must stop.
         """
-        key = (cancellation.task_id, cancellation.fencing_token)
+        key = key_of(cancellation)
         stop = self._lose([key])
         if key not in self._leases:
             lease = self._leases[key] = _Lease(key, 0.0, 0.0, None)

@@ -21,6 +21,8 @@ FAILED: Final = ReportKind.FAILED
 RELEASED: Final = ReportKind.RELEASED
 
 MAX_ERROR_CHARS: Final = 10_000
+MAX_TOKEN: Final = 2.0**53
+"""Up to here a double holds every whole number."""
 
 ReportRequest: TypeAlias = (
     calls.StartTaskRequest
@@ -78,11 +80,22 @@ def report(request: ReportRequest, now: float, max_payload_bytes: int) -> Report
     return _failed(task_id, token, request, tokens)
 
 
-def fencing_token(token: int) -> int:
-    """The fencing token of a request, which is required."""
+def fencing_token(token: float) -> int:
+    """The fencing token of a request, which is required. Raises `BadRequest`, also for what is no token."""
     if not token:
         raise BadRequest("fencing_token: is required")
-    return token
+    return whole_token(token, "fencing_token")
+
+
+def whole_token(token: float, field: str) -> int:
+    """A fencing token, which is a double on the wire, as the integer that it is; 0 where there is none.
+
+    Raises `BadRequest` for what no double can count: fractions, and what is not from 0 to 2^53.
+    """
+    # Written so that NaN is refused, too.
+    if not 0 <= token <= MAX_TOKEN or token != int(token):
+        raise BadRequest(f"{field}: must be a whole number from 0 to 2^53")
+    return int(token)
 
 
 def _progressed(

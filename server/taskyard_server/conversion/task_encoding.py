@@ -18,7 +18,7 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import DONE, NO_OPTIONS, TERMINAL, Task, TaskOptions, TaskState
 
 from .history import history_message
-from .wire import LAST, MAX_UINT32, add_nested, add_text, add_timestamp, add_varint, nested, tag
+from .wire import LAST, MAX_UINT32, add_double, add_nested, add_text, add_timestamp, add_varint, nested, tag
 
 CHANGED: Final = EventKind.CHANGED
 EVICTED: Final = EventKind.EVICTED
@@ -168,8 +168,7 @@ def encode_lease(lease: Lease) -> bytes:
     add_text(parts, LEASE_HOST, lease.host.id)
     add_timestamp(parts, LEASE_CLAIMED_AT, lease.claimed_at)
     add_timestamp(parts, LEASE_EXPIRES_AT, lease.expires_at)
-    parts.append(LEASE_TOKEN)
-    add_varint(parts, lease.token)
+    add_double(parts, LEASE_TOKEN, lease.token)
     parts.append(LEASE_SECS)
     add_varint(parts, round(lease.secs))
     return b"".join(parts)

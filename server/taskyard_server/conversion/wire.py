@@ -4,16 +4,21 @@ See protobuf.dev/programming-guides/encoding. A message is built as a list of pa
 from the generated descriptors, so neither this module nor `task_encoding.py` holds a field number.
 """
 
+from struct import Struct
 from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
 
 VARINT: Final = 0
+FIXED64: Final = 1
 LENGTH_DELIMITED: Final = 2
 """Wire types."""
+DOUBLE: Final = 1
+"""The type of field descriptors that is eight bytes on the wire."""
 STRING: Final = 9
 MESSAGE: Final = 11
 """Types of field descriptors that are length-delimited on the wire."""
+_DOUBLES: Final = Struct("<d")
 
 LAST: Final[list[bytes]] = [
     bytes([number]) if number < 128 else bytes([number & 127 | 128, number >> 7]) for number in range(1 << 14)
@@ -33,6 +38,8 @@ def tag(message: Any, field: str) -> bytes:
     """The tag of this field of a message class."""
     descriptor: FieldDescriptor = message.DESCRIPTOR.fields_by_name[field]
     wire_type = LENGTH_DELIMITED if descriptor.type in (STRING, MESSAGE) else VARINT
+    if descriptor.type == DOUBLE:
+        wire_type = FIXED64
     return LAST[descriptor.number << 3 | wire_type]
 
 
@@ -52,6 +59,12 @@ def add_varint(parts: list[bytes], number: int) -> None:
         parts.append(CONTINUED[number & (1 << 14) - 1])
         number >>= 14
     parts.append(LAST[number])
+
+
+def add_double(parts: list[bytes], field: bytes, number: float) -> None:
+    """Append a field that holds a double."""
+    parts.append(field)
+    parts.append(_DOUBLES.pack(number))
 
 
 def add_text(parts: list[bytes], field: bytes, value: str) -> None:

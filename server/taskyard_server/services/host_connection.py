@@ -18,7 +18,7 @@ import structlog
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
-from taskyard_server.conversion.report_requests import reports
+from taskyard_server.conversion.report_requests import reports, whole_token
 from taskyard_server.conversion.responses import error_message, lease_message
 from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_reported
 from taskyard_server.conversion.timestamps import timestamp
@@ -182,8 +182,8 @@ class Connection:
             await self._wait_for_write()
         held = _held_leases(heartbeat) if heartbeat.leases else ()
         tokens = [
-            (lease.task_id, lease.fencing_token, lease.tokens_used)
-            for lease in heartbeat.leases
+            (task_id, token, lease.tokens_used)
+            for (task_id, token), lease in zip(held, heartbeat.leases, strict=True)
             if lease.HasField("tokens_used")
         ]
         lost = await self._engine.hosts.beat(self._session, held, status, machine, tokens)
@@ -360,7 +360,7 @@ class Connection:
 
 
 def _held_leases(message: pb.Hello | pb.Heartbeat) -> list[HeldLease]:
-    return [(lease.task_id, lease.fencing_token) for lease in message.leases]
+    return [(lease.task_id, whole_token(lease.fencing_token, "leases.fencing_token")) for lease in message.leases]
 
 
 def _lease_messages(leases: Sequence[HeldLease]) -> list[pb.HeldLease]:

@@ -150,6 +150,8 @@ class Committer:
 
     async def settle(self) -> None:
         """Wait until nothing is left to be committed, or the store has failed."""
+        if self._idle.is_set():
+            return
         idle = asyncio.ensure_future(self._idle.wait())
         await asyncio.wait((idle, self.failed), return_when=asyncio.FIRST_COMPLETED)
         idle.cancel()

@@ -104,7 +104,7 @@ def _touch(path: str) -> None:
 def _make_folders(folder: str) -> list[str]:
     """Make a folder with those above it; the folders that got a new entry by that."""
     missing = []
-    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+    while not os.path.exists(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
     for one in reversed(missing):

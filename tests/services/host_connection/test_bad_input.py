@@ -54,6 +54,9 @@ BAD_HELLOS = {
     "a long label": (hello(labels={"a": LONG}), "labels"),
     "a lease of no length": (hello(lease_secs=0), "lease_secs"),
     "a lease over an hour": (hello(lease_secs=3_601), "lease_secs"),
+    "a lease with a fraction as its token": (hello(leases=[held_lease(("tsk_1", 1.5))]), "leases.fencing_token"),
+    "a lease with NaN as its token": (hello(leases=[held_lease(("tsk_1", math.nan))]), "leases.fencing_token"),
+    "a lease with a token over 2^53": (hello(leases=[held_lease(("tsk_1", 2.0**54))]), "leases.fencing_token"),
     "a machine figure that is NaN": (hello(machine=Machine(cpu_percent=math.nan)), "machine"),
     "an infinite machine figure": (hello(machine=Machine(memory_mb=math.inf)), "machine"),
     "a machine context nested too deep": (hello(machine=Machine(context=nested_struct(31))), "machine"),
@@ -63,6 +66,8 @@ BAD_HELLOS = {
 BAD_REQUESTS = {
     "a second hello": (HELLO, "hello"),
     "an empty message": (pb.ConnectRequest(), "message"),
+    "a heartbeat with a token below 0": (heartbeat(leases=[held_lease(("tsk_1", -1))]), "leases.fencing_token"),
+    "a heartbeat with an infinite token": (heartbeat(leases=[held_lease(("tsk_1", math.inf))]), "leases.fencing_token"),
     "a heartbeat with a machine figure that is NaN": (heartbeat(machine=Machine(cpu_percent=math.nan)), "machine"),
     "a heartbeat with a machine context too large": (heartbeat(machine=Machine(context=LARGE)), "machine"),
 }

@@ -260,7 +260,7 @@ async def test_a_host_can_use_a_stream_and_calls_together(server):
     lease_fields = {"host_id": "host", "task_id": first, "fencing_token": 1}
     await server.leases.RenewLease(lease_pb2.RenewLeaseRequest(**lease_fields, lease_secs=90))
     await server.leases.CompleteTask(lease_pb2.CompleteTaskRequest(**lease_fields))
-    assert await stream.report_one((second, 1), completed=True) == "done"
+    assert await stream.report_one((second, 2), completed=True) == "done"
     assert [await server.state(task_id) for task_id in (first, second)] == ["done", "done"]
     await stream.assert_quiet()
     assert not await server.live_leases()

@@ -98,7 +98,7 @@ async def test_a_lease_that_is_not_listed_expires_while_the_others_are_renewed(s
     assert stop.reason == Cancellation.lease_ended
     assert stop.message == "lease expired"
     again = await stream.task()
-    assert (again.task.task_id, again.lease.fencing_token) == (left_out.task.task_id, 2)
+    assert (again.task.task_id, again.lease.fencing_token) == (left_out.task.task_id, 3)
     assert await stream.report_one(left_out, completed=True) == "lease_lost"
     assert await stream.report_one(kept, completed=True) == "done"
 

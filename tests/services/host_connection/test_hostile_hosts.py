@@ -180,7 +180,12 @@ async def test_a_host_that_guesses_the_tokens_of_other_hosts_changes_nothing(ser
     await stream.report(*(report(task, started=True) for task in tasks))
     thief = await server.connect("thief", credit=1)
     events = ({"started": True}, {"completed": True}, {"failed": "x"}, {"released": True})
-    guesses = [report((task_id, token), **event) for task_id in task_ids for token in (1, 2, 99) for event in events]
+    guesses = [
+        report((task.task.task_id, token), **event)
+        for task in tasks
+        for token in (task.lease.fencing_token, task.lease.fencing_token + 1, 99)
+        for event in events
+    ]
     results = await thief.report(*guesses)
     assert {result.error.code for result in results} == {"lease_lost"}
     assert len((await thief.heartbeat(*tasks)).lost) == 10

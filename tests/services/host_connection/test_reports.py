@@ -146,6 +146,11 @@ def nested_value(levels):
 REFUSED = {
     "a stale token": ({"fencing_token": 7, "completed": True}, "lease_lost"),
     "no token": ({"fencing_token": 0, "completed": True}, "bad_request"),
+    "a token that is a fraction": ({"fencing_token": 0.5, "completed": True}, "bad_request"),
+    "a token that is NaN": ({"fencing_token": math.nan, "completed": True}, "bad_request"),
+    "a token that is infinite": ({"fencing_token": math.inf, "completed": True}, "bad_request"),
+    "a token below 0": ({"fencing_token": -1, "released": True}, "bad_request"),
+    "a token over 2^53": ({"fencing_token": 2.0**53 + 2, "released": True}, "bad_request"),
     "no event": ({}, "bad_request"),
     "an unknown task": ({"task_id": "tsk_unknown", "completed": True}, "not_found"),
     "no task": ({"task_id": "", "completed": True}, "not_found"),

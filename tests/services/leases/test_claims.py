@@ -87,13 +87,10 @@ async def test_a_claim_of_several_returns_leases_and_tasks_in_claim_order(api):
     other = await api.submit(agent_id="bob", params=params)
     assignments = (await api.claim_many(4, lease_secs=90)).assignments
     assert [assignment.lease.task_id for assignment in assignments] == [ids[0], other, ids[1], ids[2]]
-    for assignment in assignments:
+    for token, assignment in enumerate(assignments, 1):
         assert assignment.lease.task_id == assignment.task.task_id
-        assert (assignment.lease.host_id, assignment.lease.fencing_token, assignment.lease.lease_secs) == (
-            "host",
-            1,
-            90,
-        )
+        lease = assignment.lease
+        assert (lease.host_id, lease.fencing_token, lease.lease_secs) == ("host", token, 90)
         assert seconds(assignment.lease.expires_at) - seconds(assignment.lease.claimed_at) == pytest.approx(
             90, abs=1e-5
         )

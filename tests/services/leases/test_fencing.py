@@ -1,11 +1,16 @@
 """Fencing of reports (docs/rules.md, Grants, Fencing tokens, Reports): only the holder of a live lease can report."""
 
+import math
+
 import grpc
 import pytest
 from google.protobuf.struct_pb2 import Value
 
-from taskyard.v1 import runtime_host_pb2
+from taskyard.v1 import runtime_host_pb2, task_pb2
 from tests.services.leases.report_calls import REPORTS, required_fields, state_name
+
+# A token is a whole number that a double can count.
+BAD_TOKENS = [-1, 0.5, 1.5, 2.0**53 + 2, 1e300, math.inf, -math.inf, math.nan]
 
 
 async def test_each_claim_of_a_task_has_a_higher_token(api):
@@ -17,6 +22,20 @@ async def test_each_claim_of_a_task_has_a_higher_token(api):
         tokens.append(lease.fencing_token)
         await api.advance(61)
     assert tokens == [1, 2, 3]
+
+
+async def test_tokens_grow_over_the_tasks_of_a_namespace_and_begin_anew_in_another_one(api):
+    tokens = []
+    for _ in range(3):
+        await api.submit()
+        lease = await api.claim()
+        tokens.append(lease.fencing_token)
+        await api.report("CompleteTask", lease)
+    assert tokens == [1, 2, 3]
+    elsewhere = (("taskyard-namespace", "elsewhere"),)
+    await api.hosts.RegisterHost(runtime_host_pb2.RegisterHostRequest(host_id="host"), metadata=elsewhere)
+    await api.tasks.SubmitTask(task_pb2.SubmitTaskRequest(agent_id="ann", action="click"), metadata=elsewhere)
+    assert (await api.claim(metadata=elsewhere)).fencing_token == 1
 
 
 @pytest.mark.parametrize("call", [call for call in REPORTS if call != "ReleaseTask"])
@@ -65,6 +84,24 @@ async def test_a_report_without_a_token_is_refused(api, refused, call):
     refusal = await refused(api.report(call, lease, fencing_token=0, **required_fields(call)))
     assert (refusal.code, refusal.message) == ("bad_request", "fencing_token: is required")
     assert await api.state(task_id) == "assigned"
+
+
+@pytest.mark.parametrize("call", REPORTS)
+@pytest.mark.parametrize("token", BAD_TOKENS)
+async def test_a_report_with_what_is_no_token_is_refused_by_the_name_of_the_field(api, refused, call, token):
+    task_id = await api.submit()
+    lease = await api.claim()
+    refusal = await refused(api.report(call, lease, fencing_token=token, **required_fields(call)))
+    assert refusal.status is grpc.StatusCode.INVALID_ARGUMENT
+    assert (refusal.code, refusal.message) == ("bad_request", "fencing_token: must be a whole number from 0 to 2^53")
+    assert await api.state(task_id) == "assigned"
+    assert await api.late_reports() == 0
+
+
+async def test_the_greatest_token_is_one(api, refused):
+    await api.submit()
+    lease = await api.claim()
+    assert (await refused(api.report("StartTask", lease, fencing_token=2**53))).code == "lease_lost"
 
 
 @pytest.mark.parametrize("call", REPORTS)

@@ -43,8 +43,10 @@ class Lease(_message.Message):
     """The task. Always set."""
     host_id: _builtins.str
     """The host. Always set."""
-    fencing_token: _builtins.int
-    """The fencing token: grows with each claim of the task; every report carries it. Always set."""
+    fencing_token: _builtins.float
+    """The fencing token: a whole number, 1 to 2^53, which grows with each lease of the namespace. Every report on the task
+    carries it. Always set.
+    """
     lease_secs: _builtins.int
     """The length of the lease in seconds, counted again from each renewal. A host counts it from when it sent the claim
     or the renewal, so that differences between clocks do not matter. Always set.
@@ -64,7 +66,7 @@ class Lease(_message.Message):
         host_id: _builtins.str | None = ...,
         claimed_at: _timestamp_pb2.Timestamp | None = ...,
         expires_at: _timestamp_pb2.Timestamp | None = ...,
-        fencing_token: _builtins.int | None = ...,
+        fencing_token: _builtins.float | None = ...,
         lease_secs: _builtins.int | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_fencing_token", b"_fencing_token", "_host_id", b"_host_id", "_lease_secs", b"_lease_secs", "_task_id", b"_task_id", "claimed_at", b"claimed_at", "expires_at", b"expires_at", "fencing_token", b"fencing_token", "host_id", b"host_id", "lease_secs", b"lease_secs", "task_id", b"task_id"]  # noqa: Y015
@@ -180,8 +182,10 @@ class ClaimTaskResponse(_message.Message):
     """Whether a task was leased. Always set; if false, no other field is set."""
     task_id: _builtins.str
     """The task's id."""
-    fencing_token: _builtins.int
-    """The fencing token, which every report on the task must carry."""
+    fencing_token: _builtins.float
+    """The fencing token, which every report on the task must carry: a whole number, 1 to 2^53, which grows with each lease
+    of the namespace.
+    """
     @_builtins.property
     def lease_expires_at(self) -> _timestamp_pb2.Timestamp:
         """When the lease expires if it is not renewed."""
@@ -196,7 +200,7 @@ class ClaimTaskResponse(_message.Message):
         claimed: _builtins.bool | None = ...,
         task_id: _builtins.str | None = ...,
         lease_expires_at: _timestamp_pb2.Timestamp | None = ...,
-        fencing_token: _builtins.int | None = ...,
+        fencing_token: _builtins.float | None = ...,
         task: _task_pb2.Task | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_claimed", b"_claimed", "_fencing_token", b"_fencing_token", "_task_id", b"_task_id", "claimed", b"claimed", "fencing_token", b"fencing_token", "lease_expires_at", b"lease_expires_at", "task", b"task", "task_id", b"task_id"]  # noqa: Y015
@@ -308,8 +312,8 @@ class RenewLeaseRequest(_message.Message):
     """The host. Required."""
     task_id: _builtins.str
     """The task. Required."""
-    fencing_token: _builtins.int
-    """The token of the lease. Required."""
+    fencing_token: _builtins.float
+    """The fencing token of the lease, a whole number from 1 to 2^53. Required."""
     lease_secs: _builtins.int
     """The new length of the lease in seconds, 1 to 3,600. Default: the present length."""
     tokens_used: _builtins.int
@@ -319,7 +323,7 @@ class RenewLeaseRequest(_message.Message):
         *,
         host_id: _builtins.str = ...,
         task_id: _builtins.str = ...,
-        fencing_token: _builtins.int = ...,
+        fencing_token: _builtins.float = ...,
         lease_secs: _builtins.int | None = ...,
         tokens_used: _builtins.int | None = ...,
     ) -> None: ...
@@ -381,14 +385,14 @@ class StartTaskRequest(_message.Message):
     """The host. Required."""
     task_id: _builtins.str
     """The task. Required."""
-    fencing_token: _builtins.int
-    """The token of the lease. Required."""
+    fencing_token: _builtins.float
+    """The fencing token of the lease, a whole number from 1 to 2^53. Required."""
     def __init__(
         self,
         *,
         host_id: _builtins.str = ...,
         task_id: _builtins.str = ...,
-        fencing_token: _builtins.int = ...,
+        fencing_token: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -446,8 +450,8 @@ class ReportProgressRequest(_message.Message):
     """The host. Required."""
     task_id: _builtins.str
     """The task. Required."""
-    fencing_token: _builtins.int
-    """The token of the lease. Required."""
+    fencing_token: _builtins.float
+    """The fencing token of the lease, a whole number from 1 to 2^53. Required."""
     tokens_used: _builtins.int
     """Tokens that this attempt has used so far. Default: as last reported."""
     @_builtins.property
@@ -459,7 +463,7 @@ class ReportProgressRequest(_message.Message):
         *,
         host_id: _builtins.str = ...,
         task_id: _builtins.str = ...,
-        fencing_token: _builtins.int = ...,
+        fencing_token: _builtins.float = ...,
         progress: _task_pb2.Progress | None = ...,
         tokens_used: _builtins.int | None = ...,
     ) -> None: ...
@@ -521,8 +525,8 @@ class CompleteTaskRequest(_message.Message):
     """The host. Required."""
     task_id: _builtins.str
     """The task. Required."""
-    fencing_token: _builtins.int
-    """The token of the lease. Required."""
+    fencing_token: _builtins.float
+    """The fencing token of the lease, a whole number from 1 to 2^53. Required."""
     tokens_used: _builtins.int
     """Tokens that this attempt has used. Default: as last reported."""
     @_builtins.property
@@ -534,7 +538,7 @@ class CompleteTaskRequest(_message.Message):
         *,
         host_id: _builtins.str = ...,
         task_id: _builtins.str = ...,
-        fencing_token: _builtins.int = ...,
+        fencing_token: _builtins.float = ...,
         result: _struct_pb2.Value | None = ...,
         tokens_used: _builtins.int | None = ...,
     ) -> None: ...
@@ -598,8 +602,8 @@ class FailTaskRequest(_message.Message):
     """The host. Required."""
     task_id: _builtins.str
     """The task. Required."""
-    fencing_token: _builtins.int
-    """The token of the lease. Required."""
+    fencing_token: _builtins.float
+    """The fencing token of the lease, a whole number from 1 to 2^53. Required."""
     error: _builtins.str
     """Why the task failed, as text for people. Required."""
     retryable: _builtins.bool
@@ -613,7 +617,7 @@ class FailTaskRequest(_message.Message):
         *,
         host_id: _builtins.str = ...,
         task_id: _builtins.str = ...,
-        fencing_token: _builtins.int = ...,
+        fencing_token: _builtins.float = ...,
         error: _builtins.str = ...,
         retryable: _builtins.bool | None = ...,
         code: _builtins.str | None = ...,
@@ -684,14 +688,14 @@ class ReleaseTaskRequest(_message.Message):
     """The host. Required."""
     task_id: _builtins.str
     """The task. Required."""
-    fencing_token: _builtins.int
-    """The token of the lease. Required."""
+    fencing_token: _builtins.float
+    """The fencing token of the lease, a whole number from 1 to 2^53. Required."""
     def __init__(
         self,
         *,
         host_id: _builtins.str = ...,
         task_id: _builtins.str = ...,
-        fencing_token: _builtins.int = ...,
+        fencing_token: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -385,8 +385,8 @@ class HeldLease(_message.Message):
     TOKENS_USED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task."""
-    fencing_token: _builtins.int
-    """The token of the lease."""
+    fencing_token: _builtins.float
+    """The fencing token of the lease, a whole number up to 2^53."""
     tokens_used: _builtins.int
     """In a heartbeat: tokens that this attempt has used so far. Above its budget the task fails. Default: as last
     reported.
@@ -395,7 +395,7 @@ class HeldLease(_message.Message):
         self,
         *,
         task_id: _builtins.str = ...,
-        fencing_token: _builtins.int = ...,
+        fencing_token: _builtins.float = ...,
         tokens_used: _builtins.int | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "tokens_used", b"tokens_used"]  # noqa: Y015
@@ -729,8 +729,8 @@ class Report(_message.Message):
     TOKENS_USED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task. Required."""
-    fencing_token: _builtins.int
-    """The token of the lease. Required."""
+    fencing_token: _builtins.float
+    """The fencing token of the lease, a whole number from 1 to 2^53. Required."""
     tokens_used: _builtins.int
     """Tokens that this attempt has used so far. Default: as last reported."""
     @_builtins.property
@@ -759,7 +759,7 @@ class Report(_message.Message):
         self,
         *,
         task_id: _builtins.str = ...,
-        fencing_token: _builtins.int = ...,
+        fencing_token: _builtins.float = ...,
         started: Global___TaskStarted | None = ...,
         progress: _task_pb2.Progress | None = ...,
         completed: Global___TaskCompleted | None = ...,
@@ -1039,8 +1039,8 @@ class Cancellation(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task."""
-    fencing_token: _builtins.int
-    """The token of the lease that ended."""
+    fencing_token: _builtins.float
+    """The fencing token of the lease that ended, a whole number."""
     reason: Global___Cancellation.Reason.ValueType
     """Why."""
     message: _builtins.str
@@ -1049,7 +1049,7 @@ class Cancellation(_message.Message):
         self,
         *,
         task_id: _builtins.str = ...,
-        fencing_token: _builtins.int = ...,
+        fencing_token: _builtins.float = ...,
         reason: Global___Cancellation.Reason.ValueType = ...,
         message: _builtins.str = ...,
     ) -> None: ...

@@ -59,9 +59,10 @@ class StoreServiceServicer(object):
     """
 
     def CheckStore(self, request, context):
-        """Looks for damage in the store, and for rows that contradict each other. Commits wait for it.
+        """Looks for damage in the store, and for rows that contradict each other. What is checked is a copy, so that the
+        server goes on.
 
-        Errors: only the common ones.
+        Errors: `unavailable` (there is no room for the copy).
         Retry: safe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -36,9 +36,10 @@ class StoreServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> StoreServiceAsyncStub: ...
     CheckStore: _grpc.UnaryUnaryMultiCallable[_store_pb2.CheckStoreRequest, _store_pb2.CheckStoreResponse]
-    """Looks for damage in the store, and for rows that contradict each other. Commits wait for it.
+    """Looks for damage in the store, and for rows that contradict each other. What is checked is a copy, so that the
+    server goes on.
 
-    Errors: only the common ones.
+    Errors: `unavailable` (there is no room for the copy).
     Retry: safe.
     """
     BackupStore: _grpc.UnaryUnaryMultiCallable[_store_pb2.BackupStoreRequest, _store_pb2.BackupStoreResponse]
@@ -63,9 +64,10 @@ class StoreServiceAsyncStub(StoreServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CheckStore: _aio.UnaryUnaryMultiCallable[_store_pb2.CheckStoreRequest, _store_pb2.CheckStoreResponse]  # type: ignore[assignment]
-    """Looks for damage in the store, and for rows that contradict each other. Commits wait for it.
+    """Looks for damage in the store, and for rows that contradict each other. What is checked is a copy, so that the
+    server goes on.
 
-    Errors: only the common ones.
+    Errors: `unavailable` (there is no room for the copy).
     Retry: safe.
     """
     BackupStore: _aio.UnaryUnaryMultiCallable[_store_pb2.BackupStoreRequest, _store_pb2.BackupStoreResponse]  # type: ignore[assignment]
@@ -93,9 +95,10 @@ class StoreServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.CheckStoreRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.CheckStoreResponse, _abc.Awaitable[_store_pb2.CheckStoreResponse]]:
-        """Looks for damage in the store, and for rows that contradict each other. Commits wait for it.
+        """Looks for damage in the store, and for rows that contradict each other. What is checked is a copy, so that the
+        server goes on.
 
-        Errors: only the common ones.
+        Errors: `unavailable` (there is no room for the copy).
         Retry: safe.
         """
 

@@ -187,9 +187,10 @@ export const GetStoreStatsResponseSchema: GenMessage<GetStoreStatsResponse> = /*
  */
 export const StoreService: GenService<{
   /**
-   * Looks for damage in the store, and for rows that contradict each other. Commits wait for it.
+   * Looks for damage in the store, and for rows that contradict each other. What is checked is a copy, so that the
+   * server goes on.
    *
-   * Errors: only the common ones.
+   * Errors: `unavailable` (there is no room for the copy).
    * Retry: safe.
    *
    * @generated from rpc taskyard.v1.StoreService.CheckStore

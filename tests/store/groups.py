@@ -1,0 +1,36 @@
+"""Groups as tests write them."""
+
+from taskyard_server.store.port import Group, Store, Table, TaskRows, key_of
+
+
+def submitted(number: int, *seqs: int, namespace: int = 1) -> Group:
+    """Tasks that were submitted, with the row of their namespace."""
+    group = Group(number, float(number))
+    group.put(Table.NAMESPACES, namespace, b"namespace %d" % number)
+    for seq in seqs:
+        key = key_of(namespace, seq)
+        group.put(Table.TASKS, key, b"task %d" % seq)
+        group.put(Table.STATES, key, b"")
+    return group
+
+
+def ended(number: int, *seqs: int, at: int, namespace: int = 1) -> Group:
+    """Tasks that ended all at one time."""
+    group = Group(number, float(number))
+    for seq in seqs:
+        key = key_of(namespace, seq)
+        group.remove(Table.STATES, key)
+        group.ended.append((key, at, b"end %d" % seq))
+    return group
+
+
+async def live(store: Store) -> list[TaskRows]:
+    return [row async for rows in store.live_tasks() for row in rows]
+
+
+async def ended_since(store: Store, at: int) -> list[TaskRows]:
+    return [row async for rows in store.ended_tasks(at) for row in rows]
+
+
+async def rows_of(store: Store, table: Table) -> list[tuple[int, bytes]]:
+    return [(key, record) async for rows in store.rows(table) for key, record in rows]

@@ -1,0 +1,210 @@
+"""What every store does (store/port.py)."""
+
+import pytest
+
+from taskyard_server.store.port import Group, Store, StoreError, Table, TaskRows, key_of
+from tests.store.conftest import Yard
+from tests.store.groups import ended, ended_since, live, rows_of, submitted
+
+ROW_TABLES = [table for table in Table if table not in (Table.TASKS, Table.STATES, Table.ENDED)]
+
+
+async def test_a_new_store_holds_nothing(yard: Yard) -> None:
+    assert yard.kept == (0, 0.0, 0)
+    assert await live(yard.store) == []
+    assert await ended_since(yard.store, 0) == []
+    assert await yard.store.check() == []
+
+
+async def test_what_was_committed_is_there_after_it_was_closed(yard: Yard) -> None:
+    await yard.store.commit(submitted(1, 1, 2))
+    store = await yard.reopened()
+    assert yard.kept == (1, 1.0, 0)
+    assert [row.key for row in await live(store)] == [key_of(1, 1), key_of(1, 2)]
+
+
+async def test_a_read_sees_the_commit_that_was_begun_before_it(store: Store) -> None:
+    await store.commit(submitted(1, 7))
+    assert await store.task(key_of(1, 7)) == TaskRows(key_of(1, 7), b"task 7", b"", None, None)
+
+
+@pytest.mark.parametrize("table", ROW_TABLES)
+async def test_rows_come_in_the_order_of_their_keys(store: Store, table: Table) -> None:
+    group = Group(1, 1.0)
+    for key in (key_of(2, 1), key_of(1, 9), key_of(1, 3)):
+        group.put(table, key, b"%d" % key)
+    await store.commit(group)
+    keys = [key_of(1, 3), key_of(1, 9), key_of(2, 1)]
+    assert await rows_of(store, table) == [(key, b"%d" % key) for key in keys]
+
+
+@pytest.mark.parametrize("table", ROW_TABLES)
+async def test_a_row_is_replaced_and_removed(store: Store, table: Table) -> None:
+    first = Group(1, 1.0)
+    first.put(table, 5, b"old")
+    first.put(table, 6, b"kept")
+    await store.commit(first)
+    second = Group(2, 2.0)
+    second.put(table, 5, b"new")
+    await store.commit(second)
+    assert await rows_of(store, table) == [(5, b"new"), (6, b"kept")]
+    third = Group(3, 3.0)
+    third.remove(table, 5)
+    third.remove(table, 99)
+    await store.commit(third)
+    assert await rows_of(store, table) == [(6, b"kept")]
+
+
+async def test_removes_come_before_puts(store: Store) -> None:
+    group = submitted(1, 1)
+    group.remove(Table.TASKS, key_of(1, 1))
+    group.remove(Table.STATES, key_of(1, 1))
+    await store.commit(group)
+    assert [row.key for row in await live(store)] == [key_of(1, 1)]
+
+
+async def test_a_task_that_ended_is_found_by_its_end_and_not_among_the_live(store: Store) -> None:
+    await store.commit(submitted(1, 1, 2, 3))
+    await store.commit(ended(2, 2, at=500))
+    assert [row.key for row in await live(store)] == [key_of(1, 1), key_of(1, 3)]
+    row = TaskRows(key_of(1, 2), b"task 2", None, b"end 2", 500)
+    assert await store.task(key_of(1, 2)) == row
+    assert await ended_since(store, 500) == [row]
+    assert await ended_since(store, 501) == []
+
+
+async def test_a_task_that_goes_on_leaves_the_ended(store: Store) -> None:
+    await store.commit(submitted(1, 1))
+    await store.commit(ended(2, 1, at=500))
+    group = Group(3, 3.0)
+    group.remove(Table.ENDED, key_of(1, 1))
+    group.put(Table.STATES, key_of(1, 1), b"resumed")
+    await store.commit(group)
+    assert await store.task(key_of(1, 1)) == TaskRows(key_of(1, 1), b"task 1", b"resumed", None, None)
+    assert await ended_since(store, 0) == []
+
+
+async def test_ended_tasks_come_in_the_order_of_their_ends(store: Store) -> None:
+    await store.commit(submitted(1, *range(10)))
+    await store.commit(ended(2, 5, 4, 9, at=300))
+    await store.commit(ended(3, 7, at=100))
+    assert [(row.ended_at, row.key) for row in await ended_since(store, 0)] == [
+        (100, key_of(1, 7)),
+        (300, key_of(1, 4)),
+        (300, key_of(1, 5)),
+        (300, key_of(1, 9)),
+    ]
+
+
+async def test_many_and_large_rows_come_whole_in_slices(store: Store) -> None:
+    group = submitted(1, *range(2500))
+    large = bytes(range(256)) * 4096
+    for seq in range(0, 2500, 500):
+        group.put(Table.STATES, key_of(1, seq), large)
+    await store.commit(group)
+    found = await live(store)
+    assert [row.key for row in found] == [key_of(1, seq) for seq in range(2500)]
+    assert [row.state == large for row in found] == [seq % 500 == 0 for seq in range(2500)]
+    await store.commit(ended(2, *range(2500), at=9))
+    assert [row.key for row in await ended_since(store, 9)] == [key_of(1, seq) for seq in range(2500)]
+
+
+async def test_a_row_of_a_megabyte_comes_back_as_it_was(store: Store) -> None:
+    large = bytes(range(256)) * 4096
+    group = submitted(1, 1)
+    group.put(Table.TASKS, key_of(1, 1), large)
+    await store.commit(group)
+    row = await store.task(key_of(1, 1))
+    assert row is not None
+    assert row.task == large
+
+
+async def test_an_unknown_task_is_none(store: Store) -> None:
+    assert await store.task(key_of(1, 1)) is None
+
+
+@pytest.mark.parametrize("descending", [False, True])
+async def test_a_scan_goes_through_live_and_ended_tasks_page_by_page(store: Store, descending: bool) -> None:
+    await store.commit(submitted(1, *range(10)))
+    await store.commit(submitted(2, 0, 1, namespace=2))
+    await store.commit(ended(3, 3, 4, 5, at=300))
+    first, last = key_of(1, 1), key_of(1, 8)
+    seen: list[int] = []
+    pages = 0
+    while True:
+        page = await store.scan(first, last, descending=descending, limit=3)
+        seen += [row.key for row in page.rows]
+        pages += 1
+        if page.next_key is None:
+            break
+        first, last = (first, page.next_key) if descending else (page.next_key, last)
+    keys = [key_of(1, seq) for seq in range(1, 9)]
+    assert seen == (keys[::-1] if descending else keys)
+    assert pages == 3
+
+
+async def test_a_full_page_that_is_the_last_one_says_so(store: Store) -> None:
+    await store.commit(submitted(1, 1, 2))
+    assert (await store.scan(0, key_of(1, 9), descending=False, limit=2)).next_key is None
+
+
+async def test_what_ended_before_a_time_is_forgotten_up_to_a_limit(store: Store) -> None:
+    await store.commit(submitted(1, *range(1300)))
+    await store.commit(ended(2, *range(1200), at=100))
+    await store.commit(ended(3, 1250, at=200))
+    assert await store.forget(200, 1100) == 1100
+    assert await store.forget(200, 1100) == 100
+    assert await store.forget(200, 1100) == 0
+    assert [row.key for row in await ended_since(store, 0)] == [key_of(1, 1250)]
+    assert await store.task(key_of(1, 1)) is None
+    assert len(await live(store)) == 99
+    assert await store.check() == []
+
+
+async def test_a_group_that_was_written_already_counts_as_written(yard: Yard) -> None:
+    await yard.store.commit(submitted(1, 1))
+    await yard.store.commit(submitted(1, 1, 2))
+    assert [row.key for row in await live(yard.store)] == [key_of(1, 1)]
+    store = await yard.reopened()
+    await store.commit(submitted(1, 1, 2))
+    assert [row.key for row in await live(store)] == [key_of(1, 1)]
+
+
+async def test_a_group_whose_number_leaves_a_gap_is_refused_for_good(store: Store) -> None:
+    await store.commit(submitted(1, 1))
+    with pytest.raises(StoreError):
+        await store.commit(submitted(3, 2))
+    with pytest.raises(StoreError):
+        await store.commit(submitted(2, 2))
+
+
+async def test_figures_count_rows_by_table(store: Store) -> None:
+    await store.commit(submitted(1, 1, 2, 3))
+    await store.commit(ended(2, 1, at=5))
+    stats = await store.stats()
+    filled = {"namespaces": 1, "tasks": 3, "states": 2, "ended": 1}
+    assert stats.rows == {table.name.lower(): filled.get(table.name.lower(), 0) for table in Table}
+    assert (stats.number, stats.at, stats.epoch) == (2, 2.0, 0)
+    assert stats.used_bytes > 0
+
+
+async def test_what_must_not_be_is_found(store: Store) -> None:
+    group = submitted(1, 1, 2)
+    group.remove(Table.STATES, 1)
+    group.puts[Table.STATES] = [(key_of(1, 2), b""), (key_of(1, 3), b"")]
+    group.ended = [(key_of(1, 2), 5, b""), (key_of(1, 4), 5, b"")]
+    group.put(Table.HOSTS, key_of(7, 1), b"")
+    await store.commit(group)
+    found = await store.check()
+    assert len(found) == 5
+    assert "task 3 of namespace 1 has a state and no task row" in found
+    assert "task 4 of namespace 1 has ended and has no task row" in found
+    assert "task 2 of namespace 1 is live and has ended" in found
+    assert "task 1 of namespace 1 has neither a state nor an end" in found
+    assert any("namespace 7 has no row" in line for line in found)
+
+
+async def test_a_closed_store_does_nothing_more(yard: Yard) -> None:
+    await yard.store.close()
+    with pytest.raises(StoreError):
+        await yard.store.commit(submitted(1, 1))
