@@ -11,6 +11,7 @@ from bisect import insort
 from collections.abc import AsyncIterator, Sequence
 
 from taskyard_server.store.port import (
+    BackupFailed,
     Committed,
     Group,
     Kept,
@@ -113,12 +114,17 @@ class DictStore:
         wrong += [f"state {key} is of no task" for key in (states.keys() | self.ended.keys()) - tasks.keys()]
         return wrong
 
-    async def backup(self, path: str, *, replace: bool = False) -> None:  # noqa: ARG002
-        raise StoreError("a dict has no file")
+    async def backup(self, path: str, *, replace: bool = False) -> None:
+        raise BackupFailed(f"a dict has no file {path} to replace: {replace}")
 
     async def stats(self) -> StoreStats:
         rows = {table.name.lower(): len(rows) for table, rows in self.tables.items()}
         return StoreStats(rows | {"ended": len(self.ended)}, 0, 1 << 40, *self.kept, 0)
+
+    async def go_on_from(self, kept: Kept) -> None:
+        if self.kept.number:
+            raise StoreError("the dict is in use already")
+        self.kept = kept
 
     async def close(self) -> None:
         pass
