@@ -117,7 +117,7 @@ class DictStore:
         wrong += [f"state {key} is of no task" for key in (states.keys() | self.ended.keys()) - tasks.keys()]
         return wrong
 
-    async def backup(self, path: str) -> None:
+    async def backup(self, path: str) -> None:  # noqa: ARG002
         raise StoreError("a dict has no file")
 
     async def stats(self) -> StoreStats:
