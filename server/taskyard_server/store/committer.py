@@ -19,7 +19,7 @@ import structlog
 from taskyard_server.core.errors import Internal, Refusal, Unavailable
 
 from .figures import StoreFigures
-from .port import CommitDelayed, Committed, Group, Store, StoreError
+from .port import CommitDelayed, Committed, Group, Kept, Store, StoreError
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ class _Turns:
 
 
 class Committer:
-    """Commits to one store, after the commit of this `number`. `clock` is the engine's.
+    """Commits to one store, which was opened as `kept`. `clock` is the engine's.
 
     Before a commit is begun right after another one, `finish_turn` is called, so that no turn is split. `on_kept` is
     called after each commit. `failed` raises the `StoreError` after which nothing is kept
@@ -84,13 +84,14 @@ class Committer:
     def __init__(
         self,
         store: Store,
-        number: int,
+        kept: Kept,
         clock: Callable[[], float],
         patience_secs: float,
         finish_turn: Callable[[], None],
         on_kept: Callable[[], None],
     ) -> None:
-        self.number = number
+        self.number = kept.number
+        self._epoch = kept.epoch
         self.kept_at = 0.0
         self.figures = StoreFigures()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -174,7 +175,7 @@ class Committer:
 
     def _begin(self) -> None:
         turns, self._open = self._open, {}
-        group = Group(self.number + 1, self._clock())
+        group = Group(self.number + 1, self._clock(), self._epoch)
         for source in list(turns):
             mark = group.mark()
             try:

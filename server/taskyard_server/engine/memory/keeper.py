@@ -68,7 +68,7 @@ class Keeper:
         kept = await self.store.open()
         shift = self._set_clock(kept, namespaces.now)
         self.committer = Committer(
-            self.store, kept.number, namespaces.now, self.keeping.patience_secs, driver.flush, driver.commit_ended
+            self.store, kept, namespaces.now, self.keeping.patience_secs, driver.flush, driver.commit_ended
         )
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
