@@ -108,6 +108,10 @@ class DictStore:
         return len(keys)
 
     async def check(self) -> list[str]:
+        return self.wrong()
+
+    def wrong(self) -> list[str]:
+        """What is wrong with it, a line each."""
         tasks, states = self.tables[Table.TASKS], self.tables[Table.STATES]
         wrong = [f"task {key} is live and has ended" for key in states.keys() & self.ended.keys()]
         wrong += [f"task {key} has no state" for key in tasks.keys() - states.keys() - self.ended.keys()]

@@ -146,7 +146,7 @@ class Committer:
 
     def is_slow(self) -> bool:
         """Whether a commit is under way for so long that nothing may come due."""
-        return self._is_committing and time.monotonic() - self._begun_at > SLOW_SECS
+        return self._is_committing and asyncio.get_running_loop().time() - self._begun_at > SLOW_SECS
 
     async def settle(self) -> None:
         """Wait until nothing is left to be committed, or the store has failed."""
@@ -191,11 +191,12 @@ class Committer:
         self._time_wanted = False
         self._is_committing = True
         self._under_way = turns
-        self._begun_at = time.monotonic()
+        self._begun_at = asyncio.get_running_loop().time()
         self._idle.clear()
         self._commit = asyncio.get_running_loop().create_task(self._keep(group, turns))
 
     async def _keep(self, group: Group, turns: dict[Source, _Turns]) -> None:
+        began_at = time.perf_counter()
         impatience = asyncio.get_running_loop().call_later(self._patience_secs, self._lose_patience)
         try:
             committed = await self._repeat_until_done(group)
@@ -204,12 +205,12 @@ class Committer:
             return
         finally:
             impatience.cancel()
-        secs = time.monotonic() - self._begun_at
+        secs = asyncio.get_running_loop().time() - self._begun_at
         if self._stuck:
             log.warning("store_answers_again", secs=round(secs, 1))
         self.number, self.kept_at = group.number, group.at
         self._under_way, self._is_committing, self._stuck = {}, False, False
-        self.figures.note(len(group), secs, committed)
+        self.figures.note(len(group), time.perf_counter() - began_at, committed)
         _publish(turns.values(), secs)
         self._on_kept()
         self._finish_turn()

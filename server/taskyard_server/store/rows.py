@@ -63,9 +63,7 @@ def add_rows(
         if not host.built_in:
             group.put(Table.HOSTS, key_of(number, host.number), encode_host(host))
     for lease in changes.stopping:
-        # A built-in host is gone when the server is.
-        if not lease.host.built_in:
-            group.put(Table.STOPPING, key_of(number, lease.token), encode_stopping(lease))
+        group.put(Table.STOPPING, key_of(number, lease.token), encode_stopping(lease))
     for schedule in changes.schedules:
         group.put(Table.SCHEDULES, key_of(number, schedule.number), encode_schedule(schedule))
     for trigger in changes.triggers:

@@ -90,14 +90,20 @@ class Keeper:
 
     async def run(self) -> None:
         """Keep the time and remove old history, until cancelled; raises `StoreError` once the store has failed."""
-        async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._keep_time())
-            parts.create_task(self._forget_history())
-            await asyncio.shield(self.committer.failed)
+        parts = [asyncio.create_task(part) for part in (self._keep_time(), self._forget_history())]
+        try:
+            await asyncio.wait((self.committer.failed, *parts), return_when=asyncio.FIRST_COMPLETED)
+            for ended in (self.committer.failed, *parts):
+                if ended.done():
+                    await ended
+        finally:
+            for part in parts:
+                part.cancel()
 
     async def close(self) -> None:
         """Commit what is left, and let go of the store."""
         if self._is_open:
+            self._namespaces.driver.flush()
             await self.committer.settle()
         await self.store.close()
 
