@@ -49,7 +49,7 @@ from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.sqlite import SqliteStore
 from taskyard_server.store_url import sqlite_path
-from taskyard_server.webhooks import Webhooks
+from taskyard_server.webhooks import Webhooks, encode_delivery
 
 log = structlog.get_logger(__name__)
 
@@ -99,7 +99,7 @@ class App:
         self._event_logs = EventLogs(encode_event, self._engine.now)
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
-        self._webhooks = Webhooks(settings.webhooks)
+        self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
         self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots)
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
@@ -120,8 +120,10 @@ class App:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
-        for listener in (TransitionLog(), self._metrics, self._webhooks, self._event_logs):
+        for listener in (TransitionLog(), self._metrics, self._event_logs):
             self._engine.subscribe(listener)
+        if self._engine.outbox is None:
+            self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
         self._config.apply = self._apply
         try:
@@ -329,7 +331,7 @@ def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
         accept_clock=accept_clock,
     )
     kept_in = SqliteStore(str(path), synchronous=store.synchronous, min_free_bytes=store.min_free_bytes)
-    return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping)
+    return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping, encode_delivery=encode_delivery)
 
 
 def _endpoint(url: HttpUrl, token: SecretStr | None) -> Endpoint:
