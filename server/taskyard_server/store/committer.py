@@ -89,11 +89,12 @@ class Committer:
         patience_secs: float,
         finish_turn: Callable[[], None],
         on_kept: Callable[[], None],
+        figures: StoreFigures | None = None,
     ) -> None:
         self.number = kept.number
         self._epoch = kept.epoch
         self.kept_at = 0.0
-        self.figures = StoreFigures()
+        self.figures = figures or StoreFigures(store.url)
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._store = store
         self._clock = clock
@@ -241,6 +242,7 @@ class Committer:
     def _fail(self, error: StoreError) -> None:
         """The store has failed for good: nothing more is committed, so nobody is told anything more."""
         self._stuck = True
+        self.figures.failed += 1
         for turns in (*self._under_way.values(), *self._open.values()):
             turns.refuse(Unavailable(UNKNOWN), patient=True)
         if not self.failed.done():
