@@ -23,6 +23,7 @@ from taskyard.v1 import (
     task_pb2_grpc,
 )
 from taskyard_server import gc_policy
+from taskyard_server.admin_socket import AdminSocket, socket_path
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
@@ -42,6 +43,7 @@ from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
+from taskyard_server.services.store import StoreService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
@@ -100,7 +102,13 @@ class App:
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
-        self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots)
+        keeper = self._engine.keeper
+        self._figures = None if keeper is None else keeper.figures
+        self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures)
+        path = sqlite_path(settings.store.url)
+        self._admin_socket = (
+            None if keeper is None or path is None else AdminSocket(socket_path(path), StoreService(keeper.store))
+        )
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._gateway = Gateway(settings.rest, settings.grpc, settings.cors.origins) if settings.gateway else None
@@ -131,6 +139,8 @@ class App:
         except StoreError as error:
             await self._engine.release()
             raise StartError(str(error)) from None
+        if self._admin_socket is not None:
+            await self._admin_socket.open()
         try:
             self._listen()
             await self._server.start()
@@ -242,6 +252,8 @@ class App:
             await self._gateway.stop()
         await self._server.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self._metrics.stop)
+        if self._admin_socket is not None:
+            await self._admin_socket.close()
         await self._engine.release()
 
     async def _reconcile(self) -> None:
@@ -284,7 +296,12 @@ class App:
             )
             batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes, self._default_retry)
             stats = StatsService(
-                engine, self._snapshots, self._webhooks.counts_of, scheduler.strategy, scheduler.worker_count
+                engine,
+                self._snapshots,
+                self._webhooks.counts_of,
+                scheduler.strategy,
+                scheduler.worker_count,
+                self._figures,
             )
             task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)

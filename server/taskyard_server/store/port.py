@@ -59,11 +59,12 @@ EndedRow = tuple[int, int, bytes]
 class Group:
     """What one commit writes: all of it or nothing. Commits are numbered from 1 without gaps; `at` is its time.
 
-    Rows that are removed are removed before others are put.
+    Rows that are removed are removed before others are put. `epoch` is that of the store (`Kept`).
     """
 
     number: int
     at: float
+    epoch: int = 0
     puts: dict[Table, list[Row]] = field(default_factory=dict)
     ended: list[EndedRow] = field(default_factory=list)
     removes: dict[Table, list[int]] = field(default_factory=dict)

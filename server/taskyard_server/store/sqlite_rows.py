@@ -57,8 +57,8 @@ class YardRows:
         return (time.perf_counter() - began, self._used_bytes(), self._ballast.free_bytes())
 
     def go_on_from(self, number: int, at: float, epoch: int) -> None:
-        """Take over the numbers of another store, as long as nothing was committed."""
-        if self._number:
+        """Take over the numbers of another store, as long as nothing was committed; again changes nothing."""
+        if self._number and self.kept() != (number, at, epoch):
             raise Unusable(f"{self._path} is in use already; name a new file")
         self._write(lambda: self._write_kept(number, at, epoch))
         self._number, self._at, self._epoch = number, at, epoch

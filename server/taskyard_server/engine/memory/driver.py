@@ -142,6 +142,7 @@ class Driver:
 
     def _publish(self, state: NamespaceState, turn: Turn, deliveries: Sequence[DueDelivery], secs: float) -> None:
         """Tell of a turn and its deliveries, whose commit took so many seconds."""
+        state.committing = None
         if state.hand_over(turn, self._clock(), secs):
             self.mark_dirty(state)
         if turn.events:

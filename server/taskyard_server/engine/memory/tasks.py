@@ -61,7 +61,7 @@ class MemoryTasks:
 
     async def get(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")
-        return await self._answers.give(state, lambda: show(state.scheduler.get(task_id)))
+        return await self._read(state, task_id, lambda: show(state.scheduler.get(task_id)))
 
     def state_of(self, namespace: str, task_id: str) -> TaskState | None:
         state = self._namespaces.find(namespace)
@@ -70,7 +70,7 @@ class MemoryTasks:
 
     async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")
-        task = await self._answers.give(state, lambda: state.scheduler.get(task_id))
+        task = await self._read(state, task_id, lambda: state.scheduler.get(task_id))
         if task.state not in TERMINAL and secs > 0 and not self._namespaces.closed:
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             waits = state.end_waits.setdefault(task_id, set())
@@ -81,7 +81,7 @@ class MemoryTasks:
                 waits.discard(ended)
                 if not waits and state.end_waits.get(task_id) is waits:
                     del state.end_waits[task_id]
-        return await self._answers.give(state, lambda: show(task))
+        return await self._read(state, task_id, lambda: show(task))
 
     async def list_tasks(self, namespace: str, task_filter: TaskFilter, after: int, limit: int) -> TaskPage:
         state = self._namespaces.find(namespace)
@@ -128,6 +128,10 @@ class MemoryTasks:
         if state is None:
             return show([])
         return await self._answers.give(state, lambda: show(state.scheduler.targets.after(after)))
+
+    async def _read(self, state: NamespaceState, task_id: str, read: Callable[[], T]) -> T:
+        """What is read of one task, at once where nothing of it waits for a commit."""
+        return await self._answers.give(state, read) if state.is_unkept(task_id) else read()
 
     async def _list_tasks(self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int) -> TaskPage:
         matches: list[Task] = []
