@@ -109,8 +109,6 @@ class Keeper:
     async def close(self) -> None:
         """Commit what is left, and let go of the store."""
         if self._is_open:
-            if (outbox := self._namespaces.driver.outbox) is not None:
-                outbox.remove_done()
             self._namespaces.driver.flush()
             await self.committer.settle()
         await self.store.close()
