@@ -8,6 +8,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.engine.clock import Clock
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port.outbox import DeliveryEncoder
+from taskyard_server.store.port import Store
 from taskyard_server.store.sqlite import SqliteStore
 from tests import environment
 
@@ -20,11 +21,15 @@ async def running_engine(
     limits: Limits | None = None,
     clock: Clock | None = None,
     seed: int | None = None,
+    store: Store | None = None,
+    *,
     encode_delivery: DeliveryEncoder | None = None,
 ) -> AsyncIterator[MemoryEngine]:
-    """An engine that is open. At the end it is closed, and lets go of its store, whose writer has ended then."""
-    store = None
-    if environment.is_kept():
+    """An engine that is open, with a store of the run or the given one.
+
+    At the end it is closed, and lets go of its store, whose writer has ended then.
+    """
+    if store is None and environment.is_kept():
         # Nothing here cuts the power, and the disk is not what is tested.
         path = str(environment.new_store_file())
         store = SqliteStore(path, synchronous="normal", ballast_bytes=0, min_free_bytes=0)

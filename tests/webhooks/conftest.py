@@ -20,6 +20,7 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.store.port import Store
 from taskyard_server.webhooks import Webhooks, encode_delivery
 from tests import reporting
 from tests.engines import running_engine, settled
@@ -135,9 +136,12 @@ class Server:
         self.running: asyncio.Task[None] | None = None
         self._ends = AsyncExitStack()
 
-    async def open(self, settings: dict[str, Any], limits: Limits) -> None:
-        """Take what ends in an engine with these limits from its outbox, or without a store from its events."""
-        opening = running_engine(limits, lambda: self.now, seed=1, encode_delivery=encode_delivery)
+    async def open(self, settings: dict[str, Any], limits: Limits, store: Store | None = None) -> None:
+        """Take what ends in an engine with these limits from its outbox, or without a store from its events.
+
+        The `store` may be given; else it is that of the run.
+        """
+        opening = running_engine(limits, lambda: self.now, 1, store, encode_delivery=encode_delivery)
         self.engine = await self._ends.enter_async_context(opening)
         rest = {"allow_private": True, "timeout_secs": MAX_WAIT_SECS}
         self.webhooks = Webhooks(WebhookSettings(**rest | settings), self.engine.outbox)

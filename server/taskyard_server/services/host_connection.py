@@ -159,6 +159,14 @@ class Connection:
     # Reading
 
     async def _read_requests(self, stream: RequestStream) -> None:
+        try:
+            await self._apply_requests(stream)
+        except Exception:
+            await self._ahead.wait_for_all()
+            raise
+        await self._ahead.wait_for_all()
+
+    async def _apply_requests(self, stream: RequestStream) -> None:
         async for request in stream:
             if isinstance(request, Refusal):
                 raise request
