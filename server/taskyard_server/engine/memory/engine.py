@@ -163,7 +163,7 @@ class MemoryAdmin:
         namespaces.driver.close()
         if namespaces.keeper is not None:
             # Hosts are told of the stops before their streams end.
-            await namespaces.keeper.settle()
+            await namespaces.keeper.settle(namespaces.keeper.keeping.patience_secs)
         for state in namespaces:
             for session in state.sessions.values():
                 session.end(Unavailable("the server shuts down"))

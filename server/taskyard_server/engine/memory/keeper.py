@@ -114,14 +114,10 @@ class Keeper:
             await self.committer.settle()
         await self.store.close()
 
-    async def settle(self) -> None:
-        """Wait until nothing is left to be committed, or the store has failed."""
-        await self.committer.settle()
-
-    async def settle(self) -> None:
-        """Wait until nothing is left to be committed, but no longer than a call waits."""
+    async def settle(self, secs: float | None = None) -> None:
+        """Wait until nothing is left to be committed, or the store has failed, but no longer than `secs`."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.keeping.patience_secs):
+            async with asyncio.timeout(secs):
                 await self.committer.settle()
 
     def require_answers(self) -> None:
