@@ -1,4 +1,4 @@
-"""Drain and shutdown of the real process (docs/rules.md, Drain and shutdown); test_restart.py has what a store changes."""
+"""Drain and shutdown of the real process (docs/rules.md, Drain and shutdown); with a store: test_restart.py."""
 
 import asyncio
 import json
