@@ -54,14 +54,24 @@ class WatchedTasks(TaskService):
                 self.arrived.set()
                 yield request
 
-        async for answer in super().SubmitTasks(recorded(), context):
-            if self.mute:
-                await asyncio.Event().wait()
-            yield answer
+        await super().SubmitTasks(recorded(), _Mutable(self, context))
 
     async def WatchTasks(self, request, context):  # noqa: N802
         self.watched.append(request)
         await super().WatchTasks(request, context)
+
+
+class _Mutable:
+    """The context of a stream, which writes nothing while the service is mute."""
+
+    def __init__(self, service: WatchedTasks, context: Any) -> None:
+        self._service = service
+        self._context = context
+
+    async def write(self, answer: Any) -> None:
+        if self._service.mute:
+            await asyncio.Event().wait()
+        await self._context.write(answer)
 
 
 class Server:
