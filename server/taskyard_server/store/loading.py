@@ -19,7 +19,7 @@ from taskyard_server.core.restoring import Damaged, Restoring
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.schedules.schedule import Schedule
 from taskyard_server.core.stats import Counters, TriggerCounters
-from taskyard_server.core.task import NO_OPTIONS, TERMINAL, Submission, Task
+from taskyard_server.core.task import TERMINAL, Submission, Task
 
 from .port import EPOCH_JUMP, NAMESPACE_SHIFT, Table, namespace_of, number_of
 from .records import (
@@ -37,6 +37,7 @@ from .records import (
 )
 from .schedule_records import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
 from .shifting import shift_schedule, shift_state, shift_task, shift_trigger
+from .tuples import to_history, to_options, to_profile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -200,7 +201,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
         record.params,
         record.priority,
         None,
-        record.options or NO_OPTIONS,
+        to_options(record.options),
     )
     task = Task(record.id, seq, agent, submission, record.created_at, None, state.state)
     task.position = record.position
@@ -208,7 +209,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
     task.deadline = state.deadline
     task.queued_at = state.queued_at
     if state.history is not None:
-        task.history = state.history
+        task.history = to_history(state.history)
     if state.token:
         task.token, task.deliveries, task.host_id = state.token, state.deliveries, state.host_id
         task.started_at, task.progress = state.started_at, state.progress
@@ -219,7 +220,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
 
 def _to_host(its: HostRecord, number: int, shift: float) -> Host:
     host = Host(its.id, number, its.registered_at + shift)
-    host.display_name, host.profile, host.slots = its.display_name, its.profile, its.slots
+    host.display_name, host.profile, host.slots = its.display_name, to_profile(its.profile), its.slots
     host.labels, host.draining, host.instance = its.labels, its.draining, its.instance
     return host
 
