@@ -109,6 +109,11 @@ class Driver:
             self._is_held_back = False
             self._alarm.catch_up()
 
+    async def settled(self) -> None:
+        """Wait until all turns are committed, or the store has failed."""
+        if self.committer is not None:
+            await self.committer.settle()
+
     @property
     def is_held_back(self) -> bool:
         """Whether nothing may come due: a commit takes long, or what has arrived since is to be read first."""

@@ -22,7 +22,6 @@ from .hosts import MemoryHosts
 from .keeper import Keeper, Keeping
 from .leases import MemoryLeases
 from .namespaces import Namespaces
-from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
 from .tasks import MemoryTasks
 
@@ -47,7 +46,7 @@ class MemoryEngine:
         self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed)
         self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
         if store is not None and encode_delivery is not None:
-            self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
+            self._namespaces.keep_deliveries(store, encode_delivery)
         self.tasks = MemoryTasks(self._namespaces)
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)

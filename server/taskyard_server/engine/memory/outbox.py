@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -15,10 +14,9 @@ from taskyard_server.store.port import Table, key_of, namespace_of, number_of
 if TYPE_CHECKING:
     from taskyard_server.core.events import Event
     from taskyard_server.engine.port.outbox import DeliveryEncoder, DeliveryListener
-    from taskyard_server.store.port import Group, Row, Store
+    from taskyard_server.store.port import Row, Store
 
     from .namespace import NamespaceState
-    from .namespaces import Namespaces
 
 log = structlog.get_logger(__name__)
 
@@ -26,30 +24,26 @@ REMOVE_AFTER_SECS: Final = 1.0
 """What is done is removed with the next commit of its namespace, or after this time together."""
 
 
-@dataclass(slots=True)
-class OutboxRows:
-    """What the next commit of a namespace writes to the outbox and removes from it. `last` is the last number."""
-
-    last: int = 0
-    due: list[DueDelivery] = field(default_factory=list)
-    done: list[int] = field(default_factory=list)
-
-    def add_to(self, group: Group, namespace: int) -> None:
-        """Move them into a group."""
-        for delivery in self.due:
-            group.put(Table.OUTBOX, key_of(namespace, delivery.number), delivery.record)
-        for number in self.done:
-            group.remove(Table.OUTBOX, key_of(namespace, number))
-        self.due, self.done = [], []
-
-
 class MemoryOutbox:
-    """Implements `port.OutboxPort`."""
+    """Implements `port.OutboxPort`, for namespaces by name.
 
-    def __init__(self, namespaces: Namespaces, store: Store, encode: DeliveryEncoder) -> None:
-        self._namespaces = namespaces
+    `encode` makes the records, `mark_dirty` lets a namespace be committed at the end of the turn, and `settled` waits
+    for all commits.
+    """
+
+    def __init__(
+        self,
+        states: Mapping[str, NamespaceState],
+        store: Store,
+        encode: DeliveryEncoder,
+        mark_dirty: Callable[[NamespaceState], None],
+        settled: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._states = states
         self._store = store
         self._encode = encode
+        self._mark_dirty = mark_dirty
+        self._settled = settled
         self._listeners: list[DeliveryListener] = []
         self._with_done: dict[NamespaceState, None] = {}
         self._removal: asyncio.TimerHandle | None = None
@@ -89,7 +83,7 @@ class MemoryOutbox:
 
     async def namespaces(self) -> list[str]:
         """See `OutboxPort`. Those that are served no longer are left out: nothing of them can be removed."""
-        names = {state.number: state.namespace for state in self._namespaces if state.fault is None}
+        names = {state.number: state.namespace for state in self._states.values() if state.fault is None}
         found, after_key = [], -1
         while rows := await _first_slice(self._store.rows(Table.OUTBOX, after_key=after_key, limit=1)):
             number = namespace_of(rows[0][0])
@@ -100,7 +94,7 @@ class MemoryOutbox:
 
     async def read(self, namespace: str, after: int, limit: int) -> Sequence[DueDelivery]:
         """See `OutboxPort`."""
-        state = self._namespaces.find(namespace)
+        state = self._states.get(namespace)
         if state is None or state.fault is not None:
             return ()
         after_key, last_key = key_of(state.number, after), key_of(state.number + 1, 0) - 1
@@ -109,7 +103,7 @@ class MemoryOutbox:
 
     def done(self, namespace: str, number: int) -> None:
         """See `OutboxPort`."""
-        state = self._namespaces.find(namespace)
+        state = self._states.get(namespace)
         if state is None or state.fault is not None:
             return
         state.outbox.done.append(number)
@@ -125,12 +119,11 @@ class MemoryOutbox:
         states, self._with_done = self._with_done, {}
         for state in states:
             if state.outbox.done and state.fault is None:
-                self._namespaces.driver.mark_dirty(state)
+                self._mark_dirty(state)
 
     async def settled(self) -> None:
         """See `OutboxPort`."""
-        if self._namespaces.keeper is not None:
-            await self._namespaces.keeper.committer.settle()
+        await self._settled()
 
 
 async def _first_slice(slices: AsyncIterator[Sequence[Row]]) -> Sequence[Row]:
