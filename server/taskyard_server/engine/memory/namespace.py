@@ -17,10 +17,11 @@ from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.schedules.schedule import TriggerEvent
 from taskyard_server.core.task import TERMINAL
-from taskyard_server.engine.port import DueDelivery
 from taskyard_server.engine.sessions import Session
-from taskyard_server.store.port import Group, Table, key_of
+from taskyard_server.store.port import Group
 from taskyard_server.store.rows import add_rows
+
+from .outbox_rows import OutboxRows
 
 log = structlog.get_logger(__name__)
 
@@ -61,23 +62,6 @@ class WaitingClaim:
     def refuse(self, refusal: Refusal) -> None:
         """Raise a refusal in the call."""
         self.answer.set_exception(refusal)
-
-
-@dataclass(slots=True)
-class OutboxRows:
-    """What the next commit of a namespace writes to the outbox and removes from it. `last` is the last number."""
-
-    last: int = 0
-    due: list[DueDelivery] = field(default_factory=list)
-    done: list[int] = field(default_factory=list)
-
-    def add_to(self, group: Group, namespace: int) -> None:
-        """Move them into a group."""
-        for delivery in self.due:
-            group.put(Table.OUTBOX, key_of(namespace, delivery.number), delivery.record)
-        for number in self.done:
-            group.remove(Table.OUTBOX, key_of(namespace, number))
-        self.due, self.done = [], []
 
 
 @dataclass(slots=True, eq=False)
@@ -129,13 +113,13 @@ class NamespaceState:
 
     def is_unkept(self, task_id: str) -> bool:
         """Whether the present state of a task is not committed yet."""
-        task = self.scheduler.find(task_id)
+        task = self.scheduler.life.tasks.get(task_id)
         if self.changes is None or task is None:
             return False
         return (
             task in self.changes.tasks
             or (self.committing is not None and task in self.committing.tasks)
-            or self.scheduler.has_event_of(task)
+            or self.scheduler.life.has_event_of(task)
         )
 
     def take_turn(self, now: float) -> Turn:

@@ -14,16 +14,13 @@ from taskyard_server.core.scheduler import Scheduler
 from .answers import Answers
 from .driver import Driver
 from .namespace import NamespaceState
-from .outbox import MemoryOutbox
 
 if TYPE_CHECKING:
     from taskyard_server.engine.clock import Clock
-    from taskyard_server.engine.port import DeliveryEncoder
     from taskyard_server.engine.sessions import DrainNotice
     from taskyard_server.store.loading import LoadedNamespace
-    from taskyard_server.store.port import Store
 
-    from .keeper import Keeper
+    from .answers import KeeperPort
 
 
 class Namespaces:
@@ -39,7 +36,7 @@ class Namespaces:
         self.wall = wall
         self.drain_notice: DrainNotice | None = None
         self.closed = False
-        self.keeper: Keeper | None = None
+        self.keeper: KeeperPort | None = None
         self._last_number = 0
         self._random = random.Random(seed)
         self._states: dict[str, NamespaceState] = {}
@@ -106,11 +103,6 @@ class Namespaces:
         state.fault = loaded.error
         state.outbox.last = loaded.last_outbox
         self._states[loaded.name] = state
-
-    def keep_deliveries(self, store: Store, encode: DeliveryEncoder) -> None:
-        """Keep what `encode` makes of events in the outbox of a store."""
-        driver = self.driver
-        driver.outbox = MemoryOutbox(self._states, store, encode, driver.mark_dirty, driver.settled)
 
     def refuse_once_closed(self) -> None:
         """Raise `Unavailable` if the engine is closed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from taskyard_server.store.port import Row, Store
 
     from .namespace import NamespaceState
+    from .namespaces import Namespaces
 
 log = structlog.get_logger(__name__)
 
@@ -25,25 +26,12 @@ REMOVE_AFTER_SECS: Final = 1.0
 
 
 class MemoryOutbox:
-    """Implements `port.OutboxPort`, for namespaces by name.
+    """Implements `port.OutboxPort`."""
 
-    `encode` makes the records, `mark_dirty` lets a namespace be committed at the end of the turn, and `settled` waits
-    for all commits.
-    """
-
-    def __init__(
-        self,
-        states: Mapping[str, NamespaceState],
-        store: Store,
-        encode: DeliveryEncoder,
-        mark_dirty: Callable[[NamespaceState], None],
-        settled: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._states = states
+    def __init__(self, namespaces: Namespaces, store: Store, encode: DeliveryEncoder) -> None:
+        self._namespaces = namespaces
         self._store = store
         self._encode = encode
-        self._mark_dirty = mark_dirty
-        self._settled = settled
         self._listeners: list[DeliveryListener] = []
         self._with_done: dict[NamespaceState, None] = {}
         self._removal: asyncio.TimerHandle | None = None
@@ -83,7 +71,7 @@ class MemoryOutbox:
 
     async def namespaces(self) -> list[str]:
         """See `OutboxPort`. Those that are served no longer are left out: nothing of them can be removed."""
-        names = {state.number: state.namespace for state in self._states.values() if state.fault is None}
+        names = {state.number: state.namespace for state in self._namespaces if state.fault is None}
         found, after_key = [], -1
         while rows := await _first_slice(self._store.rows(Table.OUTBOX, after_key=after_key, limit=1)):
             number = namespace_of(rows[0][0])
@@ -94,7 +82,7 @@ class MemoryOutbox:
 
     async def read(self, namespace: str, after: int, limit: int) -> Sequence[DueDelivery]:
         """See `OutboxPort`."""
-        state = self._states.get(namespace)
+        state = self._namespaces.find(namespace)
         if state is None or state.fault is not None:
             return ()
         after_key, last_key = key_of(state.number, after), key_of(state.number + 1, 0) - 1
@@ -103,7 +91,7 @@ class MemoryOutbox:
 
     def done(self, namespace: str, number: int) -> None:
         """See `OutboxPort`."""
-        state = self._states.get(namespace)
+        state = self._namespaces.find(namespace)
         if state is None or state.fault is not None:
             return
         state.outbox.done.append(number)
@@ -119,11 +107,12 @@ class MemoryOutbox:
         states, self._with_done = self._with_done, {}
         for state in states:
             if state.outbox.done and state.fault is None:
-                self._mark_dirty(state)
+                self._namespaces.driver.mark_dirty(state)
 
     async def settled(self) -> None:
         """See `OutboxPort`."""
-        await self._settled()
+        if self._namespaces.keeper is not None:
+            await self._namespaces.keeper.settle()
 
 
 async def _first_slice(slices: AsyncIterator[Sequence[Row]]) -> Sequence[Row]:
