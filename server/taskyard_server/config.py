@@ -267,7 +267,8 @@ class WebhookSettings(Section):
     )
     workers: PositiveInt = Field(default=16, description="Deliveries that are made at once.")
     max_pending: PositiveInt = Field(
-        default=10_000, description="Maximum deliveries that wait; further ones are dropped."
+        default=10_000,
+        description="Maximum deliveries that wait in memory; further ones wait in the store, or are dropped.",
     )
     timeout_secs: PositiveSeconds = Field(default=10, description="Seconds that one try of a delivery may take.")
 
