@@ -64,8 +64,10 @@ class Watcher:
             await asyncio.sleep(AGAIN_SECS)
 
     async def _follow(self, stream: Any) -> None:
-        self.resumed += bool(self._cursor)
+        goes_on = bool(self._cursor)
         while (message := await stream.read()) is not grpc.aio.EOF:
+            self.resumed += goes_on
+            goes_on = False
             for event in message.events:
                 if event.kind != TaskEvent.evicted:
                     task = plain(event.task)

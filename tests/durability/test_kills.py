@@ -68,6 +68,8 @@ async def kill_again_and_again(yard: Yard, crews: list[Crew], chance: random.Ran
         victims = chance.choice(VICTIMS)
         await yard.kill(*victims)
         kills["+".join(victims)] += 1
+        if yard.is_running:
+            continue
         while kills.total() < KILLS and chance.random() < 0.2:
             await yard.begin()
             await asyncio.sleep(chance.uniform(0.1, 2.0))

@@ -132,19 +132,28 @@ class Yard:
         return None
 
     async def kill(self, *victims: str) -> None:
-        """Kill `server`, `writer`, or both in this order, and wait until the server has ended.
+        """Kill `server`, `writer`, or both in this order.
 
-        A server without its writer has to end by itself.
+        Returns when the server has ended; a server whose writer alone was killed may start another one instead.
         """
-        process = self._process
+        process, writer = self._process, self.writer()
         assert process is not None
-        pids = {"server": process.pid}
-        if (writer := self.writer()) is not None:
-            pids["writer"] = writer.pid
+        pids = {"server": process.pid} | ({} if writer is None else {"writer": writer.pid})
         for victim in victims:
             with contextlib.suppress(ProcessLookupError, KeyError):
                 os.kill(pids[victim], signal.SIGKILL)
-        await self.ended()
+        if "server" in victims:
+            await self.ended()
+        else:
+            await self._mended(writer)
+
+    async def _mended(self, killed: psutil.Process | None) -> None:
+        """Wait until the server has another writer, or has ended."""
+        async with asyncio.timeout(EXIT_SECS):
+            while self.is_running and self.writer() in (None, killed):
+                await asyncio.sleep(0.02)
+        if not self.is_running:
+            await self.ended()
 
     async def terminate(self) -> float:
         """Tell it to stop, wait until it has ended, and return the seconds that this took."""
