@@ -214,8 +214,8 @@ class SchedulerSettings(Section):
     )
     idempotency_secs: Seconds = Field(
         default=DEFAULTS.idempotency_secs,
-        description="Seconds from its submission for which an idempotency key is known at least; it always is while its "
-        "task is in memory. Afterwards a key takes some 700 bytes: submissions with one a second times these seconds.",
+        description="Seconds from its submission for which an idempotency key is known at least; while its task is in "
+        "memory it always is. Of a task that is not, a key takes some 500 bytes; as many are kept as came in these seconds.",
     )
 
 

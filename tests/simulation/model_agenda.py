@@ -1,4 +1,4 @@
-"""What time will bring about in the model: deadlines, ends of leases, silences, drains, due tasks, ends of stops, keys."""
+"""What time will bring about in the model: deadlines, ends of leases and stops, silences, drains, due tasks, keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .world import World
 
 
 class Due(NamedTuple):
-    """Something that time brings about, to a task, a host, a lease that ended or a key. `rank` orders those of one tick."""
+    """Something that time brings about, to a task, host, ended lease or key. `rank` orders those of one tick."""
 
     tick: int
     rank: int

@@ -67,7 +67,7 @@ LIMITS: Final = {
     "reconnect_grace_secs": [0.25, 1.0, 5.0],
     "start_timeout_secs": [0.5, 2.0, 10.0],
 }
-IDEMPOTENCY_SECS: Final = [0.0, 0.0, 3.0, 30.0]
+IDEMPOTENCY_SECS: Final = [0.0, 0.0, 0.0, 5.0, 100.0]
 OFTEN_CHANGED: Final = ["max_inflight", "max_per_agent_inflight"] * 2
 """Those that hold back what hosts wait for."""
 
@@ -109,6 +109,7 @@ class Chances:
         self._targets = self.one_of([0, 0, 1, 2, 5])
         self._options = self.one_of([0, 0.03, 0.2])
         self._keyed: list[Wish] = []
+        self._keys_last = False
         weights = {name: weight * self.one_of([0.4, 1, 1, 2]) for name, weight in WEIGHTS.items()}
         weights["flood"] = 1.5 * self.floods
         self._weights = list(weights.values())
@@ -141,6 +142,7 @@ class Chances:
         """The limits of a new scheduler."""
         limits = {name: self.one_of(values) for name, values in LIMITS.items()}
         limits["idempotency_secs"] = self._key_dice.choice(IDEMPOTENCY_SECS)
+        self._keys_last = limits["idempotency_secs"] > 0
         return limits | ROOM_FOR_FLOODS if self.floods else limits
 
     def new_limits(self) -> dict[str, float]:
@@ -186,6 +188,9 @@ class Chances:
         if self._keyed and self.under(0.06):
             wish = self.one_of(self._keyed[-20:])
             wish = wish if self.under(0.7) else replace(wish, priority=wish.priority + 1)
+            return wish if agent is None else replace(wish, agent=agent)
+        if self._keyed and self._keys_last and self._key_dice.random() < 0.05:
+            wish = self._key_dice.choice(self._keyed[-60:])
             return wish if agent is None else replace(wish, agent=agent)
         chance, deadline = self.part(), None
         if chance < 0.05:

@@ -163,7 +163,7 @@ async def load(
 ) -> list[LoadedNamespace]:
     """All namespaces, in order of their numbers, at `now`; with the tasks that ended at `ended_since_ms` or later.
 
-    Of those that ended earlier but were submitted within the limits' `idempotency_secs`, the idempotency keys are there.
+    Of earlier ones that were submitted within the limits' `idempotency_secs`, the idempotency keys are there.
     `kept` is what opening the store returned. All stored times of the steady clock, that of `kept` too, are moved by
     `shift`, and everything then counts as changed; rows of the history that are not loaded keep theirs.
     """
