@@ -54,7 +54,7 @@ class Scheduler:
     # Commands of agents
 
     def submit(self, now: float, submission: Submission) -> Task:
-        """Accept a task into the queue, or return the retained one that the agent submitted under the same key.
+        """Accept a task into the queue, or return the first one that the agent submitted under the same key.
 
         Raises `BadRequest` for a deadline that is not in the future, `AlreadyExists` for the key of another task,
         `Unavailable` during a drain, and `QueueFull` if a limit is reached; the refused task is then kept as `rejected`
