@@ -61,9 +61,9 @@ async def start(make_server, monkeypatch):
     made = []
 
     async def start(store, *, deliver=True, **settings):
-        server = Server({"secret": SECRET, **settings}, Limits(), store)
+        server = Server()
         made.append(server)
-        await server.engine.open()
+        await server.open({"secret": SECRET, **settings}, Limits(), store)
         if deliver:
             server.deliver()
         return server

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -116,6 +117,12 @@ class Keeper:
     async def settle(self) -> None:
         """Wait until nothing is left to be committed, or the store has failed."""
         await self.committer.settle()
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to be committed, but no longer than a call waits."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.keeping.patience_secs):
+                await self.committer.settle()
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""
