@@ -145,7 +145,10 @@ class MemoryHosts:
         state.scheduler.deregister(self._now(), host_id)
         for offer in offers:
             if offer.streamed:
-                session, reason = state.sessions[offer], Conflict("the host was deregistered", {"cause": "deregistered"})
+                session, reason = (
+                    state.sessions[offer],
+                    Conflict("the host was deregistered", {"cause": "deregistered"}),
+                )
                 session.is_ending = True
                 self._once_kept(state, partial(session.end, reason))
             else:
