@@ -159,6 +159,10 @@ class Scheduler:
         """The task; raises `NotFound` if it never existed or is no longer retained."""
         return self._life.task(task_id)
 
+    def find(self, task_id: str) -> Task | None:
+        """The task, or None."""
+        return self._life.tasks.get(task_id)
+
     def batch(self, batch_id: str) -> Batch:
         """The batch; raises `NotFound` if none of its tasks is retained."""
         return self._life.batches.get(batch_id)
@@ -397,9 +401,7 @@ class Scheduler:
 
     def inflight_of(self, built_in_only: bool) -> int:
         """How many tasks are in flight, at all hosts or at built-in ones."""
-        if not built_in_only:
-            return self._life.inflight
-        return sum(len(host.leases) for host in self.hosts.built_in())
+        return sum(len(host.leases) for host in self.hosts.built_in()) if built_in_only else self._life.inflight
 
     def take_events(self) -> list[Event]:
         """The events since the last call, in order."""
