@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +15,9 @@ from taskyard_server.core.errors import Unavailable
 from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.store.committer import Committer
 from taskyard_server.store.loading import load
-from taskyard_server.store.port import Kept, Store, StoreError
+from taskyard_server.store.port import CommitDelayed, Kept, Store, StoreError
+
+from .history import History
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -76,6 +79,7 @@ class Keeper:
             namespaces.restore(loaded)
         driver.committer = self.committer
         for state in namespaces:
+            state.keeps_history = self.keeping.has_history
             driver.note_wall(state)
             state.scheduler.recover(now)
             while state.scheduler.advance(now):  # noqa: ASYNC110 - it works, it does not wait
@@ -83,6 +87,8 @@ class Keeper:
             driver.mark_dirty(state)
         self._is_open = True
         namespaces.keeper = namespaces.answers.keeper = self
+        if self.keeping.has_history:
+            namespaces.history = History(self.store, self, namespaces.answers, driver)
         driver.flush()
         await self.committer.settle()
         self.load_secs = time.monotonic() - began_at
@@ -154,9 +160,11 @@ class Keeper:
                 self.keeping.history_days * DAY_SECS, self._namespaces.limits.result_ttl_secs + FORGET_EVERY_SECS
             )
             before_ms = int((self._namespaces.now() - secs) * 1000)
-            while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
-                self.forgotten += forgotten
-                await asyncio.sleep(FORGET_PAUSE_SECS)
+            # A full disk delays this; the next round will do.
+            with contextlib.suppress(CommitDelayed):
+                while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
+                    self.forgotten += forgotten
+                    await asyncio.sleep(FORGET_PAUSE_SECS)
 
 
 def _at(secs: float) -> str:
