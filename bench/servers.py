@@ -76,12 +76,15 @@ class Load:
 
 
 @contextmanager
-def taskyard(gateway: bool = False, settings: Mapping[str, object] = SETTINGS) -> Iterator[Server]:
-    """Starts `taskyard up` with these settings, and waits until it serves."""
+def taskyard(
+    gateway: bool = False, settings: Mapping[str, object] = SETTINGS, durable: bool = False
+) -> Iterator[Server]:
+    """Starts `taskyard up` with these settings, and waits until it serves; it keeps its tasks if it is `durable`."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "taskyard.json")
         file.write_text(json.dumps(settings))
-        command = (*up_command(), "--config", str(file))
+        store = f"sqlite:///{folder}/yard.db" if durable else "memory://"
+        command = (*up_command(store), "--config", str(file))
         with serving(*command, gateway=gateway) as server:
             yield server
 
@@ -93,9 +96,9 @@ def bare(gateway: bool = False) -> Iterator[Server]:
         yield server
 
 
-def up_command() -> tuple[str, ...]:
-    keep_nothing = ("--store", "memory://")
-    return (sys.executable, "-m", "taskyard_server.cli.main", "up", "--metrics", local(free_port()), *keep_nothing)
+def up_command(store: str = "memory://") -> tuple[str, ...]:
+    ports = ("--metrics", local(free_port()))
+    return (sys.executable, "-m", "taskyard_server.cli.main", "up", *ports, "--store", store)
 
 
 @contextmanager

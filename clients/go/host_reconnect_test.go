@@ -40,8 +40,14 @@ func TestReconnectKeepsLeasesAndRunningHandlers(t *testing.T) {
 	client, ctx := connect(t, address, namespace), testContext(t)
 	h := startHost(t, connect(t, proxy.address, namespace), "host", HostOptions{Slots: 2})
 	running, ending := h.submit(ctx, t, NewTask{Action: "hold"}), h.submit(ctx, t, NewTask{Action: "hold"})
-	receive(t, h.begun)
-	receive(t, h.begun)
+	tokens := map[string]float64{}
+	for range 2 {
+		begun := receive(t, h.begun)
+		tokens[begun.ID] = float64(begun.FencingToken)
+	}
+	if tokens[running] != 1 || tokens[ending] != 2 {
+		t.Error(tokens)
+	}
 	proxy.block()
 	// One ends while there is no connection: its outcome is reported afterwards.
 	h.release <- struct{}{}
@@ -52,7 +58,7 @@ func TestReconnectKeepsLeasesAndRunningHandlers(t *testing.T) {
 	h.release <- struct{}{}
 	for _, id := range []string{running, ending} {
 		task := must(client.Wait(ctx, id))(t)
-		if task.State != StateDone || task.Result.(map[string]any)["token"] != 1.0 {
+		if task.State != StateDone || task.Result.(map[string]any)["token"] != tokens[id] {
 			t.Errorf("%+v", task)
 		}
 	}

@@ -9,17 +9,17 @@ import (
 // leaseKey names a lease.
 type leaseKey struct {
 	taskID string
-	token  uint32
+	token  int64
 }
 
 func (k leaseKey) held() *taskyardv1.HeldLease {
-	return &taskyardv1.HeldLease{TaskId: k.taskID, FencingToken: k.token}
+	return &taskyardv1.HeldLease{TaskId: k.taskID, FencingToken: float64(k.token)}
 }
 
 // start returns the report that the work begins.
 func (k leaseKey) start() *taskyardv1.Report {
 	return &taskyardv1.Report{
-		TaskId: k.taskID, FencingToken: k.token,
+		TaskId: k.taskID, FencingToken: float64(k.token),
 		Event: &taskyardv1.Report_Started{Started: &taskyardv1.TaskStarted{}},
 	}
 }
@@ -27,7 +27,7 @@ func (k leaseKey) start() *taskyardv1.Report {
 // release returns the report that nothing runs for the lease.
 func (k leaseKey) release() *taskyardv1.Report {
 	return &taskyardv1.Report{
-		TaskId: k.taskID, FencingToken: k.token,
+		TaskId: k.taskID, FencingToken: float64(k.token),
 		Event: &taskyardv1.Report_Released{Released: &taskyardv1.TaskReleased{}},
 	}
 }
@@ -41,8 +41,14 @@ const (
 	reportKinds
 )
 
-func keyOf(report *taskyardv1.Report) leaseKey {
-	return leaseKey{report.GetTaskId(), report.GetFencingToken()}
+// ofLease is a message about a lease. On the wire a fencing token is a double that holds a whole number.
+type ofLease interface {
+	GetTaskId() string
+	GetFencingToken() float64
+}
+
+func keyOf(message ofLease) leaseKey {
+	return leaseKey{message.GetTaskId(), int64(message.GetFencingToken())}
 }
 
 func kindOf(report *taskyardv1.Report) int {

@@ -47,9 +47,9 @@ func (e *StopError) Error() string { return e.Message }
 type RunningTask struct {
 	// Task is the task as it was handed out.
 	Task
-	// FencingToken grows with each hand-out of the task. Send it along with side effects, so that those of a later
-	// execution can be told from those of an earlier one.
-	FencingToken uint32
+	// FencingToken grows with each hand-out of any task of the namespace. Send it along with side effects, so that what
+	// they change can refuse those of an earlier execution, or of an earlier task.
+	FencingToken int64
 	// Attempt is the number of this execution within the run of the task, from 1.
 	Attempt int
 
@@ -59,7 +59,7 @@ type RunningTask struct {
 
 func newRunningTask(assignment *taskyardv1.Assignment, report func(*taskyardv1.Report)) *RunningTask {
 	task := &RunningTask{
-		Task: *taskOf(assignment.GetTask()), FencingToken: assignment.GetLease().GetFencingToken(), Attempt: 1,
+		Task: *taskOf(assignment.GetTask()), FencingToken: keyOf(assignment.GetLease()).token, Attempt: 1,
 		report: report,
 	}
 	if count := len(task.Attempts); count > 0 {
@@ -110,7 +110,7 @@ func (t *RunningTask) Environ() []string {
 		}
 	}
 	found = append(found, "TASKYARD_TASK_ID="+t.ID, "TASKYARD_ATTEMPT="+strconv.Itoa(t.Attempt),
-		"TASKYARD_FENCING_TOKEN="+strconv.FormatUint(uint64(t.FencingToken), 10))
+		"TASKYARD_FENCING_TOKEN="+strconv.FormatInt(t.FencingToken, 10))
 	if parts := strings.Split(t.Traceparent, "-"); len(parts) > 1 {
 		found = append(found, "TRACEPARENT="+t.Traceparent, "TASKYARD_TRACE_ID="+parts[1])
 	}
@@ -145,7 +145,7 @@ func (t *RunningTask) failed(failure *TaskFailure) *taskyardv1.Report {
 }
 
 func (t *RunningTask) newReport() *taskyardv1.Report {
-	return &taskyardv1.Report{TaskId: t.ID, FencingToken: t.FencingToken, TokensUsed: t.tokens.Load()}
+	return &taskyardv1.Report{TaskId: t.ID, FencingToken: float64(t.FencingToken), TokensUsed: t.tokens.Load()}
 }
 
 // validText returns a text as UTF-8, cut to the length that the server keeps.

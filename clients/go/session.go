@@ -81,7 +81,7 @@ func (s *session) streamOpened(welcome *taskyardv1.Welcome, sentAt time.Time) (s
 	s.maxReportsBytes = cmp.Or(int(welcome.GetMaxMessageBytes()), defaultMessageBytes) - envelopeBytes
 	kept := map[leaseKey]time.Duration{}
 	for _, each := range welcome.GetKept() {
-		kept[leaseKey{each.GetTaskId(), each.GetFencingToken()}] = fromSecs(each.GetLeaseSecs())
+		kept[keyOf(each)] = fromSecs(each.GetLeaseSecs())
 	}
 	var lost []leaseKey
 	for _, lease := range s.inOrder() {
@@ -144,7 +144,7 @@ func (s *session) expire(now time.Time) (stop []leaseKey) {
 // taskAssigned handles the hand-out of a task. Its start report is pending; a draining host gives it back instead.
 func (s *session) taskAssigned(assignment *taskyardv1.Assignment) {
 	given := assignment.GetLease()
-	key := leaseKey{given.GetTaskId(), given.GetFencingToken()}
+	key := keyOf(given)
 	s.credit = max(0, s.credit-1)
 	if s.leases[key] != nil {
 		return
@@ -172,7 +172,7 @@ func (s *session) heartbeatAcknowledged(ack *taskyardv1.HeartbeatAck) (stop []le
 		s.confirmedAt = heartbeat.sentAt
 		var lost []leaseKey
 		for _, each := range ack.GetLost() {
-			lost = append(lost, leaseKey{each.GetTaskId(), each.GetFencingToken()})
+			lost = append(lost, keyOf(each))
 		}
 		stop = s.lose(lost)
 		for _, key := range heartbeat.listed {
@@ -189,7 +189,7 @@ func (s *session) heartbeatAcknowledged(ack *taskyardv1.HeartbeatAck) (stop []le
 // taskCancelled handles the server's request to stop a task. The answer is a release, once nothing runs for the lease:
 // at once if nothing does now.
 func (s *session) taskCancelled(cancellation *taskyardv1.Cancellation) (stop []leaseKey) {
-	key := leaseKey{cancellation.GetTaskId(), cancellation.GetFencingToken()}
+	key := keyOf(cancellation)
 	stop = s.lose([]leaseKey{key})
 	if s.leases[key] == nil {
 		lease := s.add(key)

@@ -143,7 +143,7 @@ func (s *sessionScript) step(step string) string {
 		return showStop(s.session.heartbeatAcknowledged(ack))
 	case "cancel":
 		key := keyNamed(args[0])
-		return showStop(s.session.taskCancelled(&taskyardv1.Cancellation{TaskId: key.taskID, FencingToken: key.token}))
+		return showStop(s.session.taskCancelled(&taskyardv1.Cancellation{TaskId: key.taskID, FencingToken: float64(key.token)}))
 	case "expire":
 		return showStop(s.session.expire(now))
 	case "drain":
@@ -176,16 +176,16 @@ func keyNamed(name string) leaseKey {
 		return leaseKey{id, 1}
 	}
 	number, _ := strconv.Atoi(token)
-	return leaseKey{id, uint32(number)}
+	return leaseKey{id, int64(number)}
 }
 
 func leaseNamed(name string) *taskyardv1.Lease {
 	key := keyNamed(name)
-	return &taskyardv1.Lease{TaskId: &key.taskID, FencingToken: &key.token, LeaseSecs: proto.Uint32(60)}
+	return &taskyardv1.Lease{TaskId: &key.taskID, FencingToken: proto.Float64(float64(key.token)), LeaseSecs: proto.Uint32(60)}
 }
 
 func reportOf(key leaseKey) *taskyardv1.Report {
-	return &taskyardv1.Report{TaskId: key.taskID, FencingToken: key.token}
+	return &taskyardv1.Report{TaskId: key.taskID, FencingToken: float64(key.token)}
 }
 
 func outcomeOf(key leaseKey, outcome string) *taskyardv1.Report {
@@ -250,7 +250,7 @@ func showHeld(held []*taskyardv1.HeldLease) string { return strings.Join(heldNam
 func heldNames(held []*taskyardv1.HeldLease) []string {
 	var names []string
 	for _, each := range held {
-		name := nameOf(leaseKey{each.GetTaskId(), each.GetFencingToken()})
+		name := nameOf(keyOf(each))
 		if each.TokensUsed != nil {
 			name += fmt.Sprintf(":%d", each.GetTokensUsed())
 		}
@@ -263,7 +263,7 @@ func showBegin(assignments []*taskyardv1.Assignment) string {
 	var names []string
 	for _, assignment := range assignments {
 		lease := assignment.GetLease()
-		names = append(names, nameOf(leaseKey{lease.GetTaskId(), lease.GetFencingToken()}))
+		names = append(names, nameOf(keyOf(lease)))
 	}
 	return withVerb("begin", names)
 }

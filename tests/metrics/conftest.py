@@ -20,6 +20,7 @@ from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.metrics import Metrics
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
 from tests.live import live
@@ -62,12 +63,12 @@ def _get(url: str) -> tuple[bytes, str]:
 class Harness:
     """An engine and its metrics. Tests set its time, `now`."""
 
-    def __init__(self, limits: dict[str, Any]) -> None:
+    def __init__(self, limits: dict[str, Any], store: StoreFigures | None = None) -> None:
         self.now = START
         self.engine = MemoryEngine(Limits(**limits), clock=lambda: self.now, seed=1)
         self.webhooks = WebhookCounts()
         self.snapshots = Snapshots(self.engine, lambda: 60.0)
-        self.metrics = Metrics(self.engine.admin.totals, self.webhooks, self.snapshots)
+        self.metrics = Metrics(self.engine.admin.totals, self.webhooks, self.snapshots, store)
         self.engine.subscribe(self.metrics)
         with socket.create_server(("127.0.0.1", 0)) as server:
             self.port = int(server.getsockname()[1])
@@ -113,13 +114,13 @@ class Harness:
 
 @pytest.fixture
 async def make_harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Harness]]:
-    """Makes a `Harness` with these limits, whose metrics are served."""
+    """Makes a `Harness` with these limits and figures of a store, whose metrics are served."""
     # By default the server checks every half a second whether to stop, which is slow for this many tests.
     monkeypatch.setattr(ThreadingWSGIServer, "serve_forever", lambda server: BaseServer.serve_forever(server, 0.01))
     made: list[Harness] = []
 
-    def make(**limits: Any) -> Harness:
-        harness = Harness(limits)
+    def make(store: StoreFigures | None = None, **limits: Any) -> Harness:
+        harness = Harness(limits, store)
         made.append(harness)
         harness.metrics.serve(harness.address)
         return harness

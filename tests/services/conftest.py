@@ -42,6 +42,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
 from tests.live import live
@@ -210,6 +211,7 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             bookmark_secs: float = 15,
             bounds: Bounds | None = None,
             default_retry: Callable[[str], RetryPolicy | None] = no_default_retry,
+            store: StoreFigures | None = None,
             **limits: Any,
         ) -> Api:
             logs = EventLogs(encode_event, clock or time.time, bounds)
@@ -229,7 +231,7 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
             snapshots = Snapshots(engine, lambda: 60.0)
             webhook_counts: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
-            stats = StatsService(engine, snapshots, webhook_counts.__getitem__, "fair-fifo", 4)
+            stats = StatsService(engine, snapshots, webhook_counts.__getitem__, "fair-fifo", 4, store)
             stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()

@@ -5,6 +5,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.limits import Limits
+from taskyard_server.store.figures import StoreFigures
+from taskyard_server.store.port import Committed
 from taskyard_server.webhooks import WebhookCounts
 
 
@@ -233,3 +235,19 @@ async def test_the_ttl_is_shown_as_a_go_duration(start_api, secs, text):
 async def test_durations_have_no_days(start_api, secs):
     api = await start_api(result_ttl_secs=secs)
     assert (await api.stats()).config.result_ttl == {90_061: "25h1m1s", 360_000: "100h0m0s"}[secs]
+
+
+async def test_the_size_of_the_store_is_that_of_its_last_commit(start_api):
+    figures = StoreFigures("sqlite:////var/lib/yard.db")
+    api = await start_api(store=figures)
+    figures.note(7, 0.1, Committed(0.1, 5_000_000_000, 9_000_000_000))
+    store = message_to_json(await api.stats())["store"]
+    assert store == {
+        "url": "sqlite:////var/lib/yard.db",
+        "usedBytes": 5_000_000_000,
+        "freeBytes": 9_000_000_000,
+    }
+
+
+async def test_a_server_that_keeps_nothing_shows_no_store(api):
+    assert not (await api.stats()).HasField("store")

@@ -211,6 +211,7 @@ class StoppingLeases:
     token: int
     until: float
     streamed: bool
+    secs: float
 
     @property
     def key(self) -> tuple[str, str, int]:

@@ -64,6 +64,8 @@ class Told(NamedTuple):
 class Simulation:
     """The history of one seed. `given` counts commands, and what came of them."""
 
+    test = "test_simulation.py"
+
     def __init__(self, seed: int, recount_every: int = RECOUNT_EVERY) -> None:
         self.seed = seed
         self.steps = 0
@@ -93,7 +95,7 @@ class Simulation:
                 figures_agree(self.core, self.model)
         except Exception as error:
             why = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-            raise Mismatch(self.seed, self.steps, why, [_line(*entry) for entry in self._last]) from error
+            raise Mismatch(self.seed, self.steps, why, [_line(*entry) for entry in self._last], self.test) from error
 
     # Lives
 
@@ -101,7 +103,7 @@ class Simulation:
         chances = self.chances
         chances.new_mood()
         self._limits = chances.limits()
-        self.core = Scheduler(Limits(**self._limits), self._entropy)
+        self.core = self._new_core()
         self.core._life.tasks._last_seq = chances.one_of([0, 0, 4000])  # the next page of the table begins at 4096
         self.model = Model(dict(self._limits))
         self.watch, self.ledger, self.targets = Watch(), Ledger(), TargetLedger()
@@ -110,6 +112,7 @@ class Simulation:
         hosts = HostCommands(self, agents)
         self._streams = StreamCommands(self, hosts)
         agents.let_claim = hosts.claim_up_to
+        self._parts = (agents, hosts, self._streams)
         own = {name: part for part in (self, agents, hosts, self._streams) for name in dir(part)}
         names = {command: command.replace(" ", "_") for command in WEIGHTS}
         self._commands: dict[str, Callable[[], None]] = {
@@ -124,6 +127,9 @@ class Simulation:
         if chances.under(0.9):
             for number, machine in enumerate([ABLE, *chances.some_of(MACHINES, chances.below(5))]):
                 hosts.register_one(f"host-{number}", None, machine, None)
+
+    def _new_core(self) -> Scheduler:
+        return Scheduler(Limits(**self._limits), self._entropy)
 
     def _take_a_step(self) -> None:
         if self.steps > self._over_at:

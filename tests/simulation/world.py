@@ -405,6 +405,8 @@ class World:
             self.stops.append(Stop(job.host, job.id, job.token, stop, message or ""))
         may_run = job.stream is None or job.begun
         if stop is not None and may_run and job.target is not None and job.lease_until > now:
-            self.stopping.append(StoppingLeases(job.host, job, job.token, job.lease_until, job.stream is not None))
+            self.stopping.append(
+                StoppingLeases(job.host, job, job.token, job.lease_until, job.stream is not None, job.lease_secs)
+            )
         job.host = job.stream = None
         job.start_by = job.adopt_by = inf

@@ -2,16 +2,19 @@
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from taskyard_server.store.port import Store
 from taskyard_server.store.sqlite import SqliteStore
+from tests.store.dict_store import DictStore
 
-KINDS: dict[str, Callable[[Path], Store]] = {
-    "sqlite": lambda folder: SqliteStore(str(folder / "yard.db"), min_free_bytes=0),
+KINDS: dict[str, Callable[[Path, Any], Store]] = {
+    "dict": lambda folder, before: before.copy() if before else DictStore(),  # noqa: ARG005
+    "sqlite": lambda folder, before: SqliteStore(str(folder / "yard.db"), min_free_bytes=0),  # noqa: ARG005
 }
-"""How a store is made whose content lies in a folder; the contract holds for each."""
+"""How a store is made that holds what lies in a folder, or what the one before it holds; the contract is for each."""
 
 
 class Yard:
@@ -20,7 +23,7 @@ class Yard:
     def __init__(self, kind: str, folder: Path) -> None:
         self._kind = kind
         self._folder = folder
-        self.store: Store
+        self.store: Any = None
 
     async def reopened(self) -> Store:
         """The same content in a new store."""
@@ -28,7 +31,7 @@ class Yard:
         return await self.opened()
 
     async def opened(self) -> Store:
-        self.store = KINDS[self._kind](self._folder)
+        self.store = KINDS[self._kind](self._folder, self.store)
         self.kept = await self.store.open()
         return self.store
 

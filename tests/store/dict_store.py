@@ -11,6 +11,8 @@ from bisect import insort
 from collections.abc import AsyncIterator, Sequence
 
 from taskyard_server.store.port import (
+    LAST_KEY,
+    BackupFailed,
     Committed,
     Group,
     Kept,
@@ -68,8 +70,10 @@ class DictStore:
             self.ended[key] = (at, record)
         self.kept = Kept(group.number, group.at, self.kept.epoch)
 
-    async def rows(self, table: Table) -> AsyncIterator[Sequence[Row]]:
-        rows = sorted(self.tables[table].items())
+    async def rows(
+        self, table: Table, *, after_key: int = -1, last_key: int = LAST_KEY, limit: int | None = None
+    ) -> AsyncIterator[Sequence[Row]]:
+        rows = sorted(row for row in self.tables[table].items() if after_key < row[0] <= last_key)[:limit]
         for first in range(0, len(rows), SLICE):
             yield rows[first : first + SLICE]
             await asyncio.sleep(0)
@@ -107,18 +111,27 @@ class DictStore:
         return len(keys)
 
     async def check(self) -> list[str]:
+        return self.wrong()
+
+    def wrong(self) -> list[str]:
+        """What is wrong with it, a line each."""
         tasks, states = self.tables[Table.TASKS], self.tables[Table.STATES]
         wrong = [f"task {key} is live and has ended" for key in states.keys() & self.ended.keys()]
         wrong += [f"task {key} has no state" for key in tasks.keys() - states.keys() - self.ended.keys()]
         wrong += [f"state {key} is of no task" for key in (states.keys() | self.ended.keys()) - tasks.keys()]
         return wrong
 
-    async def backup(self, path: str) -> None:
-        raise StoreError("a dict has no file")
+    async def backup(self, path: str, *, replace: bool = False) -> None:
+        raise BackupFailed(f"a dict has no file {path} to replace: {replace}")
 
     async def stats(self) -> StoreStats:
         rows = {table.name.lower(): len(rows) for table, rows in self.tables.items()}
         return StoreStats(rows | {"ended": len(self.ended)}, 0, 1 << 40, *self.kept, 0)
+
+    async def go_on_from(self, kept: Kept) -> None:
+        if self.kept.number:
+            raise StoreError("the dict is in use already")
+        self.kept = kept
 
     async def close(self) -> None:
         pass

@@ -6,6 +6,7 @@ from taskyard_server.store.copying import copy
 from taskyard_server.store.port import Kept, StoreError, Table
 from taskyard_server.store.sqlite import SqliteStore
 
+from .dict_store import DictStore
 from .small_yard import AT, COMMITS, OTHERS, ROWS, group, make_yard
 
 
@@ -36,6 +37,14 @@ async def test_a_copy_holds_every_row_as_it_was(stores):
     copied = await everything(other)
     assert copied == await everything(one)
     assert all(copied)
+
+
+async def test_rows_go_from_any_kind_of_store_into_any(stores):
+    one, other = stores
+    between = DictStore()
+    await copy(one, between)
+    await copy(between, other)
+    assert await everything(other) == await everything(one)
 
 
 async def test_numbers_of_commits_go_on_in_a_copy_and_its_time_and_epoch_stay(stores):

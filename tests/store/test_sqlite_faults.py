@@ -94,6 +94,30 @@ async def test_a_commit_whose_answer_was_lost_is_not_written_again(tmp_path: Pat
     await store.close()
 
 
+async def test_a_data_error_ends_the_store_for_good(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "yard.db"))
+    await store.open()
+    await store.commit(submitted(1, 1))
+    with pytest.raises(StoreError, match="commit 3 came after 1; this is a defect of Taskyard"):
+        await store.commit(submitted(3, 2))
+    with pytest.raises(StoreError, match="commit 3 came after 1"):
+        await store.commit(submitted(2, 2))
+    await store.close()
+    with pytest.raises(StoreError):
+        await store.commit(submitted(2, 2))
+
+
+async def test_a_closed_store_does_nothing_more(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "yard.db"))
+    await store.open()
+    last = asyncio.ensure_future(store.commit(submitted(1, 1)))
+    await asyncio.sleep(0)
+    await store.close()
+    assert (await last).used_bytes > 0
+    with pytest.raises(StoreError, match="is closed"):
+        await store.commit(submitted(2, 2))
+
+
 async def test_a_writer_that_ends_again_and_again_is_given_up(tmp_path: Path) -> None:
     store = store_with("ends", tmp_path / "starts", tmp_path)
     with pytest.raises(StoreError, match=r"its writer process ends again and again \(status 7\)"):

@@ -180,7 +180,7 @@ func complete(ctx context.Context, p *program, _ string, with arguments) (outcom
 		return nil, err
 	}
 	answer, err := taskyardv1.NewLeaseServiceClient(p.client.Conn()).CompleteTask(ctx, &taskyardv1.CompleteTaskRequest{
-		HostId: with.Host, TaskId: with.Task, FencingToken: with.Token, Result: result,
+		HostId: with.Host, TaskId: with.Task, FencingToken: float64(with.Token), Result: result,
 		TokensUsed: with.Tokens,
 	})
 	if err != nil {

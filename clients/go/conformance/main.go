@@ -47,7 +47,7 @@ type arguments struct {
 	Host           string            `json:"host"`
 	LeaseSecs      *uint32           `json:"lease_secs"`
 	GraceSecs      *uint32           `json:"grace_secs"`
-	Token          uint32            `json:"token"`
+	Token          int64             `json:"token"`
 	Tokens         *uint32           `json:"tokens"`
 	Slots          int               `json:"slots"`
 	Begun          int               `json:"begun"`

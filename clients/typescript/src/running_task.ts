@@ -44,8 +44,8 @@ export class RunningTask {
   /** The task as it stood when it was handed out. */
   readonly task: Task;
   /**
-   * Increases with each hand-out of the task. Send it along with side effects, so that their receiver can tell a later
-   * attempt from an earlier one.
+   * Increases with each hand-out of any task of the namespace; a whole number. Send it along with side effects, so that
+   * their receiver can refuse those of an earlier attempt, or of an earlier task.
    */
   readonly fencingToken: number;
   /**

@@ -30,6 +30,8 @@ TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
 DEFAULT_SERVER = Settings().grpc
 TIMEOUT_SECS = 30
 
+KIB: Final = 1024
+UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 PROGRAM_COLUMNS: Final = 1_000
 
 
@@ -123,6 +125,15 @@ def folded(name: str) -> Column:
 def local_time(at: Timestamp) -> str:
     """A time in the time zone of the terminal, empty if it is absent."""
     return f"{at.ToDatetime(UTC).astimezone():%Y-%m-%d %H:%M:%S}" if at.seconds else ""
+
+
+def size_text(count: float) -> str:
+    """Bytes for people: `52 KiB`."""
+    for unit in UNITS[:-1]:
+        if count < KIB:
+            return f"{count:.0f} {unit}"
+        count /= KIB
+    return f"{count:.1f} {UNITS[-1]}"
 
 
 def word(state: int) -> str:

@@ -26,7 +26,7 @@ from taskyard_server.store.sqlite_restore import restore as put_in_place
 from taskyard_server.store_url import MEMORY, SQLITE, checked_store_url, sqlite_path
 
 from .failure import Failure
-from .server import JsonOption, connected, fields_table, local_time, out, print_json, shown
+from .server import JsonOption, connected, fields_table, local_time, out, print_json, shown, size_text
 from .store_files import new_store_file
 from .up import ConfigOption, StoreOption
 
@@ -35,7 +35,6 @@ app = typer.Typer(help="Look after what a yard keeps: check, back up, restore, c
 M = TypeVar("M", bound=Message)
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file of the backup.")]
-UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 @app.command()
@@ -66,7 +65,7 @@ def backup(
     if as_json:
         print_json({"path": path, "bytes": int(answer.bytes)})
     else:
-        out.print(shown(f"{path} holds a backup of {_size(answer.bytes)}"))
+        out.print(shown(f"{path} holds a backup of {size_text(answer.bytes)}"))
 
 
 @app.command()
@@ -120,8 +119,8 @@ def stats(config_file: ConfigOption = None, store: StoreOption = None, as_json: 
         return
     fields: dict[str, Any] = {
         "store": answer.url,
-        "size": _size(answer.used_bytes),
-        "free": _size(answer.free_bytes),
+        "size": size_text(answer.used_bytes),
+        "free": size_text(answer.free_bytes),
         "last commit": f"{answer.commit_number:.0f}",
         "committed at": local_time(answer.committed_at),
         "epoch": f"{answer.epoch:.0f}",
@@ -230,14 +229,6 @@ def _figures(stats: pb.GetStoreStatsResponse) -> dict[str, Any]:
         "epoch": int(stats.epoch),
         "formatVersion": stats.format_version,
     }
-
-
-def _size(count: float) -> str:
-    for unit in UNITS[:-1]:
-        if count < 1024:
-            return f"{count:.0f} {unit}"
-        count /= 1024
-    return f"{count:.1f} {UNITS[-1]}"
 
 
 def _time(secs: float) -> str:

@@ -24,6 +24,7 @@ from .server import (
     out,
     print_json,
     shown,
+    size_text,
     word,
 )
 from .task_options import with_task_options
@@ -129,6 +130,8 @@ def stats(
         table.caption += f", {queue.targets.waiting:.0f} wait for their target (see: taskyard targets)"
     if answer.HasField("hosts"):
         table.caption += f", {answer.hosts.online:.0f} of {answer.hosts.registered:.0f} hosts online"
+    if answer.HasField("store"):
+        table.caption += f", {size_text(answer.store.used_bytes)} kept, {size_text(answer.store.free_bytes)} free"
     if queue.limited_by:
         table.caption += f", tasks wait: raise scheduler.{queue.limited_by}"
     _show(answer, as_json, table)

@@ -160,5 +160,8 @@ class Liveness:
         self.arm_silence_timer(host)
 
     def _end_drain(self, now: float, host: Host) -> None:
+        host.drain_until = None
+        if self._life.changes is not None:
+            self._life.changes.hosts[host] = None
         for lease in list(host.leases.values()):
             self._life.pause(now, lease.task)

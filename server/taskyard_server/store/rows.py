@@ -63,9 +63,7 @@ def add_rows(
         if not host.built_in:
             group.put(Table.HOSTS, key_of(number, host.number), encode_host(host))
     for lease in changes.stopping:
-        # A built-in host is gone when the server is.
-        if not lease.host.built_in:
-            group.put(Table.STOPPING, key_of(number, lease.token), encode_stopping(lease))
+        group.put(Table.STOPPING, key_of(number, lease.token), encode_stopping(lease))
     for schedule in changes.schedules:
         group.put(Table.SCHEDULES, key_of(number, schedule.number), encode_schedule(schedule))
     for trigger in changes.triggers:
@@ -97,6 +95,7 @@ def _add_namespace(group: Group, number: int, name: str, scheduler: Scheduler, l
         life.stood_still_secs,
         tuple([getattr(counters, each) for each in COUNTERS]),
         tuple([getattr(trigger_counters, each) for each in TRIGGER_COUNTERS]),
+        group.epoch,
     )
     group.put(Table.NAMESPACES, number, encode(record))
 
@@ -111,6 +110,7 @@ def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes
     for task in changes.tasks:
         if task in forgotten:
             continue
+        task.commit = group.number
         key = base | task.seq
         is_new = task in new
         if is_new:

@@ -48,6 +48,8 @@ Entry = OfTask | OfTrigger
 def record(core: Scheduler) -> list[Event | TriggerEvent]:
     """What a core tells from now on, until this is called again: one list takes the place of both that it has."""
     told: list[Any] = []
+    if core.changes is not None:
+        core.changes.see([event for event in core._life._events if isinstance(event, Event)])
     core._life._events = told
     core.schedules._dispatcher.events = told
     return told

@@ -38,7 +38,6 @@ from .stored_schedules import Kept, let_go_of
 from .task_commands import HOST, TaskCommands
 
 START: Final = 1_700_000_000.0
-TEST: Final = "schedules/test_schedule_simulation.py"
 OF_SCHEDULES: Final = ("create", "update", "delete", "pause", "resume", "trigger")
 MOST_TURNS: Final = 5_000
 """Within so many calls `advance` must come to an end."""
@@ -46,6 +45,8 @@ MOST_TURNS: Final = 5_000
 
 class Simulation(TaskCommands):
     """The history of one seed. `given` counts commands, and what came of them."""
+
+    test = "schedules/test_schedule_simulation.py"
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -72,7 +73,7 @@ class Simulation(TaskCommands):
                     self._check()
             except Exception as error:
                 why = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
-                raise Mismatch(self.seed, self.steps, why, list(self._last), TEST) from error
+                raise Mismatch(self.seed, self.steps, why, list(self._last), self.test) from error
 
     def counts(self) -> Counter[str]:
         """What was given, and what came of it, of all lives."""
@@ -90,7 +91,7 @@ class Simulation(TaskCommands):
         if self.steps > 1:
             self.given.update(self.model.given)
         self.ledger = ScheduleLedger()
-        self.core = Scheduler(Limits(**self._limits), self._entropy)
+        self.core = self._new_core()
         self.model = self._new_model()
         self._told = record(self.core)
         self._leases: list[Lease] = []
@@ -98,6 +99,9 @@ class Simulation(TaskCommands):
         self.core.register(self.now, HOST, None, HostProfile())
         self._log("begin", sorted(self._limits.items()), self._bounds)
         self._note_wall()
+
+    def _new_core(self) -> Scheduler:
+        return Scheduler(Limits(**self._limits), self._entropy)
 
     def _new_model(self) -> Model:
         def delay_of(trigger_id: str) -> float | None:

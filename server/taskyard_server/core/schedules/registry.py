@@ -248,7 +248,7 @@ class ScheduleRegistry:
     def continue_after(self, schedule: int, trigger: int) -> None:
         """Let numbers go on after these."""
         self._last_number = max(self._last_number, schedule)
-        self._triggers.last_number = max(self._triggers.last_number, trigger)
+        self._triggers.continue_after(trigger)
 
     def restore(self, schedule: Schedule) -> None:
         """Add a stored schedule, oldest first. `recover` follows once all schedules and triggers are there."""

@@ -69,7 +69,7 @@ class TriggerStore:
         self._by_due = DueOrder()
         self._by_schedule: dict[str, _ScheduleTriggers] = {}
         self._ended: OrderedDict[Trigger, None] = OrderedDict()
-        self.last_number = 0
+        self._last_number = 0
 
     def new(
         self,
@@ -83,11 +83,11 @@ class TriggerStore:
         """Make a pending trigger; None if the schedule has one with this key. The key defaults to the trigger's id."""
         if key is not None and self.find(schedule.id, key) is not None:
             return None
-        self.last_number += 1
-        trigger_id = f"trg_{int(now * 1000):012x}{self.last_number:010x}{self._entropy():010x}"
+        self._last_number += 1
+        trigger_id = f"trg_{int(now * 1000):012x}{self._last_number:010x}{self._entropy():010x}"
         trigger = Trigger(
             trigger_id,
-            self.last_number,
+            self._last_number,
             schedule,
             due_at,
             key or trigger_id,
@@ -99,7 +99,7 @@ class TriggerStore:
 
     def restore(self, trigger: Trigger, owned: bool = True) -> None:
         """Keep a trigger as it is. `owned` is false where its schedule was deleted: it then holds no key."""
-        self.last_number = max(self.last_number, trigger.number)
+        self._last_number = max(self._last_number, trigger.number)
         kept = self._by_schedule.get(trigger.schedule.id)
         if kept is None:
             kept = self._by_schedule[trigger.schedule.id] = _ScheduleTriggers()
@@ -108,6 +108,15 @@ class TriggerStore:
             kept.by_key[trigger.key] = trigger
         self._by_id[trigger.id] = trigger
         self._by_due.add(trigger)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last trigger that was made."""
+        return self._last_number
+
+    def continue_after(self, number: int) -> None:
+        """Let numbers go on after this one."""
+        self._last_number = max(self._last_number, number)
 
     def get(self, trigger_id: str) -> Trigger:
         """The trigger; raises `NotFound` if it never existed or is no longer kept."""

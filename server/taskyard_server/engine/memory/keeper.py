@@ -14,6 +14,7 @@ import structlog
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.store.committer import Committer
+from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.loading import load
 from taskyard_server.store.port import CommitDelayed, Kept, Store, StoreError
 
@@ -59,8 +60,7 @@ class Keeper:
     def __init__(self, namespaces: Namespaces, store: Store, keeping: Keeping) -> None:
         self.store = store
         self.keeping = keeping
-        self.load_secs = 0.0
-        self.forgotten = 0
+        self.figures = StoreFigures(store.url)
         self._namespaces = namespaces
         self._is_open = False
 
@@ -71,7 +71,13 @@ class Keeper:
         kept = await self.store.open()
         shift = self._set_clock(kept, namespaces.now)
         self.committer = Committer(
-            self.store, kept.number, namespaces.now, self.keeping.patience_secs, driver.flush, driver.commit_ended
+            self.store,
+            kept,
+            namespaces.now,
+            self.keeping.patience_secs,
+            driver.flush,
+            driver.commit_ended,
+            self.figures,
         )
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
@@ -91,19 +97,27 @@ class Keeper:
             namespaces.history = History(self.store, self, namespaces.answers, driver)
         driver.flush()
         await self.committer.settle()
-        self.load_secs = time.monotonic() - began_at
-        log.info("store_loaded", url=self.store.url, commit=kept.number, secs=round(self.load_secs, 2))
+        load_secs = self.figures.load_secs = time.monotonic() - began_at
+        log.info("store_loaded", url=self.store.url, commit=kept.number, secs=round(load_secs, 2))
 
     async def run(self) -> None:
         """Keep the time and remove old history, until cancelled; raises `StoreError` once the store has failed."""
-        async with asyncio.TaskGroup() as parts:
-            parts.create_task(self._keep_time())
-            parts.create_task(self._forget_history())
-            await asyncio.shield(self.committer.failed)
+        parts = [asyncio.create_task(part) for part in (self._keep_time(), self._forget_history())]
+        try:
+            await asyncio.wait((self.committer.failed, *parts), return_when=asyncio.FIRST_COMPLETED)
+            for ended in (self.committer.failed, *parts):
+                if ended.done():
+                    await ended
+        finally:
+            for part in parts:
+                part.cancel()
 
     async def close(self) -> None:
         """Commit what is left, and let go of the store."""
         if self._is_open:
+            if (outbox := self._namespaces.driver.outbox) is not None:
+                outbox.remove_done()
+            self._namespaces.driver.flush()
             await self.committer.settle()
         await self.store.close()
 
@@ -114,12 +128,12 @@ class Keeper:
     def require_room(self) -> None:
         """Raise `Unavailable` while the disk is nearly full, so that what is under way can still end."""
         if self._is_short_of_room:
-            free = self.committer.figures.free_bytes >> 20
+            free = self.figures.free_bytes >> 20
             raise Unavailable(f"the disk is nearly full, {free} MiB are free: no new tasks are taken")
 
     @property
     def _is_short_of_room(self) -> bool:
-        figures = self.committer.figures
+        figures = self.figures
         return figures.commits > 0 and figures.free_bytes < self.keeping.min_free_bytes
 
     def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
@@ -163,7 +177,7 @@ class Keeper:
             # A full disk delays this; the next round will do.
             with contextlib.suppress(CommitDelayed):
                 while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
-                    self.forgotten += forgotten
+                    self.figures.forgotten += forgotten
                     await asyncio.sleep(FORGET_PAUSE_SECS)
 
 

@@ -67,12 +67,9 @@ class MemoryTasks:
 
     async def get(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")
-        history = self._namespaces.history
-        if history is not None and state.scheduler.find(task_id) is None:
-            past = await history.find(state, task_id)
-            if past is not None:
-                return show(past)
-        return await self._answers.give(state, lambda: show(state.scheduler.get(task_id)))
+        if (past := await self._past(state, task_id)) is not None:
+            return show(past)
+        return await self._read(state, task_id, lambda: show(state.scheduler.get(task_id)))
 
     def state_of(self, namespace: str, task_id: str) -> TaskState | None:
         state = self._namespaces.find(namespace)
@@ -81,12 +78,9 @@ class MemoryTasks:
 
     async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")
-        history = self._namespaces.history
-        if history is not None and state.scheduler.find(task_id) is None:
-            past = await history.find(state, task_id)
-            if past is not None:
-                return show(past)
-        task = await self._answers.give(state, lambda: state.scheduler.get(task_id))
+        if (past := await self._past(state, task_id)) is not None:
+            return show(past)
+        task = await self._read(state, task_id, lambda: state.scheduler.get(task_id))
         if task.state not in TERMINAL and secs > 0 and not self._namespaces.closed:
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             waits = state.end_waits.setdefault(task_id, set())
@@ -97,7 +91,7 @@ class MemoryTasks:
                 waits.discard(ended)
                 if not waits and state.end_waits.get(task_id) is waits:
                     del state.end_waits[task_id]
-        return await self._answers.give(state, lambda: show(task))
+        return await self._read(state, task_id, lambda: show(task))
 
     async def list_tasks(
         self,
@@ -176,6 +170,17 @@ class MemoryTasks:
             await history.bring_back(state, task_id, check)
             state = self._namespaces.get_for_command(namespace, "task")
         return await self._answers.give(state, lambda: command(state))
+
+    async def _past(self, state: NamespaceState, task_id: str) -> Task | None:
+        """The task as it ended, if it has left memory."""
+        history = self._namespaces.history
+        if history is None or state.scheduler.find(task_id) is not None:
+            return None
+        return await history.find(state, task_id)
+
+    async def _read(self, state: NamespaceState, task_id: str, read: Callable[[], T]) -> T:
+        """What is read of one task, at once where nothing of it waits for a commit."""
+        return await self._answers.give(state, read) if state.is_unkept(task_id) else read()
 
     async def _list_tasks(
         self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool

@@ -48,6 +48,7 @@ async def test_a_handler_sees_the_task_as_it_was_assigned(final_report):
         "attempt": 1,
         "deadline": 2_000_000_000,
     }
+    assert isinstance(seen["fencing_token"], int)
 
 
 PRINTS_ITS_ENVIRONMENT = (sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))")

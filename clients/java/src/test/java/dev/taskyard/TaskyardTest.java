@@ -188,13 +188,13 @@ class TaskyardTest {
         return assertThrows(TaskyardException.class, call::run).code();
     }
 
-    private int claim(String taskId) {
+    private long claim(String taskId) {
         taskyard.stub(RuntimeHostServiceGrpc::newBlockingStub)
                 .registerHost(RegisterHostRequest.newBuilder().setHostId("plain").build());
         var claimed = leases().claimTask(
                 ClaimTaskRequest.newBuilder().setHostId("plain").setWaitMs(5_000).build());
         assertEquals(taskId, claimed.getTaskId());
-        return claimed.getFencingToken();
+        return (long) claimed.getFencingToken();
     }
 
     private void complete(String taskId, Object result) {

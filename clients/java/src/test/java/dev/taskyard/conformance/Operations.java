@@ -227,7 +227,7 @@ final class Operations {
         }
         var answer = leases.claimTask(request.build());
         return answer.getClaimed()
-                ? Map.of("claimed", true, "task", answer.getTaskId(), "token", answer.getFencingToken())
+                ? Map.of("claimed", true, "task", answer.getTaskId(), "token", (long) answer.getFencingToken())
                 : Map.of("claimed", false);
     }
 

@@ -48,7 +48,7 @@ class WaitingStore(DictStore):
         return page
 
 
-class KeptYard:
+class HistoryYard:
     """The engine with one host, and what tests do with it."""
 
     def __init__(self, clock, store=None, *, history_days=7.0, patience_secs=10.0, **limits):
@@ -111,7 +111,7 @@ class KeptYard:
 
     async def restarted(self, **limits):
         """Another engine on what was committed."""
-        return await KeptYard(self.clock, self.store.copy(), **limits).open()
+        return await HistoryYard(self.clock, self.store.copy(), **limits).open()
 
 
 def _id(task):

@@ -9,7 +9,7 @@ from taskyard_server.core.task import IdempotencyKey, Submission
 from taskyard_server.engine.port import TaskFilter
 from taskyard_server.store.port import Table
 from tests import reporting
-from tests.engine.memory.kept_yard import HOST, NS, TTL_SECS, KeptYard
+from tests.engine.keeping.history_yard import HOST, NS, TTL_SECS, HistoryYard
 from tests.live import live
 
 ALL = TaskFilter()
@@ -21,7 +21,7 @@ async def make_yard(clock):
     yards = []
 
     async def make(**limits):
-        yards.append(await KeptYard(clock, **limits).open())
+        yards.append(await HistoryYard(clock, **limits).open())
         return yards[-1]
 
     yield make

@@ -11,7 +11,7 @@ from taskyard_server.core.task import Submission, TaskState
 from taskyard_server.engine.memory import history_listing
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port import TaskFilter
-from tests.engine.memory.kept_yard import NS, KeptYard
+from tests.engine.keeping.history_yard import NS, HistoryYard
 from tests.live import live
 
 ALL = TaskFilter()
@@ -19,7 +19,7 @@ ALL = TaskFilter()
 
 @pytest.fixture
 async def yard(clock):
-    yard = await KeptYard(clock).open()
+    yard = await HistoryYard(clock).open()
     yield yard
     await yard.engine.admin.close()
 
@@ -247,7 +247,7 @@ async def test_other_namespaces_are_not_listed(yard):
 
 
 async def test_rejected_tasks_are_in_no_history(clock):
-    yard = await KeptYard(clock, max_queue_size=1).open()
+    yard = await HistoryYard(clock, max_queue_size=1).open()
     await yard.submit(priority=0)
     yard.tasks.submit_each(NS, [Submission("ann", "click", priority=1)], show=live)
     assert await listed(yard) == [0]

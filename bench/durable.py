@@ -1,0 +1,72 @@
+"""What it costs to keep everything: a yard on SQLite beside one that keeps nothing, in the same run.
+
+The ceiling here is Taskyard itself with `memory://`. The CPU is that of the server's process; the process that writes
+to the file has its own row. Everything is acknowledged after its commit, with `synchronous` full.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import psutil
+import servers
+from end_to_end import flow_flags
+from latency import SECS, submit_to_start
+from rows import Aim, Case, Figure, Measure, Row, Side
+from submits import BATCH
+
+REMARK = "the ceiling is the same server with memory://"
+HOSTS = 4
+
+Take = Callable[[servers.Server, float], list[Figure]]
+
+
+def cases() -> list[Case]:
+    """Rows for submits, for the whole way and its writer, and for the latency at low load."""
+    unary = partial(_throughput, "submit", {"connections": 4, "inflight": 32})
+    stream = partial(_throughput, "stream", {"submitters": 4, "inflight": 4, "batch": BATCH})
+    quantiles = (("p50", Aim(1, "value")), ("p99", Aim(4, "value")), ("p99.9", None))
+    latency = [f"submit to start, durable, {quantile}" for quantile, _ in quantiles]
+    return [
+        _case((Row("unary submit, durable", "calls/s", aim=Aim(0.75), remark=REMARK),), unary),
+        _case((Row("stream submit, durable", "tasks/s", aim=Aim(0.55), remark=REMARK),), stream),
+        _case(
+            (
+                Row("end to end, 4 hosts, durable", "tasks/s", remark=REMARK),
+                Row("its server's CPU", "us", better="less", aim=Aim(1.5), remark=REMARK),
+                Row("its writer's CPU", "us", better="less"),
+            ),
+            _whole_way,
+        ),
+        _case(tuple(Row(name, "ms", better="less", remark=REMARK) for name in latency), submit_to_start, secs=SECS),
+    ]
+
+
+def _case(rows: tuple[Row, ...], take: Take, secs: float | None = None) -> Case:
+    def side(durable: bool) -> Side:
+        @contextmanager
+        def opened() -> Iterator[Measure]:
+            with servers.taskyard(durable=durable) as server:
+                yield lambda secs: take(server, secs)
+
+        return opened
+
+    return Case(rows, side(True), side(False), secs=secs)
+
+
+def _throughput(mode: str, flags: dict[str, int], server: servers.Server, secs: float) -> list[Figure]:
+    return [servers.throughput(server, mode, secs, **flags)]
+
+
+def _whole_way(server: servers.Server, secs: float) -> list[Figure]:
+    writers = [each for each in server.process.children() if "sqlite_writer" in " ".join(each.cmdline())]
+    before = _cpu_secs(writers)
+    result = servers.load("flow", server, secs, **flow_flags(HOSTS))
+    # The writer works during the warm-up, too, whose tasks are not counted: its share is a little too high.
+    writer_us = (_cpu_secs(writers) - before) / result.operations * 1e6
+    rate = servers.figure(result.operations / result.secs, result)
+    return [rate, Figure(rate.server_cpu_us or 0.0), Figure(max(writer_us, 1e-9))]
+
+
+def _cpu_secs(processes: list[psutil.Process]) -> float:
+    return sum(map(servers.cpu_secs, processes))

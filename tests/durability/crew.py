@@ -1,0 +1,208 @@
+"""Everybody who uses one namespace of a yard: writers, hosts, an operator, a planner and onlookers, and their notes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from taskyard.v1.lease_pb2 import ListLeasesRequest
+from taskyard.v1.stats_pb2 import GetStatsRequest
+from taskyard.v1.target_pb2 import ListTargetsRequest, Target
+from taskyard.v1.task_pb2 import ListTasksRequest
+from tests.environment import without_settings
+
+from .doors import Answer, Doors
+from .history import Event, FinalState, Json, Outcome, Recorder, read_events
+from .mixture import Mixture
+from .onlookers import Reader, Receiver, Watcher, name_of_end
+from .operators import Operator, Planner
+from .writers import RestWriter, StreamWriter, UnaryWriter, Writer
+from .yard import Yard
+
+ROOT: Final = Path(__file__).parents[2]
+LIVE: Final = "pending,queued,assigned,running,paused"
+TOLD_SECS: Final = 20.0
+"""How long webhooks and watches may take to tell the last ends."""
+LEAVE_SECS: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many do what: writers of each kind, hosts of each kind with their leases in seconds, seconds of schedules."""
+
+    writers: int = 2
+    pause_secs: float = 0.4
+    stream_hosts: tuple[int, ...] = (3, 10)
+    unary_hosts: tuple[int, ...] = (3, 8)
+    schedules: tuple[float, ...] = (1.0, 1.0, 2.0)
+    slots: int = 8
+
+
+class Crew:
+    """All callers of a namespace. `folder` gets their notes, a file each."""
+
+    def __init__(self, yard: Yard, namespace: str, folder: Path, seed: int, size: Size) -> None:
+        self.watchers: list[Watcher] = []
+        self._yard = yard
+        self._namespace = namespace
+        self._folder = folder / namespace
+        self._chance = random.Random(seed)
+        self._size = size
+        self._doors = Doors(yard.grpc, yard.rest, namespace)
+        self._writers: list[Writer] = []
+        self._writing: list[asyncio.Task[None]] = []
+        self._background: list[asyncio.Task[None]] = []
+        self._hosts: list[asyncio.subprocess.Process] = []
+        self._folder.mkdir(parents=True)
+
+    async def start(self) -> None:
+        """Let everybody begin. The yard must serve; the watches begin before the first task."""
+        doors, chance = self._doors, self._chance
+        self._receiver = Receiver(self._recorder("receiver"))
+        callback_url = await self._receiver.open()
+        for number, states in enumerate(("", "done,failed,cancelled")):
+            watcher = Watcher(doors, self._recorder(f"watcher-{number}"), states)
+            self.watchers.append(watcher)
+            self._begin(watcher.run())
+        async with asyncio.timeout(TOLD_SECS):
+            for watcher in self.watchers:
+                await watcher.ready.wait()
+        self._planner = Planner(doors, self._recorder("planner"), chance)
+        for every_secs in self._size.schedules:
+            await self._planner.make(every_secs)
+        self._planning = asyncio.create_task(self._planner.run())
+        await self._start_hosts()
+        for kind in (RestWriter, UnaryWriter, StreamWriter):
+            for number in range(self._size.writers):
+                name = f"{kind.__name__}-{number}"
+                mixture = Mixture(random.Random(chance.random()), name, callback_url)
+                writer = kind(doors, mixture, self._recorder(name), self._size.pause_secs)
+                self._writers.append(writer)
+                self._writing.append(asyncio.create_task(writer.run()))
+        self._operator = Operator(doors, self._recorder("operator"), self._choose, chance)
+        self._operating = self._begin(self._operator.run())
+        self._begin(Reader(doors, self._recorder("reader"), self._choose, 0.05).run())
+
+    def check(self) -> None:
+        """Raise what somebody met who should go on for ever."""
+        for task in (*self._background, *self._writing, self._planning):
+            if task.done() and not task.cancelled():
+                task.result()
+        for host in self._hosts:
+            assert host.returncode is None, f"a host ended with {host.returncode}"
+
+    async def settle(self, secs: float) -> FinalState:
+        """Let all work be finished within this time, and return what the server shows then."""
+        async with asyncio.timeout(secs):
+            self._operator.calm = True
+            self._planner.stopping.set()
+            for writer in self._writers:
+                writer.stopping.set()
+            await asyncio.gather(*self._writing, self._planning)
+            while not await self._is_at_rest():
+                self.check()
+                await asyncio.sleep(0.2)
+            self._operating.cancel()
+            await asyncio.wait({self._operating})
+            assert await self._is_at_rest()
+            while any(trigger["state"] in ("pending", "executing") for trigger in await self._planner.look()):
+                await asyncio.sleep(0.2)
+            tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(), "tasks")
+            await self._until_told(tasks)
+        stats = await self._sure(self._doors.stats.GetStats, GetStatsRequest())
+        leases = await self._all(self._doors.leases.ListLeases, ListLeasesRequest(), "leases")
+        triggers = await self._planner.look()
+        at = time.monotonic()
+        tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(), "tasks")
+        kept = [task for task in tasks if task["state"] != "rejected"]
+        return FinalState(at=at, tasks=kept, triggers=triggers, stats=stats.body, leases=leases)
+
+    async def stop(self) -> None:
+        """Send everybody home."""
+        tasks = [*self._background, *self._writing, self._planning]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for host in self._hosts:
+            if host.returncode is None:
+                host.send_signal(signal.SIGTERM)
+        for host in self._hosts:
+            try:
+                async with asyncio.timeout(LEAVE_SECS):
+                    await host.wait()
+            except TimeoutError:
+                host.kill()
+                await host.wait()
+        await self._receiver.close()
+        await self._doors.close()
+
+    def history(self) -> list[Event]:
+        """What everybody noted."""
+        return read_events(sorted(self._folder.glob("*.jsonl")))
+
+    async def _start_hosts(self) -> None:
+        hosts = [("stream_host", secs) for secs in self._size.stream_hosts]
+        hosts += [("unary_host", secs) for secs in self._size.unary_hosts]
+        with (self._folder / "hosts.log").open("ab") as log:
+            for number, (kind, lease_secs) in enumerate(hosts):
+                name = f"{kind}-{number}"
+                where = (self._yard.grpc, self._namespace, name, str(self._size.slots), str(lease_secs))
+                host = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", f"tests.durability.{kind}", *where, str(self._folder / f"{name}.jsonl")),
+                    cwd=ROOT,
+                    env=without_settings() | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                    stdout=log,
+                    stderr=log,
+                )
+                self._hosts.append(host)
+
+    async def _is_at_rest(self) -> bool:
+        """Whether nothing is live, and no target waits for somebody."""
+        live = await self._sure(self._doors.tasks.ListTasks, ListTasksRequest(state=LIVE, page_size=1))
+        blocked = ListTargetsRequest(status=Target.Status.blocked, page_size=1)
+        return not live.body.get("tasks") and not (await self._sure(self._doors.targets.ListTargets, blocked)).body
+
+    async def _until_told(self, tasks: list[dict[str, Json]]) -> None:
+        """Wait until webhooks and watches have told all ends, or for long enough: then the rules say what is missing."""
+        give_up_at = time.monotonic() + TOLD_SECS
+        ends = {name_of_end(task) for task in tasks}
+        posted = {name_of_end(task) for task in tasks if "callbackUrl" in task}
+        while time.monotonic() < give_up_at:
+            if posted <= self._receiver.told and all(ends <= watcher.ends for watcher in self.watchers):
+                return
+            await asyncio.sleep(0.1)
+
+    async def _all(self, method: Any, request: Any, field: str) -> list[dict[str, Json]]:
+        items: list[dict[str, Json]] = []
+        while True:
+            answer = await self._sure(method, request)
+            items += answer.body.get(field, ())
+            if not answer.body.get("nextPageToken"):
+                return items
+            request.page_token = answer.body["nextPageToken"]
+
+    async def _sure(self, method: Any, request: Any) -> Answer:
+        answer = await self._doors.call(method, request)
+        assert answer.outcome is Outcome.ACKNOWLEDGED, f"{request}: {answer.code}"
+        return answer
+
+    def _choose(self) -> str | None:
+        """One of the tasks that were acknowledged last."""
+        acknowledged = self._chance.choice(self._writers).acknowledged if self._writers else None
+        return self._chance.choice(acknowledged) if acknowledged else None
+
+    def _recorder(self, who: str) -> Recorder:
+        return Recorder(self._folder / f"{who}.jsonl", who)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._background.append(task)
+        return task

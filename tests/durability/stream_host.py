@@ -1,0 +1,144 @@
+"""A host of the Python SDK that writes down its leases, its work, and what it is told of its reports.
+
+Run as `python -m tests.durability.stream_host ADDRESS NAMESPACE NAME SLOTS LEASE_SECS FILE`. How it runs a task stands
+in `mixture.py`.
+"""
+
+import asyncio
+import logging
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.json_format import MessageToDict
+
+from taskyard import ActionFailed, Host, RunningTask, host_run, session
+from taskyard.outbox import Outbox
+from taskyard.session import Session
+from taskyard.v1.lease_pb2 import Assignment
+from taskyard.v1.runtime_host_pb2 import Report, ReportResult
+from taskyard.v1.task_pb2 import Task
+
+from . import history
+from .history import ALWAYS, NEVER, Grant, Outcome, Recorder, Work
+
+
+def outbox_of(recorder: Recorder) -> type[Outbox]:
+    """The SDK's outbox, which writes down what becomes of each report."""
+
+    class RecordingOutbox(Outbox):
+        def __init__(self) -> None:
+            super().__init__()
+            self._sent_at: deque[float] = deque()
+
+        def next_message(self) -> list[Report]:
+            reports = super().next_message()
+            if reports:
+                self._sent_at.append(time.monotonic())
+            return reports
+
+        def take_answered(self, results: Iterable[ReportResult]) -> list[tuple[Report, ReportResult]]:
+            answered = super().take_answered(results)
+            begun = self._sent_at.popleft() if self._sent_at else ALWAYS
+            for report, result in answered:
+                if result.HasField("error"):
+                    _note(recorder, report, begun, Outcome.REFUSED, code=result.error.code)
+                else:
+                    _note(recorder, report, begun, Outcome.ACKNOWLEDGED, state=Task.State.Name(result.state))
+            return answered
+
+        def take_unanswered(self) -> list[Report]:
+            for message, begun in zip(self._unanswered, self._sent_at, strict=True):
+                for report in message:
+                    _note(recorder, report, begun, Outcome.UNKNOWN)
+            self._sent_at.clear()
+            return super().take_unanswered()
+
+    return RecordingOutbox
+
+
+def session_of(recorder: Recorder) -> type[Session]:
+    """The SDK's session, which writes down what is assigned."""
+
+    class RecordingSession(Session):
+        def handle_assignment(self, assignment: Assignment) -> None:
+            lease = assignment.lease
+            recorder.add(
+                Grant,
+                ALWAYS,
+                task_id=lease.task_id,
+                token=int(lease.fencing_token),
+                claimed_at=lease.claimed_at.ToNanoseconds() / 1e9,
+                lease_secs=lease.lease_secs,
+                streamed=True,
+            )
+            super().handle_assignment(assignment)
+
+    return RecordingSession
+
+
+def _note(recorder: Recorder, report: Report, begun: float, outcome: Outcome, **fields: Any) -> None:
+    kind = report.WhichOneof("event") or ""
+    value: Any = None
+    if kind == "completed" and report.completed.HasField("result"):
+        value = MessageToDict(report.completed.result)
+    elif kind == "failed":
+        value = report.failed.error
+    recorder.add(
+        history.Report,
+        begun,
+        outcome=outcome,
+        kind=kind,
+        task_id=report.task_id,
+        token=int(report.fencing_token),
+        value=value,
+        **fields,
+    )
+
+
+async def work(task: RunningTask, recorder: Recorder) -> Any:
+    """Run a task as its params say."""
+    begun, token = time.monotonic(), int(task.fencing_token)
+    told: dict[str, Any] = {"task_id": task.id, "token": token, "target": task.task.target}
+    recorder.add(Work, begun, ended=NEVER, **told)
+    try:
+        await asyncio.sleep(task.params.get("secs", 0) / 2)
+        if task.task.token_limit is not None:
+            task.tokens_used = 10
+            await task.progress(0.5, "half of it")
+        await asyncio.sleep(task.params.get("secs", 0) / 2)
+    finally:
+        recorder.add(Work, begun, **told)
+    if task.task.run == 1 and task.attempt <= task.params.get("fails", 0):
+        raise ActionFailed(f"attempt {task.attempt} of {recorder.who} under {token}")
+    return {"host": recorder.who, "token": token}
+
+
+def main(address: str, namespace: str, name: str, slots: int, lease_secs: int, file: Path) -> None:
+    """Run the host until it drains."""
+    logging.basicConfig(level=logging.WARNING)
+    recorder = Recorder(file, name)
+    vars(session)["Outbox"] = outbox_of(recorder)
+    vars(host_run)["Session"] = session_of(recorder)
+    host = Host(
+        address,
+        name,
+        namespace=namespace,
+        slots=slots,
+        lease_secs=lease_secs,
+        drain_grace_secs=2,
+        machine_figures=False,
+    )
+
+    @host.any_action
+    async def run(task: RunningTask) -> Any:
+        return await work(task, recorder)
+
+    asyncio.run(host.run())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), Path(sys.argv[6]))
