@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from .answers import Answers
     from .driver import Driver
-    from .keeper import Keeper
     from .namespace import NamespaceState
 
 log = structlog.get_logger(__name__)
@@ -40,11 +39,11 @@ DAMAGED: Final = "the records of this task are at fault; see the server's log"
 
 
 class History:
-    """The tasks of a store. `keeper` says when it answers."""
+    """The tasks of a store, for whose answers calls wait up to `patience_secs`."""
 
-    def __init__(self, store: Store, keeper: Keeper, answers: Answers, driver: Driver) -> None:
+    def __init__(self, store: Store, patience_secs: float, answers: Answers, driver: Driver) -> None:
         self._store = store
-        self._keeper = keeper
+        self._patience_secs = patience_secs
         self._answers = answers
         self._driver = driver
         self._loads: dict[int, list[asyncio.Future[None]]] = {}
@@ -73,7 +72,7 @@ class History:
         allow. Raises `NotFound`, and `Unavailable` while the store does not answer.
         """
         key = _key(state, task_id)
-        while state.scheduler.find(task_id) is None:
+        while state.scheduler.life.tasks.get(task_id) is None:
             if (waits := self._loads.get(key)) is not None:
                 wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 waits.append(wait)
@@ -105,10 +104,10 @@ class History:
     async def _rows(self, state: NamespaceState, key: int, task_id: str) -> TaskRows | None:
         """The committed rows of a task that is not in memory; None if it is. Raises `NotFound`."""
         await self._answers.kept(state)
-        if state.scheduler.find(task_id) is not None:
+        if state.scheduler.life.tasks.get(task_id) is not None:
             return None
         rows = await self.answered(self._store.task(key))
-        if state.scheduler.find(task_id) is not None:
+        if state.scheduler.life.tasks.get(task_id) is not None:
             return None
         if rows is None:
             raise NotFound("task not found")
@@ -121,12 +120,7 @@ class History:
     async def answered(self, reading: Coroutine[Any, Any, T]) -> T:
         """What the store answers. Raises `Unavailable` if that takes too long."""
         try:
-            self._keeper.require_answers()
-        except Unavailable:
-            reading.close()
-            raise
-        try:
-            return await asyncio.wait_for(reading, self._keeper.keeping.patience_secs)
+            return await asyncio.wait_for(reading, self._patience_secs)
         except (TimeoutError, StoreError):
             raise Unavailable(NO_ANSWER) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -81,8 +82,13 @@ class Keeper:
         )
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
-        for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
-            namespaces.restore(loaded)
+        # All that is loaded stays: looking through it again and again would take as long as loading it.
+        gc.disable()
+        try:
+            for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
+                namespaces.restore(loaded)
+        finally:
+            gc.enable()
         driver.committer = self.committer
         for state in namespaces:
             state.keeps_history = self.keeping.has_history
@@ -94,7 +100,7 @@ class Keeper:
         self._is_open = True
         namespaces.keeper = namespaces.answers.keeper = self
         if self.keeping.has_history:
-            namespaces.history = History(self.store, self, namespaces.answers, driver)
+            namespaces.history = History(self.store, self.keeping.patience_secs, namespaces.answers, driver)
         driver.flush()
         await self.committer.settle()
         load_secs = self.figures.load_secs = time.monotonic() - began_at
@@ -115,11 +121,15 @@ class Keeper:
     async def close(self) -> None:
         """Commit what is left, and let go of the store."""
         if self._is_open:
-            if (outbox := self._namespaces.driver.outbox) is not None:
-                outbox.remove_done()
             self._namespaces.driver.flush()
             await self.committer.settle()
         await self.store.close()
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to be committed, but no longer than a call waits."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.keeping.patience_secs):
+                await self.committer.settle()
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""
@@ -163,7 +173,7 @@ class Keeper:
         while True:
             await asyncio.sleep(KEEP_TIME_SECS)
             is_old = self._namespaces.now() - self.committer.kept_at >= KEEP_TIME_SECS
-            if is_old and (self._is_short_of_room or any(state.scheduler.has_live_tasks for state in self._namespaces)):
+            if is_old and (self._is_short_of_room or any(_has_live_tasks(state) for state in self._namespaces)):
                 self.committer.keep_time()
 
     async def _forget_history(self) -> None:
@@ -179,6 +189,11 @@ class Keeper:
                 while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
                     self.figures.forgotten += forgotten
                     await asyncio.sleep(FORGET_PAUSE_SECS)
+
+
+def _has_live_tasks(state: NamespaceState) -> bool:
+    life = state.scheduler.life
+    return life.queued > 0 or life.inflight > 0
 
 
 def _at(secs: float) -> str:

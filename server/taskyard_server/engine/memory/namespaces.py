@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from taskyard_server.engine.sessions import DrainNotice
     from taskyard_server.store.loading import LoadedNamespace
 
+    from .answers import KeeperPort
     from .history import History
-    from .keeper import Keeper
 
 
 class Namespaces:
@@ -37,7 +37,7 @@ class Namespaces:
         self.wall = wall
         self.drain_notice: DrainNotice | None = None
         self.closed = False
-        self.keeper: Keeper | None = None
+        self.keeper: KeeperPort | None = None
         self.history: History | None = None
         self._last_number = 0
         self._random = random.Random(seed)
