@@ -114,6 +114,18 @@ class HistoryYard:
         return await HistoryYard(self.clock, self.store.copy(), **limits).open()
 
 
+def state(task):
+    """What most commands show."""
+    return task.state.value
+
+
+async def waiting(clock, *calls):
+    """Calls under way."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    await clock.run_pending()
+    return tasks
+
+
 def _id(task):
     return task.id
 

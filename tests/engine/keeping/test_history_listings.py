@@ -11,17 +11,10 @@ from taskyard_server.core.task import Submission, TaskState
 from taskyard_server.engine.memory import history_listing
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port import TaskFilter
-from tests.engine.keeping.history_yard import NS, HistoryYard
+from tests.engine.keeping.history_yard import NS
 from tests.live import live
 
 ALL = TaskFilter()
-
-
-@pytest.fixture
-async def yard(clock):
-    yard = await HistoryYard(clock).open()
-    yield yard
-    await yard.engine.admin.close()
 
 
 async def cancelled(yard, count, agent="ann", secs=0.0, first=0):
@@ -246,13 +239,12 @@ async def test_other_namespaces_are_not_listed(yard):
     assert (await yard.tasks.list_tasks("unknown", ALL, 0, 10, history=True)).tasks == []
 
 
-async def test_rejected_tasks_are_in_no_history(clock):
-    yard = await HistoryYard(clock, max_queue_size=1).open()
+async def test_rejected_tasks_are_in_no_history(make_yard):
+    yard = await make_yard(max_queue_size=1)
     await yard.submit(priority=0)
     yard.tasks.submit_each(NS, [Submission("ann", "click", priority=1)], show=live)
     assert await listed(yard) == [0]
     assert [task.priority for task in (await yard.tasks.list_tasks(NS, ALL, 0, 10)).tasks] == [0, 1]
-    await yard.engine.admin.close()
 
 
 async def test_an_engine_without_a_store_refuses_to_list_a_history(clock):
