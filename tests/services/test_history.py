@@ -180,8 +180,9 @@ async def test_times_at_the_edges_of_the_calendar_bound_nothing(api):
     assert (await api.list_tasks(created_from=last)).count == (await api.list_tasks(created_until=first)).count == 0
 
 
-async def test_a_server_without_history_says_why(api, start_kept, refused):
-    refusal = await refused(api.list_tasks(history=True))
+async def test_a_server_without_history_says_why(start_api, start_kept, refused):
+    keeps_nothing = await start_api(MemoryEngine(Limits()))
+    refusal = await refused(keeps_nothing.list_tasks(history=True))
     assert (refusal.code, "memory://" in refusal.message) == ("bad_request", True)
     without = await start_kept(history_days=0)
     refusal = await refused(without.list_tasks(history=True))
