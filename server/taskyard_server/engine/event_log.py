@@ -67,7 +67,7 @@ class EventLog:
             assert cursor is not None
             # What changed since then is in the store, though what happened is not in the log.
             position, since = self.events.last, read_cursor(cursor).commit
-            if not since.number:
+            if not since.is_kept:
                 raise
         self.is_watched = True
         feed = self._feeds.get(event_filter, lambda: Feed(self.events, event_filter, self._drop))
@@ -137,7 +137,7 @@ class EventLogs:
             raise CursorExpired(LEFT_LOG)
         log = self._logs.get(namespace)
         if log is None:
-            if read is not None and not read.commit.number:
+            if read is not None and not read.commit.is_kept:
                 raise CursorExpired(LEFT_LOG)
             self._sweep()
             log = self._logs[namespace] = EventLog(

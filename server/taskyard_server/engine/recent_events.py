@@ -41,10 +41,18 @@ class Bounds:
 
 
 class CommitMark(NamedTuple):
-    """A commit by which something was kept: its number, and its time in whole milliseconds. Zero without a store."""
+    """A commit by which something was kept: its number, and its time in whole milliseconds. Zero without a store.
+
+    Of a store that holds nothing yet the number is zero, too, but not the time.
+    """
 
     number: int
     ms: int
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a store."""
+        return self.ms > 0
 
 
 class Cursor(NamedTuple):
@@ -94,7 +102,7 @@ class RecentEvents:
         self._events.extend(events)
         self.last += len(events)
         commit = self._last_commit()
-        if commit.number:
+        if commit.is_kept:
             # The turns of one commit come one after the other.
             if self._commits[-1][1].number == commit.number:
                 self._commits.pop()
