@@ -215,7 +215,7 @@ class SchedulerSettings(Section):
     idempotency_secs: Seconds = Field(
         default=DEFAULTS.idempotency_secs,
         description="Seconds from its submission for which an idempotency key is known at least; while its task is in "
-        "memory it always is. Of a task that is not, a key takes some 500 bytes; as many are kept as came in these seconds.",
+        "memory it always is. Of others a key takes some 500 bytes; as many are kept as came in that time.",
     )
 
 

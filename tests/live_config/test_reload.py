@@ -184,7 +184,12 @@ def test_a_reload_records_when_the_file_was_read(config_file, monkeypatch):
 
 
 # Keys for which zero is a value.
-ZERO_COUNTS = {"scheduler.reconnectGraceSecs", "scheduler.idempotencySecs", "daemon.maxJitterMs", "daemon.jitterThreshold"}
+ZERO_COUNTS = {
+    "scheduler.reconnectGraceSecs",
+    "scheduler.idempotencySecs",
+    "daemon.maxJitterMs",
+    "daemon.jitterThreshold",
+}
 ZERO_KEEPS = {
     key: value for key, (_, value) in KEYS.items() if isinstance(value, int | float) and key not in ZERO_COUNTS
 } | {"scheduler.maxPerAgentFlight": 42, "scheduler.workerCount": 43, "scheduler.maxBatchSize": 44}
