@@ -215,7 +215,8 @@ class SchedulerSettings(Section):
     idempotency_secs: Seconds = Field(
         default=DEFAULTS.idempotency_secs,
         description="Seconds from its submission for which an idempotency key is known at least; while its task is in "
-        "memory it always is. Of others a key takes some 500 bytes; as many are kept as came in that time.",
+        "memory it always is. Of a task that is not, a key takes some 500 bytes; as many are kept as came in these "
+        "seconds.",
     )
 
 
@@ -268,7 +269,8 @@ class WebhookSettings(Section):
     )
     workers: PositiveInt = Field(default=16, description="Deliveries that are made at once.")
     max_pending: PositiveInt = Field(
-        default=10_000, description="Maximum deliveries that wait; further ones are dropped."
+        default=10_000,
+        description="Maximum deliveries that wait in memory; further ones wait in the store, or are dropped.",
     )
     timeout_secs: PositiveSeconds = Field(default=10, description="Seconds that one try of a delivery may take.")
 

@@ -15,12 +15,13 @@ from msgspec import MsgspecError
 from taskyard_server.core.agents import Agent, AgentFigures
 from taskyard_server.core.changes import Changes
 from taskyard_server.core.hosts import Host
+from taskyard_server.core.leases import Lease
 from taskyard_server.core.past_keys import PastKey
 from taskyard_server.core.restoring import Damaged, Restoring
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.schedules.schedule import Schedule
 from taskyard_server.core.stats import Counters, TriggerCounters
-from taskyard_server.core.task import NO_OPTIONS, TERMINAL, Submission, Task
+from taskyard_server.core.task import TERMINAL, Submission, Task
 
 from .port import EPOCH_JUMP, NAMESPACE_SHIFT, Table, namespace_of, number_of
 from .records import (
@@ -38,6 +39,7 @@ from .records import (
 )
 from .schedule_records import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
 from .shifting import shift_schedule, shift_state, shift_task, shift_trigger
+from .tuples import to_history, to_options, to_profile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -214,6 +216,26 @@ def adopt(scheduler: Scheduler, rows: TaskRows) -> Task:
     return task
 
 
+def stored_task(rows: TaskRows, stood_still_secs: float) -> Task:
+    """The task of these rows as it was committed, live or ended, for reading alone: no scheduler knows it.
+
+    Raises one of `FAULTS` for rows that are not as they must be.
+    """
+    record = decode_task(rows.task)
+    if rows.ended is not None:
+        state = decode_state(rows.ended)
+    else:
+        state = state_as_submitted(record) if rows.state == AS_SUBMITTED else decode_state(rows.state or b"")
+    task = to_task(number_of(rows.key), record, state, Agent(record.agent_id, 0))
+    if task.deadline is not None and task.deadline_secs is None:
+        task.deadline += stood_still_secs
+    held = state.held
+    if held is not None:
+        task.lease = Lease(task, Host(held.host_id, 0, held.claimed_at), state.token, held.claimed_at, held.secs)
+        task.lease.started_at = held.started_at
+    return task
+
+
 def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> Task:
     """A task without its lease. A default deadline is as it was stored (`Lifecycle.stood_still_secs`)."""
     submission = Submission(
@@ -224,7 +246,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
         record.params,
         record.priority,
         None,
-        record.options or NO_OPTIONS,
+        to_options(record.options),
     )
     task = Task(record.id, seq, agent, submission, record.created_at, None, state.state)
     task.position = record.position
@@ -232,7 +254,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
     task.deadline = state.deadline
     task.queued_at = state.queued_at
     if state.history is not None:
-        task.history = state.history
+        task.history = to_history(state.history)
     if state.token:
         task.token, task.deliveries, task.host_id = state.token, state.deliveries, state.host_id
         task.started_at, task.progress = state.started_at, state.progress
@@ -243,7 +265,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
 
 def _to_host(its: HostRecord, number: int, shift: float) -> Host:
     host = Host(its.id, number, its.registered_at + shift)
-    host.display_name, host.profile, host.slots = its.display_name, its.profile, its.slots
+    host.display_name, host.profile, host.slots = its.display_name, to_profile(its.profile), its.slots
     host.labels, host.draining, host.instance = its.labels, its.draining, its.instance
     return host
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +17,9 @@ from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.store.committer import Committer
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.loading import load
-from taskyard_server.store.port import Kept, Store, StoreError
+from taskyard_server.store.port import CommitDelayed, Kept, Store, StoreError
+
+from .history import History
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -78,10 +82,16 @@ class Keeper:
         )
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
-        for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
-            namespaces.restore(loaded)
+        # All that is loaded stays: looking through it again and again would take as long as loading it.
+        gc.disable()
+        try:
+            for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
+                namespaces.restore(loaded)
+        finally:
+            gc.enable()
         driver.committer = self.committer
         for state in namespaces:
+            state.keeps_history = self.keeping.has_history
             driver.note_wall(state)
             state.scheduler.recover(now)
             while state.scheduler.advance(now):  # noqa: ASYNC110 - it works, it does not wait
@@ -89,6 +99,8 @@ class Keeper:
             driver.mark_dirty(state)
         self._is_open = True
         namespaces.keeper = namespaces.answers.keeper = self
+        if self.keeping.has_history:
+            namespaces.history = History(self.store, self.keeping.patience_secs, namespaces.answers, driver)
         driver.flush()
         await self.committer.settle()
         load_secs = self.figures.load_secs = time.monotonic() - began_at
@@ -109,11 +121,15 @@ class Keeper:
     async def close(self) -> None:
         """Commit what is left, and let go of the store."""
         if self._is_open:
-            if (outbox := self._namespaces.driver.outbox) is not None:
-                outbox.remove_done()
             self._namespaces.driver.flush()
             await self.committer.settle()
         await self.store.close()
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to be committed, but no longer than a call waits."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.keeping.patience_secs):
+                await self.committer.settle()
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""
@@ -157,7 +173,7 @@ class Keeper:
         while True:
             await asyncio.sleep(KEEP_TIME_SECS)
             is_old = self._namespaces.now() - self.committer.kept_at >= KEEP_TIME_SECS
-            if is_old and (self._is_short_of_room or any(state.scheduler.has_live_tasks for state in self._namespaces)):
+            if is_old and (self._is_short_of_room or any(_has_live_tasks(state) for state in self._namespaces)):
                 self.committer.keep_time()
 
     async def _forget_history(self) -> None:
@@ -168,9 +184,16 @@ class Keeper:
                 self.keeping.history_days * DAY_SECS, self._namespaces.limits.result_ttl_secs + FORGET_EVERY_SECS
             )
             before_ms = int((self._namespaces.now() - secs) * 1000)
-            while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
-                self.figures.forgotten += forgotten
-                await asyncio.sleep(FORGET_PAUSE_SECS)
+            # A full disk delays this; the next round will do.
+            with contextlib.suppress(CommitDelayed):
+                while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
+                    self.figures.forgotten += forgotten
+                    await asyncio.sleep(FORGET_PAUSE_SECS)
+
+
+def _has_live_tasks(state: NamespaceState) -> bool:
+    life = state.scheduler.life
+    return life.queued > 0 or life.inflight > 0
 
 
 def _at(secs: float) -> str:
