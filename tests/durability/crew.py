@@ -116,7 +116,7 @@ class Crew:
             self._operating.cancel()
             await asyncio.wait({self._operating})
             assert await self._is_at_rest()
-            while any(each["state"] in LIVE_TRIGGERS for each in await self._planner.look()):
+            while any(each["state"] in LIVE_TRIGGERS for each in await self._planner.look()):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
             tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(), "tasks")
             await self._until_told(tasks)
