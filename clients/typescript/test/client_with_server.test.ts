@@ -106,7 +106,8 @@ test("a batch is admitted task by task, listed in pages, and cancelled as a whol
   );
   const [oldest] = listed;
   const newest = { batchId: batch.id, newestFirst: true, createdUntil: new Date(Date.now() + 60_000) };
-  const back = await toList(client.list({ ...newest, createdFrom: oldest!.createdAt! }));
+  const createdFrom = new Date(oldest!.createdAt!.getTime() - 1);
+  const back = await toList(client.list({ ...newest, createdFrom }));
   assert.deepEqual(
     back.map(({ id }) => id),
     batch.taskIds.toReversed(),
