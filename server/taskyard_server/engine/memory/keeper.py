@@ -87,6 +87,8 @@ class Keeper:
         try:
             for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
                 namespaces.restore(loaded)
+                if loaded.error is not None:
+                    log.error("namespace_closed", namespace=loaded.name, fault=loaded.error, see="taskyard store check")
         finally:
             gc.enable()
         driver.committer = self.committer
@@ -130,6 +132,11 @@ class Keeper:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.keeping.patience_secs):
                 await self.committer.settle()
+
+    @property
+    def history_secs(self) -> float:
+        """For how long ended tasks are kept."""
+        return self.keeping.history_days * DAY_SECS
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""

@@ -94,6 +94,11 @@ class Namespaces:
         self.driver.mark_dirty(state)
         return state
 
+    @property
+    def remembers_secs(self) -> float:
+        """For how long what has ended can be found."""
+        return max(self.limits.result_ttl_secs, 0.0 if self.keeper is None else self.keeper.history_secs)
+
     def require_room(self) -> None:
         """Raise `Unavailable` while there is no room for new tasks."""
         if self.keeper is not None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from copy import copy
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
-from taskyard_server.core.errors import BadRequest, Refusal, Unavailable
+from taskyard_server.core.errors import BadRequest, CursorExpired, Refusal, Unavailable
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
 from taskyard_server.engine.port.answers import Answer
 from taskyard_server.engine.port.tasks import TaskFilter, TaskPage
+from taskyard_server.engine.recent_events import LEFT_LOG
 
 from .history_listing import HistoryListing
 
@@ -113,6 +114,21 @@ class MemoryTasks:
             await self._answers.kept(state)
             return await HistoryListing(past, state, task_filter, after, limit, newest_first).page()
         return await self._answers.of(state, await self._list_tasks(state, task_filter, after, limit, newest_first))
+
+    async def changed_since(self, namespace: str, commit: int, ms: int) -> AsyncIterator[list[Task]]:
+        namespaces, state = self._namespaces, self._namespaces.find(namespace)
+        if namespaces.remembers_secs < self._now() - ms / 1000:
+            raise CursorExpired(LEFT_LOG)
+        if state is None:
+            return
+        after: int | None = 0
+        while after is not None:
+            page = await self.list_tasks(namespace, TaskFilter(), after, MAX_SCANNED_PER_TURN)
+            yield [task for task in page.tasks if task.commit > commit]
+            after = page.next_after
+        if namespaces.history is not None:
+            async for tasks in namespaces.history.ended_since(state, ms):
+                yield [task for task in tasks if task.commit > commit]
 
     async def cancel(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
         def cancel(state: NamespaceState) -> T:

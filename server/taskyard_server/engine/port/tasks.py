@@ -1,6 +1,6 @@
 """The port for tasks, batches and targets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -91,6 +91,12 @@ class TaskPort(Protocol):
         They are in order of submission, or in the opposite one. With `history` they are those of the store, live ones
         and all that ended within the time for which these are kept, but none that was rejected. Raises `BadRequest`
         where there is no history.
+        """
+
+    def changed_since(self, namespace: str, commit: int, ms: int) -> AsyncIterator[list[Task]]:
+        """The tasks that changed after a commit, which was at `ms`, as they stand now; rejected ones are not kept.
+
+        Raises `CursorExpired` where some of them may have been forgotten, and `Unavailable`.
         """
 
     async def cancel(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
