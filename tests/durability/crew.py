@@ -46,6 +46,9 @@ class Size:
     slots: int = 8
 
 
+LIVE_TRIGGERS = ("pending", "executing")
+
+
 class Crew:
     """All callers of a namespace. `folder` gets their notes, a file each."""
 
@@ -113,7 +116,7 @@ class Crew:
             self._operating.cancel()
             await asyncio.wait({self._operating})
             assert await self._is_at_rest()
-            while any(trigger["state"] in ("pending", "executing") for trigger in await self._planner.look()):
+            while any(each["state"] in LIVE_TRIGGERS for each in await self._planner.look()):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
             tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(), "tasks")
             await self._until_told(tasks)
@@ -171,7 +174,7 @@ class Crew:
         return not live.body.get("tasks") and not (await self._sure(self._doors.targets.ListTargets, blocked)).body
 
     async def _until_told(self, tasks: list[dict[str, Json]]) -> None:
-        """Wait until webhooks and watches have told all ends, or for long enough: then the rules say what is missing."""
+        """Wait until webhooks and watches have told all ends, or long enough: then the rules say what is missing."""
         give_up_at = time.monotonic() + TOLD_SECS
         ends = {name_of_end(task) for task in tasks}
         posted = {name_of_end(task) for task in tasks if "callbackUrl" in task}

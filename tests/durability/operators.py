@@ -164,7 +164,7 @@ class Planner:
 
     async def _sure(self, method: Any, request: Message) -> Answer:
         """Repeat a call that may be repeated until it is answered."""
-        while (answer := await self._doors.call(method, request)).outcome is Outcome.UNKNOWN:
+        while (answer := await self._doors.call(method, request)).outcome is Outcome.UNKNOWN:  # noqa: ASYNC110
             await asyncio.sleep(AGAIN_SECS)
         assert answer.outcome is Outcome.ACKNOWLEDGED, f"{request}: {answer.code}"
         return answer

@@ -150,7 +150,7 @@ class Yard:
     async def _mended(self, killed: psutil.Process | None) -> None:
         """Wait until the server has another writer, or has ended."""
         async with asyncio.timeout(EXIT_SECS):
-            while self.is_running and self.writer() in (None, killed):
+            while self.is_running and self.writer() in (None, killed):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         if not self.is_running:
             await self.ended()

@@ -16,7 +16,7 @@ from .admission import Admission
 from .batches import Batch, BatchSubmission
 from .changes import Changes
 from .dispatcher import Dispatcher
-from .errors import BadRequest, Conflict, NotFound, Refusal
+from .errors import BadRequest, Conflict, Refusal
 from .events import Event
 from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease, Stop, StopReason
@@ -25,10 +25,11 @@ from .limits import Limits
 from .offers import Offer
 from .reports import Reports
 from .schedules.registry import ScheduleRegistry
+from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stats import Stats, Totals
 from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
 from .targets import Targets
-from .task import CANCELLED, DONE, IN_FLIGHT, PAUSED, STOPPED, TERMINAL, Submission, Task
+from .task import CANCELLED, DONE, IN_FLIGHT, PAUSED, TERMINAL, Submission, Task
 
 RESTARTED: Final = "lease expired: the server was started anew"
 MAX_SCHEDULES_PER_ADVANCE: Final = 50
@@ -54,7 +55,7 @@ class Scheduler:
     # Commands of agents
 
     def submit(self, now: float, submission: Submission) -> Task:
-        """Accept a task into the queue, or return the retained one that the agent submitted under the same key.
+        """Accept a task into the queue, or return the first one that the agent submitted under the same key.
 
         Raises `BadRequest` for a deadline that is not in the future, `AlreadyExists` for the key of another task,
         `Unavailable` during a drain, and `QueueFull` if a limit is reached; the refused task is then kept as `rejected`
@@ -98,8 +99,7 @@ class Scheduler:
         See docs/rules.md, Cancel.
         """
         task = self.get(task_id)
-        if task.state in TERMINAL and not self._life.targets.blocks(task):
-            raise Conflict(f"task is already {task.state.value}")
+        check_cancel(task, self._life.targets.blocks(task))
         self._life.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
         return task
 
@@ -109,8 +109,7 @@ class Scheduler:
         Raises `NotFound`, or `Conflict` (docs/rules.md, Pause).
         """
         task = self.get(task_id)
-        if task.state not in IN_FLIGHT:
-            raise Conflict(f"task is {task.state.value}, only an assigned or running one can be paused")
+        check_pause(task)
         self._life.pause(now, task)
         return task
 
@@ -122,10 +121,7 @@ class Scheduler:
         reached already; `Unavailable` during a drain (docs/rules.md, Resume).
         """
         task = self.get(task_id)
-        if target is not None and task.options.target != target:
-            raise NotFound("task not found")
-        if not task.is_held and task.state not in STOPPED:
-            raise Conflict(f"task is {task.state.value}, only a paused, failed or held one can be resumed")
+        check_resume(task, target)
         self._admission.require_open()
         used = task.history.tokens_used or 0
         if token_limit is not None:
@@ -143,8 +139,7 @@ class Scheduler:
     def resolve(self, now: float, task_id: str, result: bytes | None) -> Task:
         """End a paused or failed task as done. Raises `NotFound` or `Conflict`."""
         task = self.get(task_id)
-        if task.state not in STOPPED:
-            raise Conflict(f"task is {task.state.value}, only a paused or failed one can be resolved")
+        check_resolve(task)
         self._life.finish(now, task, DONE, result, None)
         return task
 
@@ -159,6 +154,10 @@ class Scheduler:
         """The task; raises `NotFound` if it never existed or is no longer retained."""
         return self._life.task(task_id)
 
+    def find(self, task_id: str) -> Task | None:
+        """The task, or None."""
+        return self._life.tasks.get(task_id)
+
     def batch(self, batch_id: str) -> Batch:
         """The batch; raises `NotFound` if none of its tasks is retained."""
         return self._life.batches.get(batch_id)
@@ -166,6 +165,10 @@ class Scheduler:
     def tasks_after(self, seq: int) -> Iterator[Task]:
         """All tasks submitted after `seq`, in order; 0 is before the first. Do not hold it across a command."""
         return self._life.tasks.after(seq)
+
+    def tasks_before(self, seq: int) -> Iterator[Task]:
+        """All tasks submitted before `seq`, the last first; 0 is after the last. Do not hold it across a command."""
+        return self._life.tasks.before(seq)
 
     # Commands of hosts
 
@@ -397,9 +400,7 @@ class Scheduler:
 
     def inflight_of(self, built_in_only: bool) -> int:
         """How many tasks are in flight, at all hosts or at built-in ones."""
-        if not built_in_only:
-            return self._life.inflight
-        return sum(len(host.leases) for host in self.hosts.built_in())
+        return sum(len(host.leases) for host in self.hosts.built_in()) if built_in_only else self._life.inflight
 
     def take_events(self) -> list[Event]:
         """The events since the last call, in order."""

@@ -25,6 +25,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.store.port import Store
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
 from tests.engines import running_engine
@@ -54,19 +55,22 @@ class WatchedTasks(TaskService):
                 self.arrived.set()
                 yield request
 
-        await super().SubmitTasks(recorded(), _Mutable(self, context))
+        await super().SubmitTasks(recorded(), MuteContext(context, self))
 
     async def WatchTasks(self, request, context):  # noqa: N802
         self.watched.append(request)
         await super().WatchTasks(request, context)
 
 
-class _Mutable:
-    """The context of a stream, which writes nothing while the service is mute."""
+class MuteContext:
+    """The context of a call, which writes nothing while its service is mute."""
 
-    def __init__(self, service: WatchedTasks, context: Any) -> None:
-        self._service = service
+    def __init__(self, context: Any, service: WatchedTasks) -> None:
         self._context = context
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
 
     async def write(self, answer: Any) -> None:
         if self._service.mute:
@@ -191,11 +195,11 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @pytest.fixture
 async def open_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
-    """Starts a server with these limits; the others are the documented ones."""
+    """Starts a server with these limits, perhaps with this store; other limits are the documented ones."""
     async with AsyncExitStack() as ends:
 
-        async def start(**limits: Any) -> Server:
-            server = Server(await ends.enter_async_context(running_engine(Limits(**limits))))
+        async def start(store: Store | None = None, **limits: Any) -> Server:
+            server = Server(await ends.enter_async_context(running_engine(Limits(**limits), store=store)))
             await server.start()
             ends.push_async_callback(server.stop)
             return server

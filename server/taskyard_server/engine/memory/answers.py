@@ -22,6 +22,10 @@ T = TypeVar("T")
 class KeeperPort(Protocol):
     """Keeps what commands change."""
 
+    @property
+    def history_secs(self) -> float:
+        """For how long ended tasks are kept."""
+
     def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
         """Done once all that happened in a namespace until now is kept; None if it is.
 
@@ -29,7 +33,7 @@ class KeeperPort(Protocol):
         """
 
     async def settle(self) -> None:
-        """Wait until nothing is left to be kept, or the store has failed."""
+        """Wait until nothing is left to be kept, but no longer than a call waits."""
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""

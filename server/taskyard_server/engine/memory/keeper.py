@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +17,9 @@ from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.store.committer import Committer
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.loading import load
-from taskyard_server.store.port import Kept, Store, StoreError
+from taskyard_server.store.port import CommitDelayed, Kept, Store, StoreError
+
+from .history import History
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -79,10 +82,18 @@ class Keeper:
         )
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
-        for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
-            namespaces.restore(loaded)
+        # All that is loaded stays: looking through it again and again would take as long as loading it.
+        gc.disable()
+        try:
+            for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
+                namespaces.restore(loaded)
+                if loaded.error is not None:
+                    log.error("namespace_closed", namespace=loaded.name, fault=loaded.error, see="taskyard store check")
+        finally:
+            gc.enable()
         driver.committer = self.committer
         for state in namespaces:
+            state.keeps_history = self.keeping.has_history
             driver.note_wall(state)
             state.scheduler.recover(now)
             while state.scheduler.advance(now):  # noqa: ASYNC110 - it works, it does not wait
@@ -90,6 +101,8 @@ class Keeper:
             driver.mark_dirty(state)
         self._is_open = True
         namespaces.keeper = namespaces.answers.keeper = self
+        if self.keeping.has_history:
+            namespaces.history = History(self.store, self.keeping.patience_secs, namespaces.answers, driver)
         driver.flush()
         await self.committer.settle()
         load_secs = self.figures.load_secs = time.monotonic() - began_at
@@ -114,11 +127,17 @@ class Keeper:
             await self.committer.settle()
         await self.store.close()
 
-    async def settle(self, secs: float | None = None) -> None:
-        """Wait until nothing is left to be committed, or the store has failed, but no longer than `secs`."""
+    async def settle(self) -> None:
+        """Wait until nothing is left to be committed, but no longer than a call waits."""
+        self._namespaces.driver.flush()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(secs):
+            async with asyncio.timeout(self.keeping.patience_secs):
                 await self.committer.settle()
+
+    @property
+    def history_secs(self) -> float:
+        """For how long ended tasks are kept."""
+        return self.keeping.history_days * DAY_SECS
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""
@@ -173,9 +192,11 @@ class Keeper:
                 self.keeping.history_days * DAY_SECS, self._namespaces.limits.result_ttl_secs + FORGET_EVERY_SECS
             )
             before_ms = int((self._namespaces.now() - secs) * 1000)
-            while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
-                self.figures.forgotten += forgotten
-                await asyncio.sleep(FORGET_PAUSE_SECS)
+            # A full disk delays this; the next round will do.
+            with contextlib.suppress(CommitDelayed):
+                while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
+                    self.figures.forgotten += forgotten
+                    await asyncio.sleep(FORGET_PAUSE_SECS)
 
 
 def _has_live_tasks(state: NamespaceState) -> bool:
