@@ -163,6 +163,7 @@ async def test_a_bad_request_names_its_field(api, refused, filters, message):
     assert refusal.message.startswith(message)
 
 
+@pytest.mark.memory_store  # With a store it lasts: test_restarts.py.
 async def test_a_cursor_of_another_incarnation_is_out_of_range_and_410(start_api, refused, by_rest):
     cursor = (await read((await start_api()).watch())).cursor
     refusal = await refused((await start_api()).watch(cursor=cursor, metadata=by_rest).read())
