@@ -1,6 +1,6 @@
 """Makes the small store of a release, which later versions must read.
 
-`python -m tests.store.make_released_yard tests/store/yards/v0.2.0.db` made the one of 0.2.0. It has a bit of everything:
+`python -m tests.store.make_released_yard tests/store/yards/v0.2.0.db` made that of 0.2.0. It has a bit of everything:
 tasks that wait, run, are paused, held, retried, ended; a target with a stopping lease; hosts, schedules with a trigger,
 agents, a webhook's task, two namespaces.
 """
