@@ -10,7 +10,8 @@ CLIENTS := go typescript java
 # since many tests wait. Many start processes of their own, so that more than eight at once only disturb each other.
 WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
 # The tests of engines and servers that run a second time, over SQLite.
-WITH_STORE := $(addprefix tests/,services gateway executors webhooks metrics app cli faults stress clients/python)
+WITH_STORE := $(addprefix tests/,services executors webhooks metrics app cli faults stress clients/python \
+	gateway/test_transcripts.py gateway/test_shutdown.py gateway/test_host_streams.py gateway/test_openapi.py)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
