@@ -127,7 +127,8 @@ class HostCall(Event):
 class Reading(Event):
     """A task as the server showed it, None if it did not know it.
 
-    `via` is `get`, `list`, `wait` or `watch`. What a watch shows may be from any time before: its `begun` is `ALWAYS`.
+    `via` is `get`, `list`, `webhook`, `watch`, or `current` for a watch that begins with what there is. What a watch
+    shows may be from any time before: its `begun` is `ALWAYS`.
     """
 
     via: str
