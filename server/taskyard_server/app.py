@@ -23,6 +23,7 @@ from taskyard.v1 import (
     task_pb2_grpc,
 )
 from taskyard_server import gc_policy
+from taskyard_server.admin_socket import AdminSocket, socket_path
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
@@ -42,6 +43,7 @@ from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
+from taskyard_server.services.store import StoreService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
@@ -49,7 +51,7 @@ from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.sqlite import SqliteStore
 from taskyard_server.store_url import sqlite_path
-from taskyard_server.webhooks import Webhooks
+from taskyard_server.webhooks import Webhooks, encode_delivery
 
 log = structlog.get_logger(__name__)
 
@@ -99,8 +101,14 @@ class App:
         self._event_logs = EventLogs(encode_event, self._engine.now)
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
-        self._webhooks = Webhooks(settings.webhooks)
-        self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots)
+        self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
+        keeper = self._engine.keeper
+        self._figures = None if keeper is None else keeper.figures
+        self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures)
+        path = sqlite_path(settings.store.url)
+        self._admin_socket = (
+            None if keeper is None or path is None else AdminSocket(socket_path(path), StoreService(keeper.store))
+        )
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._gateway = Gateway(settings.rest, settings.grpc, settings.cors.origins) if settings.gateway else None
@@ -120,8 +128,10 @@ class App:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGHUP, self._config.try_reload)
-        for listener in (TransitionLog(), self._metrics, self._webhooks, self._event_logs):
+        for listener in (TransitionLog(), self._metrics, self._event_logs):
             self._engine.subscribe(listener)
+        if self._engine.outbox is None:
+            self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
         self._config.apply = self._apply
         try:
@@ -129,6 +139,8 @@ class App:
         except StoreError as error:
             await self._engine.release()
             raise StartError(str(error)) from None
+        if self._admin_socket is not None:
+            await self._admin_socket.open()
         try:
             self._listen()
             await self._server.start()
@@ -240,6 +252,8 @@ class App:
             await self._gateway.stop()
         await self._server.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self._metrics.stop)
+        if self._admin_socket is not None:
+            await self._admin_socket.close()
         await self._engine.release()
 
     async def _reconcile(self) -> None:
@@ -282,7 +296,12 @@ class App:
             )
             batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes, self._default_retry)
             stats = StatsService(
-                engine, self._snapshots, self._webhooks.counts_of, scheduler.strategy, scheduler.worker_count
+                engine,
+                self._snapshots,
+                self._webhooks.counts_of,
+                scheduler.strategy,
+                scheduler.worker_count,
+                self._figures,
             )
             task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
             batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
@@ -329,7 +348,7 @@ def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
         accept_clock=accept_clock,
     )
     kept_in = SqliteStore(str(path), synchronous=store.synchronous, min_free_bytes=store.min_free_bytes)
-    return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping)
+    return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping, encode_delivery=encode_delivery)
 
 
 def _endpoint(url: HttpUrl, token: SecretStr | None) -> Endpoint:

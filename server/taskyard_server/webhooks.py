@@ -1,6 +1,7 @@
 """Posts ended tasks to their `callbackUrl` (docs/rules.md, Webhooks).
 
-Delivery is best effort and never changes the task: a bounded queue, a fixed number of workers, three tries. An address
+Delivery never changes the task: a bounded queue, a fixed number of workers, three tries. With a store each delivery is
+kept in the outbox of the engine until it is done, and made at least once; without one it is best effort. An address
 is checked after its name is resolved, and the connection goes to exactly that address, so that no name can lead into a
 private network.
 
@@ -22,6 +23,7 @@ from typing import Any, Final
 
 import httpcore
 import structlog
+from msgspec import MsgspecError
 from standardwebhooks import Webhook
 
 from taskyard.v1.task_pb2 import Task, WatchTasksResponse
@@ -30,6 +32,10 @@ from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.task import CANCELLED, DONE, FAILED
+from taskyard_server.engine.port import DueDelivery, OutboxPort
+from taskyard_server.store.delivery_records import DeliveryRecord, decode_delivery
+from taskyard_server.store.records import encode
+from taskyard_server.webhook_backlog import Backlog
 
 log = structlog.get_logger(__name__)
 
@@ -47,18 +53,18 @@ class AddressRefused(Exception):
 
 @dataclass(slots=True)
 class WebhookCounts:
-    """Counts of deliveries since the start."""
+    """Counts of deliveries since the start of the process."""
 
     delivered: int = 0
     failed: int = 0
     """Given up after the last try."""
     dropped: int = 0
-    """Not tried, or not to the end, because the queue was full or the server stopped."""
+    """Not tried, or not to the end, because the queue was full or the server stopped. With an outbox there are none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
-    """One post that is due."""
+    """One post that is due, with its `number` in the outbox, if there is one."""
 
     id: str
     namespace: str
@@ -66,15 +72,23 @@ class Delivery:
     url: str
     body: bytes
     traceparent: str | None
+    number: int | None = None
+
+
+def encode_delivery(event: Event) -> bytes | None:
+    """A `DeliveryRecord` of an event that is posted: its task ended and has a `callbackUrl`."""
+    record = _record(event)
+    return None if record is None else encode(record)
 
 
 class Webhooks:
-    """An engine listener that queues deliveries, and the workers that make them.
+    """A queue of deliveries, and the workers that make them.
 
-    `counts` are those of all namespaces.
+    They come from an `outbox`, which was given `encode_delivery`, and are done there once they are made or given up.
+    Without one this is an engine listener. `counts` are those of all namespaces.
     """
 
-    def __init__(self, settings: WebhookSettings) -> None:
+    def __init__(self, settings: WebhookSettings, outbox: OutboxPort | None = None) -> None:
         self.counts = WebhookCounts()
         self._by_namespace: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
         self._settings = settings
@@ -82,6 +96,11 @@ class Webhooks:
         self._signer = Webhook(secret) if secret else None
         self._pending: asyncio.Queue[Delivery] = asyncio.Queue(settings.max_pending)
         self._under_way: set[Delivery] = set()
+        self._outbox = outbox
+        self._backlog: Backlog | None = None
+        if outbox is not None:
+            half = (settings.max_pending + 1) // 2
+            self._backlog = Backlog(outbox, self._room, self._add_due, read_at=half)
         self._http = httpcore.AsyncConnectionPool(
             network_backend=GuardedBackend(settings.allow_private), max_connections=settings.workers
         )
@@ -89,21 +108,14 @@ class Webhooks:
     def __call__(self, namespace: str, events: Sequence[Event]) -> None:
         """Queue a delivery for each task that ended and has a `callbackUrl`. Never waits."""
         for event in events:
-            task = event.task
-            if event.state in POSTED_STATES and event.kind is CHANGED and task.options.callback_url is not None:
-                delivery = Delivery(
-                    f"{task.id}-{event.history.run}-{event.state}",
-                    namespace,
-                    task.id,
-                    task.options.callback_url,
-                    json.dumps(message_to_json(_ended_task(event))).encode(),
-                    task.options.traceparent,
-                )
+            record = _record(event)
+            if record is not None:
+                delivery = _delivery(namespace, record)
                 try:
                     self._pending.put_nowait(delivery)
                 except asyncio.QueueFull:
                     self._count_dropped(delivery)
-                    log.warning("webhook_dropped", task_id=task.id, namespace=namespace, reason="queue full")
+                    log.warning("webhook_dropped", task_id=record.task_id, namespace=namespace, reason="queue full")
 
     def counts_of(self, namespace: str) -> WebhookCounts:
         """The counts of one namespace."""
@@ -114,13 +126,21 @@ class Webhooks:
         async with asyncio.TaskGroup() as workers, self._http:
             for _ in range(self._settings.workers):
                 workers.create_task(self._work())
+            if self._backlog is not None:
+                workers.create_task(self._backlog.run())
 
     async def finish(self, secs: float) -> None:
-        """Wait up to `secs` seconds until all is delivered; drop, count and log what is left then."""
+        """Wait up to `secs` seconds until all is delivered. What is left then stays in the outbox.
+
+        Without one it is dropped, counted and logged.
+        """
         try:
             async with asyncio.timeout(secs):
-                await self._pending.join()
+                await self._delivered()
         except TimeoutError:
+            if self._outbox is not None:
+                log.info("webhooks_kept", pending=self._pending.qsize() + len(self._under_way))
+                return
             left = list(self._under_way)
             while not self._pending.empty():
                 left.append(self._pending.get_nowait())
@@ -128,18 +148,49 @@ class Webhooks:
                 self._count_dropped(delivery)
             log.warning("webhooks_undelivered", pending=len(left))
 
+    async def _delivered(self) -> None:
+        if self._outbox is None or self._backlog is None:
+            await self._pending.join()
+            return
+        await self._outbox.settled()
+        while not self._backlog.is_empty or self._pending.qsize() or self._under_way:
+            await self._backlog.emptied()
+            await self._pending.join()
+
+    def _room(self) -> int:
+        """How many more deliveries may wait."""
+        return self._settings.max_pending - self._pending.qsize()
+
+    def _add_due(self, due: DueDelivery) -> None:
+        """Queue what the outbox holds."""
+        try:
+            record = decode_delivery(due.record)
+        except MsgspecError as error:
+            # It stays there, for who can read it.
+            log.error("webhook_unreadable", namespace=due.namespace, number=due.number, error=str(error))
+        else:
+            self._pending.put_nowait(_delivery(due.namespace, record, due.number))
+
     async def _work(self) -> None:
         while True:
             delivery = await self._pending.get()
+            if self._backlog is not None:
+                self._backlog.room_made()
             self._under_way.add(delivery)
             try:
-                await self._deliver(delivery)
-            except Exception:
-                self._count_failed(delivery)
-                log.exception("webhook_error", task_id=delivery.task_id)
+                await self._deliver_or_give_up(delivery)
+                if self._outbox is not None and delivery.number is not None:
+                    self._outbox.done(delivery.namespace, delivery.number)
             finally:
                 self._under_way.discard(delivery)
                 self._pending.task_done()
+
+    async def _deliver_or_give_up(self, delivery: Delivery) -> None:
+        try:
+            await self._deliver(delivery)
+        except Exception:
+            self._count_failed(delivery)
+            log.exception("webhook_error", task_id=delivery.task_id)
 
     async def _deliver(self, delivery: Delivery) -> None:
         problem = ""
@@ -200,6 +251,33 @@ class Webhooks:
     def _count_dropped(self, delivery: Delivery) -> None:
         for counts in self._counts_with(delivery):
             counts.dropped += 1
+
+
+def _record(event: Event) -> DeliveryRecord | None:
+    """What is posted of an event; None for those that are not."""
+    task = event.task
+    if event.state not in POSTED_STATES or event.kind is not CHANGED or task.options.callback_url is None:
+        return None
+    return DeliveryRecord(
+        task.id,
+        event.history.run,
+        event.state,
+        task.options.callback_url,
+        json.dumps(message_to_json(_ended_task(event))).encode(),
+        task.options.traceparent,
+    )
+
+
+def _delivery(namespace: str, record: DeliveryRecord, number: int | None = None) -> Delivery:
+    return Delivery(
+        f"{record.task_id}-{record.run}-{record.state}",
+        namespace,
+        record.task_id,
+        record.url,
+        record.body,
+        record.traceparent,
+        number,
+    )
 
 
 def _ended_task(event: Event) -> Task:

@@ -11,6 +11,7 @@ from bisect import insort
 from collections.abc import AsyncIterator, Sequence
 
 from taskyard_server.store.port import (
+    LAST_KEY,
     BackupFailed,
     Committed,
     Group,
@@ -69,8 +70,10 @@ class DictStore:
             self.ended[key] = (at, record)
         self.kept = Kept(group.number, group.at, self.kept.epoch)
 
-    async def rows(self, table: Table) -> AsyncIterator[Sequence[Row]]:
-        rows = sorted(self.tables[table].items())
+    async def rows(
+        self, table: Table, *, after_key: int = -1, last_key: int = LAST_KEY, limit: int | None = None
+    ) -> AsyncIterator[Sequence[Row]]:
+        rows = sorted(row for row in self.tables[table].items() if after_key < row[0] <= last_key)[:limit]
         for first in range(0, len(rows), SLICE):
             yield rows[first : first + SLICE]
             await asyncio.sleep(0)

@@ -39,6 +39,35 @@ async def test_rows_come_in_the_order_of_their_keys(store: Store, table: Table) 
 
 
 @pytest.mark.parametrize("table", ROW_TABLES)
+async def test_rows_are_read_between_two_keys_up_to_a_limit(store: Store, table: Table) -> None:
+    group = Group(1, 1.0)
+    keys = [*range(5), key_of(1, 0), key_of(1, 1), key_of(2, 0)]
+    for key in keys:
+        group.put(table, key, b"%d" % key)
+    await store.commit(group)
+
+    async def read(**within: int) -> list[int]:
+        return [key async for rows in store.rows(table, **within) for key, _ in rows]
+
+    assert await read(after_key=2) == keys[3:]
+    assert await read(after_key=2, limit=2) == [3, 4]
+    assert await read(limit=100) == keys
+    assert await read(limit=0) == []
+    assert await read(after_key=4, last_key=key_of(1, 0)) == [key_of(1, 0)]
+    assert await read(after_key=4, last_key=key_of(1, 0), limit=5) == [key_of(1, 0)]
+    assert await read(after_key=key_of(2, 0)) == []
+
+
+async def test_a_limit_over_a_slice_is_kept(store: Store) -> None:
+    group = Group(1, 1.0)
+    for key in range(2500):
+        group.put(Table.OUTBOX, key, b"")
+    await store.commit(group)
+    found = [key async for rows in store.rows(Table.OUTBOX, after_key=99, limit=2100) for key, _ in rows]
+    assert found == list(range(100, 2200))
+
+
+@pytest.mark.parametrize("table", ROW_TABLES)
 async def test_a_row_is_replaced_and_removed(store: Store, table: Table) -> None:
     first = Group(1, 1.0)
     first.put(table, 5, b"old")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskyard_server.core.errors import QueueFull
+from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.streams import Hello
 from taskyard_server.store.port import Table, key_of
 from taskyard_server.store.records import decode_agent, decode_state, decode_stopping
@@ -125,6 +126,31 @@ def test_without_history_a_task_that_comes_and_goes_within_one_group_is_not_writ
     yard.submit()
     yard.complete(yard.claim())
     assert written(yard.commit()) == {}
+
+
+@pytest.mark.parametrize("options", [{}, {"retry": RetryPolicy(3)}])
+def test_a_task_that_was_handed_out_and_given_back_is_not_as_submitted(yard, options):
+    task = yard.submit(**options)
+    lease = yard.claim()
+    yard.scheduler.reports.release(yard.now, "host", task.id, lease.token)
+    yard.commit()
+    assert decode_state(yard.rows(task).state).token == lease.token
+
+
+def test_a_hold_that_is_released_at_once_is_not_as_submitted(yard):
+    task = yard.submit(hold=True, not_before=yard.now + 60)
+    yard.scheduler.resume(yard.now, task.id)
+    yard.commit()
+    assert not decode_state(yard.rows(task).state).history.held
+
+
+def test_tokens_of_an_attempt_that_failed_and_is_repeated_are_kept(yard):
+    task = yard.submit(retry=RetryPolicy(3))
+    lease = yard.claim()
+    yard.commit()
+    yard.scheduler.reports.fail(yard.now, "host", task.id, lease.token, "broken", tokens=70)
+    ((_, record),) = yard.commit().puts[Table.AGENTS]
+    assert decode_agent(record).tokens_used == 70
 
 
 # What no event tells of

@@ -30,13 +30,17 @@ class Damaged(Exception):
 
 
 class Restoring:
-    """Restores one namespace at `now`, of which `stood_still_secs` is stored and whose last commit was at `kept_at`."""
+    """Restores one namespace at `now`, of which `stood_still_secs` is stored and whose last commit was at `kept_at`.
+
+    With `leases_ended` every lease is lost by `recover`: the store was restored from a backup, and its tokens are old.
+    """
 
     def __init__(self, scheduler: Scheduler, now: float, kept_at: float, stood_still_secs: float) -> None:
         self._scheduler = scheduler
         self._life = scheduler.life
         self._now = now
         self._life.stood_still_secs = stood_still_secs + max(0.0, now - kept_at)
+        self.leases_ended = False
         self._places: dict[str, int] = {}
         self._served: dict[Agent, int] = {}
         self._closed_streams: dict[Host, Offer] = {}
@@ -95,7 +99,7 @@ class Restoring:
         if is_streamed:
             lease.stream = self._closed_stream(host)
         self._life.grants.restore(self._now, lease)
-        if host_id in self._absent_hosts:
+        if host_id in self._absent_hosts or self.leases_ended:
             self._scheduler.left_behind.append(lease)
 
     def live(self, task: Task, has_no_key: bool = False) -> None:

@@ -110,6 +110,7 @@ class Submission(NamedTuple):
 TASK_FIELDS: Final = (
     "action",
     "agent",
+    "commit",
     "completed_at",
     "created_at",
     "deadline",
@@ -145,7 +146,7 @@ class Task:
     Callers outside the core get the live object: they read it before the next command, and never write it. Times are
     seconds on the core's clock. `seq` is the order of submission. `deadline` is None while a default deadline has not
     started to count; `deadline_secs` is the length of a deadline that the submitter set. `expired` is whether the
-    deadline passed while the task was queued.
+    deadline passed while the task was queued. `commit` is the number of the last commit that wrote it to a store.
     """
 
     __slots__ = TASK_FIELDS
@@ -182,6 +183,7 @@ class Task:
         self.retained = False
         self.token = 0
         self.deliveries = 0
+        self.commit = 0
 
     def __copy__(self) -> Task:
         """A shallow copy. `copy.copy` cannot copy a compiled object without this method."""

@@ -19,7 +19,7 @@ import structlog
 from taskyard_server.core.errors import Internal, Refusal, Unavailable
 
 from .figures import StoreFigures
-from .port import CommitDelayed, Committed, Group, Store, StoreError
+from .port import CommitDelayed, Committed, Group, Kept, Store, StoreError
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ class _Turns:
 
 
 class Committer:
-    """Commits to one store, after the commit of this `number`. `clock` is the engine's.
+    """Commits to one store, which was opened as `kept`. `clock` is the engine's.
 
     Before a commit is begun right after another one, `finish_turn` is called, so that no turn is split. `on_kept` is
     called after each commit. `failed` raises the `StoreError` after which nothing is kept
@@ -84,15 +84,17 @@ class Committer:
     def __init__(
         self,
         store: Store,
-        number: int,
+        kept: Kept,
         clock: Callable[[], float],
         patience_secs: float,
         finish_turn: Callable[[], None],
         on_kept: Callable[[], None],
+        figures: StoreFigures | None = None,
     ) -> None:
-        self.number = number
+        self.number = kept.number
+        self._epoch = kept.epoch
         self.kept_at = 0.0
-        self.figures = StoreFigures()
+        self.figures = figures or StoreFigures(store.url)
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._store = store
         self._clock = clock
@@ -174,7 +176,7 @@ class Committer:
 
     def _begin(self) -> None:
         turns, self._open = self._open, {}
-        group = Group(self.number + 1, self._clock())
+        group = Group(self.number + 1, self._clock(), self._epoch)
         for source in list(turns):
             mark = group.mark()
             try:
@@ -240,6 +242,7 @@ class Committer:
     def _fail(self, error: StoreError) -> None:
         """The store has failed for good: nothing more is committed, so nobody is told anything more."""
         self._stuck = True
+        self.figures.failed += 1
         for turns in (*self._under_way.values(), *self._open.values()):
             turns.refuse(Unavailable(UNKNOWN), patient=True)
         if not self.failed.done():

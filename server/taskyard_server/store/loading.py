@@ -21,7 +21,7 @@ from taskyard_server.core.schedules.schedule import Schedule
 from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.core.task import NO_OPTIONS, TERMINAL, Submission, Task
 
-from .port import NAMESPACE_SHIFT, Table, namespace_of, number_of
+from .port import EPOCH_JUMP, NAMESPACE_SHIFT, Table, namespace_of, number_of
 from .records import (
     AS_SUBMITTED,
     HostRecord,
@@ -148,7 +148,9 @@ async def load(
     parts: dict[int, _Loading] = {}
     async for rows in store.rows(Table.NAMESPACES):
         for number, record in rows:
-            _begin(parts, number, record, Scheduler(limits, entropy, Changes()), now, kept.at + shift, shift)
+            _begin(
+                parts, number, record, Scheduler(limits, entropy, Changes()), now, kept.at + shift, kept.epoch, shift
+            )
     await _each(store, Table.AGENTS, parts, _Loading.agent)
     for part in parts.values():
         part.restoring.places_known()
@@ -211,7 +213,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
         task.token, task.deliveries, task.host_id = state.token, state.deliveries, state.host_id
         task.started_at, task.progress = state.started_at, state.progress
     task.error, task.expired = state.error, state.expired
-    task.completed_at, task.result = state.completed_at, state.result
+    task.completed_at, task.result, task.commit = state.completed_at, state.result, state.commit
     return task
 
 
@@ -229,6 +231,7 @@ def _begin(
     scheduler: Scheduler,
     now: float,
     kept_at: float,
+    epoch: int,
     shift: float,
 ) -> None:
     loaded = LoadedNamespace(number, f"number {number}", scheduler)
@@ -240,9 +243,12 @@ def _begin(
         return
     loaded.name, loaded.last_outbox = its.name, its.last_outbox
     restoring = Restoring(scheduler, now, kept_at, its.stood_still_secs)
+    # After a restore from a backup, orders and tokens that were given out since the backup must not come again.
+    jump = max(0, epoch - its.epoch) * EPOCH_JUMP
+    restoring.leases_ended = jump > 0
     restoring.numbers(
-        order=its.last_order,
-        token=its.last_token,
+        order=its.last_order + jump,
+        token=its.last_token + jump,
         host=its.last_host,
         schedule=its.last_schedule,
         trigger=its.last_trigger,

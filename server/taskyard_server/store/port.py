@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 NAMESPACE_SHIFT: Final = 40
 """A namespace has room for 2^40 tasks, some thirty years at a thousand a second."""
+LAST_KEY: Final = (1 << 63) - 1
 EPOCH_JUMP: Final = 1 << 20
 """What a restored store adds to all that must never go back (docs/keeping.md, Restore)."""
 
@@ -58,11 +59,12 @@ EndedRow = tuple[int, int, bytes]
 class Group:
     """What one commit writes: all of it or nothing. Commits are numbered from 1 without gaps; `at` is its time.
 
-    Rows that are removed are removed before others are put.
+    Rows that are removed are removed before others are put. `epoch` is that of the store (`Kept`).
     """
 
     number: int
     at: float
+    epoch: int = 0
     puts: dict[Table, list[Row]] = field(default_factory=dict)
     ended: list[EndedRow] = field(default_factory=list)
     removes: dict[Table, list[int]] = field(default_factory=dict)
@@ -177,8 +179,13 @@ class Store(Protocol):
         Raises `CommitDelayed`, after which the same group is to be committed again, or `StoreError`, which is final.
         """
 
-    def rows(self, table: Table) -> AsyncIterator[Sequence[Row]]:
-        """All rows of a table in order of their keys, in slices; not for `TASKS`, `STATES` and `ENDED`."""
+    def rows(
+        self, table: Table, *, after_key: int = -1, last_key: int = LAST_KEY, limit: int | None = None
+    ) -> AsyncIterator[Sequence[Row]]:
+        """The rows of a table in order of their keys, in slices; not for `TASKS`, `STATES` and `ENDED`.
+
+        All of them, or up to `limit` of those above `after_key` and up to `last_key`.
+        """
 
     def live_tasks(self) -> AsyncIterator[Sequence[TaskRows]]:
         """The tasks that have a row in `STATES`, in order of their keys, in slices."""

@@ -50,10 +50,11 @@ class NamespaceRecord(Record):
     stood_still_secs: float
     counters: tuple[int | float, ...]
     trigger_counters: tuple[int, ...]
+    epoch: int = 0
 
 
 class TaskRecord(Record):
-    """What never changes of a task. `deadline` is that of a task that is as submitted."""
+    """What never changes of a task. `deadline` is that of a task that is as submitted, and so is `commit`."""
 
     id: str
     agent_id: str
@@ -67,6 +68,7 @@ class TaskRecord(Record):
     params: bytes | None = None
     priority: int = 0
     options: TaskOptions | None = None
+    commit: int = 0
 
 
 class HeldRecord(Record):
@@ -80,7 +82,10 @@ class HeldRecord(Record):
 
 
 class StateRecord(Record):
-    """What changes of a task. It `has_no_key` if its idempotency key was another task's when it came back."""
+    """What changes of a task. It `has_no_key` if its idempotency key was another task's when it came back.
+
+    `commit` is the number of the commit that wrote it.
+    """
 
     state: TaskState
     queued_at: float
@@ -97,6 +102,7 @@ class StateRecord(Record):
     completed_at: float | None = None
     result: bytes | None = None
     has_no_key: bool = False
+    commit: int = 0
 
 
 class StoppingRecord(Record):
@@ -166,6 +172,7 @@ def encode_task(task: Task, stood_still_secs: float) -> bytes:
             task.params,
             task.priority,
             None if options is NO_OPTIONS else options,
+            task.commit,
         )
     )
 
@@ -194,6 +201,7 @@ def encode_state(task: Task, stood_still_secs: float, has_no_key: bool = False) 
             task.completed_at,
             task.result,
             has_no_key,
+            task.commit,
         )
     )
 
@@ -218,8 +226,8 @@ def state_as_submitted(record: TaskRecord) -> StateRecord:
         not_before = due if due is not None and due > record.created_at else None
         if options.hold or not_before is not None:
             history = History(held=options.hold, not_before=not_before)
-            return StateRecord(PENDING, record.created_at, record.deadline, 0, 0, history=history)
-    return StateRecord(QUEUED, record.created_at, record.deadline, 0, 0)
+            return StateRecord(PENDING, record.created_at, record.deadline, 0, 0, history=history, commit=record.commit)
+    return StateRecord(QUEUED, record.created_at, record.deadline, 0, 0, commit=record.commit)
 
 
 def encode_stopping(lease: Lease) -> bytes:

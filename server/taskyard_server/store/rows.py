@@ -95,6 +95,7 @@ def _add_namespace(group: Group, number: int, name: str, scheduler: Scheduler, l
         life.stood_still_secs,
         tuple([getattr(counters, each) for each in COUNTERS]),
         tuple([getattr(trigger_counters, each) for each in TRIGGER_COUNTERS]),
+        group.epoch,
     )
     group.put(Table.NAMESPACES, number, encode(record))
 
@@ -109,6 +110,7 @@ def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes
     for task in changes.tasks:
         if task in forgotten:
             continue
+        task.commit = group.number
         key = base | task.seq
         is_new = task in new
         if is_new:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 from taskyard_server.store.port import (
+    LAST_KEY,
     BackupFailed,
     Committed,
     Group,
@@ -89,10 +90,20 @@ class SqliteStore:
             puts.append((int(Table.ENDED), group.ended))
         return Committed(*await self._writer.call("commit", group.number, group.at, removes, puts))
 
-    async def rows(self, table: Table) -> AsyncIterator[Sequence[Row]]:
+    async def rows(
+        self, table: Table, *, after_key: int = -1, last_key: int = LAST_KEY, limit: int | None = None
+    ) -> AsyncIterator[Sequence[Row]]:
         """See `Store`."""
-        async for rows in self._slices("rows", int(table), start=_FIRST):
-            yield rows
+        if limit is None:
+            async for rows in self._slices("rows", int(table), last_key, LAST_KEY, start=after_key + 1):
+                yield rows
+            return
+        start: int | None = after_key + 1
+        while start is not None and limit > 0:
+            rows, start = await self._writer.call("rows", int(table), last_key, limit, start)
+            limit -= len(rows)
+            if rows:
+                yield rows
 
     async def live_tasks(self) -> AsyncIterator[Sequence[TaskRows]]:
         """See `Store`."""

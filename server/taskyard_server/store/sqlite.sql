@@ -74,22 +74,22 @@ DELETE FROM triggers WHERE key = ?;
 -- name: remove_outbox
 DELETE FROM outbox WHERE key = ?;
 
--- All rows of a table, from a key on.
+-- The rows of a table between two keys.
 
 -- name: rows_of_namespaces
-SELECT key, record FROM namespaces WHERE key >= ? ORDER BY key;
+SELECT key, record FROM namespaces WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_stopping
-SELECT key, record FROM stopping WHERE key >= ? ORDER BY key;
+SELECT key, record FROM stopping WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_hosts
-SELECT key, record FROM hosts WHERE key >= ? ORDER BY key;
+SELECT key, record FROM hosts WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_agents
-SELECT key, record FROM agents WHERE key >= ? ORDER BY key;
+SELECT key, record FROM agents WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_schedules
-SELECT key, record FROM schedules WHERE key >= ? ORDER BY key;
+SELECT key, record FROM schedules WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_triggers
-SELECT key, record FROM triggers WHERE key >= ? ORDER BY key;
+SELECT key, record FROM triggers WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_outbox
-SELECT key, record FROM outbox WHERE key >= ? ORDER BY key;
+SELECT key, record FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key;
 
 -- Tasks: key, task, state, ended, ended at. A task row that is missing, which check finds, reads as an empty record.
 

@@ -106,9 +106,10 @@ class YardRows:
                 self._db.execute("ROLLBACK")
             raise
 
-    def rows(self, table: int, first_key: int) -> tuple[Rows, int | None]:
-        """Some rows of a table from a key on, and the key to go on from; None at the end."""
-        rows, more = self._slice(self._sql[f"rows_of_{TABLES[table]}"], (first_key,), SLICE_ROWS)
+    def rows(self, table: int, last_key: int, limit: int, first_key: int) -> tuple[Rows, int | None]:
+        """Some rows of a table between two keys, and the key to go on from; None at the end."""
+        statement = self._sql[f"rows_of_{TABLES[table]}"]
+        rows, more = self._slice(statement, (first_key, last_key), max(1, min(limit, SLICE_ROWS)))
         return rows, rows[-1][0] + 1 if more else None
 
     def live_tasks(self, first_key: int) -> tuple[Rows, int | None]:

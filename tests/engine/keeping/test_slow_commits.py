@@ -57,7 +57,7 @@ def sent(session):
 # Nobody learns of what is not committed
 
 
-async def test_a_submission_is_answered_after_its_commit(engine, store, begin, submission, clock):
+async def test_a_submission_is_answered_after_its_commit(engine, store, begin, submission):
     store.gate.clear()
     call = await begin(engine.tasks.submit(NS, submission(), show=state))
     assert not call.done()
@@ -114,7 +114,7 @@ async def test_listeners_hear_of_a_change_after_its_commit(engine, store, begin,
     assert heard == ["queued"]
 
 
-async def test_what_an_answer_shows_was_true_at_its_command(engine, store, begin, submission, connect, clock):
+async def test_what_an_answer_shows_was_true_at_its_command(engine, store, begin, submission, connect):
     session = await connect()
     await engine.hosts.give_credit(session, 1)
     store.gate.clear()
@@ -144,7 +144,7 @@ async def test_a_stream_gets_a_task_after_the_commit_of_its_lease(engine, store,
     assert sent(session) == [1]
 
 
-async def test_a_waiting_claim_is_answered_after_the_commit_of_its_lease(engine, store, begin, submission, clock):
+async def test_a_waiting_claim_is_answered_after_the_commit_of_its_lease(engine, store, begin, submission):
     await engine.hosts.register(NS, "host", None, HostProfile(), show=live)
     claim = await begin(engine.leases.claim(NS, "host", wait_secs=60, show=list))
     store.gate.clear()
@@ -287,7 +287,7 @@ async def test_new_commands_are_refused_while_the_store_does_not_answer(engine, 
     assert (await engine.admin.stats(NS)).queued == 3
 
 
-async def test_the_reports_of_a_stream_wait_as_long_as_it_takes(engine, store, begin, submission, connect, clock):
+async def test_the_reports_of_a_stream_wait_as_long_as_it_takes(engine, store, submission, connect, clock):
     session = await connect()
     await engine.hosts.give_credit(session, 1)
     task = await engine.tasks.submit(NS, submission(), show=live)
@@ -301,7 +301,7 @@ async def test_the_reports_of_a_stream_wait_as_long_as_it_takes(engine, store, b
     assert await answer == ["running"]
 
 
-async def test_after_a_final_failure_nobody_is_told_anything(engine, store, begin, submission, clock):
+async def test_after_a_final_failure_nobody_is_told_anything(engine, store, begin, submission):
     running = await begin(engine.run())
     store.faults = [StoreError("yard.db: disk I/O error")]
     call = await begin(engine.tasks.submit(NS, submission(), show=state))
@@ -332,7 +332,7 @@ async def test_a_fault_in_the_records_of_a_namespace_closes_it_alone(engine, sto
     assert len(store.tables[Table.TASKS]) == 2
 
 
-async def test_a_full_queue_is_told_at_once(engine, store, begin, submission, clock):
+async def test_a_full_queue_is_told_at_once(engine, store, begin, submission):
     engine.admin.reconfigure(Limits(max_queue_size=1))
     await engine.tasks.submit(NS, submission(), show=live)
     store.gate.clear()

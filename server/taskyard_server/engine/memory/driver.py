@@ -18,10 +18,11 @@ from .alarm import Alarm
 
 if TYPE_CHECKING:
     from taskyard_server.engine.clock import Clock
-    from taskyard_server.engine.port import Listener, TriggerListener
+    from taskyard_server.engine.port import DueDelivery, Listener, TriggerListener
     from taskyard_server.store.committer import Committer
 
     from .namespace import NamespaceState, Turn
+    from .outbox import MemoryOutbox
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +38,8 @@ MIN_DUE_TIMES_TO_COMPACT: Final = 64
 class Driver:
     """Tracks which namespaces were changed by commands. `activity` is set whenever a task may have ended.
 
-    With a `committer` a turn is published after its commit, else at once.
+    With a `committer` a turn is published after its commit, else at once. With an `outbox` too, that commit keeps the
+    deliveries of the turn.
     """
 
     def __init__(self, states: Mapping[str, NamespaceState], clock: Clock, wall: Clock) -> None:
@@ -45,6 +47,7 @@ class Driver:
         self.trigger_listeners: list[TriggerListener] = []
         self.activity = asyncio.Event()
         self.committer: Committer | None = None
+        self.outbox: MemoryOutbox | None = None
         self._states = states
         self._clock = clock
         self._wall = wall
@@ -80,9 +83,10 @@ class Driver:
             scheduler = state.scheduler
             turn = state.take_turn(now)
             if self.committer is None:
-                self._publish(state, turn, 0.0)
+                self._publish(state, turn, (), 0.0)
             else:
-                self.committer.add(state, partial(self._publish, state, turn))
+                deliveries = () if self.outbox is None else self.outbox.take(state, turn.events)
+                self.committer.add(state, partial(self._publish, state, turn, deliveries))
             due = scheduler.next_due()
             if due != state.due:
                 state.due = due
@@ -136,8 +140,8 @@ class Driver:
         self._closed = True
         self.flush()
 
-    def _publish(self, state: NamespaceState, turn: Turn, secs: float) -> None:
-        """Tell of a turn, whose commit took so many seconds."""
+    def _publish(self, state: NamespaceState, turn: Turn, deliveries: Sequence[DueDelivery], secs: float) -> None:
+        """Tell of a turn and its deliveries, whose commit took so many seconds."""
         state.committing = None
         if state.hand_over(turn, self._clock(), secs):
             self.mark_dirty(state)
@@ -147,6 +151,8 @@ class Driver:
         if turn.trigger_events:
             state.log_trigger_limit()
             _notify(self.trigger_listeners, state.namespace, turn.trigger_events)
+        if deliveries and self.outbox is not None:
+            self.outbox.publish(deliveries)
 
     def _mark_all_dirty(self) -> None:
         dirty, self._dirty_soon = self._dirty_soon, {}

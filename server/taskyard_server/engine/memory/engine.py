@@ -14,7 +14,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.engine.clock import Clock, SteadyClock
-from taskyard_server.engine.port import Listener
+from taskyard_server.engine.port import DeliveryEncoder, Listener, OutboxPort
 from taskyard_server.engine.sessions import DrainNotice
 from taskyard_server.store.port import Store
 
@@ -22,6 +22,7 @@ from .hosts import MemoryHosts
 from .keeper import Keeper, Keeping
 from .leases import MemoryLeases
 from .namespaces import Namespaces
+from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
 from .tasks import MemoryTasks
 
@@ -30,7 +31,7 @@ class MemoryEngine:
     """Implements `port.Engine`. A `seed` makes ids and jitter repeatable, for tests.
 
     `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. With a `store` everything survives
-    the process; `open` loads it.
+    the process; `open` loads it. With `encode_delivery` too there is an outbox of what it makes.
     """
 
     def __init__(
@@ -41,9 +42,12 @@ class MemoryEngine:
         wall: Clock | None = None,
         store: Store | None = None,
         keeping: Keeping | None = None,
+        encode_delivery: DeliveryEncoder | None = None,
     ) -> None:
         self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed)
         self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
+        if store is not None and encode_delivery is not None:
+            self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
         self.tasks = MemoryTasks(self._namespaces)
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
@@ -71,6 +75,11 @@ class MemoryEngine:
     def is_kept(self) -> bool:
         """Whether everything survives the process."""
         return self.keeper is not None
+
+    @property
+    def outbox(self) -> OutboxPort | None:
+        """The deliveries that are due; None where none are kept."""
+        return self._namespaces.driver.outbox
 
     @property
     def limits(self) -> Limits:

@@ -13,6 +13,7 @@ import structlog
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.store.committer import Committer
+from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.loading import load
 from taskyard_server.store.port import Kept, Store, StoreError
 
@@ -56,8 +57,7 @@ class Keeper:
     def __init__(self, namespaces: Namespaces, store: Store, keeping: Keeping) -> None:
         self.store = store
         self.keeping = keeping
-        self.load_secs = 0.0
-        self.forgotten = 0
+        self.figures = StoreFigures(store.url)
         self._namespaces = namespaces
         self._is_open = False
 
@@ -68,7 +68,13 @@ class Keeper:
         kept = await self.store.open()
         shift = self._set_clock(kept, namespaces.now)
         self.committer = Committer(
-            self.store, kept.number, namespaces.now, self.keeping.patience_secs, driver.flush, driver.commit_ended
+            self.store,
+            kept,
+            namespaces.now,
+            self.keeping.patience_secs,
+            driver.flush,
+            driver.commit_ended,
+            self.figures,
         )
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
@@ -85,8 +91,8 @@ class Keeper:
         namespaces.keeper = namespaces.answers.keeper = self
         driver.flush()
         await self.committer.settle()
-        self.load_secs = time.monotonic() - began_at
-        log.info("store_loaded", url=self.store.url, commit=kept.number, secs=round(self.load_secs, 2))
+        load_secs = self.figures.load_secs = time.monotonic() - began_at
+        log.info("store_loaded", url=self.store.url, commit=kept.number, secs=round(load_secs, 2))
 
     async def run(self) -> None:
         """Keep the time and remove old history, until cancelled; raises `StoreError` once the store has failed."""
@@ -103,6 +109,8 @@ class Keeper:
     async def close(self) -> None:
         """Commit what is left, and let go of the store."""
         if self._is_open:
+            if (outbox := self._namespaces.driver.outbox) is not None:
+                outbox.remove_done()
             self._namespaces.driver.flush()
             await self.committer.settle()
         await self.store.close()
@@ -114,12 +122,12 @@ class Keeper:
     def require_room(self) -> None:
         """Raise `Unavailable` while the disk is nearly full, so that what is under way can still end."""
         if self._is_short_of_room:
-            free = self.committer.figures.free_bytes >> 20
+            free = self.figures.free_bytes >> 20
             raise Unavailable(f"the disk is nearly full, {free} MiB are free: no new tasks are taken")
 
     @property
     def _is_short_of_room(self) -> bool:
-        figures = self.committer.figures
+        figures = self.figures
         return figures.commits > 0 and figures.free_bytes < self.keeping.min_free_bytes
 
     def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
@@ -161,7 +169,7 @@ class Keeper:
             )
             before_ms = int((self._namespaces.now() - secs) * 1000)
             while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
-                self.forgotten += forgotten
+                self.figures.forgotten += forgotten
                 await asyncio.sleep(FORGET_PAUSE_SECS)
 
 

@@ -21,6 +21,8 @@ from taskyard_server.engine.sessions import Session
 from taskyard_server.store.port import Group
 from taskyard_server.store.rows import add_rows
 
+from .outbox import OutboxRows
+
 log = structlog.get_logger(__name__)
 
 TASK_LIMIT_KEYS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInflight"}
@@ -66,8 +68,9 @@ class WaitingClaim:
 class NamespaceState:
     """One namespace, of this `number` in the store.
 
-    `changes` gathers what the next commit keeps, and `committing` is what the last one took. A namespace with a `fault`
-    is served no longer. `due` is the next time at which its scheduler must be advanced.
+    `changes` gathers what the next commit keeps, and `committing` is what the last one took; `outbox` gathers what it
+    does to deliveries. A namespace with a `fault` is served no longer. `due` is the next time at which its scheduler
+    must be advanced.
 
     `claims` are the calls that wait for a task to run, `sessions` the streams of hosts, and `end_waits` the calls that
     wait for a task to end, by task id.
@@ -78,6 +81,7 @@ class NamespaceState:
     number: int = 0
     changes: Changes | None = None
     committing: Changes | None = None
+    outbox: OutboxRows = field(default_factory=OutboxRows)
     keeps_history: bool = True
     fault: str | None = None
     claims: dict[Offer, WaitingClaim] = field(default_factory=dict)
@@ -91,8 +95,13 @@ class NamespaceState:
         """Add what changed since the last commit to the next one."""
         assert self.changes is not None
         self.committing = self.changes.take()
-        if self.committing:
-            add_rows(group, self.number, self.namespace, self.scheduler, self.committing, self.keeps_history)
+        outbox = self.outbox
+        if self.committing or outbox.due:
+            add_rows(
+                group, self.number, self.namespace, self.scheduler, self.committing, self.keeps_history, outbox.last
+            )
+        # Those that are done may be all that has changed.
+        outbox.add_to(group, self.number)
 
     def close_for(self, error: Exception) -> None:
         """Serve nothing more: what changed cannot be kept."""

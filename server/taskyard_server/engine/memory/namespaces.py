@@ -101,6 +101,7 @@ class Namespaces:
         self._last_number = max(self._last_number, loaded.number)
         state = NamespaceState(loaded.name, loaded.scheduler, loaded.number, loaded.scheduler.changes)
         state.fault = loaded.error
+        state.outbox.last = loaded.last_outbox
         self._states[loaded.name] = state
 
     def refuse_once_closed(self) -> None:

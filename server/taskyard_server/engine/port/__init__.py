@@ -11,16 +11,21 @@ No command answers an object of the core, which the engine keeps changing. A com
 from .answers import Answer
 from .engine import AdminPort, Engine, Listener
 from .hosts import HostPort, LeasePort
+from .outbox import DeliveryEncoder, DeliveryListener, DueDelivery, OutboxPort
 from .schedules import SchedulePort, TriggerFilter, TriggerListener, TriggerPage
 from .tasks import TaskFilter, TaskPage, TaskPort
 
 __all__ = [
     "AdminPort",
     "Answer",
+    "DeliveryEncoder",
+    "DeliveryListener",
+    "DueDelivery",
     "Engine",
     "HostPort",
     "LeasePort",
     "Listener",
+    "OutboxPort",
     "SchedulePort",
     "TaskFilter",
     "TaskPage",

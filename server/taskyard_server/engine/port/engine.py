@@ -8,6 +8,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.stats import Stats, Totals
 
 from .hosts import HostPort, LeasePort
+from .outbox import OutboxPort
 from .schedules import SchedulePort
 from .tasks import TaskPort
 
@@ -37,6 +38,10 @@ class Engine(Protocol):
     @property
     def admin(self) -> "AdminPort":
         """Figures, limits and shutdown."""
+
+    @property
+    def outbox(self) -> OutboxPort | None:
+        """The deliveries that are due; None if none are kept."""
 
     @property
     def limits(self) -> Limits:

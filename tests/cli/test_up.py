@@ -1,0 +1,36 @@
+"""What `taskyard up` says when it serves."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.environment import without_settings
+from tests.ports import free_port
+
+
+@pytest.fixture
+def said():
+    """Starts a server with these flags. Returns its first lines."""
+
+    def start(*flags):
+        addresses = [word for name in ("--grpc", "--metrics") for word in (name, f"127.0.0.1:{free_port()}")]
+        command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", *addresses, *flags]
+        with subprocess.Popen(
+            command, env=without_settings(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as server:
+            try:
+                return [server.stdout.readline() for _ in range(3)]
+            finally:
+                server.kill()
+
+    return start
+
+
+def test_it_says_where_tasks_are_kept_and_how_to_keep_nothing(said, tmp_path):
+    lines = said("--store", f"sqlite:///{tmp_path}/yard.db")
+    assert lines[2] == f"Tasks are kept in {tmp_path}/yard.db; --store memory:// keeps nothing.\n"
+
+
+def test_it_says_that_nothing_is_kept(said):
+    assert said()[2] == "Nothing is kept: tasks are gone when it ends.\n"
