@@ -15,9 +15,17 @@ from pathlib import Path
 
 import pytest
 
+from taskyard.v1.task_pb2 import ListTasksRequest
 from tests.environment import without_settings
 
+from .checker import told
+from .crew import Crew, Size
 from .disk import Disk, Unsynced
+from .evidence import Evidence, number_of
+from .history import NEVER, FinalState
+from .task_rules import tasks_are_unchanged
+from .trials import hold_trial, yard_in
+from .yard import Yard
 
 SEED = int(os.environ.get("SEED", "1"))
 CUTS = int(os.environ.get("CUTS", "10"))
@@ -88,3 +96,36 @@ def test_a_cut_loses_what_was_committed_without_a_sync(tmp_path: Path, synchrono
     disk = Disk(path.parent, tmp_path)
     told = insert_and_cut(disk, path, synchronous, Unsynced.NOTHING, random.Random(SEED))
     assert (rows_in(path) if path.exists() else 0) < told == ROWS
+
+
+async def cut_power(yard: Yard, disk: Disk, unsynced: Unsynced, chance: random.Random) -> str:
+    """Kill everything at once, and leave what the disk has. Returns a line about it."""
+    await yard.kill("writer", "server")
+    await yard.gone()
+    return disk.cut(unsynced, chance)
+
+
+async def cut_again_and_again(yard: Yard, disk: Disk, crews: list[Crew], chance: random.Random) -> Counter[str]:
+    """Cut the power and start the yard `CUTS` times; how often each was left on the disk."""
+    cuts: Counter[str] = Counter()
+    for number in range(CUTS):
+        await asyncio.sleep(chance.uniform(0.5, 4.0))
+        for crew in crews:
+            crew.check()
+        unsynced = list(Unsynced)[number % len(Unsynced)]
+        print(await cut_power(yard, disk, unsynced, chance))
+        cuts[unsynced] += 1
+        await yard.start()
+    return cuts
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180 + 12 * CUTS)
+async def test_with_full_nothing_acknowledged_is_lost_in_a_power_cut(tmp_path: Path) -> None:
+    chance = random.Random(SEED)
+    (tmp_path / "store").mkdir()
+    disk = Disk(tmp_path / "store", tmp_path)
+    size = Size(writers=1, stream_hosts=(5,), unary_hosts=(4,), schedules=(1.0,))
+    async with yard_in(tmp_path, environment=disk.environment) as yard:
+        faults = lambda crews: cut_again_and_again(yard, disk, crews, chance)
+        await hold_trial(yard, tmp_path, SEED, faults, (size, size))

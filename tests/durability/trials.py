@@ -1,0 +1,83 @@
+"""A trial: a yard that is used by everybody in two namespaces while faults happen, and what is decided of it then."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from .checker import broken_rules, summary, told
+from .crew import Crew, Size
+from .yard import Yard
+
+ROOM: Final = 1_000_000
+LIMITS: Final = ("maxQueueSize", "maxPerAgent", "maxPerAgentInflight", "maxInflight", "maxRetainedTasks")
+SETTINGS: Final[Mapping[str, Any]] = {
+    "scheduler": {
+        **dict.fromkeys(LIMITS, ROOM),
+        "resultTTLSec": 36_000,
+        "defaultDeadlineSec": 36_000,
+        "reconnectGraceSecs": 4,
+        "startTimeoutSecs": 3,
+        "maxDeliveries": 1_000,
+    },
+    "daemon": {"maxConcurrent": ROOM, "maxJitterMs": 0},
+    "webhooks": {"allowPrivate": True, "secret": "whsec_c2VjcmV0LW9mLXRoZS10ZXN0cy0xMjM0NTY3ODkw"},
+}
+"""Nothing is refused, nothing is forgotten, and no deadline passes by itself."""
+LARGE: Final = Size()
+SMALL: Final = Size(writers=1, pause_secs=0.5, stream_hosts=(5,), unary_hosts=(4,), schedules=(1.0,))
+SETTLE_SECS: Final = 60.0
+Faults = Callable[[list[Crew]], Awaitable[Counter[str]]]
+
+
+@asynccontextmanager
+async def yard_in(
+    folder: Path, store: str = "", environment: Mapping[str, str] | None = None, **settings: Any
+) -> AsyncIterator[Yard]:
+    """A yard that serves, with these sections of its settings besides."""
+    yard = Yard(folder, {**SETTINGS, **settings}, store, environment or {})
+    await yard.start()
+    try:
+        yield yard
+    finally:
+        await yard.stop()
+
+
+async def hold_trial(
+    yard: Yard, folder: Path, seed: int, faults: Faults, sizes: tuple[Size, Size] = (LARGE, SMALL)
+) -> None:
+    """Let faults happen, let all work be finished, and assert that nobody saw a broken promise."""
+    crews = [
+        Crew(yard, namespace, folder, seed + number, size)
+        for number, (namespace, size) in enumerate(zip(("default", "other"), sizes, strict=True))
+    ]
+    began = time.monotonic()
+    try:
+        for crew in crews:
+            await crew.start()
+        happened = await faults(crews)
+        ended = time.monotonic()
+        finals = await asyncio.gather(*(crew.settle(SETTLE_SECS) for crew in crews))
+    finally:
+        for crew in crews:
+            await crew.stop()
+    took = f"{ended - began:.0f} s and {time.monotonic() - ended:.0f} s to finish"
+    print(f"\nseed {seed}: {dict(happened)} in {took}; starts took {_spread(yard.start_secs)}")
+    broken = ""
+    for crew, final in zip(crews, finals, strict=True):
+        history = crew.history()
+        print(f"{summary(history, final)}\nwatches went on: {[watcher.resumed for watcher in crew.watchers]}")
+        broken += told(broken_rules(history, final))
+        broken += "".join("a cursor was not known any more\n" for each in crew.watchers if each.cursors_expired)
+    assert not broken, f"seed {seed}:\n{broken}"
+    assert "Traceback" not in yard.log.read_text(errors="replace"), yard.log
+
+
+def _spread(secs: list[float]) -> str:
+    return f"{min(secs):.1f}, {statistics.median(secs):.1f} and {max(secs):.1f} s (least, median, most)"
