@@ -19,7 +19,8 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.memory.engine import MemoryEngine
-from taskyard_server.webhooks import Webhooks
+from taskyard_server.store.port import Store
+from taskyard_server.webhooks import Webhooks, encode_delivery
 from tests import reporting
 from tests.live import live
 
@@ -123,13 +124,19 @@ class Receiver:
 
 
 class Server:
-    """An engine with one host, whose ended tasks are posted. Its clock stands still at `now`."""
+    """An engine with one host, whose ended tasks are posted. Its clock stands still at `now`.
 
-    def __init__(self, settings: dict[str, Any], limits: Limits) -> None:
+    With a `store` the posts are kept there, and it must be opened.
+    """
+
+    def __init__(self, settings: dict[str, Any], limits: Limits, store: Store | None = None) -> None:
         self.now = START
-        self.engine = MemoryEngine(limits, clock=lambda: self.now, seed=1)
-        self.webhooks = Webhooks(WebhookSettings(**{"allow_private": True, "timeout_secs": MAX_WAIT_SECS, **settings}))
-        self.engine.subscribe(self.webhooks)
+        encode = None if store is None else encode_delivery
+        self.engine = MemoryEngine(limits, clock=lambda: self.now, seed=1, store=store, encode_delivery=encode)
+        given = {"allow_private": True, "timeout_secs": MAX_WAIT_SECS, **settings}
+        self.webhooks = Webhooks(WebhookSettings(**given), self.engine.outbox)
+        if store is None:
+            self.engine.subscribe(self.webhooks)
         self.running: asyncio.Task[None] | None = None
 
     @property
@@ -194,6 +201,7 @@ class Server:
             self.running.cancel()
             await asyncio.gather(self.running, return_exceptions=True)
         await self.engine.admin.close()
+        await self.engine.release()
 
 
 @pytest.fixture

@@ -95,6 +95,9 @@ class NamespaceState:
         """Add what changed since the last commit to the next one."""
         assert self.changes is not None
         self.committing = self.changes.take()
+        if self.fault is not None:
+            # What is left of it in memory must not take the place of its rows.
+            return
         outbox = self.outbox
         if self.committing or outbox.due:
             add_rows(

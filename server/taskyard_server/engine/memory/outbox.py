@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,7 @@ from taskyard_server.store.port import Table, key_of, namespace_of, number_of
 if TYPE_CHECKING:
     from taskyard_server.core.events import Event
     from taskyard_server.engine.port.outbox import DeliveryEncoder, DeliveryListener
-    from taskyard_server.store.port import Group, Store
+    from taskyard_server.store.port import Group, Row, Store
 
     from .namespace import NamespaceState
     from .namespaces import Namespaces
@@ -56,7 +56,9 @@ class MemoryOutbox:
 
     def take(self, state: NamespaceState, events: Sequence[Event]) -> Sequence[DueDelivery]:
         """The deliveries of a turn, which the next commit writes."""
-        due = []
+        due: list[DueDelivery] = []
+        if state.fault is not None:
+            return due
         for event in events:
             if event.task.options.callback_url is not None:
                 try:
@@ -89,7 +91,7 @@ class MemoryOutbox:
         """See `OutboxPort`. Those that are served no longer are left out: nothing of them can be removed."""
         names = {state.number: state.namespace for state in self._namespaces if state.fault is None}
         found, after_key = [], -1
-        while rows := await anext(self._store.rows(Table.OUTBOX, after_key=after_key, limit=1), ()):
+        while rows := await _first_slice(self._store.rows(Table.OUTBOX, after_key=after_key, limit=1)):
             number = namespace_of(rows[0][0])
             if number in names:
                 found.append(names[number])
@@ -102,8 +104,7 @@ class MemoryOutbox:
         if state is None or state.fault is not None:
             return ()
         after_key, last_key = key_of(state.number, after), key_of(state.number + 1, 0) - 1
-        # The first slice: the store makes it no larger than it should be.
-        rows = await anext(self._store.rows(Table.OUTBOX, after_key=after_key, last_key=last_key, limit=limit), ())
+        rows = await _first_slice(self._store.rows(Table.OUTBOX, after_key=after_key, last_key=last_key, limit=limit))
         return [DueDelivery(namespace, number_of(key), record) for key, record in rows]
 
     def done(self, namespace: str, number: int) -> None:
@@ -130,3 +131,10 @@ class MemoryOutbox:
         """See `OutboxPort`."""
         if self._namespaces.keeper is not None:
             await self._namespaces.keeper.committer.settle()
+
+
+async def _first_slice(slices: AsyncIterator[Sequence[Row]]) -> Sequence[Row]:
+    """The first slice, which a store makes no larger than is good for memory; empty if there is none."""
+    async for rows in slices:
+        return rows
+    return ()
