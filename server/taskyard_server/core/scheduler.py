@@ -159,10 +159,6 @@ class Scheduler:
         """The task; raises `NotFound` if it never existed or is no longer retained."""
         return self._life.task(task_id)
 
-    def find(self, task_id: str) -> Task | None:
-        """The task, or None."""
-        return self._life.tasks.get(task_id)
-
     def batch(self, batch_id: str) -> Batch:
         """The batch; raises `NotFound` if none of its tasks is retained."""
         return self._life.batches.get(batch_id)
@@ -404,15 +400,6 @@ class Scheduler:
         if not built_in_only:
             return self._life.inflight
         return sum(len(host.leases) for host in self.hosts.built_in())
-
-    @property
-    def has_live_tasks(self) -> bool:
-        """Whether any task is queued or in flight."""
-        return self._life.queued > 0 or self._life.inflight > 0
-
-    def has_event_of(self, task: Task) -> bool:
-        """Whether something has happened to a task since the last `take_events`. Looks at all that has happened."""
-        return self._life.has_event_of(task)
 
     def take_events(self) -> list[Event]:
         """The events since the last call, in order."""

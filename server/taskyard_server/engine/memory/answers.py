@@ -28,6 +28,15 @@ class KeeperPort(Protocol):
         It fails with `Unavailable` if that takes too long, unless the caller is `patient`.
         """
 
+    async def settle(self) -> None:
+        """Wait until nothing is left to be kept, or the store has failed."""
+
+    def require_answers(self) -> None:
+        """Raise `Unavailable` while the store does not answer."""
+
+    def require_room(self) -> None:
+        """Raise `Unavailable` while there is no room for new tasks."""
+
 
 class Answers:
     """Gives the answers of commands. Without a `keeper` nothing is waited for."""

@@ -10,19 +10,19 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import structlog
 
 from .alarm import Alarm
 
 if TYPE_CHECKING:
+    from taskyard_server.core.events import Event
     from taskyard_server.engine.clock import Clock
     from taskyard_server.engine.port import DueDelivery, Listener, TriggerListener
     from taskyard_server.store.committer import Committer
 
     from .namespace import NamespaceState, Turn
-    from .outbox import MemoryOutbox
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +33,16 @@ RETRY_AFTER_FAULT_SECS: Final = 1.0
 HEARTBEAT_FLUSH_SECS: Final = 0.05
 """Delay before the consequences of heartbeats are handled, together."""
 MIN_DUE_TIMES_TO_COMPACT: Final = 64
+
+
+class Outbox(Protocol):
+    """What makes deliveries of events, and passes them on."""
+
+    def take(self, state: NamespaceState, events: Sequence[Event]) -> Sequence[DueDelivery]:
+        """The deliveries of a turn, which the next commit writes."""
+
+    def publish(self, due: Sequence[DueDelivery]) -> None:
+        """Pass on deliveries that are committed."""
 
 
 class Driver:
@@ -47,7 +57,7 @@ class Driver:
         self.trigger_listeners: list[TriggerListener] = []
         self.activity = asyncio.Event()
         self.committer: Committer | None = None
-        self.outbox: MemoryOutbox | None = None
+        self.outbox: Outbox | None = None
         self._states = states
         self._clock = clock
         self._wall = wall

@@ -46,8 +46,9 @@ class MemoryEngine:
     ) -> None:
         self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed)
         self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
+        self._outbox: MemoryOutbox | None = None
         if store is not None and encode_delivery is not None:
-            self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
+            self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
         self.tasks = MemoryTasks(self._namespaces)
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
@@ -68,6 +69,8 @@ class MemoryEngine:
 
     async def release(self) -> None:
         """Commit what is left and let go of the store, after the last call was served."""
+        if self._outbox is not None:
+            self._outbox.remove_done()
         if self.keeper is not None:
             await self.keeper.close()
 
@@ -79,7 +82,7 @@ class MemoryEngine:
     @property
     def outbox(self) -> OutboxPort | None:
         """The deliveries that are due; None where none are kept."""
-        return self._namespaces.driver.outbox
+        return self._outbox
 
     @property
     def limits(self) -> Limits:

@@ -109,11 +109,13 @@ class Keeper:
     async def close(self) -> None:
         """Commit what is left, and let go of the store."""
         if self._is_open:
-            if (outbox := self._namespaces.driver.outbox) is not None:
-                outbox.remove_done()
             self._namespaces.driver.flush()
             await self.committer.settle()
         await self.store.close()
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to be committed, or the store has failed."""
+        await self.committer.settle()
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""
@@ -157,7 +159,7 @@ class Keeper:
         while True:
             await asyncio.sleep(KEEP_TIME_SECS)
             is_old = self._namespaces.now() - self.committer.kept_at >= KEEP_TIME_SECS
-            if is_old and (self._is_short_of_room or any(state.scheduler.has_live_tasks for state in self._namespaces)):
+            if is_old and (self._is_short_of_room or any(_has_live_tasks(state) for state in self._namespaces)):
                 self.committer.keep_time()
 
     async def _forget_history(self) -> None:
@@ -171,6 +173,11 @@ class Keeper:
             while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
                 self.figures.forgotten += forgotten
                 await asyncio.sleep(FORGET_PAUSE_SECS)
+
+
+def _has_live_tasks(state: NamespaceState) -> bool:
+    life = state.scheduler.life
+    return life.queued > 0 or life.inflight > 0
 
 
 def _at(secs: float) -> str:

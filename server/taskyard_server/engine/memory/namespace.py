@@ -21,7 +21,7 @@ from taskyard_server.engine.sessions import Session
 from taskyard_server.store.port import Group
 from taskyard_server.store.rows import add_rows
 
-from .outbox import OutboxRows
+from .outbox_rows import OutboxRows
 
 log = structlog.get_logger(__name__)
 
@@ -113,13 +113,13 @@ class NamespaceState:
 
     def is_unkept(self, task_id: str) -> bool:
         """Whether the present state of a task is not committed yet."""
-        task = self.scheduler.find(task_id)
+        task = self.scheduler.life.tasks.get(task_id)
         if self.changes is None or task is None:
             return False
         return (
             task in self.changes.tasks
             or (self.committing is not None and task in self.committing.tasks)
-            or self.scheduler.has_event_of(task)
+            or self.scheduler.life.has_event_of(task)
         )
 
     def take_turn(self, now: float) -> Turn:

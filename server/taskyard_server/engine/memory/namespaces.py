@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from taskyard_server.engine.sessions import DrainNotice
     from taskyard_server.store.loading import LoadedNamespace
 
-    from .keeper import Keeper
+    from .answers import KeeperPort
 
 
 class Namespaces:
@@ -36,7 +36,7 @@ class Namespaces:
         self.wall = wall
         self.drain_notice: DrainNotice | None = None
         self.closed = False
-        self.keeper: Keeper | None = None
+        self.keeper: KeeperPort | None = None
         self._last_number = 0
         self._random = random.Random(seed)
         self._states: dict[str, NamespaceState] = {}

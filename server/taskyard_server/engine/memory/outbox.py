@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -15,7 +14,7 @@ from taskyard_server.store.port import Table, key_of, namespace_of, number_of
 if TYPE_CHECKING:
     from taskyard_server.core.events import Event
     from taskyard_server.engine.port.outbox import DeliveryEncoder, DeliveryListener
-    from taskyard_server.store.port import Group, Row, Store
+    from taskyard_server.store.port import Row, Store
 
     from .namespace import NamespaceState
     from .namespaces import Namespaces
@@ -24,23 +23,6 @@ log = structlog.get_logger(__name__)
 
 REMOVE_AFTER_SECS: Final = 1.0
 """What is done is removed with the next commit of its namespace, or after this time together."""
-
-
-@dataclass(slots=True)
-class OutboxRows:
-    """What the next commit of a namespace writes to the outbox and removes from it. `last` is the last number."""
-
-    last: int = 0
-    due: list[DueDelivery] = field(default_factory=list)
-    done: list[int] = field(default_factory=list)
-
-    def add_to(self, group: Group, namespace: int) -> None:
-        """Move them into a group."""
-        for delivery in self.due:
-            group.put(Table.OUTBOX, key_of(namespace, delivery.number), delivery.record)
-        for number in self.done:
-            group.remove(Table.OUTBOX, key_of(namespace, number))
-        self.due, self.done = [], []
 
 
 class MemoryOutbox:
@@ -130,7 +112,7 @@ class MemoryOutbox:
     async def settled(self) -> None:
         """See `OutboxPort`."""
         if self._namespaces.keeper is not None:
-            await self._namespaces.keeper.committer.settle()
+            await self._namespaces.keeper.settle()
 
 
 async def _first_slice(slices: AsyncIterator[Sequence[Row]]) -> Sequence[Row]:

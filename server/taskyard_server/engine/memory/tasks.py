@@ -65,7 +65,7 @@ class MemoryTasks:
 
     def state_of(self, namespace: str, task_id: str) -> TaskState | None:
         state = self._namespaces.find(namespace)
-        task = None if state is None else state.scheduler.find(task_id)
+        task = None if state is None else state.scheduler.life.tasks.get(task_id)
         return None if task is None else task.state
 
     async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
