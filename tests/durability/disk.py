@@ -36,7 +36,7 @@ class Record(NamedTuple):
     time_ns: int
     inode: int
     number: int
-    count: int
+    zeros: int
     data: bytes
 
 
@@ -49,11 +49,15 @@ class Change(NamedTuple):
 
 @dataclass(eq=False)
 class File:
-    """A file: what was in it at first, and what was changed; the first `synced` changes are on the disk."""
+    """A file: what was in it at first, and what was changed; the first `synced` changes are on the disk.
+
+    `lost_sight` names what was done to it that cannot be followed.
+    """
 
     content: bytes = b""
     changes: list[Change] = field(default_factory=list)
     synced: int = 0
+    lost_sight: str = ""
 
     def on_disk(self, unsynced: Unsynced, chance: random.Random) -> bytes:
         content = bytearray(self.content)
@@ -129,6 +133,9 @@ class Disk:
             if not path.is_dir():
                 path.unlink()
         for name, file in names.items():
+            if name.endswith("-shm"):
+                continue  # shared memory, which SQLite makes anew
+            assert not file.lost_sight, f"{file.lost_sight} of {name} cannot be followed"
             (self._folder / name).write_bytes(file.on_disk(unsynced, chance))
         changes = sum(len(file.changes) for file in files)
         self._look()
@@ -150,13 +157,13 @@ class Disk:
         folder_inode = self._folder.stat().st_ino
         begun: dict[int, int] = {}
         for record in sorted(self._records(), key=lambda each: each.time_ns):
-            file = by_inode.get(record.inode, File())
+            file = by_inode.setdefault(record.inode, File())
             of_folder = record.inode == folder_inode
             match record.kind:
                 case "W":
                     file.changes.append(Change(record.number, record.data))
                 case "Z":
-                    file.changes.append(Change(record.number, bytes(record.count)))
+                    file.changes.append(Change(record.number, bytes(record.zeros)))
                 case "T":
                     file.changes.append(Change(record.number, None))
                 case "B":
@@ -176,18 +183,18 @@ class Disk:
                     # Both at once, as a journal has them; a cut between them leaves the file under both names.
                     folder.changes += [("R", new, file), ("R", old, None)]
                 case _:
-                    raise AssertionError(f"{record.data.decode()} cannot be followed")
+                    file.lost_sight = record.data.decode()
         return files, folder
 
     def _records(self) -> Iterator[Record]:
         for log in self._logs.iterdir():
             data, place = log.read_bytes(), 0
             while place + HEAD.size <= len(data):
-                kind, time_ns, inode, number, count, size = HEAD.unpack_from(data, place)
+                kind, time_ns, inode, number, zeros, size = HEAD.unpack_from(data, place)
                 place += HEAD.size
                 if place + size > len(data):
                     break  # its process was killed in the midst of it
-                yield Record(kind.decode(), time_ns, inode, number, count, data[place : place + size])
+                yield Record(kind.decode(), time_ns, inode, number, zeros, data[place : place + size])
                 place += size
 
 

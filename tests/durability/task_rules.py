@@ -116,3 +116,13 @@ def what_was_shown_is_never_unknown(evidence: Evidence) -> Iterator[str]:
     for command in commands:
         if command.outcome is Outcome.REFUSED and command.code == "not_found":
             yield f"{command.who}: {command.kind} of {command.task_id} was refused as not_found"
+
+
+def what_is_lost_is_the_newest(evidence: Evidence) -> Iterator[str]:
+    """For a store that may lose its last moment: nothing is lost that was acknowledged before what is there began."""
+    there = {number_of(task) for task in evidence.final.tasks}
+    begun = [intent.begun for number, intent in evidence.intents.items() if number in there]
+    latest = max(begun, default=ALWAYS)
+    for number, intent in evidence.intents.items():
+        if number not in there and intent.ended < latest:
+            yield f"task {number} is lost, and one is there that was submitted {latest - intent.ended:.3f} s later"

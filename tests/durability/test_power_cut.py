@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import shutil
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -18,18 +22,23 @@ import pytest
 from taskyard.v1.task_pb2 import ListTasksRequest
 from tests.environment import without_settings
 
-from .checker import told
-from .crew import Crew, Size
+from .checker import broken_rules, told
+from .crew import Crew
 from .disk import Disk, Unsynced
+from .doors import Doors
 from .evidence import Evidence, number_of
-from .history import NEVER, FinalState
-from .task_rules import tasks_are_unchanged
-from .trials import hold_trial, yard_in
+from .history import NEVER, FinalState, Json, Outcome, Recorder, read_events
+from .mixture import Mixture
+from .task_rules import tasks_are_in_the_order_of_their_submission, tasks_are_unchanged, what_is_lost_is_the_newest
+from .trials import SETTINGS, SMALL, hold_trial, yard_in
+from .writers import StreamWriter, UnaryWriter
 from .yard import Yard
 
 SEED = int(os.environ.get("SEED", "1"))
 CUTS = int(os.environ.get("CUTS", "10"))
+CHECK = (sys.executable, "-m", "taskyard_server.cli.main", "store", "check")
 ROWS = 40
+SUBMIT_SECS = 2.0
 INSERTS = """
 import os, sqlite3, sys
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -105,27 +114,84 @@ async def cut_power(yard: Yard, disk: Disk, unsynced: Unsynced, chance: random.R
     return disk.cut(unsynced, chance)
 
 
-async def cut_again_and_again(yard: Yard, disk: Disk, crews: list[Crew], chance: random.Random) -> Counter[str]:
-    """Cut the power and start the yard `CUTS` times; how often each was left on the disk."""
-    cuts: Counter[str] = Counter()
-    for number in range(CUTS):
-        await asyncio.sleep(chance.uniform(0.5, 4.0))
-        for crew in crews:
-            crew.check()
-        unsynced = list(Unsynced)[number % len(Unsynced)]
-        print(await cut_power(yard, disk, unsynced, chance))
-        cuts[unsynced] += 1
-        await yard.start()
-    return cuts
+def disk_in(folder: Path) -> Disk:
+    """The disk of a yard whose folder this will be."""
+    store = folder / "store"
+    store.mkdir()
+    return Disk(store, folder)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(180 + 12 * CUTS)
 async def test_with_full_nothing_acknowledged_is_lost_in_a_power_cut(tmp_path: Path) -> None:
-    chance = random.Random(SEED)
-    (tmp_path / "store").mkdir()
-    disk = Disk(tmp_path / "store", tmp_path)
-    size = Size(writers=1, stream_hosts=(5,), unary_hosts=(4,), schedules=(1.0,))
+    chance, disk = random.Random(SEED), disk_in(tmp_path)
+
+    async def cut_again_and_again(crews: list[Crew]) -> Counter[str]:
+        cuts: Counter[str] = Counter()
+        for number in range(CUTS):
+            await asyncio.sleep(chance.uniform(0.5, 4.0))
+            for crew in crews:
+                crew.check()
+            unsynced = list(Unsynced)[number % len(Unsynced)]
+            print(await cut_power(yard, disk, unsynced, chance))
+            cuts[unsynced] += 1
+            await yard.start()
+        return cuts
+
     async with yard_in(tmp_path, environment=disk.environment) as yard:
-        faults = lambda crews: cut_again_and_again(yard, disk, crews, chance)
-        await hold_trial(yard, tmp_path, SEED, faults, (size, size))
+        await hold_trial(yard, tmp_path, SEED, cut_again_and_again, (SMALL, SMALL))
+
+
+@asynccontextmanager
+async def submitting(doors: Doors, folder: Path, chance: random.Random) -> AsyncIterator[None]:
+    """Submit tasks that nobody runs, by calls and over a stream, as fast as they are answered."""
+    writing = []
+    for kind in (UnaryWriter, StreamWriter):
+        name = f"{kind.__name__}-{doors.namespace}"
+        writer = kind(doors, Mixture(chance, name, "http://127.0.0.1"), Recorder(folder / name, doors.namespace), 0.001)
+        writing.append(asyncio.create_task(writer.run()))
+    yield
+    for task in writing:
+        task.cancel()
+    await asyncio.gather(*writing, return_exceptions=True)
+
+
+async def tasks_of(doors: Doors) -> list[dict[str, Json]]:
+    """All tasks of a namespace, in their order."""
+    tasks: list[dict[str, Json]] = []
+    request = ListTasksRequest()
+    while True:
+        answer = await doors.call(doors.tasks.ListTasks, request)
+        assert answer.outcome is Outcome.ACKNOWLEDGED, answer
+        tasks += answer.body.get("tasks", ())
+        if "nextPageToken" not in answer.body:
+            return tasks
+        request.page_token = answer.body["nextPageToken"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+async def test_with_normal_the_store_is_sound_after_a_power_cut_and_only_the_newest_is_lost(tmp_path: Path) -> None:
+    chance, disk = random.Random(SEED), disk_in(tmp_path)
+    rules = (what_is_lost_is_the_newest, tasks_are_unchanged, tasks_are_in_the_order_of_their_submission)
+    lost, settings = [], {**SETTINGS, "store": {"synchronous": "normal"}}
+    async with yard_in(tmp_path, environment=disk.environment, settings=settings) as yard:
+        for number, unsynced in enumerate(Unsynced):
+            doors = Doors(yard.grpc, yard.rest, f"round-{number}")
+            async with submitting(doors, tmp_path, chance):
+                await asyncio.sleep(SUBMIT_SECS)
+                print(await cut_power(yard, disk, unsynced, chance))
+            history = read_events(tmp_path.glob(f"*-{doors.namespace}"))
+            await yard.start()
+            check = await asyncio.create_subprocess_exec(*CHECK, "--store", yard.store)
+            assert await check.wait() == 0
+            tasks = await tasks_of(doors)
+            await doors.close()
+            final = FinalState(at=NEVER, tasks=tasks, triggers=[], stats={}, leases=[])
+            broken = broken_rules(history, final, rules)
+            assert not broken, told(broken)
+            acknowledged = {number for number, each in Evidence(history, final).intents.items() if each.acknowledged}
+            lost.append(len(acknowledged - {number_of(task) for task in tasks}))
+            print(f"of {len(acknowledged)} acknowledged tasks {lost[-1]} were lost")
+    # Else nothing was shown.
+    assert any(lost)

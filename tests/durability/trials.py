@@ -38,10 +38,14 @@ Faults = Callable[[list[Crew]], Awaitable[Counter[str]]]
 
 @asynccontextmanager
 async def yard_in(
-    folder: Path, store: str = "", environment: Mapping[str, str] | None = None, **settings: Any
+    folder: Path,
+    store: str = "",
+    *,
+    settings: Mapping[str, Any] = SETTINGS,
+    environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Yard]:
-    """A yard that serves, with these sections of its settings besides."""
-    yard = Yard(folder, {**SETTINGS, **settings}, store, environment or {})
+    """A yard that serves."""
+    yard = Yard(folder, settings, store, environment or {})
     await yard.start()
     try:
         yield yard
