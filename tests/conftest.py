@@ -1,4 +1,4 @@
-"""For all tests: the form of the core that they import, and how a run in CI or side by side differs."""
+"""For all tests: the form of the core that they import, the store of their servers, and how a run in CI differs."""
 
 import os
 import shlex
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import environment
 from tools import compile_server
 
 for name in ("COLUMNS", "LINES"):
@@ -16,7 +17,12 @@ for name in ("COLUMNS", "LINES"):
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """`--core` is the form that is imported here; a server that a test starts takes the compiled one if it is there."""
+    """`--core` is the form that is imported here; a server that a test starts takes the compiled one if it is there.
+
+    `--store` is what engines and servers keep their tasks in, but for those of tests about a store.
+    """
+    words = "nothing that survives, or a file of SQLite for each"
+    parser.addoption("--store", choices=environment.STORES, default=environment.STORES[0], help=words)
     words = "the core as it is written, or compiled (`make compile`)"
     parser.addoption("--core", choices=["python", "compiled"], default="python", help=words)
     if compile_server.compiled() and not compile_server.is_fresh():
@@ -31,14 +37,31 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         raise pytest.UsageError("nothing is compiled: type `make compile`")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    environment.keep_in(config.option.store)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Whoever works on a file of this run was to end with its test."""
+    if left := environment.remove_stores():
+        raise RuntimeError(f"the tests have left behind: {left}")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that are about the source of the core have nothing to say of the compiled form."""
+    """Tests that are about the source of the core have nothing to say of the compiled form, and so on."""
     if config.option.core == "compiled":
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("python_core")])
-        items[:] = [item for item in items if not item.get_closest_marker("python_core")]
+        _deselect(config, items, "python_core")
+    if environment.is_kept():
+        _deselect(config, items, "memory_store")
     if "PYTEST_XDIST_WORKER" in os.environ:
         # None of the longest is the last to begin, when nothing is left to run beside it.
         items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], marker: str) -> None:
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker(marker)])
+    items[:] = [item for item in items if not item.get_closest_marker(marker)]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -213,8 +213,10 @@ class SchedulerSettings(Section):
         description="Agents whose figures are kept one by one, the newest ones; those of all others are summed up.",
     )
     idempotency_secs: Seconds = Field(
-        default=0,
-        description="Seconds for which an idempotency key is known at least; it always is while its task is in memory.",
+        default=DEFAULTS.idempotency_secs,
+        description="Seconds from its submission for which an idempotency key is known at least; while its task is in "
+        "memory it always is. Of a task that is not, a key takes some 500 bytes; as many are kept as came in these "
+        "seconds.",
     )
 
 
@@ -267,7 +269,8 @@ class WebhookSettings(Section):
     )
     workers: PositiveInt = Field(default=16, description="Deliveries that are made at once.")
     max_pending: PositiveInt = Field(
-        default=10_000, description="Maximum deliveries that wait; further ones are dropped."
+        default=10_000,
+        description="Maximum deliveries that wait in memory; further ones wait in the store, or are dropped.",
     )
     timeout_secs: PositiveSeconds = Field(default=10, description="Seconds that one try of a delivery may take.")
 
@@ -415,6 +418,7 @@ class Settings(BaseModel):
             start_timeout_secs=scheduler.start_timeout_secs,
             forget_hosts_secs=scheduler.forget_hosts_secs,
             max_agent_figures=scheduler.max_agent_figures,
+            idempotency_secs=scheduler.idempotency_secs,
             dead_heartbeat_threshold=daemon.dead_heartbeat_threshold,
             orphan_check_secs=daemon.orphan_check_interval_ms / 1000,
             max_concurrent=daemon.max_concurrent,

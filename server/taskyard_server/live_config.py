@@ -36,6 +36,7 @@ RELOADABLE: Final = frozenset(f"daemon.{to_camel(key)}" for key in DaemonSetting
         "startTimeoutSecs",
         "forgetHostsSecs",
         "maxAgentFigures",
+        "idempotencySecs",
         "retryPolicies",
         "watcherIntervalSec",
     )

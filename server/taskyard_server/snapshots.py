@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import structlog
 
 from taskyard.machine import MachineFigures
 from taskyard.v1.runtime_host_pb2 import Machine
+from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE
@@ -76,7 +78,9 @@ class Snapshots:
     async def run(self) -> None:
         """Take snapshots now and once per interval, until cancelled."""
         while True:
-            await self.take()
+            # While the store does not answer there is no snapshot.
+            with contextlib.suppress(Unavailable):
+                await self.take()
             await asyncio.sleep(self._interval_secs())
 
     async def take(self) -> None:

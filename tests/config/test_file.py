@@ -111,6 +111,7 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         "startTimeoutSecs": 22.5,
         "forgetHostsSecs": 30.5,
         "maxAgentFigures": 31,
+        "idempotencySecs": 33.5,
     }
     daemon = {
         "orphanCheckIntervalMs": 23_500,
@@ -144,6 +145,7 @@ def test_every_limit_of_the_file_reaches_the_core(settings):
         jitter_threshold=28,
         forget_hosts_secs=30.5,
         max_agent_figures=31,
+        idempotency_secs=33.5,
         max_queued_triggers=32,
     )
 

@@ -7,6 +7,7 @@ import pytest
 from taskyard_server.core.errors import NotFound
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.task import IdempotencyKey
 from tests.live import live
 
 NS = "default"
@@ -75,6 +76,20 @@ async def test_a_new_ttl_applies_to_retained_tasks(engine, clock, submission):
     await clock.run_pending()
     with pytest.raises(NotFound):
         await engine.tasks.get(NS, task.id, show=live)
+
+
+async def test_a_key_is_dropped_when_its_time_is_over(make_engine, clock, submission):
+    engine = make_engine(result_ttl_secs=10, idempotency_secs=60)
+    key = IdempotencyKey("key", b"print")
+    task = await engine.tasks.submit(NS, submission(key=key), show=live)
+    await engine.tasks.cancel(NS, task.id, show=live)
+    await clock.advance(20)
+    with pytest.raises(NotFound):
+        await engine.tasks.get(NS, task.id, show=live)
+    await clock.advance(40)
+    assert (await engine.tasks.submit(NS, submission(key=key), show=live)).id == task.id
+    await clock.advance(0.125)
+    assert (await engine.tasks.submit(NS, submission(key=key), show=live)).id != task.id
 
 
 async def test_an_earlier_deadline_moves_the_alarm_forward(engine, clock, submission):

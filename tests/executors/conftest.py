@@ -14,9 +14,11 @@ from google.protobuf.struct_pb2 import Struct, Value
 
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
+from taskyard_server.engine.clock import Clock
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.executors.tab_executor import TabExecutor
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap, TabResolver
+from tests.engines import running_engine
 from tests.live import live
 
 
@@ -171,7 +173,7 @@ class Server:
 
 @pytest.fixture
 async def start_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
-    """Starts an executor, in a new engine or the given one, that forwards to an instance or by a resolver.
+    """Starts an executor, in an engine of its own or the given one, that forwards to an instance or by a resolver.
 
     `token` is that of the instance.
     Errors that nothing awaits, such as those of callbacks, fail the test at its end.
@@ -181,11 +183,16 @@ async def start_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
     async with AsyncExitStack() as ends:
 
         async def start(
-            to: Instance | TabResolver, engine: MemoryEngine | None = None, token: str | None = None, **options: Any
+            to: Instance | TabResolver,
+            limits: Limits | None = None,
+            clock: Clock | None = None,
+            engine: MemoryEngine | None = None,
+            token: str | None = None,
+            **options: Any,
         ) -> Server:
             if engine is None:
-                engine = MemoryEngine(Limits(max_inflight=1000, max_per_agent_inflight=1000))
-                ends.push_async_callback(engine.admin.close)
+                roomy = Limits(max_inflight=1000, max_per_agent_inflight=1000)
+                engine = await ends.enter_async_context(running_engine(limits or roomy, clock))
             resolver = TabMap({}, Endpoint(to.url, token)) if isinstance(to, Instance) else to
             server = Server(engine, TabExecutor(engine, resolver, **options))
             ends.push_async_callback(server.stop)

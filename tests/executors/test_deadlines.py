@@ -3,9 +3,6 @@
 import asyncio
 import time
 
-from taskyard_server.core.limits import Limits
-from taskyard_server.engine.memory.engine import MemoryEngine
-
 
 async def test_a_slow_answer_fails_the_task_at_its_deadline(server, instance):
     instance.hold()
@@ -18,13 +15,10 @@ async def test_a_slow_answer_fails_the_task_at_its_deadline(server, instance):
 async def test_the_deadline_is_also_the_time_out_of_the_request(start_server, instance):
     """The clock of this engine stands still, so the engine itself never ends the lease."""
     begin = time.time()
-    engine = MemoryEngine(Limits(), clock=lambda: begin)
-    server = await start_server(instance, engine)
+    server = await start_server(instance, clock=lambda: begin)
     instance.hold()
     task = await server.run(deadline_in=0.05)
     assert task.error == "deadline exceeded"
-    await server.stop()
-    await engine.admin.close()
 
 
 async def test_the_connection_is_closed_at_the_deadline(server, instance, soon):

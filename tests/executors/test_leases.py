@@ -30,10 +30,10 @@ async def test_a_result_that_arrives_after_the_lease_is_lost_is_dropped(server, 
     refused = asyncio.Event()
     report = server.engine.leases.report
 
-    async def report_late(namespace, host_id, reports):
+    async def report_late(namespace, host_id, reports, patient):
         if reports[0].kind is ReportKind.COMPLETED:
             await server.engine.tasks.cancel(namespace, reports[0].task_id, show=live)
-        outcomes = await report(namespace, host_id, reports)
+        outcomes = await report(namespace, host_id, reports, patient)
         if isinstance(outcomes[0], LeaseLost):
             refused.set()
         return outcomes

@@ -5,7 +5,6 @@ import pytest
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
-from taskyard_server.engine.memory.engine import MemoryEngine
 from tests.live import live
 
 
@@ -32,15 +31,12 @@ async def test_tasks_without_a_tab_are_claimed_again_when_the_last_runtime_host_
 
 
 async def test_tasks_without_a_tab_are_claimed_again_when_the_last_runtime_host_is_silent(start_server, instance):
-    engine = MemoryEngine(Limits(heartbeat_timeout_secs=1))
-    server = await start_server(instance, engine)
-    await engine.hosts.register("default", "host", None, HostProfile(), show=live)
+    server = await start_server(instance, Limits(heartbeat_timeout_secs=1))
+    await server.engine.hosts.register("default", "host", None, HostProfile(), show=live)
     plain = await server.submit(tab_id=None)
     await server.run()
     assert plain.state == "queued"
     assert (await server.ended(plain)).error == "tabId is required for task execution"
-    await server.stop()
-    await engine.admin.close()
 
 
 @pytest.mark.parametrize("online", [False, True])

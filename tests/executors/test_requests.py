@@ -126,7 +126,7 @@ async def test_a_task_that_is_claimed_again_has_a_higher_fencing_token(start_ser
     first = await instance.arrived.get()
     await server.stop()
     instance.release()
-    again = await start_server(instance, server.engine)
+    again = await start_server(instance, engine=server.engine)
     await again.ended(task)
     second = await instance.arrived.get()
     assert [request.headers["x-taskyard-fencing-token"] for request in (first, second)] == ["1", "2"]

@@ -32,6 +32,7 @@ KEYS = {
     "scheduler.startTimeoutSecs": (10, 18.5),
     "scheduler.forgetHostsSecs": (86_400, 27.5),
     "scheduler.maxAgentFigures": (10_000, 28),
+    "scheduler.idempotencySecs": (0, 8.5),
     "scheduler.retryPolicies": ({}, {"click": RETRY}),
     "daemon.heartbeatIntervalMs": (60_000, 19_000),
     "daemon.orphanCheckIntervalMs": (300_000, 20_000),
@@ -59,6 +60,7 @@ LIMITS = {
     "scheduler.startTimeoutSecs": "start_timeout_secs",
     "scheduler.forgetHostsSecs": "forget_hosts_secs",
     "scheduler.maxAgentFigures": "max_agent_figures",
+    "scheduler.idempotencySecs": "idempotency_secs",
     "daemon.deadHeartbeatThreshold": "dead_heartbeat_threshold",
     "daemon.maxConcurrent": "max_concurrent",
     "daemon.maxQueuedTriggers": "max_queued_triggers",
@@ -71,7 +73,6 @@ AFTER_RESTART = {
     "scheduler.workerCount": 9,
     "scheduler.maxBatchSize": 7,
     "scheduler.maxPayloadBytes": 1024,
-    "scheduler.idempotencySecs": 8.5,
     "store.url": "sqlite:////elsewhere/yard.db",
     "store.synchronous": "normal",
     "store.patienceSecs": 2.5,
@@ -183,7 +184,12 @@ def test_a_reload_records_when_the_file_was_read(config_file, monkeypatch):
 
 
 # Keys for which zero is a value.
-ZERO_COUNTS = {"scheduler.reconnectGraceSecs", "daemon.maxJitterMs", "daemon.jitterThreshold"}
+ZERO_COUNTS = {
+    "scheduler.reconnectGraceSecs",
+    "scheduler.idempotencySecs",
+    "daemon.maxJitterMs",
+    "daemon.jitterThreshold",
+}
 ZERO_KEEPS = {
     key: value for key, (_, value) in KEYS.items() if isinstance(value, int | float) and key not in ZERO_COUNTS
 } | {"scheduler.maxPerAgentFlight": 42, "scheduler.workerCount": 43, "scheduler.maxBatchSize": 44}

@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from socketserver import BaseServer
 from typing import Any
@@ -23,6 +24,7 @@ from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
+from tests.engines import running_engine, settled
 from tests.live import live
 
 START = 1_700_000_000.0
@@ -63,20 +65,29 @@ def _get(url: str) -> tuple[bytes, str]:
 class Harness:
     """An engine and its metrics. Tests set its time, `now`."""
 
-    def __init__(self, limits: dict[str, Any], store: StoreFigures | None = None) -> None:
+    engine: MemoryEngine
+    metrics: Metrics
+
+    def __init__(self) -> None:
         self.now = START
-        self.engine = MemoryEngine(Limits(**limits), clock=lambda: self.now, seed=1)
         self.webhooks = WebhookCounts()
-        self.snapshots = Snapshots(self.engine, lambda: 60.0)
-        self.metrics = Metrics(self.engine.admin.totals, self.webhooks, self.snapshots, store)
-        self.engine.subscribe(self.metrics)
+        self._ends = AsyncExitStack()
         with socket.create_server(("127.0.0.1", 0)) as server:
             self.port = int(server.getsockname()[1])
         self.address = f"127.0.0.1:{self.port}"
 
+    async def open(self, limits: Limits, store: StoreFigures | None) -> None:
+        """Serve the metrics of an engine with these limits, and these figures of a store."""
+        engine = self.engine = await self._ends.enter_async_context(running_engine(limits, lambda: self.now, seed=1))
+        self.snapshots = Snapshots(engine, lambda: 60.0)
+        self.metrics = Metrics(engine.admin.totals, self.webhooks, self.snapshots, store)
+        engine.subscribe(self.metrics)
+        self.metrics.serve(self.address)
+        self._ends.push_async_callback(asyncio.to_thread, self.metrics.stop)
+
     async def scrape(self) -> Scrape:
         """The answer for Prometheus, after the engine has delivered all events."""
-        await asyncio.sleep(0)
+        await settled(self.engine)
         body, content_type = await asyncio.to_thread(_get, f"http://{self.address}/metrics")
         return Scrape(body.decode(), content_type)
 
@@ -94,7 +105,7 @@ class Harness:
 
     async def pass_time(self, secs: float) -> None:
         """Move the time on, and do what is due by then, as the engine's alarm does."""
-        await asyncio.sleep(0)
+        await settled(self.engine)
         self.now += secs
         self.engine._namespaces.driver.advance()
 
@@ -108,21 +119,20 @@ class Harness:
         await reporting.fail(self.engine, namespace, "host", lease.task.id, lease.token, "broken")
 
     async def close(self) -> None:
-        await asyncio.to_thread(self.metrics.stop)
-        await self.engine.admin.close()
+        await self._ends.aclose()
 
 
 @pytest.fixture
-async def make_harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Harness]]:
+async def make_harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Awaitable[Harness]]]:
     """Makes a `Harness` with these limits and figures of a store, whose metrics are served."""
     # By default the server checks every half a second whether to stop, which is slow for this many tests.
     monkeypatch.setattr(ThreadingWSGIServer, "serve_forever", lambda server: BaseServer.serve_forever(server, 0.01))
     made: list[Harness] = []
 
-    def make(store: StoreFigures | None = None, **limits: Any) -> Harness:
-        harness = Harness(limits, store)
+    async def make(store: StoreFigures | None = None, **limits: Any) -> Harness:
+        harness = Harness()
         made.append(harness)
-        harness.metrics.serve(harness.address)
+        await harness.open(Limits(**limits), store)
         return harness
 
     yield make
@@ -131,6 +141,6 @@ async def make_harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callabl
 
 
 @pytest.fixture
-async def harness(make_harness: Callable[..., Harness]) -> Harness:
+async def harness(make_harness: Callable[..., Awaitable[Harness]]) -> Harness:
     """A `Harness` whose metrics are served."""
-    return make_harness()
+    return await make_harness()

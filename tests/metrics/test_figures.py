@@ -114,7 +114,7 @@ async def run_every_outcome(harness, namespace, rounds):
 
 
 async def test_each_metric_has_its_name_and_type(make_harness):
-    harness = make_harness(max_queue_size=1)
+    harness = await make_harness(max_queue_size=1)
     await run_every_outcome(harness, "default", 1)
     families = (await harness.scrape()).families
     ours = {name: family.type for name, family in families.items() if name.startswith("taskyard_")}
@@ -147,7 +147,7 @@ async def test_counters_end_in_total_and_durations_are_in_seconds(harness):
 
 
 async def test_every_figure_counts_the_outcome_of_its_name(make_harness):
-    harness = make_harness(max_queue_size=1, max_inflight=1, max_retained_tasks=5)
+    harness = await make_harness(max_queue_size=1, max_inflight=1, max_retained_tasks=5)
     await run_every_outcome(harness, "default", 2)
     scrape = await harness.scrape()
     assert {name: scrape.value(f"taskyard_tasks_{name}_total") for name in COUNTED} == {
@@ -171,7 +171,7 @@ async def test_every_figure_counts_the_outcome_of_its_name(make_harness):
 
 
 async def test_figures_are_the_sums_over_all_namespaces(make_harness):
-    harness = make_harness(max_queue_size=1, max_inflight=1, max_retained_tasks=9)
+    harness = await make_harness(max_queue_size=1, max_inflight=1, max_retained_tasks=9)
     namespaces = {"default": 1, "acme": 2, "umbrella": 4}
     for namespace, rounds in namespaces.items():
         await run_every_outcome(harness, namespace, rounds)
@@ -234,7 +234,7 @@ async def test_no_label_has_a_value_that_callers_choose(harness):
 
 
 async def test_the_number_of_series_does_not_grow_with_agents_namespaces_and_tasks(make_harness):
-    harness = make_harness(max_queue_size=1)
+    harness = await make_harness(max_queue_size=1)
     await run_every_outcome(harness, "default", 1)
     few = (await harness.scrape()).families
     for number in range(20):
@@ -277,7 +277,7 @@ async def test_scrapes_are_answered_while_the_loop_is_busy(harness):
 
 
 async def test_a_paused_task_is_neither_queued_nor_in_flight(make_harness):
-    harness = make_harness()
+    harness = await make_harness()
     task = await harness.submit()
     await harness.claim()
     await harness.engine.tasks.pause("default", task.id, show=live)
@@ -311,7 +311,7 @@ async def test_the_machine_is_that_of_the_newest_snapshot_and_absent_before_the_
 
 
 async def test_triggers_are_counted_by_outcome(make_harness):
-    harness = make_harness(max_queue_size=2, max_concurrent=2)
+    harness = await make_harness(max_queue_size=2, max_concurrent=2)
     schedules = harness.engine.schedules
     await schedules.create("default", "s", every_hour(Overlap.ALLOW), show=live)
     await schedules.create("default", "t", every_hour(Overlap.SKIP), paused=True, show=live)

@@ -48,7 +48,7 @@ async def test_the_port_is_free_after_the_stop(harness):
 
 
 async def test_two_servers_of_one_process_show_their_own_figures(harness, make_harness):
-    other = make_harness()
+    other = await make_harness()
     await harness.submit()
     assert (await harness.scrape()).value("taskyard_tasks_submitted_total") == 1
     assert (await other.scrape()).value("taskyard_tasks_submitted_total") == 0

@@ -30,7 +30,7 @@ def figures():
 @pytest.fixture
 async def harness(make_harness, figures):
     """A harness with a store."""
-    return make_harness(store=figures)
+    return await make_harness(store=figures)
 
 
 async def test_each_metric_of_the_store_has_its_name_type_and_text(harness):
@@ -47,7 +47,7 @@ def test_each_metric_of_the_store_is_documented(name):
 
 
 async def test_a_yard_that_keeps_nothing_has_none(make_harness):
-    families = (await make_harness().scrape()).families
+    families = (await (await make_harness()).scrape()).families
     assert not [name for name in families if name.startswith("taskyard_store_")]
 
 

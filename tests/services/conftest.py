@@ -45,6 +45,7 @@ from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
+from tests.engines import running_engine
 from tests.live import live
 from tests.services.host_streams import ServerUnderTest, serving
 
@@ -216,9 +217,8 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
         ) -> Api:
             logs = EventLogs(encode_event, clock or time.time, bounds)
             if engine is None:
-                engine = MemoryEngine(Limits(**limits), clock)
+                engine = await cleanup.enter_async_context(running_engine(Limits(**limits), clock))
                 engine.subscribe(logs)
-                cleanup.push_async_callback(engine.admin.close)
             watches = TaskWatches(engine, logs, bookmark_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             task_pb2_grpc.add_TaskServiceServicer_to_server(

@@ -23,6 +23,7 @@ from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
+from tests.engines import running_engine, settled
 
 CONNECT = "/taskyard.v1.RuntimeHostService/Connect"
 
@@ -192,8 +193,9 @@ class ServerUnderTest:
 
     async def advance(self, secs: float) -> None:
         """Move the frozen clock of the engine and the event loop on, and run what comes due."""
+        await settled(self.engine)
         self.clock.now += secs
-        await run_loop()
+        await settled(self.engine)
 
     def leftovers(self) -> dict[str, int]:
         """Counts of the objects kept for streams and waiting claims; empty once all have ended."""
@@ -215,7 +217,8 @@ async def serving(clock: Any = None, max_payload_bytes: int = 262_144, **limits:
     raised = ("max_inflight", "max_per_agent_inflight", "max_queue_size", "max_per_agent")
     defaults: dict[str, Any] = dict.fromkeys(raised, 100_000)
     async with AsyncExitStack() as cleanup:
-        engine = MemoryEngine(Limits(**{"default_deadline_secs": 100_000.0, **defaults, **limits}), clock)
+        raised = Limits(**{"default_deadline_secs": 100_000.0, **defaults, **limits})
+        engine = await cleanup.enter_async_context(running_engine(raised, clock))
         logs = EventLogs(encode_event, engine.now)
         engine.subscribe(logs)
         server = grpc.aio.server(interceptors=(CallInterceptor(),), options=(("grpc.so_reuseport", 0),))

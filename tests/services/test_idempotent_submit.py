@@ -294,6 +294,33 @@ async def test_a_key_can_be_used_again_after_the_ttl_of_its_task(start_api, even
     assert await by_submit_task(api) != task_id
 
 
+@pytest.mark.parametrize("resubmit", METHODS)
+@pytest.mark.parametrize("first", METHODS)
+async def test_a_key_may_be_known_longer_than_its_task_by_every_method(start_api, eventually, first, resubmit):
+    api = await start_api(result_ttl_secs=0.05, idempotency_secs=600)
+    task_id = await first(api)
+    await api.cancel(task_id)
+    await eventually(lambda: api.list_tasks(), lambda response: not response.tasks)
+    assert await resubmit(api) == task_id
+    assert await resubmit(api, action="type") == "already_exists"
+    assert not (await api.list_tasks()).tasks
+
+
+async def test_the_answer_about_a_task_that_has_left_memory_is_the_one_about_it_as_it_ended(start_api, eventually):
+    api = await start_api(result_ttl_secs=0.05, idempotency_secs=600)
+    await api.submit()
+    await api.submit(idempotency_key=KEY)
+    task_id = await by_submit_task(api)
+    await api.cancel(task_id)
+    ended = await api.submit(idempotency_key=KEY)
+    await eventually(lambda: api.list_tasks(state="cancelled"), lambda response: not response.tasks)
+    assert await api.submit(idempotency_key=KEY) == ended
+    assert (await submit_over_a_stream(api))[0].accepted == ended
+    batch = await api.submit_batch(BatchTask(action="click", idempotency_key=KEY))
+    assert (batch.tasks[0].task_id, batch.tasks[0].state, batch.tasks[0].position) == (task_id, ended.state, 2)
+    assert batch.submitted == 1
+
+
 async def test_evicting_a_rejected_task_keeps_the_key_of_a_later_one(start_api):
     api = await start_api(max_queue_size=1)
     blocker = (await api.submit()).task_id

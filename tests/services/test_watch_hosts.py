@@ -9,11 +9,10 @@ import pytest
 from taskyard.v1 import runtime_host_pb2, runtime_host_pb2_grpc
 from taskyard.v1.runtime_host_pb2 import HostEvent, RuntimeHost
 from taskyard_server.core.hosts import HostProfile, HostStatus
-from taskyard_server.core.limits import Limits
-from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.host_watches import HostWatches
 from taskyard_server.services.hosts import RuntimeHostService
+from tests.engines import running_engine
 from tests.live import live
 
 SECS = 10
@@ -49,8 +48,7 @@ async def start_server(clock):
     async with AsyncExitStack() as cleanup:
 
         async def start(poll_secs=3600.0, keepalive_secs=3600.0):
-            engine = MemoryEngine(Limits(), clock)
-            cleanup.push_async_callback(engine.admin.close)
+            engine = await cleanup.enter_async_context(running_engine(clock=clock))
             service = RuntimeHostService(engine, 262_144)
             service.watches = HostWatches(engine, service._message, poll_secs, keepalive_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))

@@ -49,6 +49,8 @@ class AgentCommands:
         )
         if task is not None and task.id in known:
             self._sim.given["submit", "repeat"] += 1
+        elif task is not None and task.id not in world.tasks:
+            self._sim.given["submit", "repeat of a task of the past"] += 1
         elif task is not None:
             within_limits_for_one_more(self._core.limits, before, wish.agent)
             bounded(self._core, task, kinds, new_agent=new_agent)

@@ -44,6 +44,7 @@ def recount(core: Scheduler) -> None:
     _batches(core, tasks)
     keyed = [((task.agent.id, task.options.key.key), task.id) for task in tasks if _has_key(task)]
     same("keys", sorted((key, task.id) for key, task in core._life.tasks_by_key.items()), sorted(keyed))
+    _past_keys(core)
     same("count of queued", core._life.queued, sum(task.state in WAITING for task in tasks))
     same("count of paused", core._life.paused, sum(task.state == "paused" for task in tasks))
     same("count in flight", core._life.inflight, sum(task.state in FLYING for task in tasks))
@@ -66,6 +67,13 @@ def bounded(core: Scheduler, task: Task, kinds_before: Collection[Hashable], *, 
             bucket.lanes <= 2 * bucket.waiting + MIN_ENTRIES_TO_COMPACT,
             True,
         )
+
+
+def _past_keys(core: Scheduler) -> None:
+    past = core._life.past_keys._by_name
+    same("keys that are of the past, too", past.keys() & core._life.tasks_by_key.keys(), set())
+    same("names of past keys", [key.name for key in past.values()], [*past])
+    recount_timer("past keys", core._life.past_keys._due, {key: key.until for key in past.values()})
 
 
 def is_claimable(core: Scheduler, task: Task) -> bool:

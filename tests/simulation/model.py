@@ -385,13 +385,13 @@ class Model:
             self.world.agents[job.wish.agent].counts["tokens_used"] += job.tokens_used - before
 
     def _first_under(self, wish: Wish) -> Job | None:
-        """The retained task that the agent submitted under this key; a rejection consumed none."""
+        """The task that the agent submitted under this key, or what is known of it; a rejection consumed none."""
         if wish.key is None:
             return None
         for job in self.world.tasks.values():
             if job.state != "rejected" and (job.wish.agent, job.wish.key) == (wish.agent, wish.key):
                 return job
-        return None
+        return next((past.answer() for past in self.world.past_keys if past.key == (wish.agent, wish.key)), None)
 
     def _check(self, now: float, wish: Wish) -> None:
         if self.world.draining:

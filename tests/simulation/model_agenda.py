@@ -1,4 +1,4 @@
-"""What time will bring about in the model: deadlines, ends of leases, silences, drains, due tasks, ends of stops."""
+"""What time will bring about in the model: deadlines, ends of leases and stops, silences, drains, due tasks, keys."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from math import floor, inf
 from typing import NamedTuple
 
-from .model_records import Host, Job, StoppingLeases, tick_of
+from .model_records import Host, Job, PastKey, StoppingLeases, tick_of
 from .world import World
 
 
 class Due(NamedTuple):
-    """Something that time brings about, to a task, a host, or a lease that ended. `rank` orders those of one tick."""
+    """Something that time brings about, to a task, host, ended lease or key. `rank` orders those of one tick."""
 
     tick: int
     rank: int
-    thing: Job | Host | StoppingLeases
+    thing: Job | Host | StoppingLeases | PastKey
 
     def touches(self, world: World) -> set[str]:
         """The tasks that are told of first if this is done."""
@@ -24,7 +24,7 @@ class Due(NamedTuple):
         return {job.id for job in world.leases(self.thing.id)} if isinstance(self.thing, Host) else set()
 
 
-DEADLINE, LEASE_END, SILENCE, DRAIN, DUE, STOPPING = range(6)
+DEADLINE, LEASE_END, SILENCE, DRAIN, DUE, STOPPING, KEY = range(7)
 
 
 def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
@@ -39,7 +39,8 @@ def agenda(world: World, looks: Mapping[str, float]) -> list[Due]:
         if host.drain_until is not None:
             timers.append(Due(tick_of(host.drain_until), DRAIN, host))
     timers += [Due(tick_of(job.due), DUE, job) for job in world.tasks.values() if job.due is not None and not job.held]
-    return timers + [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
+    timers += [Due(tick_of(lease.until), STOPPING, lease) for lease in world.stopping]
+    return timers + [Due(tick_of(past.until), KEY, past) for past in world.past_keys]
 
 
 def first_due(world: World, now: float, looks: Mapping[str, float]) -> list[Due]:
@@ -54,13 +55,15 @@ def first_due(world: World, now: float, looks: Mapping[str, float]) -> list[Due]
 
 
 def name_of(due: Due) -> object:
-    return due.thing.key if isinstance(due.thing, StoppingLeases) else due.thing.id
+    return due.thing.key if isinstance(due.thing, StoppingLeases | PastKey) else due.thing.id
 
 
 def bring_about(world: World, now: float, due: Due) -> None:
     thing = due.thing
     if isinstance(thing, StoppingLeases):
         world.stopped(now, [thing])
+    elif isinstance(thing, PastKey):
+        world.past_keys.remove(thing)
     elif isinstance(thing, Host) and due.rank == DRAIN:
         thing.drain_until = None
         for job in world.leases(thing.id):

@@ -219,6 +219,25 @@ class StoppingLeases:
 
 
 @dataclass(slots=True)
+class PastKey:
+    """An idempotency key that is known `until` then, though its task is not."""
+
+    job: Job
+    until: float
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        return (self.job.wish.agent, self.job.wish.key)
+
+    def answer(self) -> Job:
+        """What a repeat is told."""
+        job = self.job
+        told = Job(job.id, job.order, job.wish, job.state, job.created_at, None, None, job.position)
+        told.queued_at = job.created_at
+        return told
+
+
+@dataclass(slots=True)
 class Offer:
     """Room at a host: the credit of its stream, or what a claim that waits asked for.
 

@@ -140,6 +140,8 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
     for task_id in world.rejected:
         del world.tasks[task_id]
     world.rejected.clear()
+    # The rows of tasks that left memory are gone: this store has no history.
+    world.past_keys.clear()
     owners = {job.wish.agent for job in world.tasks.values()}
     world.agents = {name: agent for name, agent in world.agents.items() if name in owners}
     world.ended.sort(key=lambda task_id: (world.tasks[task_id].completed_at, world.tasks[task_id].order))

@@ -9,6 +9,7 @@ from typing import Any
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Counters
 from taskyard_server.core.task import TASK_FIELDS, Task
+from tests.core.records import names
 
 from .counter_watch import Watch
 from .indexes import ENDED, FLYING, in_line, same
@@ -99,7 +100,7 @@ def _same_targets(loaded: Scheduler, was: Scheduler) -> None:
 
 
 def _figures(figures: Any) -> tuple[object, ...]:
-    return tuple(getattr(figures, name) for name in sorted(type(figures).__slots__))
+    return tuple(getattr(figures, name) for name in sorted(names(type(figures))))
 
 
 def _batch(batch: Any) -> tuple[object, ...]:

@@ -312,10 +312,10 @@ def retries_of(events: Sequence[Event]) -> dict[str, deque[float]]:
 
 
 def still_to_come(core: Scheduler) -> set[object]:
-    """The hosts that have a time to drain by, and the leases that may still run."""
+    """The hosts that have a time to drain by, the leases that may still run, and the keys of tasks of the past."""
     drains = {host.id for hosts in core._life.liveness._drains._due.values() for host in hosts}
     stopping = {(host, *key) for host, leases in core._life.grants.stopping._by_host.items() for key in leases}
-    return drains | stopping
+    return drains | stopping | set(core._life.past_keys._by_name)
 
 
 def _error(error: str) -> str:

@@ -81,6 +81,7 @@ def nothing_stays(core: Scheduler, now: float) -> None:
         ("tasks", [*core.tasks_after(0)]),
         ("agents", [*life.agents.by_id]),
         ("keys", [*life.tasks_by_key]),
+        ("past keys", [None] * len(life.past_keys)),
         ("batches", [*life.batches._batches]),
         ("targets", [*life.targets._targets]),
         ("stopping leases", [*life.grants.stopping._by_host]),

@@ -15,6 +15,7 @@ from types import ModuleType
 
 import pytest
 
+from taskyard_server.core.admission import Admission
 from taskyard_server.core.attempts import Attempts
 from taskyard_server.core.dispatcher import Dispatcher
 from taskyard_server.core.grants import Grants
@@ -22,9 +23,10 @@ from taskyard_server.core.lane import Lane
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
 from taskyard_server.core.offers import OfferGroup, Offers
+from taskyard_server.core.past_keys import PastKeys
 from taskyard_server.core.ready_queue import ReadyQueue
 from taskyard_server.core.reports import Reports
-from taskyard_server.core.retention import RetainedTasks
+from taskyard_server.core.retention import RetainedTasks, Retention
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.streams import Streams
 from taskyard_server.core.targets import Targets
@@ -75,6 +77,18 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "a task that left its lane is handed out": [
         (Lane, "remove", "self._compact()", "pass"),
+    ],
+    "a key is forgotten with its task": [
+        (Retention, "_evict", "life.past_keys.add(past)", "pass"),
+    ],
+    "a key is known for ever": [
+        (PastKeys, "_forget", "del self._by_name[past.name]", "pass"),
+    ],
+    "a key of the past stands for any task": [
+        (PastKeys, "find", "IdempotencyKey(key, past.fingerprint)", "None"),
+    ],
+    "a batch is refused for what repeats a task of the past": [
+        (Admission, "_first_under", "or self._life.past_keys.find(name)", ""),
     ],
     "a task that comes back and ends again is forgotten by its first end": [
         (RetainedTasks, "remove", "self._stale.get(task, 0) + 1", "0"),

@@ -81,7 +81,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     ],
     "what fails does not block after a restart": [(Targets, "restore", "target.blockers[task] = None", "pass")],
     "a task has no key after a restart": [(Restoring, "_keep", "life.tasks_by_key[name] = task", "pass")],
-    "no history is put back": [(loading, "to_task", "task.history = state.history", "pass")],
+    "no history is put back": [(loading, "to_task", "task.history = to_history(state.history)", "pass")],
 }
 
 

@@ -22,6 +22,7 @@ from .model_records import (
     Job,
     Machine,
     Offer,
+    PastKey,
     Refused,
     StoppingLeases,
     may_run,
@@ -65,6 +66,7 @@ class World:
         self.offers: list[Offer] = []
         self.ended: list[str] = []
         self.rejected: list[str] = []
+        self.past_keys: list[PastKey] = []
         self.counts: Counter[str] = Counter()
         self.last_token = 0
         """Each grant has the next token, whatever its task."""
@@ -378,6 +380,9 @@ class World:
         job = self.tasks.pop(task_id)
         (self.rejected if job.state == "rejected" else self.ended).remove(task_id)
         self.tell(now, "evicted", job, job.state)
+        until = job.created_at + self.limits["idempotency_secs"]
+        if job.wish.key is not None and job.state != "rejected" and until > now:
+            self.past_keys.append(PastKey(job, until))
         if all(other.wish.agent != job.wish.agent for other in self.tasks.values()):
             del self.agents[job.wish.agent]
 

@@ -37,6 +37,8 @@ from taskyard_server.store.schedule_records import (
     to_schedule,
     to_trigger,
 )
+from taskyard_server.store.tuples import to_profile
+from tests.core.records import names
 
 TEXT = some.text(max_size=20)
 NAME = some.none() | TEXT
@@ -139,7 +141,16 @@ def test_a_host(profile, labels, instance, drain_until, slots):
     host.profile, host.labels, host.instance, host.slots = profile, labels, instance, slots
     host.draining, host.drain_until = drain_until is not None, drain_until
     its = decode_host(encode_host(host))
-    found = (its.display_name, its.profile, its.slots, its.labels, False, its.draining, its.drain_until, its.instance)
+    found = (
+        its.display_name,
+        to_profile(its.profile),
+        its.slots,
+        its.labels,
+        False,
+        its.draining,
+        its.drain_until,
+        its.instance,
+    )
     assert (its.id, its.registered_at, found) == ("host", 7.0, host.kept())
 
 
@@ -167,7 +178,7 @@ def test_a_schedule(cadence, task, overlap, catch_up, at, name):
     schedule.resumed_at, schedule.after_pause = at, catch_up
     schedule.last_fired_at, schedule.last_task_id = at, name
     again = to_schedule(decode_schedule(encode_schedule(schedule)), 4)
-    for field in Schedule.__slots__:
+    for field in names(Schedule):
         assert getattr(again, field) == getattr(schedule, field), field
 
 
@@ -177,5 +188,5 @@ def test_a_trigger(state, at, name, by_call):
     trigger = Trigger("trg_1", 8, schedule, 5.0, "key", "trace", by_call)
     trigger.state, trigger.fired_at, trigger.ended_at, trigger.task_id, trigger.reason = state, at, at, name, name
     again = to_trigger(decode_trigger(encode_trigger(trigger)), 8, schedule)
-    for field in Trigger.__slots__:
+    for field in names(Trigger):
         assert getattr(again, field) == getattr(trigger, field), field

@@ -14,6 +14,7 @@ import grpc
 import pytest
 
 from taskyard.v1 import batch_pb2, batch_pb2_grpc, stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
+from tests.environment import new_store_url
 from tests.ports import free_port
 
 pytestmark = pytest.mark.long
@@ -103,12 +104,12 @@ async def test_stats_equal_the_tally_of_200_agents_and_20000_tasks(tmp_path: Pat
     config.write_text(json.dumps({"scheduler": LIMITS}))
     executor, grpc_port, metrics = free_port(), free_port(), free_port()
     up = ("-m", "taskyard_server.cli.main", "up", "--no-gateway", "--log-level", "warning", "--config", str(config))
-    keep_nothing = ("--store", "memory://")
+    store = ("--store", new_store_url())
     addresses = ("--grpc", f"127.0.0.1:{grpc_port}", "--metrics", f"127.0.0.1:{metrics}")
     target = ("--executor", f"http://127.0.0.1:{executor}")
     async with (
         running(str(HERE / "executor.py"), str(executor), str(SEED), until="ready"),
-        running(*up, *addresses, *target, *keep_nothing, until="serves"),
+        running(*up, *addresses, *target, *store, until="serves"),
         grpc.aio.insecure_channel(f"127.0.0.1:{grpc_port}") as channel,
     ):
         agents = [Agent(f"agent-{number}", channel, SEED * 1000 + number) for number in range(AGENTS)]

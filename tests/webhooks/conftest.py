@@ -4,6 +4,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.store.port import Store
 from taskyard_server.webhooks import Webhooks, encode_delivery
 from tests import reporting
+from tests.engines import running_engine, settled
 from tests.live import live
 
 START = 1_700_000_000.0
@@ -124,20 +126,27 @@ class Receiver:
 
 
 class Server:
-    """An engine with one host, whose ended tasks are posted. Its clock stands still at `now`.
+    """An engine with one host, whose ended tasks are posted. Its clock stands still at `now`."""
 
-    With a `store` the posts are kept there, and it must be opened.
-    """
+    engine: MemoryEngine
+    webhooks: Webhooks
 
-    def __init__(self, settings: dict[str, Any], limits: Limits, store: Store | None = None) -> None:
+    def __init__(self) -> None:
         self.now = START
-        encode = None if store is None else encode_delivery
-        self.engine = MemoryEngine(limits, clock=lambda: self.now, seed=1, store=store, encode_delivery=encode)
-        given = {"allow_private": True, "timeout_secs": MAX_WAIT_SECS, **settings}
-        self.webhooks = Webhooks(WebhookSettings(**given), self.engine.outbox)
-        if store is None:
-            self.engine.subscribe(self.webhooks)
         self.running: asyncio.Task[None] | None = None
+        self._ends = AsyncExitStack()
+
+    async def open(self, settings: dict[str, Any], limits: Limits, store: Store | None = None) -> None:
+        """Take what ends in an engine with these limits from its outbox, or without a store from its events.
+
+        The `store` may be given; else it is that of the run.
+        """
+        opening = running_engine(limits, lambda: self.now, 1, store, encode_delivery=encode_delivery)
+        self.engine = await self._ends.enter_async_context(opening)
+        rest = {"allow_private": True, "timeout_secs": MAX_WAIT_SECS}
+        self.webhooks = Webhooks(WebhookSettings(**rest | settings), self.engine.outbox)
+        if self.engine.outbox is None:
+            self.engine.subscribe(self.webhooks)
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -189,8 +198,8 @@ class Server:
         return tasks
 
     async def notified(self) -> None:
-        """Once the engine has called its listeners, which is one turn of the event loop later."""
-        await asyncio.sleep(0)
+        """Once the engine has called its listeners, which is a turn of the event loop and a commit later."""
+        await settled(self.engine)
 
     async def settled(self) -> None:
         """Once every delivery has succeeded or failed."""
@@ -200,8 +209,7 @@ class Server:
         if self.running is not None:
             self.running.cancel()
             await asyncio.gather(self.running, return_exceptions=True)
-        await self.engine.admin.close()
-        await self.engine.release()
+        await self._ends.aclose()
 
 
 @pytest.fixture
@@ -227,14 +235,15 @@ async def receiver(make_receiver: Callable[..., Awaitable[Receiver]]) -> Receive
 
 
 @pytest.fixture
-async def make_server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Server]]:
+async def make_server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Awaitable[Server]]]:
     """Makes a `Server` with these webhook settings. Private addresses are allowed by default."""
     monkeypatch.setattr(webhooks_module, "BACKOFF_SECS", (0.0, 0.0))
     made: list[Server] = []
 
-    def make(*, limits: Limits | None = None, deliver: bool = True, **settings: Any) -> Server:
-        server = Server(settings, limits or Limits())
+    async def make(*, limits: Limits | None = None, deliver: bool = True, **settings: Any) -> Server:
+        server = Server()
         made.append(server)
+        await server.open(settings, limits or Limits())
         if deliver:
             server.deliver()
         return server
@@ -245,9 +254,9 @@ async def make_server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable
 
 
 @pytest.fixture
-async def server(make_server: Callable[..., Server]) -> Server:
+async def server(make_server: Callable[..., Awaitable[Server]]) -> Server:
     """A `Server` that delivers."""
-    return make_server()
+    return await make_server()
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_any_other_address_is_public(address):
 @pytest.mark.parametrize("address", [addresses[0] for addresses in NOT_PUBLIC.values()], ids=list(NOT_PUBLIC))
 async def test_a_name_that_resolves_to_a_special_address_is_not_dialled(make_server, resolve, dialled, logged, address):
     resolve([address])
-    server = make_server(allow_private=False)
+    server = await make_server(allow_private=False)
     (task,) = await server.end(f"http://{NAME}/hook")
     await server.settled()
     assert dialled == []
@@ -87,7 +87,7 @@ async def test_a_name_that_resolves_to_a_special_address_is_not_dialled(make_ser
 @pytest.mark.parametrize("address", PUBLIC)
 async def test_a_name_that_resolves_to_a_public_address_is_dialled(make_server, resolve, dialled, address):
     resolve([address])
-    server = make_server(allow_private=False)
+    server = await make_server(allow_private=False)
     await server.end(f"http://{NAME}/hook")
     await server.settled()
     assert set(dialled) == {address}
@@ -98,7 +98,7 @@ async def test_a_name_that_resolves_to_a_public_address_is_dialled(make_server, 
     ["127.0.0.1", "localhost", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]"],
 )
 async def test_loopback_is_refused_in_every_spelling(make_server, receiver, host):
-    server = make_server(allow_private=False)
+    server = await make_server(allow_private=False)
     await server.end(f"http://{host}:{receiver.port}/hook")
     await server.settled()
     assert receiver.connections == 0
@@ -106,11 +106,11 @@ async def test_loopback_is_refused_in_every_spelling(make_server, receiver, host
 
 
 async def test_private_addresses_are_refused_unless_the_settings_allow_them(make_server, receiver):
-    strict = make_server(allow_private=False)
+    strict = await make_server(allow_private=False)
     await strict.end(receiver.url)
     await strict.settled()
     assert receiver.connections == 0
-    lenient = make_server(allow_private=True)
+    lenient = await make_server(allow_private=True)
     await lenient.end(receiver.url)
     await lenient.settled()
     assert receiver.connections == 1
@@ -130,7 +130,7 @@ async def test_the_host_header_is_the_name_and_not_the_address(server, receiver,
 
 async def test_only_the_public_ones_of_several_addresses_are_dialled(make_server, resolve, dialled):
     resolve(["10.0.0.1", "::1", "8.8.8.8", "169.254.169.254"])
-    server = make_server(allow_private=False)
+    server = await make_server(allow_private=False)
     await server.end(f"http://{NAME}/hook")
     await server.settled()
     assert set(dialled) == {"8.8.8.8"}
@@ -165,7 +165,7 @@ async def rebound(make_receiver, monkeypatch):
 async def test_the_checked_address_is_dialled_though_the_name_resolves_to_another_one(make_server, resolve, rebound):
     outside, inside = rebound
     asked = resolve([OUTSIDE], [INSIDE])
-    server = make_server(allow_private=False)
+    server = await make_server(allow_private=False)
     await server.end(f"http://{NAME}:{outside.port}/hook")
     await server.settled()
     assert (outside.connections, inside.connections) == (1, 0)
@@ -177,7 +177,7 @@ async def test_the_address_of_each_try_is_checked(make_server, resolve, rebound)
     outside, inside = rebound
     resolve([OUTSIDE], [INSIDE])
     outside.answers = [503]
-    server = make_server(allow_private=False)
+    server = await make_server(allow_private=False)
     await server.end(f"http://{NAME}:{outside.port}/hook")
     await server.settled()
     assert (outside.connections, inside.connections) == (1, 0)
@@ -188,7 +188,7 @@ async def test_a_redirect_cannot_lead_to_a_private_address(make_server, resolve,
     outside, inside = rebound
     resolve([OUTSIDE])
     outside.answers = [f"HTTP/1.1 307 Inside\r\nlocation: {inside.url}\r\ncontent-length: 0\r\n\r\n".encode()]
-    server = make_server(allow_private=False)
+    server = await make_server(allow_private=False)
     await server.end(f"http://{NAME}:{outside.port}/hook")
     await server.settled()
     assert (outside.connections, inside.connections) == (1, 0)

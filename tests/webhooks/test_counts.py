@@ -26,7 +26,7 @@ async def test_a_namespace_without_deliveries_counts_zeros(server):
 
 
 async def test_a_delivery_counts_once_it_is_over(make_server, receiver):
-    server = make_server(deliver=False)
+    server = await make_server(deliver=False)
     await end(server, "red", receiver.url)
     assert server.webhooks.counts_of("red") == WebhookCounts()
     server.deliver()
@@ -48,7 +48,7 @@ async def test_a_delivery_that_raises_counts_as_failed(server):
 
 
 async def test_a_full_queue_counts_as_dropped_and_not_as_failed(make_server, receiver):
-    server = make_server(deliver=False, max_pending=1)
+    server = await make_server(deliver=False, max_pending=1)
     await end(server, "red", receiver.url)
     await end(server, "blue", receiver.url)
     assert server.webhooks.counts_of("red") == WebhookCounts()
@@ -56,7 +56,7 @@ async def test_a_full_queue_counts_as_dropped_and_not_as_failed(make_server, rec
 
 
 async def test_what_finish_leaves_counts_as_dropped(make_server, receiver):
-    server = make_server(deliver=False)
+    server = await make_server(deliver=False)
     await end(server, "red", receiver.url)
     await end(server, "blue", receiver.url, receiver.url)
     await server.webhooks.finish(0.01)
@@ -69,7 +69,7 @@ async def test_a_delivery_that_is_under_way_when_finish_gives_up_counts_as_dropp
         await asyncio.Event().wait()
 
     receiver.answers = [never]
-    server = make_server(workers=1)
+    server = await make_server(workers=1)
     await end(server, "red", receiver.url, receiver.url)
     await receiver.received()
     await server.webhooks.finish(0.01)

@@ -124,7 +124,7 @@ async def test_a_backoff_does_not_delay_other_deliveries_while_a_worker_is_free(
 ):
     monkeypatch.setattr(webhooks, "BACKOFF_SECS", (60, 60))
     other = await make_receiver(503)
-    server = make_server(workers=2)
+    server = await make_server(workers=2)
     await server.end(other.url, receiver.url, receiver.url)
     await other.received()
     await receiver.received(2)
@@ -157,7 +157,7 @@ async def test_a_refused_connection_is_a_failure_after_three_tries(server, make_
 
 @pytest.mark.parametrize("answer", [silence, trickle])
 async def test_a_try_without_a_whole_answer_in_time_is_given_up(make_server, receiver, logged, answer):
-    server = make_server(timeout_secs=0.2)
+    server = await make_server(timeout_secs=0.2)
     receiver.answers = [answer]
     (task,) = await server.end(receiver.url)
     await server.settled()
@@ -168,7 +168,7 @@ async def test_a_try_without_a_whole_answer_in_time_is_given_up(make_server, rec
 
 
 async def test_a_try_after_a_time_out_can_be_a_delivery(make_server, receiver):
-    server = make_server(timeout_secs=0.5)
+    server = await make_server(timeout_secs=0.5)
     receiver.answers = [silence, 200]
     await server.end(receiver.url)
     await server.settled()
@@ -218,7 +218,7 @@ async def test_outcomes_are_logged_with_the_task_and_the_tries(server, receiver,
     ids=["other scheme", "no port", "not ASCII", "no URL"],
 )
 async def test_a_delivery_that_raises_is_counted_and_does_not_end_its_worker(make_server, receiver, logged, url):
-    server = make_server(workers=1)
+    server = await make_server(workers=1)
     broken, _ = await server.end(url, receiver.url)
     await server.settled()
     assert len(receiver.posts) == 1

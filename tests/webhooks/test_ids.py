@@ -18,7 +18,7 @@ def ids(posts):
 @pytest.fixture
 async def server(make_server):
     """A `Server` that signs its deliveries, one at a time."""
-    return make_server(secret=SECRET, workers=1)
+    return await make_server(secret=SECRET, workers=1)
 
 
 async def test_the_id_names_the_task_its_run_and_its_state(server, receiver):
@@ -48,7 +48,7 @@ async def test_each_run_of_a_task_has_its_own_id(server, receiver):
 
 
 async def test_a_run_that_is_tried_again_after_the_task_was_resumed_keeps_its_id(make_server, receiver):
-    server = make_server(secret=SECRET, deliver=False)
+    server = await make_server(secret=SECRET, deliver=False)
     receiver.answers = [503, 200]
     task = await server.submit(receiver.url)
     await server.fail("broken")

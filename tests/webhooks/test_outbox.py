@@ -61,9 +61,9 @@ async def start(make_server, monkeypatch):
     made = []
 
     async def start(store, *, deliver=True, **settings):
-        server = Server({"secret": SECRET, **settings}, Limits(), store)
+        server = Server()
         made.append(server)
-        await server.engine.open()
+        await server.open({"secret": SECRET, **settings}, Limits(), store)
         if deliver:
             server.deliver()
         return server
@@ -414,7 +414,7 @@ async def test_the_outbox_of_a_file_is_delivered_after_a_restart(start, receiver
     second = await start(store, max_pending=2, workers=1)
     await second.settled()
     assert [post.json()["taskId"] for post in receiver.posts] == [task.id for task in tasks]
-    second.engine.keeper._namespaces.driver.outbox.remove_done()
+    second.engine.outbox.remove_done()
     await asyncio.sleep(0)
     await second.engine.keeper.committer.settle()
     assert await rows_of(store, Table.OUTBOX) == []

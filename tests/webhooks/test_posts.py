@@ -189,7 +189,7 @@ async def test_each_task_of_a_batch_is_posted_with_the_batch(server, receiver):
 
 
 async def test_a_rejected_task_is_not_posted(make_server, receiver):
-    server = make_server(limits=Limits(max_queue_size=1))
+    server = await make_server(limits=Limits(max_queue_size=1))
     accepted = await server.submit(receiver.url)
     with pytest.raises(QueueFull):
         await server.submit(receiver.url)

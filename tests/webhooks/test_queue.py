@@ -27,7 +27,7 @@ def gate(receiver):
 
 
 async def test_a_delivery_is_dropped_counted_and_logged_while_the_queue_is_full(make_server, receiver, logged):
-    server = make_server(deliver=False, max_pending=1)
+    server = await make_server(deliver=False, max_pending=1)
     tasks = await asyncio.wait_for(server.end(*[receiver.url] * 3), 1)
     assert server.counts == FULL
     assert [(line["event"], line["task_id"]) for line in logged] == [("webhook_dropped", task.id) for task in tasks[1:]]
@@ -35,7 +35,7 @@ async def test_a_delivery_is_dropped_counted_and_logged_while_the_queue_is_full(
 
 
 async def test_a_task_whose_delivery_is_dropped_ends_like_any_other(make_server, receiver):
-    server = make_server(deliver=False, max_pending=1)
+    server = await make_server(deliver=False, max_pending=1)
     tasks = await server.end(*[receiver.url] * 3)
     assert server.counts == FULL
     assert [task.state for task in tasks] == ["done"] * 3
@@ -43,7 +43,7 @@ async def test_a_task_whose_delivery_is_dropped_ends_like_any_other(make_server,
 
 
 async def test_a_full_queue_is_delivered(make_server, receiver):
-    server = make_server(deliver=False, max_pending=1)
+    server = await make_server(deliver=False, max_pending=1)
     first, *_ = await server.end(*[receiver.url] * 3)
     server.deliver()
     await server.settled()
@@ -52,7 +52,7 @@ async def test_a_full_queue_is_delivered(make_server, receiver):
 
 
 async def test_the_queue_accepts_more_once_it_is_no_longer_full(make_server, receiver):
-    server = make_server(deliver=False, max_pending=1)
+    server = await make_server(deliver=False, max_pending=1)
     await server.end(*[receiver.url] * 3)
     server.deliver()
     await server.settled()
@@ -62,7 +62,7 @@ async def test_the_queue_accepts_more_once_it_is_no_longer_full(make_server, rec
 
 
 async def test_at_most_workers_deliveries_are_under_way(make_server, receiver, gate):
-    server = make_server(workers=2)
+    server = await make_server(workers=2)
     await server.end(*[receiver.url] * 6)
     await receiver.received(2)
     await asyncio.sleep(0.05)  # time for a third to come, if one could
@@ -74,7 +74,7 @@ async def test_at_most_workers_deliveries_are_under_way(make_server, receiver, g
 
 
 async def test_workers_deliver_concurrently(make_server, receiver, gate):
-    server = make_server(workers=3)
+    server = await make_server(workers=3)
     await server.end(*[receiver.url] * 3)
     await receiver.received(3)
     assert server.counts == (0, 0, 0)
@@ -87,7 +87,7 @@ async def test_a_receiver_that_hangs_does_not_delay_others_while_a_worker_is_fre
     make_server, receiver, gate, make_receiver
 ):
     other = await make_receiver()
-    server = make_server(workers=2)
+    server = await make_server(workers=2)
     await server.end(receiver.url, *[other.url] * 4)
     await other.received(4)
     assert not gate.opened.is_set()
@@ -95,7 +95,7 @@ async def test_a_receiver_that_hangs_does_not_delay_others_while_a_worker_is_fre
 
 
 async def test_tasks_run_while_every_worker_hangs(make_server, receiver, gate):
-    server = make_server(workers=1)
+    server = await make_server(workers=1)
     await server.end(receiver.url)
     await receiver.received()
     tasks = await asyncio.wait_for(server.end(*[receiver.url] * 50), 1)
@@ -104,7 +104,7 @@ async def test_tasks_run_while_every_worker_hangs(make_server, receiver, gate):
 
 
 async def test_finish_waits_for_pending_deliveries_and_those_under_way(make_server, receiver, gate, logged):
-    server = make_server(workers=1)
+    server = await make_server(workers=1)
     await server.end(*[receiver.url] * 3)
     finishing = asyncio.create_task(server.webhooks.finish(5))
     await receiver.received()
@@ -121,7 +121,7 @@ async def test_finish_returns_at_once_when_nothing_is_pending(server, logged):
 
 
 async def test_finish_drops_counts_and_logs_what_is_not_delivered_in_time(make_server, receiver, logged):
-    server = make_server(deliver=False)
+    server = await make_server(deliver=False)
     await server.end(*[receiver.url] * 3)
     await server.webhooks.finish(0.01)
     assert server.counts == (0, 0, 3)
@@ -133,14 +133,14 @@ async def test_finish_drops_counts_and_logs_what_is_not_delivered_in_time(make_s
 async def test_finish_waits_for_a_further_try(make_server, receiver, monkeypatch):
     monkeypatch.setattr("taskyard_server.webhooks.BACKOFF_SECS", (0.05, 0.05))
     receiver.answers = [503, 200]
-    server = make_server()
+    server = await make_server()
     await server.end(receiver.url)
     await server.webhooks.finish(5)
     assert server.counts == (1, 0, 0)
 
 
 async def test_cancelled_workers_end_while_a_receiver_hangs(make_server, receiver, gate):
-    server = make_server(workers=2)
+    server = await make_server(workers=2)
     await server.end(receiver.url)
     await receiver.received()
     assert not gate.opened.is_set()

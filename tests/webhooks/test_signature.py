@@ -20,26 +20,26 @@ def verify(post, secret=SECRET):
 
 
 async def test_a_receiver_with_the_secret_can_verify_a_delivery(make_server, receiver):
-    (task,) = await make_server(secret=SECRET).end(receiver.url)
+    (task,) = await (await make_server(secret=SECRET)).end(receiver.url)
     (post,) = await receiver.received()
     assert verify(post)["taskId"] == task.id
 
 
 async def test_the_prefix_of_a_secret_may_be_left_out(make_server, receiver):
-    await make_server(secret=SECRET.removeprefix("whsec_")).end(receiver.url)
+    await (await make_server(secret=SECRET.removeprefix("whsec_"))).end(receiver.url)
     (post,) = await receiver.received()
     assert verify(post)["state"] == "done"
 
 
 async def test_a_delivery_does_not_verify_under_another_secret(make_server, receiver):
-    await make_server(secret=SECRET).end(receiver.url)
+    await (await make_server(secret=SECRET)).end(receiver.url)
     (post,) = await receiver.received()
     with pytest.raises(WebhookVerificationError):
         verify(post, OTHER_SECRET)
 
 
 async def test_a_changed_body_does_not_verify(make_server, receiver):
-    await make_server(secret=SECRET).end(receiver.url)
+    await (await make_server(secret=SECRET)).end(receiver.url)
     (post,) = await receiver.received()
     forged = replace(post, body=post.body.replace(b'"done"', b'"failed"'))
     assert forged.body != post.body
@@ -49,7 +49,7 @@ async def test_a_changed_body_does_not_verify(make_server, receiver):
 
 @pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp"])
 async def test_the_id_and_the_time_are_signed(make_server, receiver, name):
-    await make_server(secret=SECRET).end(receiver.url)
+    await (await make_server(secret=SECRET)).end(receiver.url)
     (post,) = await receiver.received()
     other = {"webhook-id": "tsk_other", "webhook-timestamp": str(int(post.header("webhook-timestamp")) - 1)}
     forged = replace(post, headers=[(key, other[key] if key == name else value) for key, value in post.headers])
@@ -59,13 +59,13 @@ async def test_the_id_and_the_time_are_signed(make_server, receiver, name):
 
 async def test_every_try_verifies(make_server, receiver):
     receiver.answers = [503, 503, 200]
-    (task,) = await make_server(secret=SECRET).end(receiver.url)
+    (task,) = await (await make_server(secret=SECRET)).end(receiver.url)
     posts = await receiver.received(3)
     assert [verify(post)["taskId"] for post in posts] == [task.id] * 3
 
 
 async def test_text_that_is_not_ascii_verifies(make_server, receiver):
-    server = make_server(secret=SECRET)
+    server = await make_server(secret=SECRET)
     await server.submit(receiver.url)
     await server.fail("Zürich ☃")
     (post,) = await receiver.received()

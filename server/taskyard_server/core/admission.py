@@ -23,11 +23,13 @@ class Admission:
         self.is_closed = False
 
     def admit(self, now: float, submission: Submission) -> Task | None:
-        """The accepted task, or the retained one under its key; None if a limit of the queue refuses it.
+        """The accepted task, or the first one under its key; None if a limit of the queue refuses it.
+
+        A first one that has left memory is in no index, and only its id, state, position and `created_at` are true.
 
         Raises as `Scheduler.submit` does, other than `QueueFull`.
         """
-        first = self._first_under_key(submission)
+        first = self._first_task(submission)
         if first is not None:
             return first
         self._check(now, submission)
@@ -37,7 +39,7 @@ class Admission:
         """Raise `Unavailable` or `BadRequest` for the first submission that would be refused with it."""
         for submission in submissions:
             key = submission.options.key
-            if key is None or (submission.agent_id, key.key) not in self._life.tasks_by_key:
+            if key is None or self._first_under((submission.agent_id, key.key)) is None:
                 self._check(now, submission)
 
     def require_open(self) -> None:
@@ -49,13 +51,17 @@ class Admission:
         """Accept nothing from now on."""
         self.is_closed = True
 
-    def _first_under_key(self, submission: Submission) -> Task | None:
-        """The retained task under the key of a submission; raises `AlreadyExists` if that is another task."""
+    def _first_task(self, submission: Submission) -> Task | None:
+        """The first task under the key of a submission; raises `AlreadyExists` if that is another task."""
         key = submission.options.key
-        first = None if key is None else self._life.tasks_by_key.get((submission.agent_id, key.key))
+        first = None if key is None else self._first_under((submission.agent_id, key.key))
         if first is not None and first.options.key != key:
             raise AlreadyExists("idempotencyKey: is that of another task")
         return first
+
+    def _first_under(self, name: tuple[str, str]) -> Task | None:
+        """The task that has the key of an agent; of one that has left memory, what is still known."""
+        return self._life.tasks_by_key.get(name) or self._life.past_keys.find(name)
 
     def _check(self, now: float, submission: Submission) -> None:
         self.require_open()

@@ -23,6 +23,7 @@ from .leases import StopReason
 from .limits import Limits
 from .liveness import Liveness
 from .offers import Offers
+from .past_keys import PastKeys
 from .ready_queue import ReadyQueue
 from .retention import Retention
 from .schedules.schedule import Trigger
@@ -85,6 +86,7 @@ class Lifecycle:
         self.timers = Timers()
         self._deadlines = self.timers.queue(self.expire, TimerOrder.DEADLINE)
         self.delayed = self.timers.queue(self.make_due, TimerOrder.NOT_BEFORE)
+        self.past_keys = PastKeys(self.timers)
         self.grants = Grants(self)
         self.attempts = Attempts(self, entropy)
         self.liveness = Liveness(self, hosts)

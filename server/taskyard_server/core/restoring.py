@@ -19,6 +19,7 @@ from .agents import Agent, AgentFigures
 from .hosts import Host
 from .leases import Lease
 from .offers import Offer, OfferGroup
+from .past_keys import PastKey
 from .scheduler import Scheduler
 from .schedules.schedule import Schedule, Trigger
 from .stats import Counters, TriggerCounters
@@ -48,6 +49,7 @@ class Restoring:
         self._is_in_order = True
         self._last_seq = 0
         self._ended: list[Task] = []
+        self._past_keys: dict[tuple[str, str], tuple[int, PastKey]] = {}
         self._triggers: list[Trigger] = []
 
     def numbers(self, *, order: int, token: int, host: int, schedule: int, trigger: int, agent: int) -> None:
@@ -155,6 +157,12 @@ class Restoring:
         if task.token > self._served.get(task.agent, 0):
             self._served[task.agent] = task.token
 
+    def past_key(self, order: int, past: PastKey) -> None:
+        """The key of a task that had left memory, with its order of submission; of two such tasks the later has it."""
+        known = self._past_keys.get(past.name)
+        if past.until > self._now and (known is None or known[0] < order):
+            self._past_keys[past.name] = (order, past)
+
     def stopping(
         self,
         task_id: str,
@@ -198,6 +206,9 @@ class Restoring:
             life.batches.sort()
         for task in sorted(self._ended, key=_ended_at):
             life.retention.keep(task)
+        for name, (_, past) in self._past_keys.items():
+            if name not in life.tasks_by_key:
+                life.past_keys.add(past)
         hosts = self._scheduler.hosts
         for host in [*hosts, *self._absent_hosts.values()]:
             if host.leases:

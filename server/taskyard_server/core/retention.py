@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from .events import EventKind
+from .past_keys import PastKey
 from .task import FAILED
 
 if TYPE_CHECKING:
@@ -127,7 +128,9 @@ class Retention:
             life.batches.restore(options.batch_id, task)
             life.batches.sort_one(options.batch_id)
         if options.key is not None:
-            life.tasks_by_key.setdefault((agent.id, options.key.key), task)
+            name = (agent.id, options.key.key)
+            if life.past_keys.give_back(name, task.id):
+                life.tasks_by_key.setdefault(name, task)
         self.ended.add_oldest(task)
 
     def next_due(self) -> float | None:
@@ -162,7 +165,13 @@ class Retention:
             life.batches.forget(task.options.batch_id, task)
         agent, key = task.agent, task.options.key
         if key is not None and life.tasks_by_key.get((agent.id, key.key)) is task:
-            del life.tasks_by_key[agent.id, key.key]
+            name = (agent.id, key.key)
+            del life.tasks_by_key[name]
+            until = task.created_at + life.limits.idempotency_secs
+            # A trigger fires once: its task's key is looked up by nobody later.
+            if until > now and task.options.trigger_id is None:
+                past = PastKey(name, key.fingerprint, task.id, task.state, task.position, task.created_at, until)
+                life.past_keys.add(past)
         agent.tasks -= 1
         if not agent.tasks:
             life.agents.remove(agent, life.limits.max_agent_figures)

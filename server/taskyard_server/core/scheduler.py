@@ -54,7 +54,7 @@ class Scheduler:
     # Commands of agents
 
     def submit(self, now: float, submission: Submission) -> Task:
-        """Accept a task into the queue, or return the retained one that the agent submitted under the same key.
+        """Accept a task into the queue, or return the first one that the agent submitted under the same key.
 
         Raises `BadRequest` for a deadline that is not in the future, `AlreadyExists` for the key of another task,
         `Unavailable` during a drain, and `QueueFull` if a limit is reached; the refused task is then kept as `rejected`
@@ -158,6 +158,10 @@ class Scheduler:
     def get(self, task_id: str) -> Task:
         """The task; raises `NotFound` if it never existed or is no longer retained."""
         return self._life.task(task_id)
+
+    def find(self, task_id: str) -> Task | None:
+        """The task, or None."""
+        return self._life.tasks.get(task_id)
 
     def batch(self, batch_id: str) -> Batch:
         """The batch; raises `NotFound` if none of its tasks is retained."""
@@ -397,9 +401,7 @@ class Scheduler:
 
     def inflight_of(self, built_in_only: bool) -> int:
         """How many tasks are in flight, at all hosts or at built-in ones."""
-        if not built_in_only:
-            return self._life.inflight
-        return sum(len(host.leases) for host in self.hosts.built_in())
+        return sum(len(host.leases) for host in self.hosts.built_in()) if built_in_only else self._life.inflight
 
     def take_events(self) -> list[Event]:
         """The events since the last call, in order."""

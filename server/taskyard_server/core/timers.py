@@ -30,6 +30,7 @@ class TimerOrder(IntEnum):
     STOPPING = auto()
     TRIGGER_DELAY = auto()
     FORGET_HOST = auto()
+    FORGET_KEY = auto()
 
 
 def tick_of(at: float) -> int:

@@ -30,7 +30,8 @@ class Session:
     """One stream, whose credit and host are those of its `offer` in the core.
 
     `on_ready` is called when there is output to send, and when the stream has `ended`. `return_credit` is called with
-    the number of leases that ended before they were sent. `drain` is an initial notice.
+    the number of leases that ended before they were sent. `drain` is an initial notice. One that `is_ending` is over
+    for the engine, and `ended` once that is kept.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Session:
     ) -> None:
         self.namespace = namespace
         self.offer = offer
+        self.is_ending = False
         self.ended: Refusal | None = None
         self._on_ready = on_ready
         self._return_credit = return_credit

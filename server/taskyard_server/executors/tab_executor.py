@@ -8,11 +8,11 @@ the requests run. When a task loses its lease, by a cancellation or at its deadl
 import asyncio
 import contextlib
 import json
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
@@ -35,6 +35,8 @@ log = structlog.get_logger(__name__)
 HOST_ID: Final = f"{RESERVED_HOST_PREFIX}tab-executor"
 LEASE_SECS: Final = 60.0
 CLAIM_WAIT_SECS: Final = 30.0
+CLAIM_AGAIN_SECS: Final = 0.5
+"""Delay before a claim is repeated, while the store does not answer or once the engine is closed."""
 
 STARTED: Final = ReportKind.STARTED
 COMPLETED: Final = ReportKind.COMPLETED
@@ -95,12 +97,12 @@ class TabExecutor:
         self._slot_freed = asyncio.Event()
         self._executions: set[Execution] = set()
         self._by_task: dict[str, Execution] = {}
-        self._stop_reports: set[asyncio.Task[None]] = set()
+        self._unawaited: set[asyncio.Task[None]] = set()
         limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
         self._http = httpx.AsyncClient(limits=limits, trust_env=False)
 
     async def run(self) -> None:
-        """Claim and execute tasks until cancelled or the engine is closed; then release what runs."""
+        """Claim and execute tasks until cancelled; then release what runs."""
         unsubscribe = self._engine.subscribe(self._on_events)
         await self._engine.hosts.register(
             self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True, show=_nothing
@@ -114,8 +116,6 @@ class TabExecutor:
                 else:
                     self._slot_freed.clear()
                     await self._slot_freed.wait()
-        except Unavailable:
-            log.debug("executor_ends")
         finally:
             unsubscribe()
             renewing.cancel()
@@ -123,14 +123,18 @@ class TabExecutor:
                 execution.cancel()
             jobs = [execution.job for execution in self._executions]
             await asyncio.gather(renewing, *jobs, return_exceptions=True)
-            with contextlib.suppress(NotFound):
+            with contextlib.suppress(Refusal):
                 await self._engine.hosts.deregister(self._namespace, HOST_ID)
             await self._http.aclose()
 
     async def _claim(self, free: int) -> None:
-        executions = await self._engine.leases.claim(
-            self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS, show=_executions
-        )
+        try:
+            executions = await self._engine.leases.claim(
+                self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS, show=_executions
+            )
+        except Unavailable:
+            await asyncio.sleep(CLAIM_AGAIN_SECS)
+            return
         for execution in executions:
             execution.job = asyncio.create_task(self._execute(execution))
             self._executions.add(execution)
@@ -146,20 +150,25 @@ class TabExecutor:
         self._slot_freed.set()
         if task.options.target is not None:
             # The target may wait for this report, also where the job was cancelled before its first step.
-            reporting = asyncio.create_task(self._report_stopped(task.id, execution.token))
-            self._stop_reports.add(reporting)
-            reporting.add_done_callback(self._stop_reports.discard)
+            self._begin(partial(self._report, Report(RELEASED, task.id, execution.token)))
 
-    async def _report_stopped(self, task_id: str, token: int) -> None:
-        with contextlib.suppress(Refusal):
-            await self._report(Report(RELEASED, task_id, token))
+    def _begin(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Make a call whose answer nobody waits for: a store may take long, and the next one must not be late."""
+
+        async def made() -> None:
+            with contextlib.suppress(Refusal):
+                await call()
+
+        unawaited = asyncio.create_task(made())
+        self._unawaited.add(unawaited)
+        unawaited.add_done_callback(self._unawaited.discard)
 
     async def _renew(self) -> None:
+        renew = partial(self._engine.leases.renew, self._namespace, HOST_ID, patient=True, show=_nothing)
         while True:
             await asyncio.sleep(LEASE_SECS / 3)
-            for task_id, execution in list(self._by_task.items()):
-                with contextlib.suppress(Refusal):
-                    await self._engine.leases.renew(self._namespace, HOST_ID, task_id, execution.token, show=_nothing)
+            for task_id, execution in self._by_task.items():
+                self._begin(partial(renew, task_id, execution.token))
 
     def _on_events(self, namespace: str, events: Sequence[Event]) -> None:
         """Cancel the executions whose lease has ended."""
@@ -182,8 +191,8 @@ class TabExecutor:
                 await self._report(Report(FAILED, task.id, token, error="executor error"))
 
     async def _report(self, report: Report) -> None:
-        """Raises the refusal of the report, if it is refused."""
-        (outcome,) = await self._engine.leases.report(self._namespace, HOST_ID, [report])
+        """Waits as long as it takes, like a stream; raises the refusal of the report, if it is refused."""
+        (outcome,) = await self._engine.leases.report(self._namespace, HOST_ID, [report], patient=True)
         if isinstance(outcome, Refusal):
             raise outcome
 

@@ -72,7 +72,7 @@ class Connection:
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._opened = False
         self._welcome: bytes | None = None
-        self._ahead = AnswersAhead(self._enqueue, self._on_unkept)
+        self._ahead: AnswersAhead
         self._acks: deque[bytes] = deque()
         self._responses: deque[bytes] = deque()
         self._unsent_bytes = 0
@@ -96,6 +96,8 @@ class Connection:
         if not first.HasField("hello"):
             raise BadRequest("hello: must come first")
         session = await self._open(first.hello)
+        # Not before, since it refers to this object until it is dropped.
+        self._ahead = AnswersAhead(self._enqueue, self._on_unkept)
         reading = asyncio.create_task(self._read_requests(stream))
         try:
             await asyncio.wait((reading, self._ended), return_when=asyncio.FIRST_COMPLETED)
@@ -157,6 +159,14 @@ class Connection:
     # Reading
 
     async def _read_requests(self, stream: RequestStream) -> None:
+        try:
+            await self._apply_requests(stream)
+        except Exception:
+            await self._ahead.wait_for_all()
+            raise
+        await self._ahead.wait_for_all()
+
+    async def _apply_requests(self, stream: RequestStream) -> None:
         async for request in stream:
             if isinstance(request, Refusal):
                 raise request

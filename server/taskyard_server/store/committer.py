@@ -54,11 +54,13 @@ class _Turns:
 
     def publish(self, secs: float) -> None:
         """Tell all of it, after a commit that took so many seconds."""
-        for publish in self.publishes:
-            publish(secs)
-        for wait in (*self.waits, *self.patient):
+        # What waits goes on in a later turn of the loop, but before what is published here: a host gets the answer to
+        # its report before the task that it made claimable.
+        for wait in (*self.patient, *self.waits):
             if not wait.done():
                 wait.set_result(None)
+        for publish in self.publishes:
+            publish(secs)
 
     def refuse(self, refusal: Refusal, patient: bool) -> None:
         """Tell those who wait that they wait in vain; the `patient` ones too, or only the others."""
@@ -155,8 +157,10 @@ class Committer:
         if self._idle.is_set():
             return
         idle = asyncio.ensure_future(self._idle.wait())
-        await asyncio.wait((idle, self.failed), return_when=asyncio.FIRST_COMPLETED)
-        idle.cancel()
+        try:
+            await asyncio.wait((idle, self.failed), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
 
     # A commit
 

@@ -15,11 +15,12 @@ from msgspec import MsgspecError
 from taskyard_server.core.agents import Agent, AgentFigures
 from taskyard_server.core.changes import Changes
 from taskyard_server.core.hosts import Host
+from taskyard_server.core.past_keys import PastKey
 from taskyard_server.core.restoring import Damaged, Restoring
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.schedules.schedule import Schedule
 from taskyard_server.core.stats import Counters, TriggerCounters
-from taskyard_server.core.task import NO_OPTIONS, TERMINAL, Submission, Task
+from taskyard_server.core.task import TERMINAL, Submission, Task
 
 from .port import EPOCH_JUMP, NAMESPACE_SHIFT, Table, namespace_of, number_of
 from .records import (
@@ -37,6 +38,7 @@ from .records import (
 )
 from .schedule_records import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
 from .shifting import shift_schedule, shift_state, shift_task, shift_trigger
+from .tuples import to_history, to_options, to_profile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -65,11 +67,15 @@ class LoadedNamespace:
 
 @dataclass(slots=True)
 class _Loading:
-    """A namespace while it loads; `schedules` by number, those too of which only triggers are left."""
+    """A namespace while it loads; `schedules` by number, those too of which only triggers are left.
+
+    Of tasks that ended before `ended_since_ms`, as stored, only idempotency keys are loaded.
+    """
 
     loaded: LoadedNamespace
     restoring: Restoring
     shift: float
+    ended_since_ms: int
     schedules: dict[int, Schedule] = field(default_factory=dict)
 
     # One for each table.
@@ -100,12 +106,28 @@ class _Loading:
         restoring.live(task, held.has_no_key)
 
     def ended(self, rows: TaskRows) -> None:
-        record, state = decode_task(rows.task), decode_state(rows.ended or b"")
+        record = decode_task(rows.task)
         if self.shift:
             shift_task(record, self.shift)
+        if rows.ended_at is not None and rows.ended_at < self.ended_since_ms:
+            self._past_key(rows, record)
+            return
+        state = decode_state(rows.ended or b"")
+        if self.shift:
             shift_state(state, self.shift)
         task = to_task(number_of(rows.key), record, state, self.restoring.agent(record.agent_id))
         self.restoring.ended(task, state.has_no_key)
+
+    def _past_key(self, rows: TaskRows, record: TaskRecord) -> None:
+        key = None if record.options is None or record.options.trigger_id is not None else record.options.key
+        if key is None:
+            return
+        state = decode_state(rows.ended or b"")
+        if not state.has_no_key:
+            until = record.created_at + self.loaded.scheduler.limits.idempotency_secs
+            name = (record.agent_id, key.key)
+            past = PastKey(name, key.fingerprint, record.id, state.state, record.position, record.created_at, until)
+            self.restoring.past_key(number_of(rows.key), past)
 
     def stopping(self, number: int, record: bytes) -> None:
         its = decode_stopping(record)
@@ -142,21 +164,24 @@ async def load(
 ) -> list[LoadedNamespace]:
     """All namespaces, in order of their numbers, at `now`; with the tasks that ended at `ended_since_ms` or later.
 
+    Of earlier ones that were submitted within the limits' `idempotency_secs`, the idempotency keys are there.
     `kept` is what opening the store returned. All stored times of the steady clock, that of `kept` too, are moved by
     `shift`, and everything then counts as changed; rows of the history that are not loaded keep theirs.
     """
     parts: dict[int, _Loading] = {}
+    since_ms = ended_since_ms - int(shift * 1000)
+    # What was submitted since then has ended since then.
+    keys_since_ms = int((now - shift - limits.idempotency_secs) * 1000)
     async for rows in store.rows(Table.NAMESPACES):
         for number, record in rows:
-            _begin(
-                parts, number, record, Scheduler(limits, entropy, Changes()), now, kept.at + shift, kept.epoch, shift
-            )
+            scheduler = Scheduler(limits, entropy, Changes())
+            _begin(parts, number, record, scheduler, now, kept.at + shift, kept.epoch, shift, since_ms)
     await _each(store, Table.AGENTS, parts, _Loading.agent)
     for part in parts.values():
         part.restoring.places_known()
     await _each(store, Table.HOSTS, parts, _Loading.host)
     await _each_task(store.live_tasks(), parts, _Loading.live)
-    await _each_task(store.ended_tasks(ended_since_ms - int(shift * 1000)), parts, _Loading.ended)
+    await _each_task(store.ended_tasks(min(since_ms, keys_since_ms)), parts, _Loading.ended)
     await _each(store, Table.STOPPING, parts, _Loading.stopping)
     await _each(store, Table.SCHEDULES, parts, _Loading.schedule)
     await _each(store, Table.TRIGGERS, parts, _Loading.trigger)
@@ -200,7 +225,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
         record.params,
         record.priority,
         None,
-        record.options or NO_OPTIONS,
+        to_options(record.options),
     )
     task = Task(record.id, seq, agent, submission, record.created_at, None, state.state)
     task.position = record.position
@@ -208,7 +233,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
     task.deadline = state.deadline
     task.queued_at = state.queued_at
     if state.history is not None:
-        task.history = state.history
+        task.history = to_history(state.history)
     if state.token:
         task.token, task.deliveries, task.host_id = state.token, state.deliveries, state.host_id
         task.started_at, task.progress = state.started_at, state.progress
@@ -219,7 +244,7 @@ def to_task(seq: int, record: TaskRecord, state: StateRecord, agent: Agent) -> T
 
 def _to_host(its: HostRecord, number: int, shift: float) -> Host:
     host = Host(its.id, number, its.registered_at + shift)
-    host.display_name, host.profile, host.slots = its.display_name, its.profile, its.slots
+    host.display_name, host.profile, host.slots = its.display_name, to_profile(its.profile), its.slots
     host.labels, host.draining, host.instance = its.labels, its.draining, its.instance
     return host
 
@@ -233,13 +258,14 @@ def _begin(
     kept_at: float,
     epoch: int,
     shift: float,
+    ended_since_ms: int,
 ) -> None:
     loaded = LoadedNamespace(number, f"number {number}", scheduler)
     try:
         its = decode_namespace(record)
     except FAULTS as fault:
         loaded.error = _said("its own record", fault)
-        parts[number] = _Loading(loaded, Restoring(scheduler, now, now, 0.0), shift)
+        parts[number] = _Loading(loaded, Restoring(scheduler, now, now, 0.0), shift, ended_since_ms)
         return
     loaded.name, loaded.last_outbox = its.name, its.last_outbox
     restoring = Restoring(scheduler, now, kept_at, its.stood_still_secs)
@@ -255,7 +281,7 @@ def _begin(
         agent=its.last_agent,
     )
     restoring.counters(Counters(*cast("tuple[int, ...]", its.counters)), TriggerCounters(*its.trigger_counters))
-    parts[number] = _Loading(loaded, restoring, shift)
+    parts[number] = _Loading(loaded, restoring, shift, ended_since_ms)
 
 
 async def _each(

@@ -1,8 +1,8 @@
 """What the rows of a store hold: core objects as msgpack arrays, and back.
 
 Fields are never moved, changed or taken out; new ones are appended, with a default, so that a later version reads what
-an earlier one wrote. That holds for the tuples of the core that stand in records as they are, too: `TaskOptions`,
-`IdempotencyKey`, `RetryPolicy`, `History`, `Attempt`, `HostProfile`, `TimeRange`. A test holds records of each release.
+an earlier one wrote. That holds for the tuples of the core that stand in records as they are, too (`tuples.py`). A
+test holds records of each release.
 
 Tasks and states are written from plain tuples, which takes three quarters of the time that their Structs take; they are
 read as Structs, which checks them.
@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.msgpack import Decoder, Encoder
 
-from taskyard_server.core.history import NO_HISTORY, History
-from taskyard_server.core.hosts import HostProfile
-from taskyard_server.core.task import NO_OPTIONS, PENDING, QUEUED, TaskOptions, TaskState
+from taskyard_server.core.history import NO_HISTORY
+from taskyard_server.core.task import NO_OPTIONS, PENDING, QUEUED, TaskState
+
+from .tuples import HistoryTuple, OptionsTuple, ProfileTuple
 
 if TYPE_CHECKING:
     from taskyard_server.core.agents import AgentFigures
@@ -67,7 +68,7 @@ class TaskRecord(Record):
     ref: str | None = None
     params: bytes | None = None
     priority: int = 0
-    options: TaskOptions | None = None
+    options: OptionsTuple | None = None
     commit: int = 0
 
 
@@ -95,7 +96,7 @@ class StateRecord(Record):
     host_id: str | None = None
     held: HeldRecord | None = None
     started_at: float | None = None
-    history: History | None = None
+    history: HistoryTuple | None = None
     progress: bytes | None = None
     error: str | None = None
     expired: bool = False
@@ -122,7 +123,7 @@ class HostRecord(Record):
 
     id: str
     display_name: str
-    profile: HostProfile
+    profile: ProfileTuple
     slots: int | None
     labels: tuple[tuple[str, str], ...]
     draining: bool
@@ -225,7 +226,7 @@ def state_as_submitted(record: TaskRecord) -> StateRecord:
         due = options.not_before
         not_before = due if due is not None and due > record.created_at else None
         if options.hold or not_before is not None:
-            history = History(held=options.hold, not_before=not_before)
+            history = HistoryTuple(held=options.hold, not_before=not_before)
             return StateRecord(PENDING, record.created_at, record.deadline, 0, 0, history=history, commit=record.commit)
     return StateRecord(QUEUED, record.created_at, record.deadline, 0, 0, commit=record.commit)
 
@@ -245,7 +246,7 @@ def encode_host(host: Host) -> bytes:
         HostRecord(
             host.id,
             host.display_name,
-            host.profile,
+            ProfileTuple(*host.profile),
             host.slots,
             host.labels,
             host.draining,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from msgspec.msgpack import Decoder
 
 from taskyard_server.cadence import Cron, Every, Once
-from taskyard_server.core.schedules.processed_times import TimeRange
 from taskyard_server.core.schedules.schedule import (
     CatchUp,
     Overlap,
@@ -16,9 +15,10 @@ from taskyard_server.core.schedules.schedule import (
     Trigger,
     TriggerState,
 )
-from taskyard_server.core.task import NO_OPTIONS, Submission, TaskOptions
+from taskyard_server.core.task import NO_OPTIONS, Submission
 
 from .records import Record, encode
+from .tuples import OptionsTuple, RangeTuple, to_options, to_ranges
 
 if TYPE_CHECKING:
     from taskyard_server.core.schedules.schedule import Cadence
@@ -42,7 +42,7 @@ class TemplateRecord(Record):
     ref: str | None = None
     params: bytes | None = None
     priority: int = 0
-    options: TaskOptions | None = None
+    options: OptionsTuple | None = None
 
 
 class ScheduleRecord(Record):
@@ -61,7 +61,7 @@ class ScheduleRecord(Record):
     updated_at: float
     since: float
     next_due: float | None
-    processed_times: tuple[TimeRange, ...]
+    processed_times: tuple[RangeTuple, ...]
     paused: bool
     resumed_at: float | None
     after_pause: CatchUp
@@ -106,7 +106,7 @@ def encode_schedule(schedule: Schedule) -> bytes:
                 task.ref,
                 task.params,
                 task.priority,
-                None if options is NO_OPTIONS else options,
+                cast("OptionsTuple | None", None if options is NO_OPTIONS else options),
             ),
             spec.deadline_secs,
             spec.display_name,
@@ -117,7 +117,7 @@ def encode_schedule(schedule: Schedule) -> bytes:
             schedule.updated_at,
             schedule.since,
             schedule.next_due,
-            schedule.processed_times,
+            tuple([RangeTuple(*each) for each in schedule.processed_times]),
             schedule.paused,
             schedule.resumed_at,
             schedule.after_pause,
@@ -131,7 +131,7 @@ def to_schedule(record: ScheduleRecord, number: int) -> Schedule:
     """The schedule, ready for `ScheduleRegistry.restore`."""
     its = record.task
     task = Submission(
-        its.agent_id, its.action, its.tab_id, its.ref, its.params, its.priority, None, its.options or NO_OPTIONS
+        its.agent_id, its.action, its.tab_id, its.ref, its.params, its.priority, None, to_options(its.options)
     )
     spec = ScheduleSpec(
         _to_cadence(record.cadence),
@@ -146,7 +146,7 @@ def to_schedule(record: ScheduleRecord, number: int) -> Schedule:
     schedule = Schedule(record.id, spec, record.created_at, record.since, record.next_due, record.paused)
     schedule.number = number
     schedule.updated_at = record.updated_at
-    schedule.processed_times = record.processed_times
+    schedule.processed_times = to_ranges(record.processed_times)
     schedule.resumed_at = record.resumed_at
     schedule.after_pause = record.after_pause
     schedule.last_fired_at = record.last_fired_at

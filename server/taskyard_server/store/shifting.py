@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from taskyard_server.core.schedules.processed_times import TimeRange
 
 if TYPE_CHECKING:
-    from taskyard_server.core.history import History
     from taskyard_server.core.schedules.schedule import Schedule, Trigger
 
     from .records import StateRecord, TaskRecord
+    from .tuples import HistoryTuple
 
 
 def shift_task(record: TaskRecord, by: float) -> None:
@@ -60,7 +60,7 @@ def shift_trigger(trigger: Trigger, by: float) -> None:
         trigger.due_at += by
 
 
-def _history(history: History, by: float) -> History:
+def _history(history: HistoryTuple, by: float) -> HistoryTuple:
     attempts = tuple(
         [
             each._replace(started_at=_moved(each.started_at, by), ended_at=_moved(each.ended_at, by))

@@ -27,6 +27,7 @@ from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
+from tests.engines import running_engine
 from tests.live import live
 from tests.ports import free_port
 
@@ -184,9 +185,7 @@ async def open_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
     async with AsyncExitStack() as ends:
 
         async def start(**limits: Any) -> Server:
-            engine = MemoryEngine(Limits(**limits))
-            ends.push_async_callback(engine.admin.close)
-            server = Server(engine)
+            server = Server(await ends.enter_async_context(running_engine(Limits(**limits))))
             await server.start()
             ends.push_async_callback(server.stop)
             return server

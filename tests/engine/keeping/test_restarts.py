@@ -9,6 +9,7 @@ from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.streams import Hello
+from taskyard_server.core.task import IdempotencyKey
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.engine.port import TaskFilter
@@ -23,10 +24,11 @@ async def restarted(store, clock):
     """Starts another engine on what was committed, after so many seconds without one."""
     started = []
 
-    async def restart(down_secs: float = 1.0, **keeping) -> MemoryEngine:
+    async def restart(down_secs: float = 1.0, idempotency_secs: float = 0.0, **keeping) -> MemoryEngine:
         kept = store.copy()
         clock.now += down_secs
-        again = MemoryEngine(Limits(), clock, store=kept, keeping=Keeping(**keeping))
+        limits = Limits(idempotency_secs=idempotency_secs)
+        again = MemoryEngine(limits, clock, store=kept, keeping=Keeping(**keeping))
         started.append(again)
         await again.open()
         return again
@@ -194,3 +196,15 @@ async def test_what_was_not_committed_is_not_there(engine, store, restarted, sub
     page = await again.tasks.list_tasks(NS, TaskFilter(), 0, 10)
     assert [task.id for task in page.tasks] == [kept.id]
     lost.cancel()
+
+
+async def test_a_key_is_known_for_its_seconds_though_its_task_is_loaded_no_more(engine, restarted, submission, clock):
+    key = IdempotencyKey("key", b"print")
+    task = await engine.tasks.submit(NS, submission(key=key), show=live)
+    await engine.tasks.cancel(NS, task.id, show=live)
+    again = await restarted(down_secs=1000, idempotency_secs=3600)
+    answer = await again.tasks.submit(NS, submission(key=key), show=live)
+    assert (answer.id, answer.state, answer.created_at) == (task.id, "cancelled", task.created_at)
+    assert (await again.tasks.list_tasks(NS, TaskFilter(), 0, 10)).tasks == []
+    await clock.advance(3600)
+    assert (await again.tasks.submit(NS, submission(key=key), show=live)).id != task.id

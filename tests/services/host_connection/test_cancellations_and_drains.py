@@ -1,5 +1,7 @@
 """Connect, cancellations and drains (runtime_host.proto, Cancellations and Drain), by agents and by the server."""
 
+import asyncio
+
 import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -65,8 +67,8 @@ async def test_a_passed_deadline_sends_a_cancellation(server, stream):
 
 async def test_many_cancellations_share_a_message(server, stream):
     tasks = await start_tasks(server, stream, 5)
-    for task in tasks:
-        await server.engine.tasks.cancel("default", task.task.task_id, show=live)
+    # In one turn of the event loop.
+    await asyncio.gather(*(server.engine.tasks.cancel("default", task.task.task_id, show=live) for task in tasks))
     stops = (await stream.receive("cancellations")).cancellations
     assert [lease_and_reason(cancellation) for cancellation in stops] == [
         (held_lease(task), Cancellation.cancelled) for task in tasks

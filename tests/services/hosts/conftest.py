@@ -1,6 +1,5 @@
 """A server with the calls of hosts, on the frozen clock."""
 
-import asyncio
 from contextlib import AsyncExitStack
 
 import grpc
@@ -11,12 +10,12 @@ from taskyard.v1.task_pb2 import Task
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
+from tests.engines import running_engine, settled
 
 
 class HostApi:
@@ -69,9 +68,9 @@ class HostApi:
 
     async def advance(self, secs):
         """Move the clock on, and run what comes due."""
+        await settled(self.engine)
         self.clock.now += secs
-        for _ in range(4):
-            await asyncio.sleep(0)
+        await settled(self.engine)
 
 
 @pytest.fixture
@@ -80,8 +79,8 @@ async def start_api(frozen_clock):
     async with AsyncExitStack() as cleanup:
 
         async def start(**limits):
-            engine = MemoryEngine(Limits(**{"default_deadline_secs": 100_000.0, **limits}), frozen_clock)
-            cleanup.push_async_callback(engine.admin.close)
+            raised = Limits(**{"default_deadline_secs": 100_000.0, **limits})
+            engine = await cleanup.enter_async_context(running_engine(raised, frozen_clock))
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)

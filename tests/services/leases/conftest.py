@@ -1,6 +1,5 @@
 """A server with its lease calls, and a host that may run every task."""
 
-import asyncio
 from contextlib import AsyncExitStack
 
 import grpc
@@ -20,7 +19,6 @@ from taskyard.v1.task_pb2 import Task
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
-from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
@@ -29,6 +27,7 @@ from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.webhooks import WebhookCounts
+from tests.engines import running_engine, settled
 
 
 class LeaseApi:
@@ -78,9 +77,9 @@ class LeaseApi:
 
     async def advance(self, secs):
         """Move the clock on, and run what comes due."""
+        await settled(self.engine)
         self.clock.now += secs
-        for _ in range(4):
-            await asyncio.sleep(0)
+        await settled(self.engine)
 
 
 @pytest.fixture
@@ -89,8 +88,8 @@ async def start_api():
     async with AsyncExitStack() as cleanup:
 
         async def start(clock=None, **limits):
-            engine = MemoryEngine(Limits(**{"default_deadline_secs": 100_000.0, **limits}), clock)
-            cleanup.push_async_callback(engine.admin.close)
+            raised = Limits(**{"default_deadline_secs": 100_000.0, **limits})
+            engine = await cleanup.enter_async_context(running_engine(raised, clock))
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             watches = TaskWatches(engine, EventLogs(encode_event, engine.now))
             task_pb2_grpc.add_TaskServiceServicer_to_server(TaskService(engine, 262_144, watches), server)

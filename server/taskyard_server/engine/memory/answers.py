@@ -29,7 +29,7 @@ class KeeperPort(Protocol):
         """
 
     async def settle(self) -> None:
-        """Wait until nothing is left to be kept, or the store has failed."""
+        """Wait until nothing is left to be kept, but no longer than a call waits."""
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""

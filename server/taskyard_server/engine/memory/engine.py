@@ -161,6 +161,9 @@ class MemoryAdmin:
         for state in namespaces:
             state.release_all()
         namespaces.driver.close()
+        if namespaces.keeper is not None:
+            # Hosts are told of the stops before their streams end.
+            await namespaces.keeper.settle()
         for state in namespaces:
             for session in state.sessions.values():
                 session.end(Unavailable("the server shuts down"))

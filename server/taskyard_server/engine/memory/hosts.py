@@ -73,7 +73,8 @@ class MemoryHosts:
             until = None if secs is None else self._now() + secs
             host = state.scheduler.drain_host(host_id, until)
             if host.stream is not None:
-                state.sessions[host.stream].drain(DrainNotice(until, "the host is drained"))
+                session, notice = state.sessions[host.stream], DrainNotice(until, "the host is drained")
+                self._once_kept(state, lambda: session.drain(notice))
             return show(host)
 
         return await self._answers.give(state, command)
@@ -126,7 +127,7 @@ class MemoryHosts:
     ) -> Sequence[HeldLease]:
         state = self._state_of(session)
         if state is None:
-            return held
+            return () if session.ended is None else held
         if session.offer.is_suspended:
             # The host was silent, and may get tasks again now.
             self._driver.mark_dirty(state)
@@ -144,9 +145,24 @@ class MemoryHosts:
         state.scheduler.deregister(self._now(), host_id)
         for offer in offers:
             if offer.streamed:
-                state.sessions[offer].end(Conflict("the host was deregistered", {"cause": "deregistered"}))
+                session, reason = (
+                    state.sessions[offer],
+                    Conflict("the host was deregistered", {"cause": "deregistered"}),
+                )
+                session.is_ending = True
+                self._once_kept(state, partial(session.end, reason))
             else:
                 state.claims.pop(offer).refuse(NotFound("runtime host not found"))
+
+    def _once_kept(self, state: NamespaceState, tell: Callable[[], None]) -> None:
+        """Tell a stream of what is being done, once that is kept."""
+        keeper = self._answers.keeper
+        kept = None if keeper is None else keeper.wait(state, patient=True)
+        if kept is None:
+            tell()
+        else:
+            # Where it is never kept the namespace or the server is at its end: the stream may go, too.
+            kept.add_done_callback(lambda _: tell())
 
     def _open(self, state: NamespaceState, hello: Hello, on_ready: Callable[[], None]) -> tuple[Session, Welcome]:
         superseded = [offer for offer in state.scheduler.offers_of(hello.host_id) if offer.streamed]
@@ -177,8 +193,8 @@ class MemoryHosts:
         return self._namespaces.get_for_command(namespace, "runtime host")
 
     def _state_of(self, session: Session) -> NamespaceState | None:
-        """The namespace of a stream; None if the stream has ended."""
-        return None if session.ended is not None else self._namespaces.find(session.namespace)
+        """The namespace of a stream; None if the stream has ended, or does once that is kept."""
+        return None if session.is_ending or session.ended is not None else self._namespaces.find(session.namespace)
 
     def _return_credit(self, state: NamespaceState, offer: Offer, count: int) -> None:
         state.scheduler.return_credit(offer, count)

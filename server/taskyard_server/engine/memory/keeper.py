@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -78,8 +80,13 @@ class Keeper:
         )
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
-        for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
-            namespaces.restore(loaded)
+        # All that is loaded stays: looking through it again and again would take as long as loading it.
+        gc.disable()
+        try:
+            for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
+                namespaces.restore(loaded)
+        finally:
+            gc.enable()
         driver.committer = self.committer
         for state in namespaces:
             driver.note_wall(state)
@@ -114,8 +121,10 @@ class Keeper:
         await self.store.close()
 
     async def settle(self) -> None:
-        """Wait until nothing is left to be committed, or the store has failed."""
-        await self.committer.settle()
+        """Wait until nothing is left to be committed, but no longer than a call waits."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.keeping.patience_secs):
+                await self.committer.settle()
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""

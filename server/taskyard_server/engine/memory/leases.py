@@ -75,15 +75,16 @@ class MemoryLeases:
         token: int,
         lease_secs: float | None = None,
         tokens: int | None = None,
+        patient: bool = False,
         *,
         show: Callable[[Lease], T],
     ) -> T:
-        state = self._get(namespace)
+        state = self._namespaces.get_for_command(namespace, "runtime host", patient)
 
         def command() -> T:
             return show(state.scheduler.reports.renew(self._now(), host_id, task_id, token, lease_secs, tokens))
 
-        return command() if self._answers.keeper is None else await self._answers.give(state, command)
+        return command() if self._answers.keeper is None else await self._answers.give(state, command, patient)
 
     def report(
         self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False

@@ -103,7 +103,8 @@ class LeasePort(Protocol):
         `show` is called in the turn of the grant, or with no leases at the end of the wait. The leases of a call that
         is cancelled are given back.
 
-        Raises `NotFound`, `BadRequest`, and `Unavailable` once the engine is closed.
+        Raises `NotFound`, `BadRequest`, and `Unavailable` once the engine is closed or where the store does not answer
+        in time.
         """
 
     async def renew(
@@ -114,10 +115,15 @@ class LeasePort(Protocol):
         token: int,
         lease_secs: float | None = None,
         tokens: int | None = None,
+        patient: bool = False,
         *,
         show: Callable[[Lease], T],
     ) -> T:
-        """Renew a lease, and record the tokens that its attempt used so far. Raises `NotFound` or `LeaseLost`."""
+        """Renew a lease, and record the tokens that its attempt used so far.
+
+        Raises `NotFound` or `LeaseLost`, and `Unavailable` where the store does not answer in time, unless the caller
+        is `patient`.
+        """
 
     def report(
         self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False
