@@ -36,14 +36,19 @@ LEAVE_SECS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many do what: writers of each kind, hosts of each kind with their leases in seconds, seconds of schedules."""
+    """How many do what: writers of each kind, hosts of each kind with their leases in seconds, seconds of schedules.
 
+    `moves` says whether an operator cancels and pauses tasks at random.
+    """
+
+    kinds: tuple[type[Writer], ...] = (RestWriter, UnaryWriter, StreamWriter)
     writers: int = 2
     pause_secs: float = 0.4
     stream_hosts: tuple[int, ...] = (3, 10)
     unary_hosts: tuple[int, ...] = (3, 8)
     schedules: tuple[float, ...] = (1.0, 1.0, 2.0)
     slots: int = 8
+    moves: bool = True
 
 
 class Crew:
@@ -59,6 +64,7 @@ class Crew:
         self._doors = Doors(yard.grpc, yard.rest, namespace)
         self._writers: list[Writer] = []
         self._writing: list[asyncio.Task[None]] = []
+        self._planning: asyncio.Task[None] | None = None
         self._background: list[asyncio.Task[None]] = []
         self._hosts: list[asyncio.subprocess.Process] = []
         self._folder.mkdir(parents=True)
@@ -80,7 +86,7 @@ class Crew:
             await self._planner.make(every_secs)
         self._planning = asyncio.create_task(self._planner.run())
         await self._start_hosts()
-        for kind in (RestWriter, UnaryWriter, StreamWriter):
+        for kind in self._size.kinds:
             for number in range(self._size.writers):
                 name = f"{kind.__name__}-{number}"
                 mixture = Mixture(random.Random(chance.random()), name, callback_url)
@@ -88,13 +94,14 @@ class Crew:
                 self._writers.append(writer)
                 self._writing.append(asyncio.create_task(writer.run()))
         self._operator = Operator(doors, self._recorder("operator"), self._choose, chance)
+        self._operator.calm = not self._size.moves
         self._operating = self._begin(self._operator.run())
         self._begin(Reader(doors, self._recorder("reader"), self._choose, 0.05).run())
 
     def check(self) -> None:
         """Raise what somebody met who should go on for ever."""
         for task in (*self._background, *self._writing, self._planning):
-            if task.done() and not task.cancelled():
+            if task is not None and task.done() and not task.cancelled():
                 task.result()
         for host in self._hosts:
             assert host.returncode is None, f"a host ended with {host.returncode}"
@@ -106,6 +113,7 @@ class Crew:
             self._planner.stopping.set()
             for writer in self._writers:
                 writer.stopping.set()
+            assert self._planning is not None
             await asyncio.gather(*self._writing, self._planning)
             while not await self._is_at_rest():
                 self.check()
@@ -127,7 +135,7 @@ class Crew:
 
     async def stop(self) -> None:
         """Send everybody home."""
-        tasks = [*self._background, *self._writing, self._planning]
+        tasks = [*self._background, *self._writing, *([] if self._planning is None else [self._planning])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -171,7 +179,7 @@ class Crew:
         return not live.body.get("tasks") and not (await self._sure(self._doors.targets.ListTargets, blocked)).body
 
     async def _until_told(self, tasks: list[dict[str, Json]]) -> None:
-        """Wait until webhooks and watches have told all ends, or for long enough: then the rules say what is missing."""
+        """Wait until webhooks and watches have told all ends, or long enough: then the rules say what is missing."""
         give_up_at = time.monotonic() + TOLD_SECS
         ends = {name_of_end(task) for task in tasks}
         posted = {name_of_end(task) for task in tasks if "callbackUrl" in task}

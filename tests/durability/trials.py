@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from .checker import broken_rules, summary, told
 from .crew import Crew, Size
+from .history import Event, FinalState
 from .yard import Yard
 
 ROOM: Final = 1_000_000
@@ -55,8 +56,11 @@ async def yard_in(
 
 async def hold_trial(
     yard: Yard, folder: Path, seed: int, faults: Faults, sizes: tuple[Size, Size] = (LARGE, SMALL)
-) -> None:
-    """Let faults happen, let all work be finished, and assert that nobody saw a broken promise."""
+) -> list[tuple[list[Event], FinalState]]:
+    """Let faults happen, let all work be finished, and assert that nobody saw a broken promise.
+
+    Returns what was seen in each namespace, and its state in the end.
+    """
     crews = [
         Crew(yard, namespace, folder, seed + number, size)
         for number, (namespace, size) in enumerate(zip(("default", "other"), sizes, strict=True))
@@ -73,14 +77,14 @@ async def hold_trial(
             await crew.stop()
     took = f"{ended - began:.0f} s and {time.monotonic() - ended:.0f} s to finish"
     print(f"\nseed {seed}: {dict(happened)} in {took}; starts took {_spread(yard.start_secs)}")
-    broken = ""
-    for crew, final in zip(crews, finals, strict=True):
-        history = crew.history()
+    broken, seen = "", [(crew.history(), final) for crew, final in zip(crews, finals, strict=True)]
+    for crew, (history, final) in zip(crews, seen, strict=True):
         print(f"{summary(history, final)}\nwatches went on: {[watcher.resumed for watcher in crew.watchers]}")
         broken += told(broken_rules(history, final))
         broken += "".join("a cursor was not known any more\n" for each in crew.watchers if each.cursors_expired)
     assert not broken, f"seed {seed}:\n{broken}"
     assert "Traceback" not in yard.log.read_text(errors="replace"), yard.log
+    return seen
 
 
 def _spread(secs: list[float]) -> str:
