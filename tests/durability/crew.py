@@ -28,6 +28,7 @@ from .writers import RestWriter, StreamWriter, UnaryWriter, Writer
 from .yard import Yard
 
 ROOT: Final = Path(__file__).parents[2]
+OPEN: Final = ("pending", "executing")
 LIVE: Final = "pending,queued,assigned,running,paused"
 TOLD_SECS: Final = 20.0
 """How long webhooks and watches may take to tell the last ends."""
@@ -121,7 +122,7 @@ class Crew:
             self._operating.cancel()
             await asyncio.wait({self._operating})
             assert await self._is_at_rest()
-            while any(trigger["state"] in ("pending", "executing") for trigger in await self._planner.look()):
+            while any(trigger["state"] in OPEN for trigger in await self._planner.look()):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
             tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(), "tasks")
             await self._until_told(tasks)

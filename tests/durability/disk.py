@@ -105,7 +105,7 @@ class Folder:
 
 
 class Disk:
-    """A folder whose power may be cut. Create it while nothing is at work in there; `environment` is for what will be."""
+    """A folder whose power may be cut. Create it while nothing is at work in there."""
 
     def __init__(self, folder: Path, scratch: Path) -> None:
         self._folder = folder.resolve()

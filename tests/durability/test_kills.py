@@ -21,7 +21,8 @@ pytestmark = pytest.mark.long
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "20"))
-VICTIMS = (("server",), ("writer",), ("writer", "server"), ("server", "writer"))
+STOPPING = ("server as it stops",)
+VICTIMS = (("server",), ("writer",), ("writer", "server"), ("server", "writer"), STOPPING)
 QUIET_SECS = 6.0
 
 
@@ -34,7 +35,10 @@ async def kill_again_and_again(yard: Yard, crews: list[Crew], chance: random.Ran
             crew.check()
         assert yard.is_running, f"it ended by itself: {yard.last_lines()}"
         victims = chance.choice(VICTIMS)
-        await yard.kill(*victims)
+        if victims == STOPPING:
+            await yard.kill_while_it_stops(chance.uniform(0, 1.5))
+        else:
+            await yard.kill(*victims)
         kills["+".join(victims)] += 1
         if yard.is_running:
             continue

@@ -27,7 +27,7 @@ from .crew import Crew
 from .disk import Disk, Unsynced
 from .doors import Doors
 from .evidence import Evidence, number_of
-from .history import NEVER, FinalState, Json, Outcome, Recorder, read_events
+from .history import NEVER, Event, FinalState, Json, Outcome, Recorder, read_events
 from .mixture import Mixture
 from .task_rules import tasks_are_in_the_order_of_their_submission, tasks_are_unchanged, what_is_lost_is_the_newest
 from .trials import SETTINGS, SMALL, hold_trial, yard_in
@@ -156,6 +156,11 @@ async def submitting(doors: Doors, folder: Path, chance: random.Random) -> Async
     await asyncio.gather(*writing, return_exceptions=True)
 
 
+def events_of(folder: Path, namespace: str) -> list[Event]:
+    """What the writers of a namespace noted."""
+    return read_events(folder.glob(f"*-{namespace}"))
+
+
 async def tasks_of(doors: Doors) -> list[dict[str, Json]]:
     """All tasks of a namespace, in their order."""
     tasks: list[dict[str, Json]] = []
@@ -181,7 +186,7 @@ async def test_with_normal_the_store_is_sound_after_a_power_cut_and_only_the_new
             async with submitting(doors, tmp_path, chance):
                 await asyncio.sleep(SUBMIT_SECS)
                 print(await cut_power(yard, disk, unsynced, chance))
-            history = read_events(tmp_path.glob(f"*-{doors.namespace}"))
+            history = events_of(tmp_path, doors.namespace)
             await yard.start()
             check = await asyncio.create_subprocess_exec(*CHECK, "--store", yard.store)
             assert await check.wait() == 0

@@ -91,15 +91,17 @@ def is_paused(reading: Reading) -> bool:
 
 def tell_pauses(history: Sequence[Event], spans: Sequence[Span]) -> None:
     """Print how long the SDK's calls took that met an upgrade, and how long all others took."""
-    met, others = [], []
+    met: list[float] = []
+    others: list[float] = []
     for call in history:
         if isinstance(call, SdkCall) and call.kind != "wait":
             is_met = any(call.begun < until and call.ended > since for since, until in spans)
-            (met if is_met else others).append(call.ended - call.begun)
-    assert met
-    assert others
-    for name, secs in (("met an upgrade", sorted(met)), ("did not", sorted(others))):
-        p50, p99 = secs[len(secs) // 2], secs[min(len(secs) - 1, len(secs) * 99 // 100)]
-        print(
-            f"{len(secs)} calls {name}: p50 {p50 * 1000:.1f} ms, p99 {p99 * 1000:.0f} ms, most {secs[-1] * 1000:.0f} ms"
-        )
+            (met if is_met else others).append(1000 * (call.ended - call.begun))
+    for name, ms in (("met an upgrade", sorted(met)), ("did not", sorted(others))):
+        assert ms
+        print(f"{len(ms)} calls {name}: p50 {_at(ms, 50):.1f} ms, p99 {_at(ms, 99):.0f} ms, most {ms[-1]:.0f} ms")
+
+
+def _at(values: list[float], percent: int) -> float:
+    """A percentile of sorted values."""
+    return values[min(len(values) - 1, len(values) * percent // 100)]

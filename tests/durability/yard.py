@@ -147,10 +147,20 @@ class Yard:
         else:
             await self._mended(writer)
 
+    async def kill_while_it_stops(self, secs: float) -> None:
+        """Tell it to stop, and kill it after a while if it has not ended by then."""
+        assert self._process is not None
+        self._note_children()
+        self._process.terminate()
+        try:
+            await self.ended(secs)
+        except AssertionError:
+            await self.kill("server")
+
     async def _mended(self, killed: psutil.Process | None) -> None:
         """Wait until the server has another writer, or has ended."""
         async with asyncio.timeout(EXIT_SECS):
-            while self.is_running and self.writer() in (None, killed):
+            while self.is_running and self.writer() in (None, killed):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         if not self.is_running:
             await self.ended()
