@@ -168,17 +168,27 @@ type ListOptions struct {
 	BatchID string
 	// Target selects the tasks of one target.
 	Target string
+	// History lists all tasks that the server keeps, for days, except rejected ones.
+	History bool
+	// NewestFirst lists the youngest task first.
+	NewestFirst bool
+	// CreatedFrom selects the tasks submitted at this time or later.
+	CreatedFrom time.Time
+	// CreatedUntil selects the tasks submitted before this time.
+	CreatedUntil time.Time
 	// PageSize is how many tasks one call asks for. Default and maximum: 1,000.
 	PageSize uint32
 }
 
-// List iterates over the retained tasks that match all filters, in order of submission. It calls the server for one
-// page after the other. An error is the last item.
+// List iterates over the retained tasks that match all filters, in order of submission unless the options say
+// otherwise. It calls the server for one page after the other. An error is the last item.
 func (c *Client) List(ctx context.Context, options ListOptions) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		request := &taskyardv1.ListTasksRequest{
 			AgentId: optional(options.Agent), State: statesOf(options.States), BatchId: optional(options.BatchID),
 			Target: optional(options.Target), PageSize: optional(options.PageSize),
+			History: optional(options.History), NewestFirst: optional(options.NewestFirst),
+			CreatedFrom: timestampOf(options.CreatedFrom), CreatedUntil: timestampOf(options.CreatedUntil),
 		}
 		for {
 			page, err := c.tasks.ListTasks(ctx, request)

@@ -98,7 +98,7 @@ class App:
         self._settings = settings
         self._engine = _engine(settings, accept_clock)
         self._retry_policies = settings.retry_policies()
-        self._event_logs = EventLogs(encode_event, self._engine.now)
+        self._event_logs = EventLogs(encode_event, self._engine.now, last_commit=self._engine.last_commit)
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)

@@ -73,7 +73,7 @@ async def test_a_webhook_that_was_delivered_is_not_delivered_again_after_an_orde
     assert len(hook.posts) == 2
 
 
-async def test_a_stop_leaves_what_is_not_delivered_in_its_time_to_the_next_server(kept, hook):
+async def test_a_second_signal_leaves_what_is_not_delivered_to_the_next_server(kept, hook):
     hook.opened.clear()
     server = await kept()
     task_id = await server.submit(callback_url=hook.url)

@@ -91,6 +91,17 @@ def test_a_listing_starts_after_any_task(after):
     assert listed(it, after) == list(range(after + 1, 10_001))
 
 
+@pytest.mark.parametrize("before", [1, 2, PAGE - 1, PAGE, PAGE + 1, 2 * PAGE - 1, 2 * PAGE, 9_999, 10_000, 10_001])
+def test_a_listing_goes_back_from_any_task(before):
+    it, _ = grown(10_000)
+    assert [task.seq for task in it.before(before)] == list(range(before - 1, 0, -1))
+
+
+def test_a_listing_goes_back_from_the_last_task_unless_told_otherwise():
+    it, _ = grown(PAGE + 5)
+    assert [task.seq for task in it.before(0)] == list(range(PAGE + 5, 0, -1))
+
+
 def test_a_listing_may_start_after_a_task_that_is_gone():
     it, tasks = grown(20)
     for task in tasks[4:9]:

@@ -2,7 +2,7 @@
 
 Each file of `transcripts/` is a conversation, from top to bottom:
 
-    # what it shows, and lines such as `config: {...}` or `executor` for how the server is started
+    # what it shows, and lines such as `config: {...}`, `executor` or `store` for how the server is started
     > POST /tasks
     > {"agentId": "a", "action": "click"}
     < 202 application/json
@@ -140,6 +140,8 @@ def server(head: list[str], folder: Path) -> Iterator[ControlPlane]:
             if line.startswith("# config: "):
                 (folder / "config.json").write_text(line.removeprefix("# config: "))
                 arguments += ["--config", str(folder / "config.json")]
+            if line == "# store":
+                arguments += ["--store", f"sqlite:///{folder / 'yard.db'}"]
             if line == "# executor":
                 arguments += ["--executor", stack.enter_context(_executor())]
         yield stack.enter_context(control_plane(*arguments))

@@ -215,10 +215,13 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             store: StoreFigures | None = None,
             **limits: Any,
         ) -> Api:
-            logs = EventLogs(encode_event, clock or time.time, bounds)
             if engine is None:
                 engine = await cleanup.enter_async_context(running_engine(Limits(**limits), clock))
+            if isinstance(engine, MemoryEngine):
+                logs = EventLogs(encode_event, clock or time.time, bounds, engine.last_commit)
                 engine.subscribe(logs)
+            else:
+                logs = EventLogs(encode_event, clock or time.time, bounds)
             watches = TaskWatches(engine, logs, bookmark_secs)
             server = grpc.aio.server(interceptors=(CallInterceptor(),))
             task_pb2_grpc.add_TaskServiceServicer_to_server(

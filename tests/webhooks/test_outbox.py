@@ -185,7 +185,7 @@ async def test_what_was_due_at_a_kill_is_delivered_by_the_next_server(start, sto
     first = await start(store, deliver=False)
     tasks = await first.end(*[receiver.url] * 3)
     left = store.copy()
-    second = await start(left)
+    second = await start(left, workers=1)
     posts = await receiver.received(3)
     assert [post.json()["taskId"] for post in posts] == [task.id for task in tasks]
     await second.settled()
@@ -263,7 +263,7 @@ async def test_workers_that_are_cancelled_leave_their_deliveries_in_the_outbox(s
 
 async def test_the_body_is_what_was_true_at_the_end_though_the_task_has_gone_on(start, store, receiver):
     """The commit comes after the turn: the task has been resumed, and has ended again, before anything is posted."""
-    server = await start(store, deliver=False)
+    server = await start(store, deliver=False, workers=1)
     task = await server.submit(receiver.url)
     await server.fail("broken")
     await server.engine.tasks.resume("default", task.id, show=live)

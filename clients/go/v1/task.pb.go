@@ -1522,7 +1522,16 @@ type ListTasksRequest struct {
 	// Maximum tasks per page. Default and maximum 1,000.
 	PageSize *uint32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
 	// `next_page_token` of the previous page, with the same filters. Default: from the start.
-	PageToken     *string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	PageToken *string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	// Also tasks that ended so long ago that they are no longer retained, for `store.historyDays` (docs/rules.md, History).
+	// Rejected tasks are not among them. Default: false.
+	History *bool `protobuf:"varint,7,opt,name=history,proto3,oneof" json:"history,omitempty"`
+	// List the youngest task first. Default: the oldest.
+	NewestFirst *bool `protobuf:"varint,8,opt,name=newest_first,json=newestFirst,proto3,oneof" json:"newest_first,omitempty"`
+	// Only tasks submitted at this time or later. RFC 3339.
+	CreatedFrom *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_from,json=createdFrom,proto3" json:"created_from,omitempty"`
+	// Only tasks submitted before this time. RFC 3339.
+	CreatedUntil  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_until,json=createdUntil,proto3" json:"created_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1599,10 +1608,38 @@ func (x *ListTasksRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListTasksRequest) GetHistory() bool {
+	if x != nil && x.History != nil {
+		return *x.History
+	}
+	return false
+}
+
+func (x *ListTasksRequest) GetNewestFirst() bool {
+	if x != nil && x.NewestFirst != nil {
+		return *x.NewestFirst
+	}
+	return false
+}
+
+func (x *ListTasksRequest) GetCreatedFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedFrom
+	}
+	return nil
+}
+
+func (x *ListTasksRequest) GetCreatedUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedUntil
+	}
+	return nil
+}
+
 // ListTasksResponse is one page of tasks (docs/rules.md, Listing).
 type ListTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The tasks, in order of submission.
+	// The tasks, in order of submission, or the reverse if `newest_first` is set.
 	Tasks []*Task `protobuf:"bytes,1,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// The number of tasks in this answer. Always set.
 	Count *uint32 `protobuf:"varint,2,opt,name=count,proto3,oneof" json:"count,omitempty"`
@@ -2712,7 +2749,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\aoutcomeB\x13\n" +
 	"\x11_rejected_task_id\")\n" +
 	"\x0eGetTaskRequest\x12\x17\n" +
-	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\x9c\x02\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\x80\x04\n" +
 	"\x10ListTasksRequest\x12\x1e\n" +
 	"\bagent_id\x18\x01 \x01(\tH\x00R\aagentId\x88\x01\x01\x12\x19\n" +
 	"\x05state\x18\x02 \x01(\tH\x01R\x05state\x88\x01\x01\x12\x1e\n" +
@@ -2720,14 +2757,22 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06target\x18\x04 \x01(\tH\x03R\x06target\x88\x01\x01\x12 \n" +
 	"\tpage_size\x18\x05 \x01(\rH\x04R\bpageSize\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"page_token\x18\x06 \x01(\tH\x05R\tpageToken\x88\x01\x01B\v\n" +
+	"page_token\x18\x06 \x01(\tH\x05R\tpageToken\x88\x01\x01\x12\x1d\n" +
+	"\ahistory\x18\a \x01(\bH\x06R\ahistory\x88\x01\x01\x12&\n" +
+	"\fnewest_first\x18\b \x01(\bH\aR\vnewestFirst\x88\x01\x01\x12=\n" +
+	"\fcreated_from\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedFrom\x12?\n" +
+	"\rcreated_until\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedUntilB\v\n" +
 	"\t_agent_idB\b\n" +
 	"\x06_stateB\v\n" +
 	"\t_batch_idB\t\n" +
 	"\a_targetB\f\n" +
 	"\n" +
 	"_page_sizeB\r\n" +
-	"\v_page_token\"\xa2\x01\n" +
+	"\v_page_tokenB\n" +
+	"\n" +
+	"\b_historyB\x0f\n" +
+	"\r_newest_first\"\xa2\x01\n" +
 	"\x11ListTasksResponse\x12'\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x11.taskyard.v1.TaskR\x05tasks\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\rH\x00R\x05count\x88\x01\x01\x12+\n" +
@@ -2939,45 +2984,47 @@ var file_taskyard_v1_task_proto_depIdxs = []int32{
 	12, // 25: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
 	9,  // 26: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
 	7,  // 27: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
-	3,  // 28: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
-	0,  // 29: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
-	0,  // 30: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
-	0,  // 31: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
-	34, // 32: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
-	0,  // 33: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
-	3,  // 34: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
-	28, // 35: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
-	29, // 36: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
-	1,  // 37: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
-	33, // 38: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3,  // 39: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
-	0,  // 40: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
-	2,  // 41: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
-	8,  // 42: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
-	10, // 43: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
-	13, // 44: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
-	14, // 45: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
-	16, // 46: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
-	18, // 47: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
-	20, // 48: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
-	22, // 49: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
-	24, // 50: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
-	26, // 51: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
-	9,  // 52: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
-	11, // 53: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
-	3,  // 54: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
-	15, // 55: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
-	17, // 56: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
-	19, // 57: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
-	21, // 58: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
-	23, // 59: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
-	25, // 60: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
-	27, // 61: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
-	52, // [52:62] is the sub-list for method output_type
-	42, // [42:52] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	33, // 28: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
+	33, // 29: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
+	3,  // 30: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
+	0,  // 31: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
+	0,  // 32: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
+	0,  // 33: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
+	34, // 34: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
+	0,  // 35: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
+	3,  // 36: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
+	28, // 37: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
+	29, // 38: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
+	1,  // 39: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
+	33, // 40: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	3,  // 41: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
+	0,  // 42: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
+	2,  // 43: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
+	8,  // 44: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
+	10, // 45: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
+	13, // 46: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
+	14, // 47: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
+	16, // 48: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
+	18, // 49: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
+	20, // 50: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
+	22, // 51: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
+	24, // 52: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
+	26, // 53: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
+	9,  // 54: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
+	11, // 55: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
+	3,  // 56: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
+	15, // 57: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
+	17, // 58: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
+	19, // 59: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
+	21, // 60: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
+	23, // 61: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
+	25, // 62: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
+	27, // 63: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
+	54, // [54:64] is the sub-list for method output_type
+	44, // [44:54] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_task_proto_init() }

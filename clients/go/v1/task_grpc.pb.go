@@ -80,14 +80,19 @@ type TaskServiceClient interface {
 	// The response is the task itself, not a wrapper: the documented body of `GET /tasks/{task_id}` is flat
 	// (docs/rules.md, Listing).
 	//
-	// Errors: `not_found` (never submitted, or no longer retained).
+	// A task that is no longer retained is shown as it ended, while the server's history has it (docs/rules.md, History).
+	//
+	// Errors: `not_found` (never submitted, or no longer kept).
 	// Retry: safe.
 	//
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*Task, error)
 	// Lists the retained tasks that match all given filters, in order of submission.
 	//
-	// Errors: `bad_request` (an unknown state name, a page token of another query).
+	// With `history` it lists all tasks that the server keeps; a page may then hold fewer tasks than fit, even none, though
+	// another one follows.
+	//
+	// Errors: `bad_request` (an unknown state name, a page token of another query, `history` on a server that has none).
 	// Retry: safe.
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
 	// Cancels a task immediately.
@@ -293,14 +298,19 @@ type TaskServiceServer interface {
 	// The response is the task itself, not a wrapper: the documented body of `GET /tasks/{task_id}` is flat
 	// (docs/rules.md, Listing).
 	//
-	// Errors: `not_found` (never submitted, or no longer retained).
+	// A task that is no longer retained is shown as it ended, while the server's history has it (docs/rules.md, History).
+	//
+	// Errors: `not_found` (never submitted, or no longer kept).
 	// Retry: safe.
 	//
 	// buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
 	GetTask(context.Context, *GetTaskRequest) (*Task, error)
 	// Lists the retained tasks that match all given filters, in order of submission.
 	//
-	// Errors: `bad_request` (an unknown state name, a page token of another query).
+	// With `history` it lists all tasks that the server keeps; a page may then hold fewer tasks than fit, even none, though
+	// another one follows.
+	//
+	// Errors: `bad_request` (an unknown state name, a page token of another query, `history` on a server that has none).
 	// Retry: safe.
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
 	// Cancels a task immediately.

@@ -19,6 +19,7 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from .batches import Batch, SubmittedBatch
 from .calls import Calls
 from .channel import call_metadata, open_channel
+from .listing import TaskFilters, list_request
 from .new_tasks import NewTask, Submitted, TaskFields, new_task
 from .scheduling import Schedules
 from .stats import Stats
@@ -215,33 +216,20 @@ class Client:
         timeout_secs = None if timeout is None else seconds(timeout)
         return await wait_until_ended(self._calls, self._tasks, task_id, timeout_secs, self._timeout)
 
-    def list(
-        self,
-        *,
-        agent: str | None = None,
-        states: Iterable[str] = (),
-        batch_id: str | None = None,
-        target: str | None = None,
-        page_size: int | None = None,
-    ) -> AsyncGenerator[Task, None]:
+    def list(self, **filters: Unpack[TaskFilters]) -> AsyncGenerator[Task, None]:
         """List the retained tasks that match all given filters, in order of submission, one page after the other.
 
         Args:
-            agent: Only tasks of this agent. Default all.
-            states: Only tasks in these states. Default all.
-            batch_id: Only tasks of this batch. Default all.
-            target: Only tasks of this target. Default all.
-            page_size: Tasks per page, at most 1,000. Default 1,000.
+            **filters: Filters, the order, and whether to list the history, see `TaskFilters`. Default all.
 
         Returns:
             An iterator over the tasks.
 
         Raises:
-            TypeError: `states` is one state instead of several.
+            TypeError: A filter is unknown, or `states` is one state instead of several.
+            ValueError: A time has no time zone.
         """
-        request = pb.ListTasksRequest(
-            agent_id=agent, state=state_filter(states), batch_id=batch_id, target=target, page_size=page_size
-        )
+        request = list_request(filters)
         return self._calls.listed(self._tasks.ListTasks, request, "tasks", Task.from_message)
 
     def targets(

@@ -25,7 +25,7 @@ import {
 } from "./tasks.js";
 import { MAX_TIMER_MS } from "./retrying.js";
 import { Submitter } from "./submitting.js";
-import { checkCount, dateOf, valueFrom } from "./values.js";
+import { checkCount, dateOf, timestampFrom, valueFrom } from "./values.js";
 import { type TaskEvent, watchEvents, type WatchOptions } from "./watching.js";
 
 /** The longest wait of one WaitTask call. Proxies end calls that are idle for a minute. */
@@ -67,6 +67,14 @@ export interface ListOptions extends GiveUp {
   batchId?: string;
   /** Tasks of this target. */
   target?: string;
+  /** Whether to list all tasks that the server keeps, for days, except rejected ones. Default false. */
+  history?: boolean;
+  /** Whether the youngest task comes first. Default false. */
+  newestFirst?: boolean;
+  /** Tasks submitted at this time or later. */
+  createdFrom?: Date;
+  /** Tasks submitted before this time. */
+  createdUntil?: Date;
   /** The number of tasks in one answer of the server, at most 1,000. Default 1,000. */
   pageSize?: number;
 }
@@ -260,12 +268,22 @@ export class Client {
     }
   }
 
-  /** Lists the retained tasks that match all given filters, in order of submission. Reads page after page as needed. */
+  /**
+   * Lists the retained tasks that match all given filters, in order of submission unless the options say otherwise.
+   * Reads page after page as needed.
+   */
   async *list(options: ListOptions = {}): AsyncGenerator<Task, void, undefined> {
-    const { agent: agentId, states, batchId, target, pageSize, signal } = options;
+    const { agent: agentId, states, createdFrom, createdUntil, signal, ...others } = options;
+    const filters = {
+      ...others,
+      agentId,
+      state: states?.join(","),
+      createdFrom: timestampFrom(createdFrom),
+      createdUntil: timestampFrom(createdUntil),
+    };
     let pageToken: string | undefined;
     do {
-      const request = { agentId, state: states?.join(","), batchId, target, pageSize, pageToken };
+      const request = { ...filters, pageToken };
       const page = await this.stubs.tasks.listTasks(request, { signal });
       yield* page.tasks.map(taskFrom);
       pageToken = page.nextPageToken;

@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeVar
 
 import grpc
@@ -33,6 +34,8 @@ TIMEOUT_SECS = 30
 KIB: Final = 1024
 UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 PROGRAM_COLUMNS: Final = 1_000
+AGO: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
+UNIT_SECS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Output(Console):
@@ -97,6 +100,26 @@ def instant(text: str | None, option: str) -> str | None:
         except ValueError:
             raise Failure(f"{option}: must be a time with its zone, such as 2026-12-01T09:00:00Z") from None
     return text
+
+
+def moment(text: str | None, option: str) -> Timestamp | None:
+    """A time that was given as an option: so long ago, or a date or time, a local one if it names no zone.
+
+    Raises `Failure` for anything else.
+    """
+    if text is None:
+        return None
+    found = Timestamp()
+    try:
+        if match := AGO.fullmatch(text):
+            found.FromDatetime(datetime.now(UTC) - timedelta(seconds=float(match[1]) * UNIT_SECS[match[2]]))
+        else:
+            found.FromDatetime(datetime.fromisoformat(text).astimezone(UTC))
+    except (ValueError, OverflowError):
+        raise Failure(
+            f"{option}: must be a duration such as 30m, 2h or 7d, or a time such as 2026-12-01 or 2026-12-01T09:00:00Z"
+        ) from None
+    return found
 
 
 def print_json(fields: Mapping[str, Any]) -> None:

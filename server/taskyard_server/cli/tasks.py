@@ -21,6 +21,7 @@ from .server import (
     fields_table,
     filled,
     given,
+    moment,
     out,
     print_json,
     shown,
@@ -68,22 +69,46 @@ def list_tasks(
     state: Annotated[str, typer.Option(help="Only tasks in these states, separated by commas.")] = "",
     target: Annotated[str, typer.Option(help="Only tasks of this target.")] = "",
     batch: Annotated[str, typer.Option(help="Only tasks of this batch.")] = "",
+    history: Annotated[bool, typer.Option("--history", help="Also tasks that ended days ago.")] = False,
+    newest: Annotated[bool, typer.Option("--newest", help="The youngest first.")] = False,
+    since: Annotated[str | None, typer.Option(help="Only tasks submitted since, such as 2h or 2026-12-01.")] = None,
+    until: Annotated[str | None, typer.Option(help="Only tasks submitted before, likewise.")] = None,
     limit: Annotated[int, typer.Option(help="The most tasks to show.", min=1, max=1000)] = 100,
     as_json: JsonOption = False,
     server: ServerOption = DEFAULT_SERVER,
     namespace: NamespaceOption = "default",
 ) -> None:
     """List tasks in order of submission."""
-    request = task_pb2.ListTasksRequest(agent_id=agent, state=state, target=target, batch_id=batch, page_size=limit)
+    request = task_pb2.ListTasksRequest(
+        agent_id=agent,
+        state=state,
+        target=target,
+        batch_id=batch,
+        history=history,
+        newest_first=newest,
+        created_from=moment(since, "--since"),
+        created_until=moment(until, "--until"),
+        page_size=limit,
+    )
     with connected(server) as channel:
-        answer = task_pb2_grpc.TaskServiceStub(channel).ListTasks(request, **call(namespace))
+        stub = task_pb2_grpc.TaskServiceStub(channel)
+        answer = stub.ListTasks(request, **call(namespace))
+        # A page of the history may be short although more follows.
+        while answer.next_page_token and answer.count < limit:
+            request.page_token, request.page_size = answer.next_page_token, limit - answer.count
+            page = stub.ListTasks(request, **call(namespace))
+            answer.tasks.extend(page.tasks)
+            answer.count += page.count
+            answer.next_page_token = page.next_page_token
+        if not answer.next_page_token:
+            answer.ClearField("next_page_token")
     table = Table(Column("task", no_wrap=True), "agent", "action", "state", "ms", "error", box=None)
     for task in answer.tasks:
         latency = str(task.latency_ms) if task.HasField("latency_ms") else ""
         texts = (task.task_id, task.agent_id, task.action, word(task.state), latency, task.error)
         table.add_row(*map(shown, texts))
     if answer.next_page_token:
-        table.caption = f"the first {answer.count}; there are more"
+        table.caption = f"the {'last' if newest else 'first'} {answer.count}; there are more"
     _show(answer, as_json, table)
 
 

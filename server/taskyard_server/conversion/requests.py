@@ -226,6 +226,15 @@ def seconds(time: Timestamp, field: str, prefix: str = "") -> float:
     return secs
 
 
+def bound(message: Message, field: str, shown: str) -> float | None:
+    """A time that bounds others as they are shown, rounded to the microsecond; None if absent. Errors say `shown`."""
+    if not message.HasField(field):
+        return None
+    time: Timestamp = getattr(message, field)
+    seconds(time, shown)
+    return (time.seconds * 1_000_000 - time.nanos // -1000 - 0.5) / 1e6
+
+
 def _http_url(url: str, field: str, prefix: str) -> str:
     try:
         parts = urlsplit(_bounded(url, field, prefix))

@@ -16,7 +16,7 @@ from .admission import Admission
 from .batches import Batch, BatchSubmission
 from .changes import Changes
 from .dispatcher import Dispatcher
-from .errors import BadRequest, Conflict, NotFound, Refusal
+from .errors import BadRequest, Conflict, Refusal
 from .events import Event
 from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease, Stop, StopReason
@@ -25,10 +25,11 @@ from .limits import Limits
 from .offers import Offer
 from .reports import Reports
 from .schedules.registry import ScheduleRegistry
+from .state_checks import check_cancel, check_pause, check_resolve, check_resume
 from .stats import Stats, Totals
 from .streams import HeldLease, Hello, Streams, TokenUse, Welcome
 from .targets import Targets
-from .task import CANCELLED, DONE, IN_FLIGHT, PAUSED, STOPPED, TERMINAL, Submission, Task
+from .task import CANCELLED, DONE, IN_FLIGHT, PAUSED, TERMINAL, Submission, Task
 
 RESTARTED: Final = "lease expired: the server was started anew"
 MAX_SCHEDULES_PER_ADVANCE: Final = 50
@@ -98,8 +99,7 @@ class Scheduler:
         See docs/rules.md, Cancel.
         """
         task = self.get(task_id)
-        if task.state in TERMINAL and not self._life.targets.blocks(task):
-            raise Conflict(f"task is already {task.state.value}")
+        check_cancel(task, self._life.targets.blocks(task))
         self._life.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
         return task
 
@@ -109,8 +109,7 @@ class Scheduler:
         Raises `NotFound`, or `Conflict` (docs/rules.md, Pause).
         """
         task = self.get(task_id)
-        if task.state not in IN_FLIGHT:
-            raise Conflict(f"task is {task.state.value}, only an assigned or running one can be paused")
+        check_pause(task)
         self._life.pause(now, task)
         return task
 
@@ -122,10 +121,7 @@ class Scheduler:
         reached already; `Unavailable` during a drain (docs/rules.md, Resume).
         """
         task = self.get(task_id)
-        if target is not None and task.options.target != target:
-            raise NotFound("task not found")
-        if not task.is_held and task.state not in STOPPED:
-            raise Conflict(f"task is {task.state.value}, only a paused, failed or held one can be resumed")
+        check_resume(task, target)
         self._admission.require_open()
         used = task.history.tokens_used or 0
         if token_limit is not None:
@@ -143,8 +139,7 @@ class Scheduler:
     def resolve(self, now: float, task_id: str, result: bytes | None) -> Task:
         """End a paused or failed task as done. Raises `NotFound` or `Conflict`."""
         task = self.get(task_id)
-        if task.state not in STOPPED:
-            raise Conflict(f"task is {task.state.value}, only a paused or failed one can be resolved")
+        check_resolve(task)
         self._life.finish(now, task, DONE, result, None)
         return task
 
@@ -170,6 +165,10 @@ class Scheduler:
     def tasks_after(self, seq: int) -> Iterator[Task]:
         """All tasks submitted after `seq`, in order; 0 is before the first. Do not hold it across a command."""
         return self._life.tasks.after(seq)
+
+    def tasks_before(self, seq: int) -> Iterator[Task]:
+        """All tasks submitted before `seq`, the last first; 0 is after the last. Do not hold it across a command."""
+        return self._life.tasks.before(seq)
 
     # Commands of hosts
 

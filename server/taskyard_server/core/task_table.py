@@ -101,6 +101,15 @@ class TaskTable:
             elif name > first:
                 yield from page.values()
 
+    def before(self, seq: int) -> Iterator[Task]:
+        """The tasks submitted before `seq`, all if it is 0, the last first. The table must not change meanwhile."""
+        last = f"{seq:010x}"[:7]
+        for name, page in reversed(self._pages.items()):
+            if not seq or name < last:
+                yield from reversed(page.values())
+            elif name == last:
+                yield from [task for task in reversed(page.values()) if task.seq < seq]
+
 
 def _seq(task: Task) -> int:
     return task.seq

@@ -15,7 +15,7 @@ from taskyard_server.core.errors import CursorExpired
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 
-from .recent_events import LEFT_LOG, RecentEvents
+from .recent_events import LEFT_LOG, CommitMark, RecentEvents
 
 # Not `Final`: mypyc would inline the values, and tests lower them.
 MAX_SLICE_EVENTS = 100
@@ -162,9 +162,13 @@ class Feed:
 
 
 class Watcher:
-    """One reader of a feed. Its position is the number of the last event that it has taken or skipped."""
+    """One reader of a feed. Its position is the number of the last event that it has taken or skipped.
 
-    def __init__(self, feed: Feed, position: int) -> None:
+    What changed after the commit `since`, if that is set, is not in the log, and comes before its first event.
+    """
+
+    def __init__(self, feed: Feed, position: int, since: CommitMark | None = None) -> None:
+        self.since = since
         self._feed = feed
         self._position = position
         self._live_tasks: set[str] | None = None

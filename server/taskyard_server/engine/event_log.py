@@ -12,14 +12,30 @@ from taskyard_server.core.errors import BadRequest, CursorExpired, Unavailable
 from taskyard_server.core.events import Event
 
 from .event_feeds import EventFilter, Feed, Feeds, Watcher
-from .recent_events import BAD_CURSOR, LEFT_LOG, Bounds, EncodeEvent, RecentEvents, read_cursor
+from .recent_events import (
+    BAD_CURSOR,
+    LEFT_LOG,
+    NO_COMMIT,
+    Bounds,
+    CommitMark,
+    EncodeEvent,
+    RecentEvents,
+    read_cursor,
+)
 
 
 class EventLog:
     """The log of one namespace: its recent `events`, and the feeds of those who watch them."""
 
-    def __init__(self, namespace: str, encode: EncodeEvent, bounds: Bounds, clock: Callable[[], float]) -> None:
-        self.events = RecentEvents(namespace, encode, bounds)
+    def __init__(
+        self,
+        namespace: str,
+        encode: EncodeEvent,
+        bounds: Bounds,
+        clock: Callable[[], float],
+        last_commit: Callable[[], CommitMark],
+    ) -> None:
+        self.events = RecentEvents(namespace, encode, bounds, last_commit)
         self.is_watched = False
         self._keep_secs = bounds.keep_secs
         self._feeds = Feeds()
@@ -44,10 +60,18 @@ class EventLog:
 
     def watch(self, event_filter: EventFilter, cursor: str | None) -> Watcher:
         """A watcher from the cursor on, or from now on. Raises `BadRequest` or `CursorExpired`."""
-        position = self.events.last if cursor is None else self.events.position(cursor)
+        since: CommitMark | None = None
+        try:
+            position = self.events.last if cursor is None else self.events.position(cursor)
+        except CursorExpired:
+            assert cursor is not None
+            # What changed since then is in the store, though what happened is not in the log.
+            position, since = self.events.last, read_cursor(cursor).commit
+            if not since.is_kept:
+                raise
         self.is_watched = True
         feed = self._feeds.get(event_filter, lambda: Feed(self.events, event_filter, self._drop))
-        return Watcher(feed, position)
+        return Watcher(feed, position, since)
 
     def is_unused(self, now: float) -> bool:
         """Whether the log has had no watcher for so long that every cursor has expired."""
@@ -68,9 +92,19 @@ class EventLog:
 
 
 class EventLogs:
-    """The logs of all namespaces: a listener of the engine. `encode` makes the message that watchers are sent."""
+    """The logs of all namespaces: a listener of the engine. `encode` makes the message that watchers are sent.
 
-    def __init__(self, encode: EncodeEvent, clock: Callable[[], float], bounds: Bounds | None = None) -> None:
+    `last_commit` returns the last commit of the engine's store that was published.
+    """
+
+    def __init__(
+        self,
+        encode: EncodeEvent,
+        clock: Callable[[], float],
+        bounds: Bounds | None = None,
+        last_commit: Callable[[], CommitMark] = lambda: NO_COMMIT,
+    ) -> None:
+        self._last_commit = last_commit
         self._encode = encode
         self._clock = clock
         self._bounds = bounds or Bounds()
@@ -89,19 +123,26 @@ class EventLogs:
     def watch(self, namespace: str, event_filter: EventFilter, cursor: str | None = None) -> Watcher:
         """A watcher from the cursor on, or from now on.
 
-        Raises `BadRequest` for an invalid cursor or one of another namespace, `CursorExpired` if its position has left
-        the log, and `Unavailable` once the logs are closed.
+        Where the cursor's position has left the log and there is a store, the watcher begins now and says `since` when
+        its caller is to look up what changed. Raises `BadRequest` for an invalid cursor or one of another namespace,
+        `CursorExpired` if its position has left the log without a store, and `Unavailable` once the logs are closed.
         """
         if self._closed:
             raise Unavailable("the server shuts down")
-        if cursor is not None and read_cursor(cursor)[2] != namespace:
+        read = None if cursor is None else read_cursor(cursor)
+        if read is not None and read.namespace != namespace:
             raise BadRequest(BAD_CURSOR)
+        if read is not None and read.commit.number > self._last_commit().number:
+            # It comes from another store, or from one that was lost.
+            raise CursorExpired(LEFT_LOG)
         log = self._logs.get(namespace)
         if log is None:
-            if cursor is not None:
+            if read is not None and not read.commit.is_kept:
                 raise CursorExpired(LEFT_LOG)
             self._sweep()
-            log = self._logs[namespace] = EventLog(namespace, self._encode, self._bounds, self._clock)
+            log = self._logs[namespace] = EventLog(
+                namespace, self._encode, self._bounds, self._clock, self._last_commit
+            )
         return log.watch(event_filter, cursor)
 
     def close(self) -> None:

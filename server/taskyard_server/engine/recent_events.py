@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from base64 import b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from taskyard_server.core.errors import BadRequest, CursorExpired
 from taskyard_server.core.events import Event, EventKind
@@ -22,7 +23,9 @@ EncodeEvent: TypeAlias = Callable[[Event], bytes]
 EVENT_MEMORY_BYTES: Final = 250
 TASK_MEMORY_BYTES: Final = 700
 """Estimated memory of an event and of a task, without payloads."""
-CURSOR: Final = re.compile(r"([0-9a-f]{16})\.(0|[1-9][0-9]{0,15})\.([A-Za-z0-9._-]{1,63})")
+CURSOR: Final = re.compile(
+    r"([0-9a-f]{16})\.(0|[1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})\.([A-Za-z0-9._-]{1,63})"
+)
 BAD_CURSOR: Final = "cursor: is not a cursor of a watch of this namespace"
 LEFT_LOG: Final = "cursor: its position has left the log; begin anew with includeCurrent"
 
@@ -37,13 +40,46 @@ class Bounds:
     keep_secs: float = 300.0
 
 
+class CommitMark(NamedTuple):
+    """A commit by which something was kept: its number, and its time in whole milliseconds. Zero without a store.
+
+    Of a store that holds nothing yet the number is zero, too, but not the time.
+    """
+
+    number: int
+    ms: int
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a store."""
+        return self.ms > 0
+
+
+class Cursor(NamedTuple):
+    """What a cursor holds: a place in a log, and the last commit whose events all lie before it."""
+
+    incarnation: str
+    position: int
+    commit: CommitMark
+    namespace: str
+
+
+NO_COMMIT: Final = CommitMark(0, 0)
+
+
 class RecentEvents:
     """The events of one namespace, numbered from 1 without gaps; those from `first` to `last` are kept.
 
-    `closed` tells that no more events follow.
+    `last_commit` returns the last commit that was published, and `closed` tells that no more events follow.
     """
 
-    def __init__(self, namespace: str, encode: EncodeEvent, bounds: Bounds) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        encode: EncodeEvent,
+        bounds: Bounds,
+        last_commit: Callable[[], CommitMark] = lambda: NO_COMMIT,
+    ) -> None:
         self.first = 1
         self.last = 0
         self.closed = False
@@ -51,6 +87,9 @@ class RecentEvents:
         self._incarnation = token_hex(8)
         self._encode = encode
         self._bounds = bounds
+        self._last_commit = last_commit
+        # Commits by the number of their last event, and before them the one that came before the log.
+        self._commits: list[tuple[int, CommitMark]] = [(0, last_commit())]
         self._events: list[Event] = []
         self._bytes = 0
         # A cache of encoded events in two generations: a full new generation replaces the old one.
@@ -62,6 +101,12 @@ class RecentEvents:
         """Add the events of one turn of the event loop. `trim` follows once they have been matched."""
         self._events.extend(events)
         self.last += len(events)
+        commit = self._last_commit()
+        if commit.is_kept:
+            # The turns of one commit come one after the other.
+            if self._commits[-1][1].number == commit.number:
+                self._commits.pop()
+            self._commits.append((self.last, commit))
         self._bytes += EVENT_MEMORY_BYTES * len(events)
         for event in events:
             kind = event.kind
@@ -94,16 +139,25 @@ class RecentEvents:
 
     def cursor(self, position: int) -> str:
         """The cursor of a position."""
-        return urlsafe_b64encode(f"{self._incarnation}.{position}.{self._namespace}".encode()).decode().rstrip("=")
+        number, ms = self._commit_before(position)
+        text = f"{self._incarnation}.{position}.{number}.{ms}.{self._namespace}"
+        return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     def position(self, cursor: str) -> int:
         """The position of a cursor. Raises `BadRequest`, or `CursorExpired` if the events after it are not kept."""
-        incarnation, position, _ = read_cursor(cursor)
+        incarnation, position, _, _ = read_cursor(cursor)
         if incarnation != self._incarnation or position + 1 < self.first:
             raise CursorExpired(LEFT_LOG)
         if position > self.last:
             raise BadRequest(BAD_CURSOR)
         return position
+
+    def _commit_before(self, position: int) -> CommitMark:
+        """The last commit whose events all lie before a position."""
+        if position == self.last:
+            return self._last_commit()
+        index = bisect_right(self._commits, position, key=_last_event)
+        return self._commits[index - 1][1] if index else NO_COMMIT
 
     def _trim(self, now: float) -> None:
         """Drop the oldest events until it is a little below its bounds, since one drop costs as much as many."""
@@ -118,10 +172,16 @@ class RecentEvents:
             count += 1
         del events[:count]
         self.first += count
+        # Where a log is trimmed its oldest places cannot be resumed from any more, but by the commit before them.
+        del self._commits[: max(0, bisect_right(self._commits, self.first - 1, key=_last_event) - 1)]
 
 
-def read_cursor(cursor: str) -> tuple[str, int, str]:
-    """The incarnation of the log, the position and the namespace in a cursor. Raises `BadRequest`."""
+def _last_event(entry: tuple[int, CommitMark]) -> int:
+    return entry[0]
+
+
+def read_cursor(cursor: str) -> Cursor:
+    """What a cursor holds. Raises `BadRequest`."""
     try:
         text = b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True).decode("ascii")
     except (NotBase64, ValueError):
@@ -129,7 +189,7 @@ def read_cursor(cursor: str) -> tuple[str, int, str]:
     match = CURSOR.fullmatch(text)
     if match is None:
         raise BadRequest(BAD_CURSOR)
-    return match[1], int(match[2]), match[3]
+    return Cursor(match[1], int(match[2]), CommitMark(int(match[3]), int(match[4])), match[5])
 
 
 def _retained_bytes(event: Event) -> int:

@@ -22,6 +22,7 @@ from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.event_feeds import MAX_SLICE_BYTES, MAX_SLICE_EVENTS, EventFilter, Watcher
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.port import Engine, TaskFilter
+from taskyard_server.engine.recent_events import CommitMark
 
 T = TypeVar("T")
 
@@ -71,7 +72,10 @@ class TaskWatches:
             if request.until_ended:
                 watcher.end_after(await self._live_tasks(namespace, event_filter))
             if request.include_current:
-                async for events in self._current(namespace, event_filter):
+                async for events in _in_slices(self._current_events(namespace, event_filter)):
+                    await context.write(events)
+            elif watcher.since is not None:
+                async for events in _in_slices(self._changes_since(namespace, event_filter, watcher.since)):
                     await context.write(events)
             # A watch that fails earlier has not sent all current tasks and must be started anew.
             is_resumable = True
@@ -117,17 +121,14 @@ class TaskWatches:
 
         return {task_id async for task_id in self._selected(namespace, event_filter, live_id)}
 
-    async def _current(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[bytes]:
-        parts: list[bytes] = []
-        size = 0
-        async for event in self._current_events(namespace, event_filter):
-            parts.append(event)
-            size += len(event)
-            if len(parts) == MAX_SLICE_EVENTS or size >= MAX_SLICE_BYTES:
-                yield b"".join(parts)
-                parts, size = [], 0
-        if parts:
-            yield b"".join(parts)
+    async def _changes_since(
+        self, namespace: str, event_filter: EventFilter, since: CommitMark
+    ) -> AsyncIterator[bytes]:
+        """The current state of each watched task that changed after a commit, encoded."""
+        async for tasks in self._engine.tasks.changed_since(namespace, since.number, since.ms):
+            for task in tasks:
+                if event_filter.concerns(task) and event_filter.allows(task.state):
+                    yield encode_current(task, self._engine.now())
 
     async def _current_events(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[bytes]:
         """The current state of each task that matches the filter, encoded."""
@@ -177,6 +178,20 @@ class TaskWatches:
         watcher.leave()
         self._open.discard(watcher)
         self._changed.set()
+
+
+async def _in_slices(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Encoded events, joined to messages."""
+    parts: list[bytes] = []
+    size = 0
+    async for event in events:
+        parts.append(event)
+        size += len(event)
+        if len(parts) == MAX_SLICE_EVENTS or size >= MAX_SLICE_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if parts:
+        yield b"".join(parts)
 
 
 def _event_filter(request: pb.WatchTasksRequest) -> EventFilter:

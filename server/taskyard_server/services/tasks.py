@@ -83,16 +83,36 @@ class TaskService(TaskServiceServicer):
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
-        listing = Listing("tasks", call.namespace, request.agent_id, request.state, request.batch_id, request.target)
         task_filter = TaskFilter(
             agent_id=request.agent_id or None,
             states=requests.states(request.state, TaskState),
             batch_id=request.batch_id or None,
             target=request.target or None,
+            created_from=requests.bound(request, "created_from", "createdFrom"),
+            created_until=requests.bound(request, "created_until", "createdUntil"),
+        )
+        listing = Listing(
+            "tasks",
+            call.namespace,
+            request.agent_id,
+            request.state,
+            request.batch_id,
+            request.target,
+            request.history,
+            request.newest_first,
+            task_filter.created_from,
+            task_filter.created_until,
         )
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
-        page = await self._engine.tasks.list_tasks(call.namespace, task_filter, after, limit)
+        page = await self._engine.tasks.list_tasks(
+            call.namespace,
+            task_filter,
+            after,
+            limit,
+            newest_first=request.newest_first,
+            history=request.history,
+        )
         tasks, next_after = task_page(TASKS, page.tasks, limit, page.next_after, call.by_rest)
         response = pb.ListTasksResponse(count=len(tasks))
         if next_after is not None:

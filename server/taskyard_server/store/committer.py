@@ -95,7 +95,7 @@ class Committer:
     ) -> None:
         self.number = kept.number
         self._epoch = kept.epoch
-        self.kept_at = 0.0
+        self.kept_at = kept.at or clock()
         self.figures = figures or StoreFigures(store.url)
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._store = store

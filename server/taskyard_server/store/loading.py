@@ -15,6 +15,7 @@ from msgspec import MsgspecError
 from taskyard_server.core.agents import Agent, AgentFigures
 from taskyard_server.core.changes import Changes
 from taskyard_server.core.hosts import Host
+from taskyard_server.core.leases import Lease
 from taskyard_server.core.past_keys import PastKey
 from taskyard_server.core.restoring import Damaged, Restoring
 from taskyard_server.core.scheduler import Scheduler
@@ -212,6 +213,26 @@ def adopt(scheduler: Scheduler, rows: TaskRows) -> Task:
     agent = agents.by_id.get(record.agent_id) or agents.add(record.agent_id, limits.max_agent_figures)
     task = to_task(number_of(rows.key), record, state, agent)
     scheduler.adopt_ended(task)
+    return task
+
+
+def stored_task(rows: TaskRows, stood_still_secs: float) -> Task:
+    """The task of these rows as it was committed, live or ended, for reading alone: no scheduler knows it.
+
+    Raises one of `FAULTS` for rows that are not as they must be.
+    """
+    record = decode_task(rows.task)
+    if rows.ended is not None:
+        state = decode_state(rows.ended)
+    else:
+        state = state_as_submitted(record) if rows.state == AS_SUBMITTED else decode_state(rows.state or b"")
+    task = to_task(number_of(rows.key), record, state, Agent(record.agent_id, 0))
+    if task.deadline is not None and task.deadline_secs is None:
+        task.deadline += stood_still_secs
+    held = state.held
+    if held is not None:
+        task.lease = Lease(task, Host(held.host_id, 0, held.claimed_at), state.token, held.claimed_at, held.secs)
+        task.lease.started_at = held.started_at
     return task
 
 

@@ -25,6 +25,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.store.port import Store
 from taskyard_server.webhooks import WebhookCounts
 from tests import reporting
 from tests.engines import running_engine
@@ -181,11 +182,11 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @pytest.fixture
 async def open_server() -> AsyncIterator[Callable[..., Awaitable[Server]]]:
-    """Starts a server with these limits; the others are the documented ones."""
+    """Starts a server with these limits, perhaps with this store; other limits are the documented ones."""
     async with AsyncExitStack() as ends:
 
-        async def start(**limits: Any) -> Server:
-            server = Server(await ends.enter_async_context(running_engine(Limits(**limits))))
+        async def start(store: Store | None = None, **limits: Any) -> Server:
+            server = Server(await ends.enter_async_context(running_engine(Limits(**limits), store=store)))
             await server.start()
             ends.push_async_callback(server.stop)
             return server

@@ -13,6 +13,7 @@ from taskyard import (
     TaskState,
     TooLarge,
 )
+from tests.store.dict_store import DictStore
 
 
 async def ids(client, **filters):
@@ -158,6 +159,38 @@ async def test_a_list_is_filtered_by_the_server(client):
         await ids(client, states=["no-such"])
     with pytest.raises(TypeError):
         await ids(client, states="done")
+
+
+async def test_a_list_may_begin_with_the_youngest_task(client):
+    submitted = [(await client.submit(f"a{number}")).task_id for number in range(5)]
+    assert await ids(client, newest_first=True, page_size=2) == submitted[::-1]
+
+
+async def test_a_list_is_bounded_by_the_times_that_tasks_show(client):
+    submitted = [(await client.submit(f"a{number}")).task_id for number in range(5)]
+    at = (await client.get(submitted[2])).created_at
+    assert await ids(client, created_from=at) == submitted[2:]
+    assert await ids(client, created_until=at) == submitted[:2]
+    assert await ids(client, created_from=at, created_until=at) == []
+    with pytest.raises(ValueError, match="time zone"):
+        await ids(client, created_from=at.replace(tzinfo=None))
+
+
+async def test_a_filter_that_there_is_not_is_an_error(client):
+    with pytest.raises(TypeError, match="tasks are not listed by colour"):
+        await ids(client, colour="red")
+
+
+async def test_the_history_has_tasks_that_left_memory(open_server, open_client):
+    client = open_client(await open_server(store=DictStore(), max_retained_tasks=0))
+    submitted = [(await client.submit("click")).task_id for _ in range(3)]
+    for task_id in submitted:
+        await client.cancel(task_id)
+    assert await ids(client) == []
+    assert await ids(client, history=True, page_size=2) == submitted
+    assert await ids(client, history=True, newest_first=True, states=["cancelled"]) == submitted[::-1]
+    assert (await client.get(submitted[0])).state is TaskState.CANCELLED
+    assert (await client.wait(submitted[0])).state is TaskState.CANCELLED
 
 
 # Figures

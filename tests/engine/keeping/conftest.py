@@ -1,7 +1,8 @@
 """An engine whose commits wait until the test lets them through."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.store.port import Committed, Group
 from tests.engine.conftest import Clock
+from tests.engine.keeping.history_yard import HistoryYard
 from tests.store.dict_store import DictStore
 
 
@@ -43,3 +45,24 @@ async def engine(store: GatedStore, clock: Clock) -> AsyncIterator[MemoryEngine]
     yield engine
     store.gate.set()
     await engine.admin.close()
+
+
+@pytest.fixture
+async def make_yard(clock: Clock) -> AsyncIterator[Callable[..., Awaitable[HistoryYard]]]:
+    """Opens engines whose tasks can leave memory, with these limits."""
+    yards: list[HistoryYard] = []
+
+    async def make(**limits: Any) -> HistoryYard:
+        yards.append(await HistoryYard(clock, **limits).open())
+        return yards[-1]
+
+    yield make
+    for yard in yards:
+        yard.store.commits.set()
+        yard.store.answers.set()
+        await yard.engine.admin.close()
+
+
+@pytest.fixture
+async def yard(make_yard: Callable[..., Awaitable[HistoryYard]]) -> HistoryYard:
+    return await make_yard()

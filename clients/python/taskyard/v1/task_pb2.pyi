@@ -967,6 +967,10 @@ class ListTasksRequest(_message.Message):
     TARGET_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    HISTORY_FIELD_NUMBER: _builtins.int
+    NEWEST_FIRST_FIELD_NUMBER: _builtins.int
+    CREATED_FROM_FIELD_NUMBER: _builtins.int
+    CREATED_UNTIL_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """Only tasks of this agent."""
     state: _builtins.str
@@ -979,6 +983,20 @@ class ListTasksRequest(_message.Message):
     """Maximum tasks per page. Default and maximum 1,000."""
     page_token: _builtins.str
     """`next_page_token` of the previous page, with the same filters. Default: from the start."""
+    history: _builtins.bool
+    """Also tasks that ended so long ago that they are no longer retained, for `store.historyDays` (docs/rules.md, History).
+    Rejected tasks are not among them. Default: false.
+    """
+    newest_first: _builtins.bool
+    """List the youngest task first. Default: the oldest."""
+    @_builtins.property
+    def created_from(self) -> _timestamp_pb2.Timestamp:
+        """Only tasks submitted at this time or later. RFC 3339."""
+
+    @_builtins.property
+    def created_until(self) -> _timestamp_pb2.Timestamp:
+        """Only tasks submitted before this time. RFC 3339."""
+
     def __init__(
         self,
         *,
@@ -988,15 +1006,23 @@ class ListTasksRequest(_message.Message):
         target: _builtins.str | None = ...,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str | None = ...,
+        history: _builtins.bool | None = ...,
+        newest_first: _builtins.bool | None = ...,
+        created_from: _timestamp_pb2.Timestamp | None = ...,
+        created_until: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_page_size", b"_page_size", "_page_token", b"_page_token", "_state", b"_state", "_target", b"_target", "agent_id", b"agent_id", "batch_id", b"batch_id", "page_size", b"page_size", "page_token", b"page_token", "state", b"state", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_history", b"_history", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_state", b"_state", "_target", b"_target", "agent_id", b"agent_id", "batch_id", b"batch_id", "created_from", b"created_from", "created_until", b"created_until", "history", b"history", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "state", b"state", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_page_size", b"_page_size", "_page_token", b"_page_token", "_state", b"_state", "_target", b"_target", "agent_id", b"agent_id", "batch_id", b"batch_id", "page_size", b"page_size", "page_token", b"page_token", "state", b"state", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_history", b"_history", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_state", b"_state", "_target", b"_target", "agent_id", b"agent_id", "batch_id", b"batch_id", "created_from", b"created_from", "created_until", b"created_until", "history", b"history", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "state", b"state", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_id: _TypeAlias = _typing.Literal["agent_id"]  # noqa: Y015
     _WhichOneofArgType__agent_id: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id"]  # noqa: Y015
     _WhichOneofReturnType__batch_id: _TypeAlias = _typing.Literal["batch_id"]  # noqa: Y015
     _WhichOneofArgType__batch_id: _TypeAlias = _typing.Literal["_batch_id", b"_batch_id"]  # noqa: Y015
+    _WhichOneofReturnType__history: _TypeAlias = _typing.Literal["history"]  # noqa: Y015
+    _WhichOneofArgType__history: _TypeAlias = _typing.Literal["_history", b"_history"]  # noqa: Y015
+    _WhichOneofReturnType__newest_first: _TypeAlias = _typing.Literal["newest_first"]  # noqa: Y015
+    _WhichOneofArgType__newest_first: _TypeAlias = _typing.Literal["_newest_first", b"_newest_first"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
     _WhichOneofReturnType__page_token: _TypeAlias = _typing.Literal["page_token"]  # noqa: Y015
@@ -1009,6 +1035,10 @@ class ListTasksRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__agent_id) -> _WhichOneofReturnType__agent_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__batch_id) -> _WhichOneofReturnType__batch_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__history) -> _WhichOneofReturnType__history | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__newest_first) -> _WhichOneofReturnType__newest_first | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
     @_typing.overload
@@ -1035,7 +1065,7 @@ class ListTasksResponse(_message.Message):
     """The token for the next page. Absent on the last page."""
     @_builtins.property
     def tasks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Task]:
-        """The tasks, in order of submission."""
+        """The tasks, in order of submission, or the reverse if `newest_first` is set."""
 
     def __init__(
         self,

@@ -78,7 +78,9 @@ class TaskServiceStub:
     The response is the task itself, not a wrapper: the documented body of `GET /tasks/{task_id}` is flat
     (docs/rules.md, Listing).
 
-    Errors: `not_found` (never submitted, or no longer retained).
+    A task that is no longer retained is shown as it ended, while the server's history has it (docs/rules.md, History).
+
+    Errors: `not_found` (never submitted, or no longer kept).
     Retry: safe.
 
     buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
@@ -86,7 +88,10 @@ class TaskServiceStub:
     ListTasks: _grpc.UnaryUnaryMultiCallable[_task_pb2.ListTasksRequest, _task_pb2.ListTasksResponse]
     """Lists the retained tasks that match all given filters, in order of submission.
 
-    Errors: `bad_request` (an unknown state name, a page token of another query).
+    With `history` it lists all tasks that the server keeps; a page may then hold fewer tasks than fit, even none, though
+    another one follows.
+
+    Errors: `bad_request` (an unknown state name, a page token of another query, `history` on a server that has none).
     Retry: safe.
     """
     CancelTask: _grpc.UnaryUnaryMultiCallable[_task_pb2.CancelTaskRequest, _task_pb2.CancelTaskResponse]
@@ -179,7 +184,9 @@ class TaskServiceAsyncStub(TaskServiceStub):
     The response is the task itself, not a wrapper: the documented body of `GET /tasks/{task_id}` is flat
     (docs/rules.md, Listing).
 
-    Errors: `not_found` (never submitted, or no longer retained).
+    A task that is no longer retained is shown as it ended, while the server's history has it (docs/rules.md, History).
+
+    Errors: `not_found` (never submitted, or no longer kept).
     Retry: safe.
 
     buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
@@ -187,7 +194,10 @@ class TaskServiceAsyncStub(TaskServiceStub):
     ListTasks: _aio.UnaryUnaryMultiCallable[_task_pb2.ListTasksRequest, _task_pb2.ListTasksResponse]  # type: ignore[assignment]
     """Lists the retained tasks that match all given filters, in order of submission.
 
-    Errors: `bad_request` (an unknown state name, a page token of another query).
+    With `history` it lists all tasks that the server keeps; a page may then hold fewer tasks than fit, even none, though
+    another one follows.
+
+    Errors: `bad_request` (an unknown state name, a page token of another query, `history` on a server that has none).
     Retry: safe.
     """
     CancelTask: _aio.UnaryUnaryMultiCallable[_task_pb2.CancelTaskRequest, _task_pb2.CancelTaskResponse]  # type: ignore[assignment]
@@ -295,7 +305,9 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
         The response is the task itself, not a wrapper: the documented body of `GET /tasks/{task_id}` is flat
         (docs/rules.md, Listing).
 
-        Errors: `not_found` (never submitted, or no longer retained).
+        A task that is no longer retained is shown as it ended, while the server's history has it (docs/rules.md, History).
+
+        Errors: `not_found` (never submitted, or no longer kept).
         Retry: safe.
 
         buf:lint:ignore RPC_RESPONSE_STANDARD_NAME
@@ -309,7 +321,10 @@ class TaskServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_task_pb2.ListTasksResponse, _abc.Awaitable[_task_pb2.ListTasksResponse]]:
         """Lists the retained tasks that match all given filters, in order of submission.
 
-        Errors: `bad_request` (an unknown state name, a page token of another query).
+        With `history` it lists all tasks that the server keeps; a page may then hold fewer tasks than fit, even none, though
+        another one follows.
+
+        Errors: `bad_request` (an unknown state name, a page token of another query, `history` on a server that has none).
         Retry: safe.
         """
 

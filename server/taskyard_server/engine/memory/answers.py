@@ -22,6 +22,10 @@ T = TypeVar("T")
 class KeeperPort(Protocol):
     """Keeps what commands change."""
 
+    @property
+    def history_secs(self) -> float:
+        """For how long ended tasks are kept."""
+
     def wait(self, state: NamespaceState, patient: bool = False) -> asyncio.Future[None] | None:
         """Done once all that happened in a namespace until now is kept; None if it is.
 

@@ -15,6 +15,7 @@ from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.engine.port import DeliveryEncoder, Listener, OutboxPort
+from taskyard_server.engine.recent_events import NO_COMMIT, CommitMark
 from taskyard_server.engine.sessions import DrainNotice
 from taskyard_server.store.port import Store
 
@@ -73,6 +74,12 @@ class MemoryEngine:
             self._outbox.remove_done()
         if self.keeper is not None:
             await self.keeper.close()
+
+    def last_commit(self) -> CommitMark:
+        """The last commit that was published; zero without a store."""
+        if self.keeper is None:
+            return NO_COMMIT
+        return CommitMark(self.keeper.committer.number, int(self.keeper.committer.kept_at * 1000))
 
     @property
     def is_kept(self) -> bool:

@@ -17,7 +17,9 @@ from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.store.committer import Committer
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.loading import load
-from taskyard_server.store.port import Kept, Store, StoreError
+from taskyard_server.store.port import CommitDelayed, Kept, Store, StoreError
+
+from .history import History
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -85,10 +87,13 @@ class Keeper:
         try:
             for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
                 namespaces.restore(loaded)
+                if loaded.error is not None:
+                    log.error("namespace_closed", namespace=loaded.name, fault=loaded.error, see="taskyard store check")
         finally:
             gc.enable()
         driver.committer = self.committer
         for state in namespaces:
+            state.keeps_history = self.keeping.has_history
             driver.note_wall(state)
             state.scheduler.recover(now)
             while state.scheduler.advance(now):  # noqa: ASYNC110 - it works, it does not wait
@@ -96,6 +101,8 @@ class Keeper:
             driver.mark_dirty(state)
         self._is_open = True
         namespaces.keeper = namespaces.answers.keeper = self
+        if self.keeping.has_history:
+            namespaces.history = History(self.store, self.keeping.patience_secs, namespaces.answers, driver)
         driver.flush()
         await self.committer.settle()
         load_secs = self.figures.load_secs = time.monotonic() - began_at
@@ -125,6 +132,11 @@ class Keeper:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.keeping.patience_secs):
                 await self.committer.settle()
+
+    @property
+    def history_secs(self) -> float:
+        """For how long ended tasks are kept."""
+        return self.keeping.history_days * DAY_SECS
 
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer."""
@@ -179,9 +191,11 @@ class Keeper:
                 self.keeping.history_days * DAY_SECS, self._namespaces.limits.result_ttl_secs + FORGET_EVERY_SECS
             )
             before_ms = int((self._namespaces.now() - secs) * 1000)
-            while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
-                self.figures.forgotten += forgotten
-                await asyncio.sleep(FORGET_PAUSE_SECS)
+            # A full disk delays this; the next round will do.
+            with contextlib.suppress(CommitDelayed):
+                while forgotten := await self.store.forget(before_ms, FORGOTTEN_AT_ONCE):
+                    self.figures.forgotten += forgotten
+                    await asyncio.sleep(FORGET_PAUSE_SECS)
 
 
 def _has_live_tasks(state: NamespaceState) -> bool:

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
     from taskyard_server.store.loading import LoadedNamespace
 
     from .answers import KeeperPort
+    from .history import History
 
 
 class Namespaces:
     """The namespaces by name, and what the facets of the engine share: limits, both clocks, the driver, the answers.
 
-    `keeper` keeps them in a store, if there is one. `drain_notice` is set while the engine drains, `closed` once it
-    accepts no more waiting calls.
+    `keeper` keeps them in a store, if there is one, and `history` is what has left memory, if that is kept.
+    `drain_notice` is set while the engine drains, `closed` once it accepts no more waiting calls.
     """
 
     def __init__(self, limits: Limits, clock: Clock, wall: Clock, seed: int | None) -> None:
@@ -37,6 +38,7 @@ class Namespaces:
         self.drain_notice: DrainNotice | None = None
         self.closed = False
         self.keeper: KeeperPort | None = None
+        self.history: History | None = None
         self._last_number = 0
         self._random = random.Random(seed)
         self._states: dict[str, NamespaceState] = {}
@@ -86,10 +88,16 @@ class Namespaces:
             if self.drain_notice is not None:
                 scheduler.drain()
             state = self._states[name] = NamespaceState(name, scheduler, self._last_number, changes)
+            state.keeps_history = self.history is not None
         elif state.fault is not None:
             raise Internal(state.fault)
         self.driver.mark_dirty(state)
         return state
+
+    @property
+    def remembers_secs(self) -> float:
+        """For how long what has ended can be found."""
+        return max(self.limits.result_ttl_secs, 0.0 if self.keeper is None else self.keeper.history_secs)
 
     def require_room(self) -> None:
         """Raise `Unavailable` while there is no room for new tasks."""

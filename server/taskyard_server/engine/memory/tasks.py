@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from copy import copy
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
-from taskyard_server.core.errors import Refusal, Unavailable
+from taskyard_server.core.errors import BadRequest, CursorExpired, Refusal, Unavailable
+from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
 from taskyard_server.engine.port.answers import Answer
 from taskyard_server.engine.port.tasks import TaskFilter, TaskPage
+from taskyard_server.engine.recent_events import LEFT_LOG
+
+from .history_listing import HistoryListing
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -23,6 +28,8 @@ T = TypeVar("T")
 
 MAX_SCANNED_PER_TURN: Final = 2_000
 """Maximum tasks that a listing scans per turn of the event loop."""
+NO_STORE: Final = "history: this server keeps none, since it has no store (store.url is memory://)"
+NO_HISTORY: Final = "history: this server keeps none, since store.historyDays is 0"
 
 
 class MemoryTasks:
@@ -61,6 +68,8 @@ class MemoryTasks:
 
     async def get(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")
+        if (past := await self._past(state, task_id)) is not None:
+            return show(past)
         return await self._read(state, task_id, lambda: show(state.scheduler.get(task_id)))
 
     def state_of(self, namespace: str, task_id: str) -> TaskState | None:
@@ -70,6 +79,8 @@ class MemoryTasks:
 
     async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")
+        if (past := await self._past(state, task_id)) is not None:
+            return show(past)
         task = await self._read(state, task_id, lambda: state.scheduler.get(task_id))
         if task.state not in TERMINAL and secs > 0 and not self._namespaces.closed:
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -83,19 +94,53 @@ class MemoryTasks:
                     del state.end_waits[task_id]
         return await self._read(state, task_id, lambda: show(task))
 
-    async def list_tasks(self, namespace: str, task_filter: TaskFilter, after: int, limit: int) -> TaskPage:
+    async def list_tasks(
+        self,
+        namespace: str,
+        task_filter: TaskFilter,
+        after: int,
+        limit: int,
+        *,
+        newest_first: bool = False,
+        history: bool = False,
+    ) -> TaskPage:
+        past = self._namespaces.history
+        if history and past is None:
+            raise BadRequest(NO_STORE if self._namespaces.keeper is None else NO_HISTORY)
         state = self._namespaces.find(namespace)
         if state is None:
             return TaskPage([], None)
-        return await self._answers.of(state, await self._list_tasks(state, task_filter, after, limit))
+        if history and past is not None:
+            await self._answers.kept(state)
+            return await HistoryListing(past, state, task_filter, after, limit, newest_first).page()
+        return await self._answers.of(state, await self._list_tasks(state, task_filter, after, limit, newest_first))
+
+    async def changed_since(self, namespace: str, commit: int, ms: int) -> AsyncIterator[list[Task]]:
+        namespaces, state = self._namespaces, self._namespaces.find(namespace)
+        if namespaces.remembers_secs < self._now() - ms / 1000:
+            raise CursorExpired(LEFT_LOG)
+        if state is None:
+            return
+        after: int | None = 0
+        while after is not None:
+            page = await self.list_tasks(namespace, TaskFilter(), after, MAX_SCANNED_PER_TURN)
+            yield [task for task in page.tasks if task.commit > commit]
+            after = page.next_after
+        if namespaces.history is not None:
+            async for tasks in namespaces.history.ended_since(state, ms):
+                yield [task for task in tasks if task.commit > commit]
 
     async def cancel(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
-        state = self._namespaces.get_for_command(namespace, "task")
-        return await self._answers.give(state, lambda: show(state.scheduler.cancel(self._now(), task_id)))
+        def cancel(state: NamespaceState) -> T:
+            return show(state.scheduler.cancel(self._now(), task_id))
+
+        return await self._command(namespace, task_id, cancel, check_cancel)
 
     async def pause(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
-        state = self._namespaces.get_for_command(namespace, "task")
-        return await self._answers.give(state, lambda: show(state.scheduler.pause(self._now(), task_id)))
+        def pause(state: NamespaceState) -> T:
+            return show(state.scheduler.pause(self._now(), task_id))
+
+        return await self._command(namespace, task_id, pause, check_pause)
 
     async def resume(
         self,
@@ -106,14 +151,16 @@ class MemoryTasks:
         *,
         show: Callable[[Task], T],
     ) -> T:
-        state = self._namespaces.get_for_command(namespace, "task")
-        return await self._answers.give(
-            state, lambda: show(state.scheduler.resume(self._now(), task_id, target, token_limit))
-        )
+        def resume(state: NamespaceState) -> T:
+            return show(state.scheduler.resume(self._now(), task_id, target, token_limit))
+
+        return await self._command(namespace, task_id, resume, partial(check_resume, target=target))
 
     async def resolve(self, namespace: str, task_id: str, result: bytes | None, *, show: Callable[[Task], T]) -> T:
-        state = self._namespaces.get_for_command(namespace, "task")
-        return await self._answers.give(state, lambda: show(state.scheduler.resolve(self._now(), task_id, result)))
+        def resolve(state: NamespaceState) -> T:
+            return show(state.scheduler.resolve(self._now(), task_id, result))
+
+        return await self._command(namespace, task_id, resolve, check_resolve)
 
     async def get_batch(self, namespace: str, batch_id: str, *, show: Callable[[Batch], T]) -> T:
         state = self._namespaces.get(namespace, "batch")
@@ -129,14 +176,35 @@ class MemoryTasks:
             return show([])
         return await self._answers.give(state, lambda: show(state.scheduler.targets.after(after)))
 
+    async def _command(
+        self, namespace: str, task_id: str, command: Callable[[NamespaceState], T], check: Callable[[Task], None]
+    ) -> T:
+        """Run a command about a task. One that has left memory is brought back, if `check` allows the command."""
+        state = self._namespaces.get_for_command(namespace, "task")
+        history = self._namespaces.history
+        if history is not None and state.scheduler.life.tasks.get(task_id) is None:
+            await history.bring_back(state, task_id, check)
+            state = self._namespaces.get_for_command(namespace, "task")
+        return await self._answers.give(state, lambda: command(state))
+
+    async def _past(self, state: NamespaceState, task_id: str) -> Task | None:
+        """The task as it ended, if it has left memory."""
+        history = self._namespaces.history
+        if history is None or state.scheduler.life.tasks.get(task_id) is not None:
+            return None
+        return await history.find(state, task_id)
+
     async def _read(self, state: NamespaceState, task_id: str, read: Callable[[], T]) -> T:
         """What is read of one task, at once where nothing of it waits for a commit."""
         return await self._answers.give(state, read) if state.is_unkept(task_id) else read()
 
-    async def _list_tasks(self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int) -> TaskPage:
+    async def _list_tasks(
+        self, state: NamespaceState, task_filter: TaskFilter, after: int, limit: int, newest_first: bool
+    ) -> TaskPage:
+        walk = state.scheduler.tasks_before if newest_first else state.scheduler.tasks_after
         matches: list[Task] = []
         while True:
-            scanned = list(islice(state.scheduler.tasks_after(after), MAX_SCANNED_PER_TURN))
+            scanned = list(islice(walk(after), MAX_SCANNED_PER_TURN))
             for task in scanned:
                 if task_filter.matches(task):
                     if len(matches) == limit:

@@ -1,6 +1,6 @@
 """The port for tasks, batches and targets."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -16,12 +16,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
-    """Which tasks a listing returns; None matches all (docs/rules.md, Listing)."""
+    """Which tasks a listing returns; None matches all (docs/rules.md, Listing).
+
+    `created_from` and `created_until` are times, the first one included.
+    """
 
     agent_id: str | None = None
     states: frozenset[TaskState] | None = None
     batch_id: str | None = None
     target: str | None = None
+    created_from: float | None = None
+    created_until: float | None = None
 
     def matches(self, task: Task) -> bool:
         """Whether the task matches every criterion."""
@@ -30,12 +35,17 @@ class TaskFilter:
             and (self.states is None or task.state in self.states)
             and (self.batch_id is None or task.options.batch_id == self.batch_id)
             and (self.target is None or task.options.target == self.target)
+            and (self.created_from is None or task.created_at >= self.created_from)
+            and (self.created_until is None or task.created_at < self.created_until)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """One page of a listing, in order of submission. `next_after` starts the next page; None on the last one."""
+    """One page of a listing, in its order. `next_after` starts the next page; None on the last one.
+
+    A page may hold less than was asked for, even nothing, and not be the last.
+    """
 
     tasks: list[Task]
     next_after: int | None
@@ -58,16 +68,36 @@ class TaskPort(Protocol):
         """Admit several tasks as one batch. Raises `BadRequest` for an invalid one before any is admitted."""
 
     async def get(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
-        """The task. Raises `NotFound`."""
+        """The task, in memory or as it ended, from the history. Raises `NotFound`."""
 
     def state_of(self, namespace: str, task_id: str) -> TaskState | None:
         """The state of a task as it is now, which may not be kept yet: for answers that wait until it is."""
 
     async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
-        """The task once it is terminal, or after `secs`. Raises `NotFound`."""
+        """The task once it is terminal, or after `secs`; at once from the history. Raises `NotFound`."""
 
-    async def list_tasks(self, namespace: str, task_filter: TaskFilter, after: int, limit: int) -> TaskPage:
-        """Up to `limit` matching tasks with a number above `after`, as copies."""
+    async def list_tasks(
+        self,
+        namespace: str,
+        task_filter: TaskFilter,
+        after: int,
+        limit: int,
+        *,
+        newest_first: bool = False,
+        history: bool = False,
+    ) -> TaskPage:
+        """Up to `limit` matching tasks that come after the one numbered `after`, as copies; from the first if it is 0.
+
+        They are in order of submission, or in the opposite one. With `history` they are those of the store, live ones
+        and all that ended within the time for which these are kept, but none that was rejected. Raises `BadRequest`
+        where there is no history.
+        """
+
+    def changed_since(self, namespace: str, commit: int, ms: int) -> AsyncIterator[list[Task]]:
+        """The tasks that changed after a commit, which was at `ms`, as they stand now; rejected ones are not kept.
+
+        Raises `CursorExpired` where some of them may have been forgotten, and `Unavailable`.
+        """
 
     async def cancel(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
         """Cancel a task. Raises `NotFound` or `Conflict`."""

@@ -252,7 +252,8 @@ public final class Taskyard implements AutoCloseable {
     }
 
     /**
-     * Lists the retained tasks that match all filters of the request, in order of submission.
+     * Lists the retained tasks that match all filters of the request, in order of submission unless it says otherwise;
+     * with {@code history}, all tasks that the server keeps.
      *
      * @param filters the filters; an absent filter matches all
      * @return the tasks, read page after page as the stream is consumed

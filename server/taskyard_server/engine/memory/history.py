@@ -1,0 +1,159 @@
+"""Tasks that have left memory: found by their ids, and brought back for a command, from the rows of the store.
+
+Whoever looks for a task looks in memory first, then waits until all that happened is committed, since a task may leave
+memory before its end is, then reads its row, and then looks in memory again. One task is brought back by one call at a
+time: the others wait for it, so that none of them puts an older row in the place of a newer one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import structlog
+
+from taskyard_server.core.errors import Internal, NotFound, Unavailable
+from taskyard_server.core.task import FAILED
+from taskyard_server.store.committer import NO_ANSWER
+from taskyard_server.store.loading import FAULTS, adopt, stored_task
+from taskyard_server.store.port import StoreError, key_of, namespace_of
+
+if TYPE_CHECKING:
+    from taskyard_server.core.task import Task
+    from taskyard_server.store.port import Page, Store, TaskRows
+
+    from .answers import Answers
+    from .driver import Driver
+    from .namespace import NamespaceState
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+ID: Final = re.compile("tsk_[0-9a-f]{12}([0-9a-f]{10})[0-9a-f]{10}")
+"""The order of submission in it is the number of the task's rows."""
+MAX_READS: Final = 3
+DAMAGED: Final = "the records of this task are at fault; see the server's log"
+
+
+class History:
+    """The tasks of a store, for whose answers calls wait up to `patience_secs`."""
+
+    def __init__(self, store: Store, patience_secs: float, answers: Answers, driver: Driver) -> None:
+        self._store = store
+        self._patience_secs = patience_secs
+        self._answers = answers
+        self._driver = driver
+        self._loads: dict[int, list[asyncio.Future[None]]] = {}
+
+    async def find(self, state: NamespaceState, task_id: str) -> Task | None:
+        """The task as it ended, for reading alone; None if it is in memory.
+
+        Raises `NotFound`, and `Unavailable` while the store does not answer.
+        """
+        key = _key(state, task_id)
+        for _ in range(MAX_READS):
+            rows = await self._rows(state, key, task_id)
+            if rows is None:
+                return None
+            task = _task(state, rows, task_id)
+            if rows.ended is not None:
+                return task
+            # It was brought back, ended, and left memory again while its row was read.
+        log.error("task_lost", namespace=state.namespace, task=task_id, check="taskyard store check")
+        raise Internal(DAMAGED)
+
+    async def bring_back(self, state: NamespaceState, task_id: str, check: Callable[[Task], None]) -> None:
+        """Put a failed task back into memory, for a command that must follow in this turn.
+
+        `check` raises why the command is refused for a task that ended otherwise, or raises for any that it does not
+        allow. Raises `NotFound`, and `Unavailable` while the store does not answer.
+        """
+        key = _key(state, task_id)
+        while state.scheduler.life.tasks.get(task_id) is None:
+            if (waits := self._loads.get(key)) is not None:
+                wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                waits.append(wait)
+                await wait
+                continue
+            waits = self._loads[key] = []
+            try:
+                await self._load(state, key, task_id, check)
+            finally:
+                del self._loads[key]
+                for wait in waits:
+                    if not wait.done():
+                        wait.set_result(None)
+
+    async def _load(self, state: NamespaceState, key: int, task_id: str, check: Callable[[Task], None]) -> None:
+        rows = await self._rows(state, key, task_id)
+        if rows is None:
+            return
+        task = _task(state, rows, task_id)
+        check(task)
+        if task.state is not FAILED or rows.ended is None:
+            # A live one is always in memory.
+            log.error("task_lost", namespace=state.namespace, task=task_id, check="taskyard store check")
+            raise Internal(DAMAGED)
+        adopt(state.scheduler, rows)
+        # Unless the command makes it live it leaves memory again when time next advances, so that must be arranged.
+        self._driver.mark_dirty(state)
+
+    async def _rows(self, state: NamespaceState, key: int, task_id: str) -> TaskRows | None:
+        """The committed rows of a task that is not in memory; None if it is. Raises `NotFound`."""
+        await self._answers.kept(state)
+        if state.scheduler.life.tasks.get(task_id) is not None:
+            return None
+        rows = await self.answered(self._store.task(key))
+        if state.scheduler.life.tasks.get(task_id) is not None:
+            return None
+        if rows is None:
+            raise NotFound("task not found")
+        return rows
+
+    async def ended_since(self, state: NamespaceState, ms: int) -> AsyncIterator[list[Task]]:
+        """The tasks of a namespace that ended at a time or later and have left memory, in slices."""
+        await self._answers.kept(state)
+        async for rows in self._store.ended_tasks(ms):
+            own = [each for each in rows if namespace_of(each.key) == state.number]
+            tasks = [read_task(state, each) for each in own]
+            yield [task for task in tasks if state.scheduler.find(task.id) is None]
+
+    async def scan(self, first_key: int, last_key: int, descending: bool, limit: int) -> Page:
+        """`Store.scan`, as `answered` has it."""
+        return await self.answered(self._store.scan(first_key, last_key, descending=descending, limit=limit))
+
+    async def answered(self, reading: Coroutine[Any, Any, T]) -> T:
+        """What the store answers. Raises `Unavailable` if that takes too long."""
+        try:
+            return await asyncio.wait_for(reading, self._patience_secs)
+        except (TimeoutError, StoreError):
+            raise Unavailable(NO_ANSWER) from None
+
+
+def _key(state: NamespaceState, task_id: str) -> int:
+    """The key of the rows that a task of this id has. Raises `NotFound` if none can have it."""
+    match = ID.fullmatch(task_id)
+    number = 0 if match is None else int(match[1], 16)
+    if not 0 < number <= state.scheduler.life.tasks.last_seq:
+        raise NotFound("task not found")
+    return key_of(state.number, number)
+
+
+def _task(state: NamespaceState, rows: TaskRows, task_id: str) -> Task:
+    """The task of these rows. Raises `NotFound` if it has another id than is looked for."""
+    task = read_task(state, rows)
+    if task.id != task_id:
+        raise NotFound("task not found")
+    return task
+
+
+def read_task(state: NamespaceState, rows: TaskRows) -> Task:
+    """The task of these rows, for reading alone. Raises `Internal` if they are at fault."""
+    try:
+        return stored_task(rows, state.scheduler.life.stood_still_secs)
+    except FAULTS:
+        log.exception("record_at_fault", namespace=state.namespace, key=rows.key, check="taskyard store check")
+        raise Internal(DAMAGED) from None

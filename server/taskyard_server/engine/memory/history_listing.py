@@ -1,0 +1,112 @@
+"""Listings of the history: all tasks that the store has, live ones too, in order of submission or the opposite one.
+
+They are read from the store in slices, so that neither its writer nor the event loop is held up. A page ends when it
+is full, or after so many rows that its caller had better ask again.
+
+Tasks are created in order of submission, so a range of times is found without reading what is outside of it. Only
+where an operator had stored times moved (`--accept-clock`) the two orders may differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from taskyard_server.core.errors import Internal
+from taskyard_server.engine.port.tasks import TaskFilter, TaskPage
+from taskyard_server.store.port import key_of, number_of
+
+from .history import read_task
+
+if TYPE_CHECKING:
+    from taskyard_server.core.task import Task
+
+    from .history import History
+    from .namespace import NamespaceState
+
+SLICE_ROWS: Final = 250
+MAX_SCANNED_ROWS: Final = 20_000
+MAX_PAGE_BYTES: Final = 16_000_000
+"""A page ends once its rows have so many bytes; no answer holds more."""
+
+
+@dataclass(slots=True)
+class HistoryListing:
+    """One page of a listing: up to `limit` tasks after the one numbered `after`, or from the first if that is 0."""
+
+    history: History
+    state: NamespaceState
+    task_filter: TaskFilter
+    after: int
+    limit: int
+    newest_first: bool
+
+    async def page(self) -> TaskPage:
+        """Read it. Raises `Unavailable` while the store does not answer, `Internal` for rows at fault."""
+        if self.state.fault is not None:
+            raise Internal(self.state.fault)
+        number, wanted = self.state.number, self.task_filter
+        low, high = await self._bounds()
+        matches: list[Task] = []
+        scanned = size = 0
+        while low <= high:
+            page = await self.history.scan(key_of(number, low), key_of(number, high), self.newest_first, self._slice())
+            scanned += len(page.rows)
+            for rows in page.rows:
+                task = read_task(self.state, rows)
+                if self._is_past(task):
+                    return TaskPage(matches, None)
+                if wanted.matches(task):
+                    if len(matches) == self.limit or size > MAX_PAGE_BYTES:
+                        return TaskPage(matches, matches[-1].seq)
+                    matches.append(task)
+                    size += len(rows.task) + len(rows.state or b"") + len(rows.ended or b"")
+            if page.next_key is None:
+                break
+            if scanned >= MAX_SCANNED_ROWS:
+                return TaskPage(matches, number_of(page.rows[-1].key))
+            if self.newest_first:
+                high = number_of(page.next_key)
+            else:
+                low = number_of(page.next_key)
+            await asyncio.sleep(0)
+        return TaskPage(matches, None)
+
+    def _slice(self) -> int:
+        """How many rows to ask for: without a filter those of the page, and one that says whether it is the last."""
+        return SLICE_ROWS if self.task_filter != TaskFilter() else min(SLICE_ROWS, self.limit + 1)
+
+    def _is_past(self, task: Task) -> bool:
+        """Whether nothing that follows can be in the range of times."""
+        wanted = self.task_filter
+        if self.newest_first:
+            return wanted.created_from is not None and task.created_at < wanted.created_from
+        return wanted.created_until is not None and task.created_at >= wanted.created_until
+
+    async def _bounds(self) -> tuple[int, int]:
+        """Between which numbers the page lies, both included."""
+        low, high = 1, self.state.scheduler.life.tasks.last_seq
+        since, until = self.task_filter.created_from, self.task_filter.created_until
+        if self.newest_first:
+            if self.after:
+                high = min(high, self.after - 1)
+            elif until is not None:
+                high = await self._first_since(until, high) - 1
+        elif self.after:
+            low = self.after + 1
+        elif since is not None:
+            low = await self._first_since(since, high)
+        return low, high
+
+    async def _first_since(self, at: float, last: int) -> int:
+        """The number from which on all tasks were created at a time or later."""
+        number, low, high = self.state.number, 1, last + 1
+        while low < high:
+            middle = (low + high) // 2
+            page = await self.history.scan(key_of(number, middle), key_of(number, last), False, 1)
+            if not page.rows or read_task(self.state, page.rows[0]).created_at >= at:
+                high = middle
+            else:
+                low = number_of(page.rows[0].key) + 1
+        return low
