@@ -152,6 +152,23 @@ func TestListReadsAllPages(t *testing.T) {
 	if !slices.Equal(ids, batch.TaskIDs()[:4]) {
 		t.Error(ids)
 	}
+	var newest []string
+	middle := must(client.Get(ctx, batch.TaskIDs()[2]))(t).CreatedAt
+	options := ListOptions{BatchID: batch.ID, NewestFirst: true, CreatedFrom: middle, CreatedUntil: middle.Add(time.Hour)}
+	for task, err := range client.List(ctx, options) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest = append([]string{task.ID}, newest...)
+	}
+	if !slices.Equal(newest, batch.TaskIDs()) {
+		t.Error(newest)
+	}
+	for _, err := range client.List(ctx, ListOptions{History: true}) {
+		if CodeOf(err) != CodeBadRequest {
+			t.Error("a server that keeps nothing has no history:", err)
+		}
+	}
 	for _, err := range client.List(ctx, ListOptions{States: []State{"unknown"}}) {
 		if CodeOf(err) != CodeBadRequest {
 			t.Error(err)

@@ -5,7 +5,7 @@ kept in the outbox of the engine until it is done, and made at least once; witho
 is checked after its name is resolved, and the connection goes to exactly that address, so that no name can lead into a
 private network.
 
-The `webhook-id` of a signed delivery is TASK-RUN-STATE, such as `tsk_5f0c2e91-2-done`. All tries of a delivery have the
+The `webhook-id` of a delivery is TASK-RUN-STATE, such as `tsk_5f0c2e91-2-done`. All tries of a delivery have the
 same one. Each run of a task has its own, and so has a failed task that is resolved or cancelled in the same run:
 receivers drop deliveries whose id they have seen.
 """
@@ -225,12 +225,12 @@ class Webhooks:
             "user-agent": "taskyard",
             "X-PinchTab-Event": "task.completed",
             "X-PinchTab-Task-ID": delivery.task_id,
+            "webhook-id": delivery.id,
         }
         if delivery.traceparent:
             headers["traceparent"] = delivery.traceparent
         if self._signer:
             now = datetime.now(UTC)
-            headers["webhook-id"] = delivery.id
             headers["webhook-timestamp"] = str(int(now.timestamp()))
             headers["webhook-signature"] = self._signer.sign(delivery.id, now, delivery.body.decode())
         async with self._http.stream("POST", delivery.url, headers=headers, content=delivery.body) as response:

@@ -52,6 +52,9 @@ class Size:
     moves: bool = True
 
 
+LIVE_TRIGGERS = ("pending", "executing")
+
+
 class Crew:
     """All callers of a namespace. `folder` gets their notes, a file each."""
 
@@ -124,13 +127,13 @@ class Crew:
             assert await self._is_at_rest()
             while any(trigger["state"] in OPEN for trigger in await self._planner.look()):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
-            tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(), "tasks")
+            tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(history=self._yard.keeps), "tasks")
             await self._until_told(tasks)
         stats = await self._sure(self._doors.stats.GetStats, GetStatsRequest())
         leases = await self._all(self._doors.leases.ListLeases, ListLeasesRequest(), "leases")
         triggers = await self._planner.look()
         at = time.monotonic()
-        tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(), "tasks")
+        tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(history=self._yard.keeps), "tasks")
         kept = [task for task in tasks if task["state"] != "rejected"]
         return FinalState(at=at, tasks=kept, triggers=triggers, stats=stats.body, leases=leases)
 

@@ -9,12 +9,14 @@ import asyncio
 import os
 import random
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from .crew import Crew
-from .trials import hold_trial, yard_in
+from .trials import FORGETFUL, SETTINGS, hold_trial, yard_in
 from .yard import Yard
 
 pytestmark = pytest.mark.long
@@ -63,7 +65,10 @@ async def test_a_yard_in_memory_that_nobody_kills_breaks_no_promise(tmp_path: Pa
 
 
 @pytest.mark.timeout(180 + 9 * KILLS)
-async def test_no_promise_is_broken_however_often_the_yard_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [SETTINGS, FORGETFUL], ids=["all in memory", "with history"])
+async def test_no_promise_is_broken_however_often_the_yard_is_killed(
+    tmp_path: Path, settings: Mapping[str, Any]
+) -> None:
     chance = random.Random(SEED)
-    async with yard_in(tmp_path) as yard:
+    async with yard_in(tmp_path, settings=settings) as yard:
         await hold_trial(yard, tmp_path, SEED, lambda crews: kill_again_and_again(yard, crews, chance))

@@ -30,7 +30,12 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "daemon": {"maxConcurrent": ROOM, "maxJitterMs": 0},
     "webhooks": {"allowPrivate": True, "secret": "whsec_c2VjcmV0LW9mLXRoZS10ZXN0cy0xMjM0NTY3ODkw"},
 }
-"""Nothing is refused, nothing is forgotten, and no deadline passes by itself."""
+"""Nothing is refused, all stays in memory, and no deadline passes by itself."""
+FORGETFUL: Final[Mapping[str, Any]] = {
+    **SETTINGS,
+    "scheduler": {**SETTINGS["scheduler"], "resultTTLSec": 4, "idempotencySecs": 3_600},
+}
+"""What has ended leaves the memory soon, and is in the history."""
 LARGE: Final = Size()
 SMALL: Final = Size(writers=1, pause_secs=0.5, stream_hosts=(5,), unary_hosts=(4,), schedules=(1.0,))
 SETTLE_SECS: Final = 60.0

@@ -54,6 +54,11 @@ class Yard:
         self.store = self.store or f"sqlite:///{self.data / 'yard.db'}"
 
     @property
+    def keeps(self) -> bool:
+        """Whether it has a history."""
+        return self.store != "memory://"
+
+    @property
     def data(self) -> Path:
         """The folder of the store, in which nothing else is."""
         return self.folder / "store"

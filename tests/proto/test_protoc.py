@@ -15,7 +15,7 @@ FILES = {
     "kotlin": ("dev/taskyard/v1/StemProtoKt.proto.kt", "package dev.taskyard.v1"),
     "objc": ("taskyard/v1/Stem.pbobjc.h", "@interface TYV1StemRoot : GPBRootObject"),
     "php": ("GPBMetadata/Taskyard/V1/Stem.php", "namespace GPBMetadata\\Taskyard\\V1;"),
-    "pyi": ("taskyard/v1/stem_pb2.pyi", "from google.api import annotations_pb2"),
+    "pyi": ("taskyard/v1/stem_pb2.pyi", "DESCRIPTOR: _descriptor.FileDescriptor"),
     "python": ("taskyard/v1/stem_pb2.py", "'taskyard.v1.stem_pb2'"),
     "rbs": ("taskyard/v1/stem_pb.rbs", "module Taskyard\n  module V1"),
     "ruby": ("taskyard/v1/stem_pb.rb", "module Taskyard\n  module V1"),

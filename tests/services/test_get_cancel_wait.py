@@ -9,6 +9,8 @@ from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from taskyard.v1.task_pb2 import Task
+from taskyard_server.core.limits import Limits
+from taskyard_server.engine.memory.engine import MemoryEngine
 
 # Task states
 
@@ -138,8 +140,8 @@ async def test_a_task_in_flight_shows_its_host(api):
     assert task.host_id == "host"
 
 
-async def test_a_task_is_not_found_after_its_ttl(start_api, refused, eventually):
-    api = await start_api(result_ttl_secs=0.05)
+async def test_a_task_is_not_found_after_its_ttl_where_nothing_is_kept(start_api, refused, eventually):
+    api = await start_api(MemoryEngine(Limits(result_ttl_secs=0.05)))
     task_id = await cancelled(api)
     assert state_name(await api.get(task_id)) == "cancelled"
     await eventually(lambda: api.list_tasks(), lambda response: not response.tasks)

@@ -67,7 +67,7 @@ LIMITS: Final = {
     "reconnect_grace_secs": [0.25, 1.0, 5.0],
     "start_timeout_secs": [0.5, 2.0, 10.0],
 }
-IDEMPOTENCY_SECS: Final = [0.0, 0.0, 0.0, 5.0, 100.0]
+IDEMPOTENCY_SECS: Final = [0.0, 5.0, 30.0, 100.0, 1000.0]
 OFTEN_CHANGED: Final = ["max_inflight", "max_per_agent_inflight"] * 2
 """Those that hold back what hosts wait for."""
 
@@ -95,7 +95,8 @@ class Chances:
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
-        # With dice of their own, so that the histories without them stay as they are.
+        # Every eighth history has keys that are known longer than their tasks; their dice leave the others as they are.
+        self._keys_last = seed % 8 == 0
         self._key_dice = Random(f"keys of {seed}")
         self.new_mood()
 
@@ -109,7 +110,6 @@ class Chances:
         self._targets = self.one_of([0, 0, 1, 2, 5])
         self._options = self.one_of([0, 0.03, 0.2])
         self._keyed: list[Wish] = []
-        self._keys_last = False
         weights = {name: weight * self.one_of([0.4, 1, 1, 2]) for name, weight in WEIGHTS.items()}
         weights["flood"] = 1.5 * self.floods
         self._weights = list(weights.values())
@@ -141,8 +141,7 @@ class Chances:
     def limits(self) -> dict[str, float]:
         """The limits of a new scheduler."""
         limits = {name: self.one_of(values) for name, values in LIMITS.items()}
-        limits["idempotency_secs"] = self._key_dice.choice(IDEMPOTENCY_SECS)
-        self._keys_last = limits["idempotency_secs"] > 0
+        limits["idempotency_secs"] = self._idempotency_secs()
         return limits | ROOM_FOR_FLOODS if self.floods else limits
 
     def new_limits(self) -> dict[str, float]:
@@ -150,8 +149,11 @@ class Chances:
         names = [*LIMITS, *OFTEN_CHANGED]
         limits = {name: self.one_of(LIMITS[name]) for name in self.some_of(names, self.one_of([1, 1, 3]))}
         if self._key_dice.random() < 0.1:
-            limits["idempotency_secs"] = self._key_dice.choice(IDEMPOTENCY_SECS)
+            limits["idempotency_secs"] = self._idempotency_secs()
         return limits
+
+    def _idempotency_secs(self) -> float:
+        return self._key_dice.choice(IDEMPOTENCY_SECS) if self._keys_last else 0.0
 
     def secs(self, about: float) -> float:
         """A length of time: in some lives a whole number of 1/1024 s, in others anything."""
@@ -189,8 +191,8 @@ class Chances:
             wish = self.one_of(self._keyed[-20:])
             wish = wish if self.under(0.7) else replace(wish, priority=wish.priority + 1)
             return wish if agent is None else replace(wish, agent=agent)
-        if self._keyed and self._keys_last and self._key_dice.random() < 0.05:
-            wish = self._key_dice.choice(self._keyed[-60:])
+        if self._keyed and self._keys_last and self._key_dice.random() < 0.3:
+            wish = self._key_dice.choice(self._keyed)
             return wish if agent is None else replace(wish, agent=agent)
         chance, deadline = self.part(), None
         if chance < 0.05:

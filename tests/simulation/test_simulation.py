@@ -32,6 +32,7 @@ OFTEN = {
     ("submit", "bad_request"): 40,
     ("submit", "unavailable"): 50,
     ("submit", "repeat"): 10,
+    ("submit", "repeat of a task of the past"): 3,
     ("submit", "already_exists"): 10,
     ("submit batch", "ok"): 150,
     ("submit batch", "bad_request"): 3,

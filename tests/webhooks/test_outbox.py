@@ -368,7 +368,6 @@ async def test_finish_waits_for_what_is_not_committed_yet(start, store, receiver
     task = await server.submit(receiver.url)
     cancelling = asyncio.create_task(server.engine.tasks.cancel("default", task.id, show=live))
     await asyncio.sleep(0)
-    await server.engine.admin.close()
     assert due(store) == []
     await server.webhooks.finish(MAX_WAIT_SECS)
     await cancelling

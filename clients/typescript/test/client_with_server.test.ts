@@ -104,6 +104,16 @@ test("a batch is admitted task by task, listed in pages, and cancelled as a whol
     listed.map(({ id }) => id),
     batch.taskIds,
   );
+  const [oldest] = listed;
+  const newest = { batchId: batch.id, newestFirst: true, createdUntil: new Date(Date.now() + 60_000) };
+  const createdFrom = new Date(oldest!.createdAt!.getTime() - 1);
+  const back = await toList(client.list({ ...newest, createdFrom }));
+  assert.deepEqual(
+    back.map(({ id }) => id),
+    batch.taskIds.toReversed(),
+  );
+  assert.deepEqual(await toList(client.list({ ...newest, createdFrom: new Date(Date.now() + 60_000) })), []);
+  await assert.rejects(toList(client.list({ history: true })), { code: "bad_request" });
   assert.equal(await client.cancelBatch(batch.id), 3);
   const ended = await client.getBatch(batch.id);
   assert.deepEqual([ended.ended, ended.states, ended.tasks.length, ended.agent], [true, { cancelled: 3 }, 3, "bob"]);

@@ -55,14 +55,27 @@ class WatchedTasks(TaskService):
                 self.arrived.set()
                 yield request
 
-        async for answer in super().SubmitTasks(recorded(), context):
-            if self.mute:
-                await asyncio.Event().wait()
-            yield answer
+        await super().SubmitTasks(recorded(), MuteContext(context, self))
 
     async def WatchTasks(self, request, context):  # noqa: N802
         self.watched.append(request)
         await super().WatchTasks(request, context)
+
+
+class MuteContext:
+    """The context of a call, which writes nothing while its service is mute."""
+
+    def __init__(self, context: Any, service: WatchedTasks) -> None:
+        self._context = context
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    async def write(self, answer: Any) -> None:
+        if self._service.mute:
+            await asyncio.Event().wait()
+        await self._context.write(answer)
 
 
 class Server:

@@ -7,6 +7,7 @@ import pytest
 from taskyard import AlreadyExists, BadRequest, Client, ClientClosed, QueueFull, TooLarge, Unavailable
 from taskyard.submitting import MAX_UNANSWERED
 from taskyard_server.core import errors as refusals
+from taskyard_server.engine.port import Answer
 from tests.ports import free_port
 
 
@@ -243,9 +244,9 @@ async def test_tasks_that_a_draining_server_refuses_are_sent_again(server, clien
     real = server.engine.tasks.submit_each
     refused = asyncio.Event()
 
-    async def drains(_, submissions, *, show):
+    def drains(_, submissions, *, show):
         refused.set()
-        return show([refusals.Unavailable("draining") for _ in submissions])
+        return Answer(show([refusals.Unavailable("draining") for _ in submissions]))
 
     server.engine.tasks.submit_each = drains
     submitting = asyncio.create_task(submit_many(client, 3))

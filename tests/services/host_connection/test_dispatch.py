@@ -104,11 +104,8 @@ async def test_a_task_that_its_host_ends_by_a_call_before_it_is_sent_uses_no_cre
 
 async def granted_but_not_sent(server):
     """The id of a task granted in this turn of the event loop, so that the stream has not sent it yet."""
-    shown = []
-    asyncio.ensure_future(server.engine.tasks.submit("default", Submission("ann", "click"), show=shown.append))
-    await asyncio.sleep(0)
+    (task,) = server.engine.tasks.submit_each("default", [Submission("ann", "click")], show=list).value
     server.engine._namespaces.driver.flush()
-    (task,) = shown
     assert task.lease
     return task.id
 

@@ -129,6 +129,7 @@ class Keeper:
 
     async def settle(self) -> None:
         """Wait until nothing is left to be committed, but no longer than a call waits."""
+        self._namespaces.driver.flush()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.keeping.patience_secs):
                 await self.committer.settle()
