@@ -52,9 +52,6 @@ class Size:
     moves: bool = True
 
 
-LIVE_TRIGGERS = ("pending", "executing")
-
-
 class Crew:
     """All callers of a namespace. `folder` gets their notes, a file each."""
 
