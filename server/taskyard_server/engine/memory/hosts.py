@@ -145,11 +145,9 @@ class MemoryHosts:
         state.scheduler.deregister(self._now(), host_id)
         for offer in offers:
             if offer.streamed:
-                session, reason = (
-                    state.sessions[offer],
-                    Conflict("the host was deregistered", {"cause": "deregistered"}),
-                )
+                session = state.sessions[offer]
                 session.is_ending = True
+                reason = Conflict("the host was deregistered", {"cause": "deregistered"})
                 self._once_kept(state, partial(session.end, reason))
             else:
                 state.claims.pop(offer).refuse(NotFound("runtime host not found"))
