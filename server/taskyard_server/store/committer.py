@@ -120,6 +120,11 @@ class Committer:
         """Add what a turn of a source has to tell."""
         self._turns_of(source).publishes.append(publish)
 
+    def has_turn(self, source: Source) -> bool:
+        """Whether the next commit has a turn of a source already, so that one with nothing to tell may be left out."""
+        turns = self._open.get(source)
+        return turns is not None and bool(turns.publishes)
+
     def turn_ended(self) -> None:
         """Begin a commit, unless one is under way or nothing has changed."""
         if not self._is_committing and (self._open or self._time_wanted):
