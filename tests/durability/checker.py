@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     end_rules.acknowledged_attempts_are_kept,
     end_rules.what_is_shown_is_never_taken_back,
     end_rules.watches_show_every_end,
+    end_rules.watches_repeat_nothing,
     end_rules.webhooks_tell_every_end,
     lease_rules.tokens_are_of_one_lease,
     lease_rules.tokens_grow_with_the_grants,

@@ -28,6 +28,7 @@ from .writers import RestWriter, StreamWriter, UnaryWriter, Writer
 from .yard import Yard
 
 ROOT: Final = Path(__file__).parents[2]
+OPEN: Final = ("pending", "executing")
 LIVE: Final = "pending,queued,assigned,running,paused"
 TOLD_SECS: Final = 20.0
 """How long webhooks and watches may take to tell the last ends."""
@@ -36,17 +37,19 @@ LEAVE_SECS: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many do what: writers of each kind, hosts of each kind with their leases in seconds, seconds of schedules."""
+    """How many do what: writers of each kind, hosts of each kind with their leases in seconds, seconds of schedules.
 
+    `moves` says whether an operator cancels and pauses tasks at random.
+    """
+
+    kinds: tuple[type[Writer], ...] = (RestWriter, UnaryWriter, StreamWriter)
     writers: int = 2
     pause_secs: float = 0.4
     stream_hosts: tuple[int, ...] = (3, 10)
     unary_hosts: tuple[int, ...] = (3, 8)
     schedules: tuple[float, ...] = (1.0, 1.0, 2.0)
     slots: int = 8
-
-
-LIVE_TRIGGERS = ("pending", "executing")
+    moves: bool = True
 
 
 class Crew:
@@ -62,6 +65,7 @@ class Crew:
         self._doors = Doors(yard.grpc, yard.rest, namespace)
         self._writers: list[Writer] = []
         self._writing: list[asyncio.Task[None]] = []
+        self._planning: asyncio.Task[None] | None = None
         self._background: list[asyncio.Task[None]] = []
         self._hosts: list[asyncio.subprocess.Process] = []
         self._folder.mkdir(parents=True)
@@ -83,7 +87,7 @@ class Crew:
             await self._planner.make(every_secs)
         self._planning = asyncio.create_task(self._planner.run())
         await self._start_hosts()
-        for kind in (RestWriter, UnaryWriter, StreamWriter):
+        for kind in self._size.kinds:
             for number in range(self._size.writers):
                 name = f"{kind.__name__}-{number}"
                 mixture = Mixture(random.Random(chance.random()), name, callback_url)
@@ -91,13 +95,14 @@ class Crew:
                 self._writers.append(writer)
                 self._writing.append(asyncio.create_task(writer.run()))
         self._operator = Operator(doors, self._recorder("operator"), self._choose, chance)
+        self._operator.calm = not self._size.moves
         self._operating = self._begin(self._operator.run())
         self._begin(Reader(doors, self._recorder("reader"), self._choose, 0.05).run())
 
     def check(self) -> None:
         """Raise what somebody met who should go on for ever."""
         for task in (*self._background, *self._writing, self._planning):
-            if task.done() and not task.cancelled():
+            if task is not None and task.done() and not task.cancelled():
                 task.result()
         for host in self._hosts:
             assert host.returncode is None, f"a host ended with {host.returncode}"
@@ -109,6 +114,7 @@ class Crew:
             self._planner.stopping.set()
             for writer in self._writers:
                 writer.stopping.set()
+            assert self._planning is not None
             await asyncio.gather(*self._writing, self._planning)
             while not await self._is_at_rest():
                 self.check()
@@ -116,21 +122,21 @@ class Crew:
             self._operating.cancel()
             await asyncio.wait({self._operating})
             assert await self._is_at_rest()
-            while any(each["state"] in LIVE_TRIGGERS for each in await self._planner.look()):  # noqa: ASYNC110
+            while any(trigger["state"] in OPEN for trigger in await self._planner.look()):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
-            tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(), "tasks")
+            tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(history=self._yard.keeps), "tasks")
             await self._until_told(tasks)
         stats = await self._sure(self._doors.stats.GetStats, GetStatsRequest())
         leases = await self._all(self._doors.leases.ListLeases, ListLeasesRequest(), "leases")
         triggers = await self._planner.look()
         at = time.monotonic()
-        tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(), "tasks")
+        tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(history=self._yard.keeps), "tasks")
         kept = [task for task in tasks if task["state"] != "rejected"]
         return FinalState(at=at, tasks=kept, triggers=triggers, stats=stats.body, leases=leases)
 
     async def stop(self) -> None:
         """Send everybody home."""
-        tasks = [*self._background, *self._writing, self._planning]
+        tasks = [*self._background, *self._writing, *([] if self._planning is None else [self._planning])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

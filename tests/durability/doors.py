@@ -51,6 +51,7 @@ class Doors:
     """Connections to a yard for callers of one namespace. Close them."""
 
     def __init__(self, grpc_address: str, rest_url: str, namespace: str) -> None:
+        self.grpc_address = grpc_address
         self.namespace = namespace
         self.metadata = (("taskyard-namespace", namespace),)
         self.channel = grpc.aio.insecure_channel(grpc_address, options=OPTIONS)

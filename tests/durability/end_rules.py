@@ -134,12 +134,30 @@ def watches_show_every_end(evidence: Evidence) -> Iterator[str]:
     """Each watcher watched from before the first task, and went on by cursors."""
     seen: dict[str, dict[str, set[tuple[int, str]]]] = defaultdict(lambda: defaultdict(set))
     for each in evidence.of(Reading):
-        if each.via == "watch" and each.task is not None:
+        if each.via in ("watch", "current") and each.task is not None:
             seen[each.who][each.task_id].add((each.task.get("run", 1), each.task["state"]))
     for who, shown in seen.items():
         for task_id, task in evidence.tasks.items():
             if (end := (task.get("run", 1), task["state"])) not in shown[task_id]:
                 yield f"{who} never saw {task_id} as {end}, but {sorted(shown[task_id])}"
+
+
+def watches_repeat_nothing(evidence: Evidence) -> Iterator[str]:
+    """What a cursor has passed does not come again, and no task goes back from what was shown."""
+    best: dict[tuple[str, str], tuple[float, int, bool]] = {}
+    ends: set[tuple[str, str, int, str]] = set()
+    for each in evidence.of(Reading):
+        if each.via != "watch" or each.task is None:
+            continue
+        key = each.who, each.task_id
+        progress = _progress(each.task)
+        if progress < best.get(key, progress):
+            yield f"{each.who} saw {each.task_id} {progress} after {best[key]}"
+        best[key] = progress
+        end = *key, each.task.get("run", 1), each.task["state"]
+        if each.task["state"] in ENDED_STATES and end in ends:
+            yield f"{each.who} was shown twice that {each.task_id} is {each.task['state']}"
+        ends.add(end)
 
 
 def webhooks_tell_every_end(evidence: Evidence) -> Iterator[str]:

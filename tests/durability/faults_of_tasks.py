@@ -261,6 +261,25 @@ def a_watch_misses_an_end(story: Story) -> None:
     story.run(task_id)
 
 
+@FAULTS.breaks("watches_repeat_nothing")
+def a_watch_shows_an_end_twice(story: Story) -> None:
+    (task_id,) = story.submit()
+    story.run(task_id)
+    story.watch(task_id)
+    story.watch(task_id)
+
+
+@FAULTS.breaks("watches_repeat_nothing")
+def a_watch_shows_a_task_assigned_after_its_start(story: Story) -> None:
+    (task_id,) = story.submit()
+    work = story.start(story.grant(task_id))
+    running = story.watch(task_id).task or {}
+    assigned = {name: value for name, value in running.items() if name != "startedAt"}
+    story.change(story.watch(task_id), task=assigned | {"state": "assigned"})
+    story.finish(work)
+    story.watch(task_id)
+
+
 @FAULTS.breaks("webhooks_tell_every_end")
 def a_webhook_is_lost(story: Story) -> None:
     (task_id,) = story.submit(callbackUrl="http://receiver")

@@ -124,10 +124,18 @@ class HostCall(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SdkCall(Event):
+    """A call of the SDK that succeeded, by whatever repeats; `kind` is its method."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading(Event):
     """A task as the server showed it, None if it did not know it.
 
-    `via` is `get`, `list`, `wait` or `watch`. What a watch shows may be from any time before: its `begun` is `ALWAYS`.
+    `via` is `get`, `list`, `webhook`, `watch`, or `current` for a watch that begins with what there is. What a watch
+    shows may be from any time before: its `begun` is `ALWAYS`.
     """
 
     via: str
@@ -176,7 +184,7 @@ class TriggerReading(Event):
 KINDS: Final = {
     kind.__name__: kind
     for kind in (
-        *(Submission, Grant, Report, Work, Killed, Move, HostCall, Reading, Delivery),
+        *(Submission, Grant, Report, Work, Killed, Move, HostCall, SdkCall, Reading, Delivery),
         *(ScheduleMade, Firing, TriggerReading),
     )
 }

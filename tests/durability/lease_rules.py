@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from .evidence import Evidence
+from .evidence import Evidence, number_of
 from .history import ALWAYS, NEVER, Grant, HostCall, Outcome, Report, Work
 
 ENDS = frozenset({"completed", "failed", "released"})
@@ -101,9 +101,10 @@ def two_tasks_of_a_target_are_never_at_work_at_once(evidence: Evidence) -> Itera
 def targets_go_by_age(evidence: Evidence) -> Iterator[str]:
     """Of the tasks that nothing held back, the first starts are in the order of submission."""
     waited = {task_id for task_id in evidence.moves if evidence.tried(task_id, "unhold", "resume")}
-    for intent in evidence.intents.values():
-        if "notBefore" in intent.asked:
-            waited |= {each.task_id or "" for each in intent.acknowledged}
+    for task_id, task in evidence.tasks.items():
+        intent = evidence.intents.get(number_of(task))
+        if intent is not None and "notBefore" in intent.asked:
+            waited.add(task_id)
     last: dict[str, str] = {}
     seen: set[str] = set()
     for each in evidence.works:

@@ -72,7 +72,8 @@ class Watcher:
                 if event.kind != TaskEvent.evicted:
                     task = plain(event.task)
                     self.ends.add(name_of_end(task))
-                    self._recorder.add(Reading, ALWAYS, via="watch", task_id=task["taskId"], task=task)
+                    via = "current" if event.kind == TaskEvent.current else "watch"
+                    self._recorder.add(Reading, ALWAYS, via=via, task_id=task["taskId"], task=task)
             if message.cursor:
                 self._cursor = message.cursor
                 self.ready.set()

@@ -164,7 +164,9 @@ class Planner:
 
     async def _sure(self, method: Any, request: Message) -> Answer:
         """Repeat a call that may be repeated until it is answered."""
-        while (answer := await self._doors.call(method, request)).outcome is Outcome.UNKNOWN:  # noqa: ASYNC110
+        answer = await self._doors.call(method, request)
+        while answer.outcome is Outcome.UNKNOWN:
             await asyncio.sleep(AGAIN_SECS)
+            answer = await self._doors.call(method, request)
         assert answer.outcome is Outcome.ACKNOWLEDGED, f"{request}: {answer.code}"
         return answer

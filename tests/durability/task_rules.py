@@ -107,7 +107,7 @@ def calls_are_whole(evidence: Evidence) -> Iterator[str]:
 
 
 def what_was_shown_is_never_unknown(evidence: Evidence) -> Iterator[str]:
-    """Nobody learns the id of a task that may vanish."""
+    """Nobody learns the id of a task that may vanish. Reports on an ended task are refused in one way or the other."""
     known = {each.task_id: intent.ended for intent in evidence.intents.values() for each in intent.acknowledged}
     for each in evidence.of(Reading):
         if each.task is None and known.get(each.task_id, ALWAYS) < each.begun:
@@ -115,4 +115,18 @@ def what_was_shown_is_never_unknown(evidence: Evidence) -> Iterator[str]:
     commands: list[Report | Move] = [*evidence.of(Report), *evidence.of(Move)]
     for command in commands:
         if command.outcome is Outcome.REFUSED and command.code == "not_found":
-            yield f"{command.who}: {command.kind} of {command.task_id} was refused as not_found"
+            ends: list[Report | Move] = [*evidence.tried(command.task_id, "cancel", "resolve")]
+            ends += evidence.reported(command.task_id, "completed", "failed")
+            of_live_tasks = command.kind not in ("resume", "resolve")
+            if not (of_live_tasks and any(end.begun < command.ended for end in ends)):
+                yield f"{command.who}: {command.kind} of {command.task_id} was refused as not_found"
+
+
+def what_is_lost_is_the_newest(evidence: Evidence) -> Iterator[str]:
+    """For a store that may lose its last moment: nothing is lost that was acknowledged before what is there began."""
+    there = {number_of(task) for task in evidence.final.tasks}
+    begun = [intent.begun for number, intent in evidence.intents.items() if number in there]
+    latest = max(begun, default=ALWAYS)
+    for number, intent in evidence.intents.items():
+        if number not in there and intent.ended < latest:
+            yield f"task {number} is lost, and one is there that was submitted {latest - intent.ended:.3f} s later"

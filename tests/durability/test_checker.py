@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from . import faults_of_leases, faults_of_tasks
+from . import faults_of_leases, faults_of_tasks, task_rules
 from .checker import RULES, broken_rules, summary
 from .history import Outcome
 from .made_up import Story
@@ -85,3 +85,13 @@ def test_the_checker_finds(fault: Fault) -> None:
 
 def test_each_rule_has_a_fault() -> None:
     assert {rule.__name__ for rule in RULES} == frozenset().union(*FAULTS.values())
+
+
+def test_what_is_lost_is_the_newest_where_something_may_be_lost() -> None:
+    story = Story()
+    ids = [story.submit()[0] for _ in range(3)]
+    rule = task_rules.what_is_lost_is_the_newest
+    del story.tasks[ids[2]]
+    assert broken_rules(story.events, story.final(), [rule]) == {}
+    del story.tasks[ids[0]]
+    assert broken_rules(story.events, story.final(), [rule]).keys() == {rule.__name__}

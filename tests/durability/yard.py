@@ -54,6 +54,11 @@ class Yard:
         self.store = self.store or f"sqlite:///{self.data / 'yard.db'}"
 
     @property
+    def keeps(self) -> bool:
+        """Whether it has a history."""
+        return self.store != "memory://"
+
+    @property
     def data(self) -> Path:
         """The folder of the store, in which nothing else is."""
         return self.folder / "store"
@@ -146,6 +151,16 @@ class Yard:
             await self.ended()
         else:
             await self._mended(writer)
+
+    async def kill_while_it_stops(self, secs: float) -> None:
+        """Tell it to stop, and kill it after a while if it has not ended by then."""
+        assert self._process is not None
+        self._note_children()
+        self._process.terminate()
+        try:
+            await self.ended(secs)
+        except AssertionError:
+            await self.kill("server")
 
     async def _mended(self, killed: psutil.Process | None) -> None:
         """Wait until the server has another writer, or has ended."""

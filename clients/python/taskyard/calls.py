@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Calls:
-    """The calls of one client. Its channel itself repeats those that change nothing, see `channel`.
+    """The calls of one client. Its channel itself repeats those that change nothing a few times, see `channel`.
 
     Attributes:
         closed: Whether the client is closed.
@@ -65,6 +65,21 @@ class Calls:
         """
         return await self.attempted(lambda: self.once(method, request, timeout_secs))
 
+    async def sure(self, method: Callable[..., Awaitable[T]], request: Any) -> T:
+        """Make a call that may be repeated at any time, and repeat it while the server is unavailable.
+
+        Args:
+            method: The method of a stub.
+            request: Its request.
+
+        Returns:
+            The answer.
+
+        Raises:
+            TaskyardError: The call failed; `Unavailable` only after the client's patience.
+        """
+        return (await self.repeated(method, request))[0]
+
     async def attempted(self, attempt: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """Repeat an attempt of one or more calls while the server is unavailable.
 
@@ -97,7 +112,7 @@ class Calls:
             TaskyardError: A call failed.
         """
         while True:
-            page = await self.once(method, request)
+            page = await self.sure(method, request)
             for item in getattr(page, field):
                 yield convert(item)
             if not page.next_page_token:

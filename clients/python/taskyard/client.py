@@ -197,7 +197,7 @@ class Client:
         Raises:
             NotFound: There is no such task, or it is no longer retained.
         """
-        return Task.from_message(await self._calls.once(self._tasks.GetTask, pb.GetTaskRequest(task_id=task_id)))
+        return Task.from_message(await self._calls.sure(self._tasks.GetTask, pb.GetTaskRequest(task_id=task_id)))
 
     async def wait(self, task_id: str, timeout: Span | None = None) -> Task:  # noqa: ASYNC109
         """Wait until a task has ended.
@@ -272,7 +272,7 @@ class Client:
         Returns:
             The figures as they are now.
         """
-        return Stats.from_message(await self._calls.once(self._figures.GetStats, stats_pb2.GetStatsRequest()))
+        return Stats.from_message(await self._calls.sure(self._figures.GetStats, stats_pb2.GetStatsRequest()))
 
     def watch(
         self,
@@ -352,7 +352,7 @@ class Client:
             NotFound: There is no such batch, or it is no longer retained.
         """
         request = batch_pb2.CancelBatchRequest(batch_id=batch_id)
-        return (await self._calls.once(self._batches.CancelBatch, request)).cancelled
+        return (await self._calls.sure(self._batches.CancelBatch, request)).cancelled
 
     async def pause(self, task_id: str) -> TaskState:
         """Interrupt a task that is assigned or running.

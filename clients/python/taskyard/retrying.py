@@ -108,13 +108,14 @@ async def call_persistently(call: Callable[[], Awaitable[T]], patience_secs: flo
         What the call returns, and whether it took more than one try.
 
     Raises:
-        TaskyardError: What the call raised; `Unavailable` only after the patience.
+        TaskyardError: What the call raised; `Unavailable` and `CallCancelled` only after the patience. A server that
+            stops ends calls as cancelled; those that are cancelled here raise no `TaskyardError`.
     """
     outage = Outage(patience_secs)
     repeated = False
     while True:
         try:
             return await call(), repeated
-        except Unavailable as error:
+        except (Unavailable, CallCancelled) as error:
             await outage.wait(error)
             repeated = True

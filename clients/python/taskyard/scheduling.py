@@ -265,7 +265,7 @@ class Schedules:
             ValueError: `after` has no time zone.
         """
         request = pb.PreviewScheduleRequest(schedule_id=schedule_id, count=count, after=_optional_timestamp(after))
-        answer = await self._calls.once(self._stub.PreviewSchedule, request)
+        answer = await self._calls.sure(self._stub.PreviewSchedule, request)
         return [datetime_from(due_at) for due_at in answer.due_at]
 
     async def get_trigger(self, trigger_id: str) -> Trigger:
@@ -281,7 +281,7 @@ class Schedules:
             NotFound: There is no such trigger, or it is no longer retained.
         """
         request = pb.GetTriggerRequest(trigger_id=trigger_id)
-        return Trigger.from_message((await self._calls.once(self._stub.GetTrigger, request)).trigger)
+        return Trigger.from_message((await self._calls.sure(self._stub.GetTrigger, request)).trigger)
 
     def triggers(
         self,
@@ -321,7 +321,7 @@ class Schedules:
 
     async def _schedule(self, method: Callable[..., Awaitable[Any]], request: Any) -> Schedule:
         """Make a call that answers with a schedule."""
-        return Schedule.from_message((await self._calls.once(method, request)).schedule)
+        return Schedule.from_message((await self._calls.sure(method, request)).schedule)
 
     def _fields(self, parts: Mapping[str, Any]) -> dict[str, Any]:
         """Convert parts to fields of the proto, without those that are None."""

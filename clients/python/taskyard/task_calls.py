@@ -119,7 +119,7 @@ async def submit_batch_once(
     batch = SubmittedBatch(answer.batch_id, tuple(BatchOutcome.from_message(outcome) for outcome in answer.tasks))
     if repeated and batch.task_ids:
         # If an earlier try made the tasks, they belong to its batch, not to the answered one.
-        first = await calls.once(tasks.GetTask, pb.GetTaskRequest(task_id=batch.task_ids[0]))
+        first = await calls.sure(tasks.GetTask, pb.GetTaskRequest(task_id=batch.task_ids[0]))
         batch = dataclasses.replace(batch, id=first.batch_id or batch.id)
     return batch
 
@@ -141,7 +141,7 @@ async def get_whole_batch(calls: Calls, stub: BatchServiceAsyncStub, batch_id: s
     request = batch_pb2.GetBatchRequest(batch_id=batch_id)
     tasks: tuple[Task, ...] = ()
     while True:
-        page = await calls.once(stub.GetBatch, request)
+        page = await calls.sure(stub.GetBatch, request)
         tasks += tuple(Task.from_message(message) for message in page.tasks)
         if not page.next_page_token:
             return Batch.from_message(page, tasks)

@@ -61,7 +61,8 @@ class MemoryHosts:
         *,
         show: Callable[[Host], T],
     ) -> T:
-        state = self._get(namespace)
+        # Taken also while the store does not answer, since silence would cost the host its leases.
+        state = self._namespaces.get_for_command(namespace, "runtime host", patient=True)
         return await self._answers.give(
             state, lambda: show(state.scheduler.heartbeat(self._now(), host_id, reported_status, machine))
         )

@@ -1,0 +1,107 @@
+"""An upgrade: SIGTERM, and a new process on the same store, while everybody goes on.
+
+`UPGRADES` says how often. Settings that matter are those of a yard that nobody has tuned: `reconnectGraceSecs` (5) is
+what a restart may take without the loss of a lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .crew import Crew, Size
+from .evidence import Evidence
+from .history import Event, FinalState, Grant, Outcome, Reading, Report, SdkCall
+from .sdk_agent import SdkAgent
+from .trials import SETTINGS, hold_trial, yard_in
+from .yard import Yard
+
+pytestmark = pytest.mark.long
+
+SEED = int(os.environ.get("SEED", "1"))
+UPGRADES = int(os.environ.get("UPGRADES", "4"))
+SIZE = Size(kinds=(SdkAgent,), writers=6, pause_secs=0.1, stream_hosts=(10, 60), unary_hosts=(10,), moves=False)
+TUNED = ("reconnectGraceSecs", "startTimeoutSecs")
+ENDS = ("completed", "failed")
+Span = tuple[float, float]
+
+
+@pytest.mark.timeout(120 + 20 * UPGRADES)
+async def test_an_upgrade_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_path: Path) -> None:
+    chance, spans, stops = random.Random(SEED), list[Span](), list[float]()
+
+    async def upgrade_again_and_again(crews: list[Crew]) -> Counter[str]:
+        for _ in range(UPGRADES):
+            await asyncio.sleep(chance.uniform(2, 4))
+            for crew in crews:
+                crew.check()
+            spans.append(await upgrade(yard, stops))
+        return Counter(upgrades=UPGRADES)
+
+    async with yard_in(tmp_path, settings=untuned()) as yard:
+        seen = await hold_trial(yard, tmp_path, SEED, upgrade_again_and_again, (SIZE, SIZE))
+    print(f"stops took {', '.join(f'{secs:.1f}' for secs in stops)} s")
+    for history, final in seen:
+        tell_pauses(history, spans)
+        assert leases_lost(history, final) == []
+        assert [each for each in history if isinstance(each, Reading) and is_paused(each)] == []
+        metrics = final.stats["metrics"]
+        assert (metrics.get("leasesExpired", 0), metrics.get("lateReports", 0)) == (0, 0)
+
+
+def untuned() -> dict[str, Any]:
+    """The settings of trials, without those that are about how long a yard may be away."""
+    scheduler = {name: value for name, value in SETTINGS["scheduler"].items() if name not in TUNED}
+    return {**SETTINGS, "scheduler": scheduler}
+
+
+async def upgrade(yard: Yard, stops: list[float]) -> Span:
+    """Stop the yard, and start it again; from when to when it was away."""
+    began = time.monotonic()
+    stops.append(await yard.terminate())
+    assert yard.exit_code == 0, yard.last_lines()
+    await yard.start()
+    return began, time.monotonic()
+
+
+def leases_lost(history: Sequence[Event], final: FinalState) -> list[Grant]:
+    """The leases whose host did not report the end of their task, or was refused."""
+    evidence = Evidence(history, final)
+    ended = {(each.task_id, each.token) for each in evidence.of(Report) if each.kind in ENDS and is_taken(each)}
+    return [each for each in evidence.of(Grant) if (each.task_id, each.token) not in ended]
+
+
+def is_taken(report: Report) -> bool:
+    """Whether it is acknowledged."""
+    return report.outcome is Outcome.ACKNOWLEDGED
+
+
+def is_paused(reading: Reading) -> bool:
+    """Whether a task was shown as paused."""
+    return reading.task is not None and reading.task["state"] == "paused"
+
+
+def tell_pauses(history: Sequence[Event], spans: Sequence[Span]) -> None:
+    """Print how long the SDK's calls took that met an upgrade, and how long all others took."""
+    met: list[float] = []
+    others: list[float] = []
+    for call in history:
+        if isinstance(call, SdkCall) and call.kind != "wait":
+            is_met = any(call.begun < until and call.ended > since for since, until in spans)
+            (met if is_met else others).append(1000 * (call.ended - call.begun))
+    for name, ms in (("met an upgrade", sorted(met)), ("did not", sorted(others))):
+        assert ms
+        print(f"{len(ms)} calls {name}: p50 {_at(ms, 50):.1f} ms, p99 {_at(ms, 99):.0f} ms, most {ms[-1]:.0f} ms")
+
+
+def _at(values: list[float], percent: int) -> float:
+    """A percentile of sorted values."""
+    return values[min(len(values) - 1, len(values) * percent // 100)]
