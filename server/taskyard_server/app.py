@@ -227,7 +227,7 @@ class App:
         return task.result() if task.done() else None
 
     async def _stop(self) -> None:
-        await self._engine.admin.close(built_in_only=not self._waits_for_hosts)
+        await self._unless(self._engine.admin.close(built_in_only=not self._waits_for_hosts), self._hurry)
         if not self._hurry.is_set():
             await self._unless(self._end_calls(), self._hurry)
             await self._unless(self._webhooks.finish(WEBHOOK_GRACE_SECS), self._hurry)
@@ -254,7 +254,19 @@ class App:
         await asyncio.to_thread(self._metrics.stop)
         if self._admin_socket is not None:
             await self._admin_socket.close()
-        await self._engine.release()
+        await self._release()
+
+    async def _release(self) -> None:
+        """Let go of the store; after a second signal without waiting for one that does not answer."""
+        release = asyncio.create_task(self._engine.release())
+        hurry = asyncio.create_task(self._hurry.wait())
+        await asyncio.wait((release, hurry), return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        await asyncio.wait((release,), timeout=STOP_GRACE_SECS)
+        if release.done():
+            await release
+        else:
+            release.cancel()
 
     async def _reconcile(self) -> None:
         """End what dead hosts hold, every so often, until cancelled (docs/rules.md, Orphan sweep)."""

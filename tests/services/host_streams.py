@@ -23,6 +23,7 @@ from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
+from taskyard_server.store.port import Store
 from tests.engines import running_engine, settled
 
 CONNECT = "/taskyard.v1.RuntimeHostService/Connect"
@@ -212,13 +213,15 @@ class ServerUnderTest:
 
 
 @asynccontextmanager
-async def serving(clock: Any = None, max_payload_bytes: int = 262_144, **limits: Any) -> AsyncIterator[ServerUnderTest]:
+async def serving(
+    clock: Any = None, max_payload_bytes: int = 262_144, store: Store | None = None, **limits: Any
+) -> AsyncIterator[ServerUnderTest]:
     """A server with the given limits. The defaults are raised for tests with many tasks."""
     raised = ("max_inflight", "max_per_agent_inflight", "max_queue_size", "max_per_agent")
     defaults: dict[str, Any] = dict.fromkeys(raised, 100_000)
     async with AsyncExitStack() as cleanup:
         raised = Limits(**{"default_deadline_secs": 100_000.0, **defaults, **limits})
-        engine = await cleanup.enter_async_context(running_engine(raised, clock))
+        engine = await cleanup.enter_async_context(running_engine(raised, clock, store=store))
         logs = EventLogs(encode_event, engine.now)
         engine.subscribe(logs)
         server = grpc.aio.server(interceptors=(CallInterceptor(),), options=(("grpc.so_reuseport", 0),))

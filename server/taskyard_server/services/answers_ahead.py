@@ -42,9 +42,14 @@ class AnswersAhead:
         self._bytes += message_bytes
         kept.add_done_callback(self._pass_on)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether another message may be applied."""
+        return len(self._answers) < MAX_AHEAD and self._bytes < MAX_AHEAD_BYTES
+
     async def wait_for_room(self) -> None:
         """Wait until another message may be applied."""
-        while len(self._answers) >= MAX_AHEAD or self._bytes >= MAX_AHEAD_BYTES:
+        while not self.has_room:
             await self._wait()
 
     async def wait_for_all(self) -> None:

@@ -31,7 +31,7 @@ from taskyard_server.engine.sessions import DrainNotice, Session
 from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES, current_call
 from taskyard_server.interceptors.errors import message_of
 
-from .answers_ahead import AnswersAhead
+from .answers_ahead import MAX_AHEAD_BYTES, AnswersAhead
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 RequestStream: TypeAlias = AsyncIterator["pb.ConnectRequest | Refusal"]
@@ -57,6 +57,8 @@ NO_REQUEST: Final = pb.ConnectRequest()
 
 ASSIGNMENTS: Final = tag(pb.ConnectResponse, "assignments")
 ASSIGNMENT: Final = tag(pb.Assignments, "assignments")
+MAX_WAITING_MESSAGES: Final = 10_000
+"""Maximum messages of a stream that wait to be applied, in as many bytes as may be applied ahead."""
 REPORT_RESULTS: Final = tag(pb.ConnectResponse, "report_results")
 RESULT: Final = tag(pb.ReportResults, "results")
 
@@ -74,6 +76,9 @@ class Connection:
         self._welcome: bytes | None = None
         self._ahead: AnswersAhead
         self._acks: deque[bytes] = deque()
+        self._waiting: deque[pb.ConnectRequest] = deque()
+        self._waiting_bytes = 0
+        self._applier: asyncio.Task[None] | None = None
         self._responses: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._assignments_first = False
@@ -110,6 +115,8 @@ class Connection:
                 raise error
         finally:
             reading.cancel()
+            if self._applier is not None:
+                self._applier.cancel()
             self._ahead.drop()
             if self._writer is not None:
                 self._writer.cancel()
@@ -161,28 +168,58 @@ class Connection:
     async def _read_requests(self, stream: RequestStream) -> None:
         try:
             await self._apply_requests(stream)
-        except Exception:
+        finally:
+            if self._applier is not None:
+                await asyncio.wait((self._applier,))
             await self._ahead.wait_for_all()
-            raise
-        await self._ahead.wait_for_all()
 
     async def _apply_requests(self, stream: RequestStream) -> None:
         async for request in stream:
             if isinstance(request, Refusal):
                 raise request
-            match request.WhichOneof("message"):
-                case "heartbeat":
-                    await self._on_heartbeat(request.heartbeat)
-                case "reports":
-                    await self._on_reports(request.reports)
-                case "credit":
-                    await self._engine.hosts.give_credit(self._session, request.credit.count)
-                case "hello":
-                    raise BadRequest("hello: must come only once")
-                case _:
-                    raise BadRequest("message: is required")
+            if request.HasField("heartbeat"):
+                # It waits for nothing that came before it: a slow disk must not cost a host its leases.
+                await self._on_heartbeat(request.heartbeat)
+            elif self._applier is None and self._ahead.has_room:
+                await self._apply(request)
+            else:
+                await self._apply_later(request)
             while len(self._responses) > MAX_UNSENT_MESSAGES or self._unsent_bytes > MAX_UNSENT_BYTES:
                 await self._wait_for_write()
+
+    async def _apply(self, request: pb.ConnectRequest) -> None:
+        match request.WhichOneof("message"):
+            case "reports":
+                await self._on_reports(request.reports)
+            case "credit":
+                await self._engine.hosts.give_credit(self._session, request.credit.count)
+            case "hello":
+                raise BadRequest("hello: must come only once")
+            case _:
+                raise BadRequest("message: is required")
+
+    async def _apply_later(self, request: pb.ConnectRequest) -> None:
+        """Apply a message once there is room; wait here only if very many do."""
+        self._waiting.append(request)
+        self._waiting_bytes += request.ByteSize()
+        if self._applier is None:
+            self._applier = asyncio.create_task(self._apply_waiting())
+        elif len(self._waiting) >= MAX_WAITING_MESSAGES or self._waiting_bytes >= MAX_AHEAD_BYTES:
+            await asyncio.wait((self._applier,))
+
+    async def _apply_waiting(self) -> None:
+        try:
+            while self._waiting:
+                await self._ahead.wait_for_room()
+                request = self._waiting.popleft()
+                self._waiting_bytes -= request.ByteSize()
+                await self._apply(request)
+        except Exception as error:
+            # What was applied before is answered first.
+            await self._ahead.wait_for_all()
+            self._on_unkept(error)
+        finally:
+            self._applier = None
 
     async def _on_heartbeat(self, heartbeat: pb.Heartbeat) -> None:
         machine = requests.machine(heartbeat, self._max_payload_bytes)
@@ -228,7 +265,6 @@ class Connection:
                 result.error.ClearField("error")
                 results[index] = nested(RESULT, result.SerializeToString())
         self._ahead.add(nested(REPORT_RESULTS, b"".join(results)), message.ByteSize(), kept)
-        await self._ahead.wait_for_room()
 
     def _refused_result(self, report: pb.Report, refusal: Refusal) -> pb.ReportResult:
         """The result of a refused report: its error, and the state of the task if there is one."""
@@ -266,7 +302,7 @@ class Connection:
             self._end()
 
     def _on_unkept(self, error: BaseException) -> None:
-        """End the stream: what its host reported could not be kept."""
+        """End the stream: what its host sent could not be applied or kept."""
         self._unkept = error
         self._end()
 

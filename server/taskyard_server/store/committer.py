@@ -149,6 +149,11 @@ class Committer:
         turns = self._open.get(source) or self._under_way.get(source)
         return None if turns is None else self._wait_for(turns, patient)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the store has not answered for longer than a call waits."""
+        return self._stuck
+
     def require_answers(self) -> None:
         """Raise `Unavailable` while the store does not answer, since new commands would only fill the memory."""
         if self._stuck:

@@ -343,6 +343,16 @@ async def test_the_reports_of_a_stream_wait_as_long_as_it_takes(engine, store, s
     assert await answer == ["running"]
 
 
+async def test_the_end_waits_for_the_store_no_longer_than_a_call(engine, store, begin, submission, clock):
+    store.gate.clear()
+    await begin(engine.tasks.submit(NS, submission(), show=live))
+    closing = await begin(engine.admin.close())
+    assert not closing.done()
+    await clock.advance(10)
+    assert closing.done()
+    assert (await begin(engine.release())).done()
+
+
 async def test_after_a_final_failure_nobody_is_told_anything(engine, store, begin, submission):
     running = await begin(engine.run())
     store.faults = [StoreError("yard.db: disk I/O error")]

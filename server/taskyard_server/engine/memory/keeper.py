@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 MAX_AHEAD_SECS: Final = 5.0
 """How far the time of the last commit may be ahead of the clock."""
+CLOSE_SECS: Final = 5.0
+"""How long the end of the server waits for that of the store, whose writer may be stuck."""
 KEEP_TIME_SECS: Final = 5.0
 """While tasks are live the time is committed this often, since default deadlines stand still while nobody serves."""
 FORGET_EVERY_SECS: Final = 60.0
@@ -121,15 +123,23 @@ class Keeper:
                 part.cancel()
 
     async def close(self) -> None:
-        """Commit what is left, and let go of the store."""
+        """Commit what is left, and let go of the store.
+
+        It waits no longer than a call: what is not committed then nobody has learned of.
+        """
         if self._is_open:
-            self._namespaces.driver.flush()
-            await self.committer.settle()
-        await self.store.close()
+            await self.settle()
+        try:
+            async with asyncio.timeout(CLOSE_SECS):
+                await self.store.close()
+        except TimeoutError:
+            log.error("store_left_open", secs=CLOSE_SECS)
 
     async def settle(self) -> None:
         """Wait until nothing is left to be committed, but no longer than a call waits."""
         self._namespaces.driver.flush()
+        if self.committer.is_stuck:
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.keeping.patience_secs):
                 await self.committer.settle()
