@@ -9,6 +9,8 @@ CLIENTS := go typescript java
 # Tests run side by side, those picked with ARGS one after the other. There is one process more than there are cores,
 # since many tests wait. Many start processes of their own, so that more than eight at once only disturb each other.
 WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
+# The tests of engines and servers that run a second time, over SQLite.
+WITH_STORE := $(addprefix tests/,services gateway executors webhooks metrics app cli faults stress clients/python)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
@@ -38,9 +40,10 @@ test: $(READY) plugins ## all the tests, of the server as it is written (ARGS="-
 	python tools/compile_server.py --remove-stale
 	$(PYTEST) -m "not wheel and not mutation" $(ARGS)
 
-test-all: $(READY) plugins ## all the tests of both forms of the server, and whether they notice rules that are broken
+test-all: $(READY) plugins ## all the tests of both forms of the server, over SQLite too, and whether they notice rules that are broken
 	python tools/compile_server.py --remove
 	$(PYTEST)
+	$(PYTEST) --store=sqlite $(WITH_STORE)
 	python tools/compile_server.py
 	if [ -n "$$CI" ] || [ -e server/taskyard_server/.compiled ]; then $(PYTEST) --core=compiled; fi
 

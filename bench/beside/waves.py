@@ -22,6 +22,8 @@ WAVE_LIMIT_SECS = 30.0
 WARM_UP_SECS = 1.0
 BACKLOG = 4000
 """Maximum tasks that are submitted and not yet executed, where there are no waves."""
+DURABLE_BACKLOG = 1000
+"""The same where tasks are kept: tables that are long make some of the others slower."""
 POLL_SECS = 0.001
 RECORD = struct.Struct("<dQ")
 """The time of the last execution, then the number. A reader of a number gets its time, or a later one."""
@@ -108,22 +110,37 @@ async def run_waves(submit_all: Callable[[list[dict[str, Any]]], Awaitable[objec
 
 
 async def run_window(
-    submit_all: Callable[[list[dict[str, Any]]], Awaitable[object]], submitters: int, batch: int, secs: float
+    submit_all: Callable[[list[dict[str, Any]]], Awaitable[object]],
+    submitters: int,
+    batch: int,
+    secs: float,
+    ended: Callable[[], Awaitable[int]] | None = None,
+    backlog: int = BACKLOG,
 ) -> None:
-    """Measure for `secs` how fast the tasks of several submitters are executed. Each submits batch after batch."""
-    submitted = 0
+    """Measure for `secs` how fast the tasks of several submitters are executed. Each submits batch after batch.
+
+    `ended` tells how many tasks have ended durably, where an execution is not yet that.
+    """
+    submitted = seen = 0
+    turn = asyncio.Lock()
 
     async def submitter() -> None:
-        nonlocal submitted
+        nonlocal submitted, seen
         while True:
-            first, submitted = submitted, submitted + batch
-            await until_executed(submitted - BACKLOG)
+            async with turn:
+                first, submitted = submitted, submitted + batch
+                if seen < submitted - backlog:
+                    seen, _ = await until_executed(submitted - backlog)
             await submit_all([task(number) for number in range(first, first + batch)])
 
+    async def count() -> int:
+        return executed()[0] if ended is None else await ended()
+
     async def window() -> tuple[int, float]:
-        begin, (before, _) = time.monotonic(), executed()
+        before, begin = await count(), time.monotonic()
         await asyncio.sleep(secs)
-        return executed()[0] - before, time.monotonic() - begin
+        # The count takes a moment where it asks a server, at both ends alike.
+        return await count() - before, time.monotonic() - begin
 
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(submitter()) for _ in range(submitters)]

@@ -182,6 +182,7 @@ class Refusal:
     errors: list[str]
     """The lines of standard error that begin with the name of the command, without it."""
     others: list[str]
+    """What else it said, but that it had loaded its store."""
 
 
 @pytest.fixture
@@ -203,7 +204,8 @@ def refused(tmp_path: Path) -> Callable[..., Refusal]:
         return Refusal(
             ended.returncode,
             [line.removeprefix(name) for line in lines if line.startswith(name)],
-            [line for line in lines if not line.startswith(name)] + ended.stdout.splitlines(),
+            [line for line in lines if not line.startswith(name) and "store_loaded" not in line]
+            + ended.stdout.splitlines(),
         )
 
     return start

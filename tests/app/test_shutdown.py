@@ -1,4 +1,4 @@
-"""Drain and shutdown of the real process (docs/rules.md, Drain and shutdown)."""
+"""Drain and shutdown of the real process (docs/rules.md, Drain and shutdown); with a store: test_restart.py."""
 
 import asyncio
 import json
@@ -69,6 +69,7 @@ async def test_a_draining_server_refuses_submits_as_unavailable(up):
     assert retry.Is(error_details_pb2.RetryInfo.DESCRIPTOR)
 
 
+@pytest.mark.memory_store
 async def test_a_draining_server_starts_no_queued_task_and_cancels_it(up):
     server = await up({"scheduler": {"workerCount": 1}})
     running = await server.start_task(600)
@@ -107,6 +108,7 @@ async def test_a_task_that_ends_during_the_drain_is_posted(up, hook):
     ]
 
 
+@pytest.mark.memory_store
 async def test_tasks_that_end_with_the_server_are_posted_before_it_stops(up, hook):
     server = await up({"scheduler": {"workerCount": 1}, **ALLOW_PRIVATE})
     await server.start_task(600)
@@ -153,6 +155,7 @@ async def test_a_second_signal_ends_the_server_at_once(up):
     assert len(await server.logged("task_paused")) == 1
 
 
+@pytest.mark.memory_store
 async def test_a_call_that_waits_for_a_task_is_answered_when_the_server_stops(up):
     server = await up({"scheduler": {"workerCount": 1}})
     await server.start_task(500)

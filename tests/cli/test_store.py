@@ -120,7 +120,8 @@ def test_a_store_that_is_not_there_is_not_made(anywhere, tmp_path, words):
 
 
 @pytest.mark.parametrize("words", [("check",), ("stats",), ("backup", "x.db"), ("restore", "x.db")])
-def test_a_yard_that_keeps_nothing_has_no_store(anywhere, words):
+def test_a_yard_that_keeps_nothing_has_no_store(anywhere, monkeypatch, words):
+    monkeypatch.setenv("TASKYARD_STORE__URL", "memory://")
     failed = anywhere("store", *words)
     assert (failed.code, failed.err) == (1, "taskyard: store.url: memory:// keeps nothing\n")
 

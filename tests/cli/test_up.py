@@ -33,4 +33,4 @@ def test_it_says_where_tasks_are_kept_and_how_to_keep_nothing(said, tmp_path):
 
 
 def test_it_says_that_nothing_is_kept(said):
-    assert said()[2] == "Nothing is kept: tasks are gone when it ends.\n"
+    assert said("--store", "memory://")[2] == "Nothing is kept: tasks are gone when it ends.\n"

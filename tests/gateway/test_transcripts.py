@@ -29,6 +29,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.environment import is_kept
 from tests.gateway.control_plane import ControlPlane, control_plane
 from tests.ports import free_port
 
@@ -175,7 +176,11 @@ def _write(file: Path, head: list[str], steps: list[Step]) -> None:
 def _comparable(step: Step) -> tuple[str, str, Any]:
     if step.request.startswith(WATCH):
         return step.request, step.status, [json.loads(line) for line in step.answer.splitlines()]
-    return step.request, step.status, json.loads(step.answer or "null")
+    answer = json.loads(step.answer or "null")
+    if step.request.endswith("/stats") and is_kept():
+        # The transcripts are of a server that keeps nothing.
+        answer.pop("store", None)
+    return step.request, step.status, answer
 
 
 @pytest.mark.parametrize("file", sorted(HERE.glob("*.txt")), ids=lambda file: file.stem)

@@ -88,6 +88,27 @@ async def test_a_file_of_something_else_is_refused_and_left(tmp_path: Path, cont
     assert path.read_bytes() == content
 
 
+async def test_a_pipe_or_device_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    await refused(tmp_path / "pipe", "is not a file of Taskyard")
+    await refused(Path("/dev/null"), "is not a file of Taskyard")
+
+
+async def test_a_link_is_the_file_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "yard.db").symlink_to(tmp_path / "disk" / "yard.db")
+    store = SqliteStore(str(tmp_path / "yard.db"))
+    await store.open()
+    used = await store.stats()
+    await store.commit(submitted(1, 1))
+    await refused(tmp_path / "disk" / "yard.db", "in use by another server")
+    # The log lies beside the file, and is seen there.
+    assert (await store.stats()).used_bytes > used.used_bytes
+    await store.close()
+    assert sorted(os.listdir(tmp_path)) == ["disk", "yard.db"]
+    assert (tmp_path / "disk" / "yard.db.ballast").exists()
+
+
 async def test_another_programs_database_is_refused_and_left(tmp_path: Path) -> None:
     path = tmp_path / "yard.db"
     db = sqlite3.connect(path)

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from taskyard_server.webhooks import WebhookCounts
 
 
@@ -47,6 +49,7 @@ async def test_a_delivery_that_raises_counts_as_failed(server):
     assert server.webhooks.counts_of("red") == WebhookCounts(failed=1)
 
 
+@pytest.mark.memory_store
 async def test_a_full_queue_counts_as_dropped_and_not_as_failed(make_server, receiver):
     server = await make_server(deliver=False, max_pending=1)
     await end(server, "red", receiver.url)
@@ -55,6 +58,7 @@ async def test_a_full_queue_counts_as_dropped_and_not_as_failed(make_server, rec
     assert server.webhooks.counts_of("blue") == WebhookCounts(dropped=1)
 
 
+@pytest.mark.memory_store
 async def test_what_finish_leaves_counts_as_dropped(make_server, receiver):
     server = await make_server(deliver=False)
     await end(server, "red", receiver.url)
@@ -64,6 +68,7 @@ async def test_what_finish_leaves_counts_as_dropped(make_server, receiver):
     assert (dropped, server.webhooks.counts) == ([1, 2], WebhookCounts(dropped=3))
 
 
+@pytest.mark.memory_store
 async def test_a_delivery_that_is_under_way_when_finish_gives_up_counts_as_dropped(make_server, receiver):
     async def never(_):
         await asyncio.Event().wait()

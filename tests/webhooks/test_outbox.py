@@ -369,9 +369,18 @@ async def test_finish_waits_for_what_is_not_committed_yet(start, store, receiver
     cancelling = asyncio.create_task(server.engine.tasks.cancel("default", task.id, show=live))
     await asyncio.sleep(0)
     assert due(store) == []
+    await server.engine.admin.close()
     await server.webhooks.finish(MAX_WAIT_SECS)
     await cancelling
     assert server.counts == (1, 0, 0)
+
+
+async def test_a_shutdown_cancels_no_task_and_so_posts_none(start, store, receiver):
+    server = await start(store)
+    task = await server.submit(receiver.url)
+    await server.engine.admin.close()
+    await server.webhooks.finish(MAX_WAIT_SECS)
+    assert (task.state, due(store), receiver.posts) == ("queued", [], [])
 
 
 async def test_a_record_that_cannot_be_read_stays_and_holds_up_no_other(start, store, receiver, logged):

@@ -149,6 +149,7 @@ async def test_a_task_that_missed_its_deadline_in_the_queue_is_posted(server, re
     assert (post.json()["state"], post.json()["error"]) == ("failed", "deadline exceeded while queued")
 
 
+@pytest.mark.memory_store
 async def test_tasks_that_are_cancelled_at_shutdown_are_posted(server, receiver):
     await server.submit(receiver.url)
     await server.engine.admin.close()

@@ -26,6 +26,7 @@ def gate(receiver):
     return gate
 
 
+@pytest.mark.memory_store
 async def test_a_delivery_is_dropped_counted_and_logged_while_the_queue_is_full(make_server, receiver, logged):
     server = await make_server(deliver=False, max_pending=1)
     tasks = await asyncio.wait_for(server.end(*[receiver.url] * 3), 1)
@@ -34,6 +35,7 @@ async def test_a_delivery_is_dropped_counted_and_logged_while_the_queue_is_full(
     assert {line["reason"] for line in logged} == {"queue full"}
 
 
+@pytest.mark.memory_store
 async def test_a_task_whose_delivery_is_dropped_ends_like_any_other(make_server, receiver):
     server = await make_server(deliver=False, max_pending=1)
     tasks = await server.end(*[receiver.url] * 3)
@@ -42,6 +44,7 @@ async def test_a_task_whose_delivery_is_dropped_ends_like_any_other(make_server,
     assert (await server.engine.admin.stats("default")).counters.completed == 3
 
 
+@pytest.mark.memory_store
 async def test_a_full_queue_is_delivered(make_server, receiver):
     server = await make_server(deliver=False, max_pending=1)
     first, *_ = await server.end(*[receiver.url] * 3)
@@ -51,6 +54,7 @@ async def test_a_full_queue_is_delivered(make_server, receiver):
     assert server.counts == (1, 0, 2)
 
 
+@pytest.mark.memory_store
 async def test_the_queue_accepts_more_once_it_is_no_longer_full(make_server, receiver):
     server = await make_server(deliver=False, max_pending=1)
     await server.end(*[receiver.url] * 3)
@@ -120,6 +124,7 @@ async def test_finish_returns_at_once_when_nothing_is_pending(server, logged):
     assert logged == []
 
 
+@pytest.mark.memory_store
 async def test_finish_drops_counts_and_logs_what_is_not_delivered_in_time(make_server, receiver, logged):
     server = await make_server(deliver=False)
     await server.end(*[receiver.url] * 3)

@@ -30,8 +30,8 @@ class Session:
     """One stream, whose credit and host are those of its `offer` in the core.
 
     `on_ready` is called when there is output to send, and when the stream has `ended`. `return_credit` is called with
-    the number of leases that ended before they were sent. `drain` is an initial notice. One that `is_ending` is over
-    for the engine, and `ended` once that is kept.
+    the number of leases that ended before they were sent. `drain` is an initial notice. A session that `is_ending` is
+    over for the engine, and has `ended` once that is kept.
     """
 
     def __init__(

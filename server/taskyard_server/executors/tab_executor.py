@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 HOST_ID: Final = f"{RESERVED_HOST_PREFIX}tab-executor"
 LEASE_SECS: Final = 60.0
 CLAIM_WAIT_SECS: Final = 30.0
-CLAIM_AGAIN_SECS: Final = 0.5
+AGAIN_SECS: Final = 0.5
 """Delay before a claim is repeated, while the store does not answer or once the engine is closed."""
 
 STARTED: Final = ReportKind.STARTED
@@ -104,9 +104,7 @@ class TabExecutor:
     async def run(self) -> None:
         """Claim and execute tasks until cancelled; then release what runs."""
         unsubscribe = self._engine.subscribe(self._on_events)
-        await self._engine.hosts.register(
-            self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True, show=_nothing
-        )
+        await self._register()
         renewing = asyncio.create_task(self._renew())
         try:
             while True:
@@ -127,13 +125,24 @@ class TabExecutor:
                 await self._engine.hosts.deregister(self._namespace, HOST_ID)
             await self._http.aclose()
 
+    async def _register(self) -> None:
+        while True:
+            try:
+                await self._engine.hosts.register(
+                    self._namespace, HOST_ID, "Tab executor", TAB_EXECUTOR, built_in=True, show=_nothing
+                )
+            except Unavailable:
+                await asyncio.sleep(AGAIN_SECS)
+            else:
+                return
+
     async def _claim(self, free: int) -> None:
         try:
             executions = await self._engine.leases.claim(
                 self._namespace, HOST_ID, free, LEASE_SECS, CLAIM_WAIT_SECS, show=_executions
             )
         except Unavailable:
-            await asyncio.sleep(CLAIM_AGAIN_SECS)
+            await asyncio.sleep(AGAIN_SECS)
             return
         for execution in executions:
             execution.job = asyncio.create_task(self._execute(execution))

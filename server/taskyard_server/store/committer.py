@@ -97,7 +97,8 @@ class Committer:
         self._epoch = kept.epoch
         self.kept_at = kept.at or clock()
         self.figures = figures or StoreFigures(store.url)
-        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self.failed: asyncio.Future[None] = self._loop.create_future()
         self._store = store
         self._clock = clock
         self._patience_secs = patience_secs
@@ -118,6 +119,11 @@ class Committer:
     def add(self, source: Source, publish: Callable[[float], None]) -> None:
         """Add what a turn of a source has to tell."""
         self._turns_of(source).publishes.append(publish)
+
+    def has_turn(self, source: Source) -> bool:
+        """Whether the next commit has a turn of a source already, so that one with nothing to tell may be left out."""
+        turns = self._open.get(source)
+        return turns is not None and bool(turns.publishes)
 
     def turn_ended(self) -> None:
         """Begin a commit, unless one is under way or nothing has changed."""
@@ -150,7 +156,7 @@ class Committer:
 
     def is_slow(self) -> bool:
         """Whether a commit is under way for so long that nothing may come due."""
-        return self._is_committing and asyncio.get_running_loop().time() - self._begun_at > SLOW_SECS
+        return self._is_committing and self._loop.time() - self._begun_at > SLOW_SECS
 
     async def settle(self) -> None:
         """Wait until nothing is left to be committed, or the store has failed."""
@@ -174,7 +180,7 @@ class Committer:
         if self._stuck and not patient:
             raise Unavailable(UNKNOWN)
         # One future for each caller: a shared one would be cancelled with any of them.
-        wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        wait: asyncio.Future[None] = self._loop.create_future()
         (turns.patient if patient else turns.waits).append(wait)
         return wait
 
@@ -197,13 +203,13 @@ class Committer:
         self._time_wanted = False
         self._is_committing = True
         self._under_way = turns
-        self._begun_at = asyncio.get_running_loop().time()
+        self._begun_at = self._loop.time()
         self._idle.clear()
-        self._commit = asyncio.get_running_loop().create_task(self._keep(group, turns))
+        self._commit = self._loop.create_task(self._keep(group, turns))
 
     async def _keep(self, group: Group, turns: dict[Source, _Turns]) -> None:
         began_at = time.perf_counter()
-        impatience = asyncio.get_running_loop().call_later(self._patience_secs, self._lose_patience)
+        impatience = self._loop.call_later(self._patience_secs, self._lose_patience)
         try:
             committed = await self._repeat_until_done(group)
         except StoreError as error:
@@ -211,7 +217,7 @@ class Committer:
             return
         finally:
             impatience.cancel()
-        secs = asyncio.get_running_loop().time() - self._begun_at
+        secs = self._loop.time() - self._begun_at
         if self._stuck:
             log.warning("store_answers_again", secs=round(secs, 1))
         self.number, self.kept_at = group.number, group.at

@@ -61,8 +61,9 @@ class SqliteStore:
         min_free_bytes: int = 64 << 20,
         command: Sequence[str] = command("sqlite_writer"),
     ) -> None:
-        # As it is now: a writer may be started again after the working directory has changed.
-        self.path = os.path.abspath(path)
+        # As it is now: a writer may be started again after the working directory has changed. And where a link leads:
+        # there the log lies, and that disk's room counts.
+        self.path = os.path.realpath(path)
         self._min_free_bytes = min_free_bytes
         self._url = f"{SCHEME}/{path}"
         arguments = (synchronous, str(wait_secs), str(ballast_bytes), str(min_free_bytes))

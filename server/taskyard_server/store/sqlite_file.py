@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import time
 from typing import Final
 
@@ -84,8 +85,11 @@ def _touch(path: str) -> None:
     folder = os.path.dirname(path)
     try:
         made = _make_folders(folder)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # A pipe must neither hold up the start nor be taken for an empty file.
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
         try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise Unusable(no_yard(path))
             head = os.read(fd, len(_HEADER))
         finally:
             os.close(fd)

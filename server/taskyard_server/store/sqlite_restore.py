@@ -42,7 +42,7 @@ def restore(backup: str, path: str, *, replace: bool = False) -> Restored:
     A file that is there is refused, or with `replace` set aside under another name. The backup stays as it is.
     """
     backup = os.path.abspath(backup)
-    path = os.path.abspath(path)
+    path = os.path.realpath(path)
     part = path + ".restored"
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

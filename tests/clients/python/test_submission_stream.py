@@ -87,8 +87,8 @@ async def test_the_number_of_unanswered_messages_is_bounded(server, client):
         await client.stats()
     assert len(submitter._unanswered) == MAX_UNANSWERED
     assert len(submitter._waiting) == 50 * 10
-    server.service.mute = False
     await server.stop()
+    server.service.mute = False
     server.service.messages.clear()
     await server.start()
     assert not [each for each in await submitting if isinstance(each, BaseException)]
@@ -159,8 +159,8 @@ async def test_a_submit_that_is_cancelled_after_it_was_sent_does_not_affect_othe
     await server.service.arrived.wait()
     calls[1].cancel()
     await asyncio.wait([calls[1]])
-    server.service.mute = False
     await server.stop()
+    server.service.mute = False
     await server.start()
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert isinstance(outcomes[1], asyncio.CancelledError)
@@ -180,8 +180,8 @@ async def test_after_a_break_only_unanswered_tasks_are_sent_again(server, client
     async with asyncio.timeout(10):
         while len(server.service.messages) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
-    server.service.mute = False
     await server.stop()
+    server.service.mute = False
     await server.start()
     outcomes = await submitting
     assert server.service.messages[1:] == [["open0", "open1"]] * 2

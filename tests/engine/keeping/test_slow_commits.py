@@ -219,6 +219,48 @@ async def test_no_healthy_host_loses_a_lease_to_a_slow_commit(engine, store, beg
     assert await engine.tasks.get(NS, task.id, show=state) == "running"
 
 
+@pytest.mark.parametrize("secs", [12, 70])
+async def test_a_host_that_calls_loses_no_lease_to_a_slow_commit(engine, store, begin, submission, clock, secs):
+    await engine.hosts.register(NS, "host", None, HostProfile(), show=live)
+    task = await engine.tasks.submit(NS, submission(deadline=clock.now + 1_000), show=live)
+    (token,) = await engine.leases.claim(NS, "host", lease_secs=5, show=lambda leases: [each.token for each in leases])
+    store.gate.clear()
+    await begin(engine.tasks.submit(NS, submission(), show=state))
+    for _ in range(secs // 2):
+        await clock.advance(2)
+        # It changes nothing that is kept, so that it waits for nothing.
+        renewal = await begin(engine.leases.renew(NS, "host", task.id, token, show=lambda lease: lease.expires_at))
+        assert renewal.result() == clock.now + 5
+    store.gate.set()
+    await clock.run_pending()
+    await clock.advance(1)
+    assert await engine.tasks.get(NS, task.id, show=state) == "assigned"
+
+
+async def test_a_heartbeat_counts_while_the_store_does_not_answer(engine, store, begin, submission, clock):
+    await engine.hosts.register(NS, "host", None, HostProfile(), show=live)
+    store.gate.clear()
+    await begin(engine.tasks.submit(NS, submission(), show=state))
+    await clock.advance(11)
+    with pytest.raises(Unavailable):
+        await engine.hosts.heartbeat(NS, "host", show=live)
+    store.gate.set()
+    await clock.run_pending()
+    (heard,) = await engine.hosts.list_hosts(NS, 0, show=lambda hosts: [host.last_heartbeat_at for host in hosts])
+    assert heard == clock.now
+
+
+async def test_heartbeats_take_no_memory_while_the_store_does_not_answer(engine, store, begin, connect, clock):
+    session = await connect()
+    store.gate.clear()
+    await begin(engine.hosts.register(NS, "other", None, HostProfile(), show=live))
+    for _ in range(100):
+        await engine.hosts.beat(session, [])
+        await clock.advance(0.1)
+    (turns,) = engine.tasks._namespaces.driver.committer._open.values()
+    assert len(turns.publishes) == 1
+
+
 async def test_a_heartbeat_is_answered_at_once_and_names_no_end_that_is_not_committed(
     engine, store, begin, submission, connect, clock
 ):

@@ -59,7 +59,8 @@ class Answers:
         except Refusal:
             await self.kept(state, patient)
             raise
-        await self.kept(state, patient)
+        if (kept := self.keeper.wait(state, patient)) is not None:
+            await kept
         return answer
 
     def of(self, state: NamespaceState, answer: T, patient: bool = False) -> Answer[T]:

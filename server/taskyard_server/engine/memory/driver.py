@@ -96,7 +96,9 @@ class Driver:
                 self._publish(state, turn, (), 0.0)
             else:
                 deliveries = () if self.outbox is None else self.outbox.take(state, turn.events)
-                self.committer.add(state, partial(self._publish, state, turn, deliveries))
+                # Heartbeats come also while the store does not answer, and must not fill the memory then.
+                if any(turn) or not self.committer.has_turn(state):
+                    self.committer.add(state, partial(self._publish, state, turn, deliveries))
             due = scheduler.next_due()
             if due != state.due:
                 state.due = due

@@ -61,7 +61,8 @@ class MemoryHosts:
         *,
         show: Callable[[Host], T],
     ) -> T:
-        state = self._get(namespace)
+        # Taken also while the store does not answer, since silence would cost the host its leases.
+        state = self._namespaces.get_for_command(namespace, "runtime host", patient=True)
         return await self._answers.give(
             state, lambda: show(state.scheduler.heartbeat(self._now(), host_id, reported_status, machine))
         )
@@ -145,11 +146,9 @@ class MemoryHosts:
         state.scheduler.deregister(self._now(), host_id)
         for offer in offers:
             if offer.streamed:
-                session, reason = (
-                    state.sessions[offer],
-                    Conflict("the host was deregistered", {"cause": "deregistered"}),
-                )
+                session = state.sessions[offer]
                 session.is_ending = True
+                reason = Conflict("the host was deregistered", {"cause": "deregistered"})
                 self._once_kept(state, partial(session.end, reason))
             else:
                 state.claims.pop(offer).refuse(NotFound("runtime host not found"))
