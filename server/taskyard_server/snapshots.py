@@ -114,11 +114,10 @@ class Snapshots:
     async def count_hosts(self) -> HostCounts:
         """Count the hosts of all namespaces, by visiting each of them."""
         now, timeout = self._engine.now(), self._engine.limits.heartbeat_timeout_secs
+        admin = self._engine.admin
         counts = [
-            await self._engine.hosts.list_hosts(
-                namespace, 0, show=lambda hosts: _count(_runtime_hosts(hosts), now, timeout)
-            )
-            for namespace in self._engine.admin.namespaces()
+            admin.look_at_hosts(namespace, lambda hosts: _count(_runtime_hosts(hosts), now, timeout))
+            for namespace in admin.namespaces()
         ]
         return HostCounts(sum(each.online for each in counts), sum(each.streams for each in counts))
 

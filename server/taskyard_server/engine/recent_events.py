@@ -26,6 +26,8 @@ TASK_MEMORY_BYTES: Final = 700
 CURSOR: Final = re.compile(
     r"([0-9a-f]{16})\.(0|[1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})\.(0|[1-9][0-9]{0,15})\.([A-Za-z0-9._-]{1,63})"
 )
+CURSOR_OF_0_1: Final = re.compile(r"[0-9a-f]{16}\.(0|[1-9][0-9]{0,15})\.[A-Za-z0-9._-]{1,63}")
+"""What a release before this one gave out; its log is gone."""
 BAD_CURSOR: Final = "cursor: is not a cursor of a watch of this namespace"
 LEFT_LOG: Final = "cursor: its position has left the log; begin anew with includeCurrent"
 
@@ -181,14 +183,14 @@ def _last_event(entry: tuple[int, CommitMark]) -> int:
 
 
 def read_cursor(cursor: str) -> Cursor:
-    """What a cursor holds. Raises `BadRequest`."""
+    """What a cursor holds. Raises `BadRequest`, or `CursorExpired` for one of an earlier release."""
     try:
         text = b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True).decode("ascii")
     except (NotBase64, ValueError):
         raise BadRequest(BAD_CURSOR) from None
     match = CURSOR.fullmatch(text)
     if match is None:
-        raise BadRequest(BAD_CURSOR)
+        raise CursorExpired(LEFT_LOG) if CURSOR_OF_0_1.fullmatch(text) else BadRequest(BAD_CURSOR)
     return Cursor(match[1], int(match[2]), CommitMark(int(match[3]), int(match[4])), match[5])
 
 

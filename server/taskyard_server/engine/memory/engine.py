@@ -8,8 +8,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
@@ -26,6 +28,9 @@ from .namespaces import Namespaces
 from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
 from .tasks import MemoryTasks
+
+
+T = TypeVar("T")
 
 
 class MemoryEngine:
@@ -125,6 +130,10 @@ class MemoryAdmin:
             if namespace in (None, state.namespace):
                 state.scheduler.add_to(totals)
         return totals
+
+    def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
+        state = self._namespaces.find(namespace)
+        return show([] if state is None else list(state.scheduler.hosts))
 
     def reconfigure(self, limits: Limits) -> None:
         self._namespaces.limits = limits

@@ -1,9 +1,10 @@
 """The port of an engine: its facets, clock and listeners, and the commands of operators."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 from taskyard_server.core.events import Event
+from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.stats import Stats, Totals
 
@@ -11,6 +12,8 @@ from .hosts import HostPort, LeasePort
 from .outbox import OutboxPort
 from .schedules import SchedulePort
 from .tasks import TaskPort
+
+T = TypeVar("T")
 
 Listener: TypeAlias = Callable[[str, Sequence[Event]], None]
 """Called with a namespace and its new events, in order. It must not block or raise."""
@@ -65,6 +68,9 @@ class AdminPort(Protocol):
 
     def totals(self, namespace: str | None = None) -> Totals:
         """The figures of one namespace, or of all together. The cost does not depend on the number of tasks."""
+
+    def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
+        """What `show` makes of the hosts of a namespace as they are now, kept or not: for figures."""
 
     def reconfigure(self, limits: Limits) -> None:
         """Apply new limits to every namespace."""
