@@ -107,6 +107,15 @@ async def test_a_data_error_ends_the_store_for_good(tmp_path: Path) -> None:
         await store.commit(submitted(2, 2))
 
 
+async def test_a_file_that_was_removed_ends_the_store_for_good(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "yard.db"), ballast_bytes=0)
+    await store.open()
+    (tmp_path / "yard.db").unlink()
+    with pytest.raises(StoreError, match=r"yard\.db was removed while it was in use; restore a backup"):
+        await store.commit(submitted(1, 1))
+    await store.close()
+
+
 async def test_a_closed_store_does_nothing_more(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "yard.db"))
     await store.open()

@@ -141,6 +141,9 @@ class Writer:
             self._refuse(number, error)
         except EndOfInput:
             raise
+        except FileNotFoundError:
+            text = f"{self._path} was removed while it was in use; restore a backup with `taskyard store restore`"
+            self._refuse(number, Unusable(text))
         except Exception as error:
             text = f"{self._path}: {method} failed: {error!r}; this is a defect of Taskyard, please report it"
             self._refuse(number, Unusable(text))
