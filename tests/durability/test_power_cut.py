@@ -36,7 +36,6 @@ from .yard import Yard
 
 SEED = int(os.environ.get("SEED", "1"))
 CUTS = int(os.environ.get("CUTS", "10"))
-CHECK = (sys.executable, "-m", "taskyard_server.cli.main", "store", "check")
 ROWS = 40
 SUBMIT_SECS = 2.0
 INSERTS = """
@@ -188,8 +187,7 @@ async def test_with_normal_the_store_is_sound_after_a_power_cut_and_only_the_new
                 print(await cut_power(yard, disk, unsynced, chance))
             history = events_of(tmp_path, doors.namespace)
             await yard.start()
-            check = await asyncio.create_subprocess_exec(*CHECK, "--store", yard.store)
-            assert await check.wait() == 0
+            await yard.check_store()
             tasks = await tasks_of(doors)
             await doors.close()
             final = FinalState(at=NEVER, tasks=tasks, triggers=[], stats={}, leases=[])

@@ -77,6 +77,8 @@ async def hold_trial(
         happened = await faults(crews)
         ended = time.monotonic()
         finals = await asyncio.gather(*(crew.settle(SETTLE_SECS) for crew in crews))
+        if yard.keeps:
+            await yard.check_store()
     finally:
         for crew in crews:
             await crew.stop()

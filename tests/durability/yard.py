@@ -205,6 +205,15 @@ class Yard:
         self._children.clear()
         assert not left, f"processes outlive their server: {left}"
 
+    async def check_store(self) -> None:
+        """Assert that `taskyard store check` finds nothing wrong."""
+        command = (sys.executable, "-m", "taskyard_server.cli.main", "store", "check", "--store", self.store)
+        checking = await asyncio.create_subprocess_exec(
+            *command, env=without_settings(), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        told, _ = await checking.communicate()
+        assert checking.returncode == 0, told.decode()
+
     def last_lines(self, count: int = 20) -> str:
         """The end of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-count:])
