@@ -29,7 +29,6 @@ from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
 from .tasks import MemoryTasks
 
-
 T = TypeVar("T")
 
 
