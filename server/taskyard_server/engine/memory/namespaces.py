@@ -109,6 +109,8 @@ class Namespaces:
         self._last_number = max(self._last_number, loaded.number)
         state = NamespaceState(loaded.name, loaded.scheduler, loaded.number, loaded.scheduler.changes)
         state.fault = loaded.error
+        if self.drain_notice is not None:
+            loaded.scheduler.drain()
         state.outbox.last = loaded.last_outbox
         self._states[loaded.name] = state
 
