@@ -47,7 +47,7 @@ async def test_the_executor_goes_on_once_the_store_answers_again(server, store):
     await asyncio.sleep(3 * PATIENCE_SECS)
     assert not server.working.done()
     store.gate.set()
-    await server.engine.keeper.settle()
+    await server.engine.keeper.committer.settle()
     assert (await server.run()).state == "done"
 
 
@@ -56,7 +56,7 @@ async def test_the_executor_begins_once_the_store_answers(server, store):
     await impatient(server)
     await asyncio.sleep(3 * PATIENCE_SECS)
     store.gate.set()
-    await server.engine.keeper.settle()
+    await server.engine.keeper.committer.settle()
     assert (await server.run()).state == "done"
 
 
@@ -69,7 +69,7 @@ async def test_a_result_that_comes_while_the_store_does_not_answer_is_kept_later
     instance.release()
     await asyncio.sleep(3 * PATIENCE_SECS)
     store.gate.set()
-    await server.engine.keeper.settle()
+    await server.engine.keeper.committer.settle()
     await server.ended(task)
     assert (task.state, task.deliveries) == ("done", 1)
 

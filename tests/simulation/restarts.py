@@ -159,7 +159,7 @@ def restart(model: Model, now: float, stood_still: float, streams: dict[str, int
             job.lease_until = now + job.lease_secs
             if job.stream is not None:
                 job.stream = streams[job.host or ""]
-                job.adopt_by = now + limits["reconnect_grace_secs"]
-                job.start_by = now + limits["start_timeout_secs"] if job.state == "assigned" else inf
+                job.adopt_by = now + max(limits["reconnect_grace_secs"], 15)
+                job.start_by = now + max(limits["start_timeout_secs"], 15) if job.state == "assigned" else inf
     for lease in world.stopping:
         lease.until = now + lease.secs

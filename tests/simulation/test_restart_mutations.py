@@ -68,7 +68,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Grants, "restore", "now + lease.secs", "lease.claimed_at + lease.secs")
     ],
     "a stream need not come back": [
-        (Grants, "restore", "lease.adopt_by = now + life.limits.reconnect_grace_secs", "pass"),
+        (Grants, "restore", "lease.adopt_by = now + max(life.limits.reconnect_grace_secs, RESTART_GRACE_SECS)", "pass"),
     ],
     "a started lease has to be started again": [(Grants, "restore", "if lease.started_at is None:", "if True:")],
     "leases of the process before live on": [

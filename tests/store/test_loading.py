@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskyard_server.core.limits import Limits
+from taskyard_server.core.limits import RESTART_GRACE_SECS, Limits
 from taskyard_server.core.scheduler import RESTARTED
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import IdempotencyKey
@@ -83,7 +83,7 @@ def test_the_host_of_a_stream_adopts_its_lease(yard):
 def test_a_lease_of_a_stream_that_does_not_come_back_is_lost_after_the_grace(yard):
     lease = _streamed(yard)
     scheduler = yard.restart(after=5)
-    yard.pass_time(yard.limits.reconnect_grace_secs - 0.5)
+    yard.pass_time(RESTART_GRACE_SECS - 0.5)
     assert scheduler.get(lease.task.id).state == "assigned"
     yard.pass_time(1)
     assert scheduler.get(lease.task.id).state == "queued"

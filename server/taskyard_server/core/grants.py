@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from .history import NO_HISTORY
 from .leases import Lease, Stop, StopReason
+from .limits import RESTART_GRACE_SECS
 from .stopping_leases import StoppingLeases
 from .task import ASSIGNED, FAILED, QUEUED, RUNNING
 from .timers import TimerOrder
@@ -75,9 +76,9 @@ class Grants:
         life, task = self._life, lease.task
         lease.expires_at = lease.due = now + lease.secs
         if lease.stream is not None:
-            lease.adopt_by = now + life.limits.reconnect_grace_secs
+            lease.adopt_by = now + max(life.limits.reconnect_grace_secs, RESTART_GRACE_SECS)
             if lease.started_at is None:
-                lease.start_by = now + life.limits.start_timeout_secs
+                lease.start_by = now + max(life.limits.start_timeout_secs, RESTART_GRACE_SECS)
             lease.due = min(lease.expires_at, lease.adopt_by, lease.start_by)
         task.lease = lease.host.leases[task.id] = lease
         self._ends.add(lease.due, lease)

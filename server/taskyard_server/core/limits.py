@@ -36,5 +36,8 @@ class Limits:
 DEFAULTS: Final = Limits()
 """The one owner of each limit's default: `config.py` takes its defaults from here."""
 
+RESTART_GRACE_SECS: Final = 15.0
+"""The least time that hosts have after a restart to come back on their streams: all of them look for it then."""
+
 MAX_LEASE_SECS: Final = 3600.0
 """The longest lease that a host may ask for (docs/rules.md, Grants)."""

@@ -6,7 +6,7 @@ import pytest
 
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.hosts import HostProfile
-from taskyard_server.core.limits import Limits
+from taskyard_server.core.limits import RESTART_GRACE_SECS, Limits
 from taskyard_server.core.reports import Report, ReportKind
 from taskyard_server.core.streams import Hello
 from taskyard_server.core.task import IdempotencyKey
@@ -91,7 +91,7 @@ async def test_a_streamed_lease_that_no_hello_names_is_lost_after_the_grace(engi
     again = await restarted()
     await clock.advance(1)
     assert await again.tasks.get(NS, task.id, show=state) == "running"
-    await clock.advance(again.limits.reconnect_grace_secs + 1)
+    await clock.advance(RESTART_GRACE_SECS + 1)
     assert await again.tasks.get(NS, task.id, show=state) == "queued"
 
 
@@ -106,7 +106,7 @@ async def test_the_target_of_a_lost_lease_stays_taken_until_its_host_says_that_i
     await begin(engine, lease)
     again = await restarted()
     other, _ = await stream(again, clock, host_id="other")
-    await clock.advance(again.limits.reconnect_grace_secs + 1)
+    await clock.advance(RESTART_GRACE_SECS + 1)
     assert take(other) == []
     _, welcome = await stream(again, clock, held=[(first.id, lease.token)], credit=0)
     assert [task_id for task_id, _ in welcome.lost] == [first.id]
