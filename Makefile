@@ -39,14 +39,14 @@ plugins:
 
 test: $(READY) plugins ## all the tests, of the server as it is written (ARGS="-k name ...")
 	python tools/compile_server.py --remove-stale
-	$(PYTEST) -m "not wheel and not mutation" $(ARGS)
+	$(PYTEST) -m "not wheel and not mutation and not trial" $(ARGS)
 
 test-all: $(READY) plugins ## all the tests of both forms of the server, over SQLite too, and whether they notice rules that are broken
 	python tools/compile_server.py --remove
 	$(PYTEST)
 	$(PYTEST) --store=sqlite $(WITH_STORE)
 	python tools/compile_server.py
-	if [ -n "$$CI" ] || [ -e server/taskyard_server/.compiled ]; then $(PYTEST) --core=compiled; fi
+	if [ -n "$$CI" ] || [ -e server/taskyard_server/.compiled ]; then $(PYTEST) --core=compiled -m "not wheel and not trial"; fi
 
 wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel

@@ -121,6 +121,7 @@ def disk_in(folder: Path) -> Disk:
 
 
 @pytest.mark.long
+@pytest.mark.trial
 @pytest.mark.timeout(180 + 12 * CUTS)
 async def test_with_full_nothing_acknowledged_is_lost_in_a_power_cut(tmp_path: Path) -> None:
     chance, disk = random.Random(SEED), disk_in(tmp_path)
@@ -174,6 +175,7 @@ async def tasks_of(doors: Doors) -> list[dict[str, Json]]:
 
 
 @pytest.mark.long
+@pytest.mark.trial
 @pytest.mark.timeout(180)
 async def test_with_normal_the_store_is_sound_after_a_power_cut_and_only_the_newest_is_lost(tmp_path: Path) -> None:
     chance, disk = random.Random(SEED), disk_in(tmp_path)

@@ -34,6 +34,8 @@ ENDS = ("completed", "failed")
 Span = tuple[float, float]
 
 
+@pytest.mark.long
+@pytest.mark.trial
 @pytest.mark.timeout(120 + 20 * UPGRADES)
 async def test_an_upgrade_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_path: Path) -> None:
     chance, spans, stops = random.Random(SEED), list[Span](), list[float]()
