@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import signal
 import sys
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -132,7 +133,10 @@ class Crew:
         at = time.monotonic()
         tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(history=self._yard.keeps), "tasks")
         kept = [task for task in tasks if task["state"] != "rejected"]
-        return FinalState(at=at, tasks=kept, triggers=triggers, stats=stats.body, leases=leases)
+        final = FinalState(at=at, tasks=kept, triggers=triggers, stats=stats.body, leases=leases)
+        # Beside the histories, so that they can be checked again.
+        (self._folder / "final.json").write_text(json.dumps(asdict(final)))
+        return final
 
     async def stop(self) -> None:
         """Send everybody home."""
