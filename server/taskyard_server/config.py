@@ -294,7 +294,7 @@ class StoreSettings(Section):
     )
     synchronous: Literal["full", "normal"] = Field(
         default="full",
-        description="`normal` does not wait for the disk: a power cut may take the last moment, a kill nothing.",
+        description="`normal` does not wait for the disk: a power cut may take the last seconds, a kill nothing.",
     )
     patience_secs: PositiveSeconds = Field(
         default=10,
