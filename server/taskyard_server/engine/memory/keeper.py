@@ -33,8 +33,8 @@ CLOSE_SECS: Final = 5.0
 """How long the end of the server waits for that of the store, whose writer may be stuck."""
 KEEP_TIME_SECS: Final = 5.0
 """While tasks are live the time is committed this often, since default deadlines stand still while nobody serves."""
-FORGET_EVERY_SECS: Final = 60.0
-FORGET_PAUSE_SECS: Final = 0.05
+FORGET_EVERY_SECS: Final = 15.0
+FORGET_PAUSE_SECS: Final = 0.01
 FORGOTTEN_AT_ONCE: Final = 500
 """History is removed in slices of so many tasks, with a pause after each, so that no commit waits for long."""
 DAY_SECS: Final = 86_400
