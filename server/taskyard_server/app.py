@@ -48,8 +48,9 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.snapshots import Snapshots
+from taskyard_server.store.choosing import store_of
 from taskyard_server.store.port import StoreError
-from taskyard_server.store.sqlite import SqliteStore
+from taskyard_server.store.sqlite import BALLAST_BYTES
 from taskyard_server.store_url import sqlite_path
 from taskyard_server.webhooks import Webhooks, encode_delivery
 
@@ -350,16 +351,19 @@ class App:
 
 
 def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
-    store, path = settings.store, sqlite_path(settings.store.url)
-    if path is None:
-        return MemoryEngine(settings.limits())
+    store = settings.store
     keeping = Keeping(
         patience_secs=store.patience_secs,
         history_days=store.history_days,
         min_free_bytes=store.min_free_bytes,
         accept_clock=accept_clock,
     )
-    kept_in = SqliteStore(str(path), synchronous=store.synchronous, min_free_bytes=store.min_free_bytes)
+    kept_in = store_of(
+        store.url,
+        synchronous=store.synchronous,
+        min_free_bytes=store.min_free_bytes,
+        ballast_bytes=BALLAST_BYTES,
+    )
     return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping, encode_delivery=encode_delivery)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from taskyard_server.store import sqlite_file
 from taskyard_server.store.port import StoreError, key_of
-from taskyard_server.store.sqlite import SqliteStore, parse_url
+from taskyard_server.store.sqlite import SqliteStore
 from tests.store.groups import live, submitted
 
 RELEASED = sorted((Path(__file__).parent / "yards").glob("*.db"))
@@ -24,20 +24,6 @@ async def refused(path: Path, words: str) -> None:
         await SqliteStore(str(path), wait_secs=0.1).open()
     assert "\n" not in str(error.value)
     assert str(path) in str(error.value)
-
-
-def test_a_url_names_a_path() -> None:
-    assert parse_url("sqlite:///yard.db") == "yard.db"
-    assert parse_url("sqlite:////var/lib/yard.db") == "/var/lib/yard.db"
-    assert parse_url("sqlite:///a%20b?c#d") == "a%20b?c#d"
-
-
-@pytest.mark.parametrize(
-    "url", ["sqlite://", "sqlite:///", "sqlite://yard.db", "sqlite:///:memory:", "sqlite:///a/", "yard.db"]
-)
-def test_a_url_without_a_file_is_refused(url: str) -> None:
-    with pytest.raises(StoreError, match="names no file: write sqlite:///PATH, or memory:// to keep nothing"):
-        parse_url(url)
 
 
 async def test_missing_folders_are_made_for_their_owner_alone(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from taskyard_server.store.port import (
     Kept,
     Page,
     Row,
-    StoreError,
     StoreStats,
     Table,
     TaskRows,
@@ -29,18 +28,9 @@ from taskyard_server.store.sqlite_file import TABLES
 from taskyard_server.store.sqlite_pipe import WriterProcess, command
 
 SCHEME: Final = "sqlite://"
+BALLAST_BYTES: Final = 4 << 20
+"""What a server sets aside for when the disk is full."""
 _FIRST: Final = -(1 << 63)
-
-
-def parse_url(url: str) -> str:
-    """The path that a URL names: `sqlite:///PATH` is relative to the working directory, `sqlite:////PATH` begins at /.
-
-    The path is taken as it is written: no escapes, no parameters. Raises `StoreError`.
-    """
-    path = url.removeprefix(SCHEME + "/")
-    if path == url or not path or path.endswith("/") or path == ":memory:":
-        raise StoreError(f"{url} names no file: write sqlite:///PATH, or memory:// to keep nothing")
-    return path
 
 
 class SqliteStore:
@@ -57,7 +47,7 @@ class SqliteStore:
         *,
         synchronous: str = "full",
         wait_secs: float = 5.0,
-        ballast_bytes: int = 4 << 20,
+        ballast_bytes: int = BALLAST_BYTES,
         min_free_bytes: int = 64 << 20,
         command: Sequence[str] = command("sqlite_writer"),
     ) -> None:

@@ -113,7 +113,7 @@ class NamespaceState:
 
     def is_unkept(self, task_id: str) -> bool:
         """Whether the present state of a task is not committed yet."""
-        task = self.scheduler.life.tasks.get(task_id)
+        task = self.scheduler.find(task_id)
         if self.changes is None or task is None:
             return False
         return (

@@ -74,7 +74,7 @@ class MemoryTasks:
 
     def state_of(self, namespace: str, task_id: str) -> TaskState | None:
         state = self._namespaces.find(namespace)
-        task = None if state is None else state.scheduler.life.tasks.get(task_id)
+        task = None if state is None else state.scheduler.find(task_id)
         return None if task is None else task.state
 
     async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
@@ -182,7 +182,7 @@ class MemoryTasks:
         """Run a command about a task. One that has left memory is brought back, if `check` allows the command."""
         state = self._namespaces.get_for_command(namespace, "task")
         history = self._namespaces.history
-        if history is not None and state.scheduler.life.tasks.get(task_id) is None:
+        if history is not None and state.scheduler.find(task_id) is None:
             await history.bring_back(state, task_id, check)
             state = self._namespaces.get_for_command(namespace, "task")
         return await self._answers.give(state, lambda: command(state))
@@ -190,7 +190,7 @@ class MemoryTasks:
     async def _past(self, state: NamespaceState, task_id: str) -> Task | None:
         """The task as it ended, if it has left memory."""
         history = self._namespaces.history
-        if history is None or state.scheduler.life.tasks.get(task_id) is not None:
+        if history is None or state.scheduler.find(task_id) is not None:
             return None
         return await history.find(state, task_id)
 
