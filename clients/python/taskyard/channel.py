@@ -164,6 +164,7 @@ async def answer_of(call: Awaitable[T], quiet_secs: float | None = None) -> T:
     except TimeoutError:
         raise Unavailable(f"nothing was heard of the server for {quiet_secs:g} s") from None
     except grpc.aio.AioRpcError as error:
+        check_cancelled()
         raise error_from_rpc(error) from error
     except asyncio.CancelledError:
         task = asyncio.current_task()
@@ -171,6 +172,17 @@ async def answer_of(call: Awaitable[T], quiet_secs: float | None = None) -> T:
             raise
         # When a channel is closed, grpc cancels its calls and the tasks that await them.
         raise ClientClosed("the client was closed") from None
+
+
+def check_cancelled() -> None:
+    """Check that a task that has met a failed call goes on: grpc swallows its cancellation in the moment of the failure.
+
+    Raises:
+        asyncio.CancelledError: The task was cancelled.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _service_config() -> str:

@@ -32,7 +32,7 @@ from taskyard.v1.runtime_host_pb2 import (
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
 from .actions import Actions, Handlers
-from .channel import call_metadata, open_channel
+from .channel import call_metadata, check_cancelled, open_channel
 from .errors import TaskyardError, error_from_rpc
 from .machine import MachineFigures
 from .session import Session
@@ -159,6 +159,7 @@ class HostRun:
             try:
                 await self._connect()
             except grpc.aio.AioRpcError as failed:
+                check_cancelled()
                 error = error_from_rpc(failed)
                 if error.code == "conflict" and error.details.get("cause") == "deregistered":
                     log.warning(

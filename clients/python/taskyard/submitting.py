@@ -18,7 +18,7 @@ import grpc
 
 from taskyard.v1 import task_pb2 as pb
 
-from .channel import answer_of
+from .channel import answer_of, check_cancelled
 from .errors import ClientClosed, Internal, TaskyardError, Unavailable, error_from_message, error_from_rpc
 from .retrying import BROKEN, backoff_within, call_persistently
 
@@ -130,6 +130,7 @@ class Submitter:
                 try:
                     await self._run_stream()
                 except grpc.aio.AioRpcError as broken:
+                    check_cancelled()
                     await self._recover(error_from_rpc(broken))
                 except TaskyardError as error:
                     await self._recover(error)

@@ -251,3 +251,19 @@ async def test_a_host_runs_once_at_a_time_and_again_later_as_a_new_instance(serv
     await asyncio.wait_for(running, 5)
     work(host)
     assert (await server.stream()).hello.instance != first.hello.instance
+
+
+@pytest.mark.parametrize("turns", range(40))
+async def test_a_host_that_is_cancelled_while_its_server_stops_ends(server, make_host, work, turns):
+    host = make_host()
+    host.action("click")(lambda _: None)
+    run = work(host)
+    await server.stream()
+    stopping = asyncio.create_task(server.stop())
+    # grpc swallows a cancellation that comes in the moment in which the call fails.
+    for _ in range(turns % 10):
+        await asyncio.sleep(0)
+    run.cancel()
+    done, _ = await asyncio.wait({run}, timeout=5)
+    assert done == {run}
+    await stopping
