@@ -175,7 +175,7 @@ async def answer_of(call: Awaitable[T], quiet_secs: float | None = None) -> T:
 
 
 def check_cancelled() -> None:
-    """Check that a task that has met a failed call goes on: grpc swallows its cancellation in the moment of the failure.
+    """Check that the task goes on after a failed call: in that moment grpc swallows its cancellation.
 
     Raises:
         asyncio.CancelledError: The task was cancelled.
