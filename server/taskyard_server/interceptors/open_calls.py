@@ -6,7 +6,7 @@ Streams and long waits could otherwise outlive a token for ever (docs/security.m
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from taskyard_server.access.authentication import Authentication, Credentials
 from taskyard_server.access.grants import Principal
@@ -44,14 +44,14 @@ class OpenCalls:
         """Whether the cancellation of this task means that its credential no longer holds."""
         return task in self._ended
 
-    def end_stale(self) -> int:
-        """End the calls whose credential no longer lets them in as it did. Returns how many."""
+    def end_stale(self, spared: asyncio.Task[Any] | None = None) -> int:
+        """End the calls whose credential no longer lets them in as it did, but the `spared` one. Returns how many."""
         known: dict[Credentials, Principal | None] = {}
         stale = []
         for task, call in self._open.items():
             if call.credentials not in known:
                 known[call.credentials] = self._find(call.credentials)
-            if known[call.credentials] != call.principal and task not in self._ended:
+            if known[call.credentials] != call.principal and task not in self._ended and task is not spared:
                 stale.append(task)
         for task in stale:
             self._ended.add(task)
