@@ -163,6 +163,7 @@ def test_a_named_server_is_called_over_the_network(anywhere, yard, monkeypatch, 
     assert anywhere("token", "list", "--server", "127.0.0.1:1").err == "taskyard: no server answers at 127.0.0.1:1\n"
 
 
+@pytest.mark.memory_store
 def test_a_server_that_keeps_nothing_says_what_to_do(taskyard):
     failed = taskyard("token", "create", "--admin")
     assert failed.code == 1
