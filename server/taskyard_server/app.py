@@ -112,7 +112,7 @@ class App:
         )
         self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
-        self._gateway = Gateway(settings.rest, settings.grpc, settings.cors.origins) if settings.gateway else None
+        self._gateway = Gateway(settings.rest, origins=settings.cors.origins) if settings.gateway else None
         self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
@@ -292,6 +292,8 @@ class App:
             raise StartError(
                 f"cannot listen on {settings.grpc}: the port is taken or the address is not ours"
             ) from None
+        if self._gateway is not None:
+            self._server.add_insecure_port(self._gateway.make_server_socket())
         try:
             self._metrics.serve(settings.metrics)
         except OSError as error:
