@@ -178,7 +178,7 @@ def check_cancelled() -> None:
     """Check that the task goes on after a failed call: in that moment grpc swallows its cancellation.
 
     Raises:
-        asyncio.CancelledError: The task was cancelled.
+        CancelledError: The task was cancelled.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():
