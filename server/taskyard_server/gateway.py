@@ -20,6 +20,7 @@ from typing import Final
 import httpx
 import structlog
 
+from taskyard_server.certificates import CertificateError, CertificateFiles
 from taskyard_server.envoy_config import (
     GRPC_IN_FILE,
     REST_IN_FILE,
@@ -27,6 +28,7 @@ from taskyard_server.envoy_config import (
     EnvoyConfig,
     GatewayError,
     Pipe,
+    Secrets,
 )
 from taskyard_server.private_sockets import new_private_folder
 
@@ -70,14 +72,21 @@ class Gateway:
     """One Envoy that serves REST and gRPC on `rest`, `host:port`, in front of a gRPC server.
 
     That listens where `make_server_socket` says, or else on `grpc`, `host:port`. With port 0 Envoy picks a free one;
-    `address` tells which. Pages of `origins` may call from browsers (`CorsSettings.origins`).
+    `address` tells which. Pages of `origins` may call from browsers (`CorsSettings.origins`). With `certificates` it
+    serves TLS; new files are in force within a second.
     """
 
     def __init__(
-        self, rest: str = "127.0.0.1:9867", grpc: str = "127.0.0.1:50051", origins: Sequence[str] = ()
+        self,
+        rest: str = "127.0.0.1:9867",
+        grpc: str = "127.0.0.1:50051",
+        origins: Sequence[str] = (),
+        certificates: CertificateFiles | None = None,
     ) -> None:
         self._rest_asked, self._grpc_asked = rest, grpc
         self._origins = origins
+        self._certificates = certificates
+        self._secrets: Secrets | None = None
         self._rest = REST_IN_FILE
         self._server: Address | Pipe = GRPC_IN_FILE
         self._folder: Path | None = None
@@ -85,6 +94,7 @@ class Gateway:
         self._process: asyncio.subprocess.Process | None = None
         self._log_reader: asyncio.Task[None] | None = None
         self._supervision: asyncio.Task[None] | None = None
+        self._renewal: asyncio.Task[None] | None = None
         self._refusal = ""
         self._starting = False
 
@@ -113,12 +123,21 @@ class Gateway:
         try:
             self._rest = await _resolve(self._rest_asked)
             self._server = self._pipe or _reachable(await _resolve(self._grpc_asked))
-            self._own_folder()
+            folder = self._own_folder()
+            if self._certificates is not None:
+                self._certificates.load()
+                self._secrets = Secrets(folder, self._certificates)
+                self._secrets.write()
             await self._launch()
+        except CertificateError as error:
+            self._remove_folder()
+            raise GatewayError(str(error)) from None
         except BaseException:
             self._remove_folder()
             raise
         self._supervision = asyncio.create_task(self._supervise())
+        if self._certificates is not None and self._secrets is not None:
+            self._renewal = asyncio.create_task(self._certificates.watch(self._secrets.write))
 
     async def wait(self) -> None:
         """Return once the gateway is stopped. An Envoy that dies is restarted."""
@@ -129,9 +148,10 @@ class Gateway:
 
     async def stop(self) -> None:
         """End Envoy and the calls that it serves; safe to repeat."""
-        if self._supervision is not None:
-            self._supervision.cancel()
-            await asyncio.wait({self._supervision})
+        for task in (self._supervision, self._renewal):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
         await self._end()
         self._remove_folder()
 
@@ -160,7 +180,8 @@ class Gateway:
         assert self._folder is not None
         files = _gateway_files()
         config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
-        EnvoyConfig(self._rest, self._server, self._origins).write(config, files / "envoy.yaml", admin)
+        wanted = EnvoyConfig(self._rest, self._server, self._origins, self._secrets)
+        wanted.write(config, files / "envoy.yaml", admin)
         self._refusal = ""
         self._starting = True
         try:
