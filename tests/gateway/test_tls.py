@@ -129,6 +129,7 @@ async def test_nothing_is_served_without_tls(gateway: Gateway) -> None:
             await http.get("/tasks/tsk_1")
 
 
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
 async def test_versions_of_tls_before_1_2_are_refused(
     gateway: Gateway, authority: Authority, version: ssl.TLSVersion
