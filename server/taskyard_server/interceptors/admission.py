@@ -102,5 +102,6 @@ class Gate:
         return Unauthenticated(ENDED)
 
     async def delay(self, headers: Headers, context: Context) -> None:
-        """Count a wrong credential, and delay its answer."""
-        await self._admission.failures.delay(address_of(headers, context))
+        """Count a wrong credential, and delay its answer. Without one there is nothing to guess."""
+        if headers.authorization is not None:
+            await self._admission.failures.delay(address_of(headers, context))
