@@ -1,7 +1,7 @@
 """Knows principals by the URIs of their client certificates (docs/security.md, Client certificates).
 
-The URI is a SPIFFE id of the trust domain `taskyard`, such as `spiffe://taskyard/host/h1`. Whether the certificate holds
-was checked by whoever ended TLS.
+The URI is a SPIFFE id of the trust domain `taskyard`, such as `spiffe://taskyard/host/h1`. Whether the certificate
+holds was checked by whoever ended TLS.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from taskyard_server.security_settings import CertificateRule
 from .configured_grants import grants_of
 from .grants import Grant, Principal
 
-TRUST_DOMAIN: Final = "spiffe://taskyard/"
 GATEWAYS: Final = names(["spiffe://taskyard/gateway", "spiffe://taskyard/gateway/*"])
 """What a gateway shows to the server. It passes calls on and is nobody itself."""
 MAX_URI_CHARS: Final = 2_048

@@ -15,7 +15,7 @@ from base64 import urlsafe_b64decode
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from taskyard_server.core.errors import Unauthenticated
 from taskyard_server.security_settings import IssuerSettings
@@ -184,11 +184,9 @@ def _verify(parts: _Parts, issuers: Sequence[_Issuer], now: float) -> tuple[_Iss
         raise Unauthenticated(WRONG_AUDIENCE)
     subject, expires_at = claims.get("sub"), claims.get("exp")
     not_before, issued_at = claims.get("nbf", 0), claims.get("iat", 0)
-    if (
-        not isinstance(subject, str)
-        or not subject.strip()
-        or not all(map(_is_time, (expires_at, not_before, issued_at)))
-    ):
+    if not isinstance(subject, str) or not subject.strip() or not _is_time(expires_at):
+        raise Unauthenticated(WRONG_CLAIMS)
+    if not _is_time(not_before) or not _is_time(issued_at):
         raise Unauthenticated(WRONG_CLAIMS)
     if now >= expires_at:
         raise Unauthenticated(EXPIRED)
@@ -232,7 +230,7 @@ def _no_number(word: str) -> float:
     raise ValueError(f"{word} is no number")
 
 
-def _is_time(value: object) -> bool:
+def _is_time(value: Any) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LATEST_SECS
 
 

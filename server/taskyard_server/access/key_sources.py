@@ -16,7 +16,7 @@ import structlog
 
 from taskyard_server.security_settings import is_url
 
-from .key_sets import MAX_BYTES, NO_KEYS, KeySet, KeySetError, read_key_set
+from .key_sets import MAX_BYTES, NO_KEYS, KeySetError, read_key_set
 
 log = structlog.get_logger(__name__)
 
