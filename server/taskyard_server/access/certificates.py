@@ -7,9 +7,12 @@ holds was checked by whoever ended TLS.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
+from taskyard_server.core.errors import Unauthenticated
 from taskyard_server.core.names import Names, names
 from taskyard_server.security_settings import CertificateRule
 
@@ -22,6 +25,12 @@ MAX_URI_CHARS: Final = 2_048
 SPIFFE_ID: Final = re.compile(r"spiffe://taskyard(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+")
 """As SPIFFE writes them: no percent sign, no empty part, no dots alone."""
 MAX_REMEMBERED: Final = 10_000
+MAX_READ: Final = 4_096
+"""Certificates that need not be read anew for each call."""
+URI: Final = re.compile(r"(?:^|;)URI=")
+NO_URIS: Final = ("",)
+
+EXPIRED: Final = "the client certificate has expired"
 
 
 class _Rule(NamedTuple):
@@ -29,18 +38,62 @@ class _Rule(NamedTuple):
     grants: tuple[Grant, ...]
 
 
-class Certificates:
-    """The rules of the configuration. A certificate gets the grants of all that its URI meets."""
+class KnownCertificate(NamedTuple):
+    """What counts of a certificate: its URIs, and when it expires, in seconds since the epoch."""
 
-    def __init__(self, rules: Iterable[CertificateRule] = ()) -> None:
+    uris: tuple[str, ...]
+    valid_until: float
+
+
+@lru_cache(MAX_READ)
+def read_certificate(pem: bytes) -> KnownCertificate:
+    """What counts of a certificate whose signature and dates were found good.
+
+    Its URIs are those of its alternative names and nothing else. Without any it has the empty one, which is nobody's.
+    """
+    # It is loaded only where certificates are used.
+    from cryptography.x509 import SubjectAlternativeName, UniformResourceIdentifier, load_pem_x509_certificate
+    from cryptography.x509.extensions import ExtensionNotFound
+
+    try:
+        certificate = load_pem_x509_certificate(pem)
+        found = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+        uris = tuple(found.get_values_for_type(UniformResourceIdentifier))
+        return KnownCertificate(uris or NO_URIS, certificate.not_valid_after_utc.timestamp())
+    except (ValueError, ExtensionNotFound):
+        return KnownCertificate(NO_URIS, 0)
+
+
+def forwarded_uris(header: str | None) -> tuple[str, ...]:
+    """The URI in an `x-forwarded-client-cert` of our gateway: `By=...;Hash=...;URI=...`. Without the header, none.
+
+    Envoy writes URIs as they are in the certificate, with all their semicolons and commas. What begins with the first
+    `URI=` is therefore taken as one URI up to the end; if it was several, or if anything follows, that is nobody's.
+    """
+    if header is None:
+        return ()
+    found = URI.search(header)
+    return NO_URIS if found is None else (header[found.end() :],)
+
+
+class Certificates:
+    """The rules of the configuration. A certificate gets the grants of all that its URI meets.
+
+    `clock` is the wall clock, in seconds since the epoch.
+    """
+
+    def __init__(self, rules: Iterable[CertificateRule] = (), clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._rules = [_Rule(names([rule.uri]), grants_of(rule.grants)) for rule in rules]
         self._remembered: dict[str, Principal | None] = {}
 
-    def find(self, uris: Sequence[str]) -> Principal | None:
-        """The principal of a certificate with just these URIs; None if no rule knows it, or not for sure.
+    def find(self, uris: Sequence[str], valid_until: float | None = None) -> Principal | None:
+        """The principal of a certificate with just this URI; None if no rule knows it. Raises `Unauthenticated`.
 
         As SPIFFE has it, a certificate with several URIs is nobody's.
         """
+        if valid_until is not None and self._clock() >= valid_until:
+            raise Unauthenticated(EXPIRED)
         if len(uris) != 1:
             return None
         uri = uris[0]

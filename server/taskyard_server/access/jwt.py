@@ -32,8 +32,6 @@ MOST_REMEMBERED_SECS: Final = 300.0
 MAX_REMEMBERED: Final = 10_000
 LATEST_SECS: Final = 1e11
 """The latest time that a claim may name, in the year 5138."""
-LOOK_SECS: Final = 1.0
-"""Seconds between two checks whether a key set is due."""
 MAX_NAME_CHARS: Final = 128
 MAX_CREDENTIAL_CHARS: Final = 256
 
@@ -120,14 +118,8 @@ class Jwts:
                     raise KeySetError(f"auth.jwt.jwks: {source.place}: {problem}") from None
         await self.refresh()
 
-    async def run(self) -> None:
-        """Keep the keys as they are at their places, until cancelled."""
-        while True:
-            await asyncio.sleep(LOOK_SECS)
-            await self.refresh()
-
     async def refresh(self) -> None:
-        """Look at all places that are due."""
+        """Look at all places that are due. To be called every second or so."""
         now = time.monotonic()
         await asyncio.gather(*(source.refresh(now) for source in self._sources.values() if source.is_due(now)))
 
