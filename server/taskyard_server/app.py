@@ -36,7 +36,7 @@ from taskyard_server.executors.tab_executor import TabExecutor
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
 from taskyard_server.exposure import authentication_is_on, exposed
 from taskyard_server.gateway import Gateway
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import listen, server_options
 from taskyard_server.live_config import LiveConfig
@@ -143,10 +143,15 @@ class App:
         if self._admin_socket is not None:
             await self._admin_socket.open()
         try:
+            if self._admission is not None:
+                await self._admission.open()
             self._listen()
             await self._server.start()
             if self._gateway is not None:
                 await self._gateway.start()
+        except AdmissionError as error:
+            await self._stop_serving()
+            raise StartError(str(error)) from None
         except BaseException:
             await self._stop_serving()
             raise
