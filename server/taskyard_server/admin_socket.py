@@ -7,7 +7,6 @@ the store and closed before it.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import stat
 from hashlib import sha256
@@ -22,14 +21,11 @@ from taskyard.v1.store_pb2_grpc import add_StoreServiceServicer_to_server
 from taskyard_server.audit import AuditLog
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.private_sockets import MAX_PATH_BYTES, PLAIN
 from taskyard_server.services.store import StoreService
 
 log = structlog.get_logger(__name__)
 
-MAX_PATH_BYTES: Final = 107
-"""What the system takes as the path of a socket."""
-PLAIN: Final = re.compile(r"[A-Za-z0-9._/~+@=,-]+")
-"""grpc reads the path as a part of a URL."""
 STOP_SECS: Final = 1.0
 DOOR: Final = "admin_socket"
 """How the audit log names it."""

@@ -34,6 +34,8 @@ MAX_TALLIED: Final = 100
 """What is refused is counted by so many names a minute, and all else together: refusals must not push changes out."""
 OTHERS: Final = "others"
 
+ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+
 Fields = Mapping[str, Any]
 
 
@@ -163,7 +165,7 @@ class AuditLog:
     def _line(self, fields: Fields) -> str:
         at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         for most in (MAX_TEXT_CHARS, SHORT_TEXT_CHARS):
-            line = json.dumps({"at": at, **_cut(fields, most)}, separators=(",", ":"))
+            line = ENCODER.encode({"at": at, **_cut(fields, most)})
             if len(line) < MAX_LINE_BYTES:
                 break
         return line
@@ -180,7 +182,7 @@ class _Tally:
 
 def _cut(fields: Fields, most: int) -> dict[str, Any]:
     return {
-        name: _cut(value, most) if isinstance(value, Mapping) else value[:most] if isinstance(value, str) else value
+        name: _cut(value, most) if isinstance(value, dict) else value[:most] if isinstance(value, str) else value
         for name, value in fields.items()
         if value or value == 0
     }

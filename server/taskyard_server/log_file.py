@@ -6,7 +6,6 @@ A failure of the file is logged once on the console. The server goes on, and wri
 import errno
 import os
 from io import TextIOWrapper
-from logging import makeLogRecord
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Lock
@@ -30,6 +29,7 @@ class _PrivateHandler(RotatingFileHandler):
             encoding=self.encoding,
             opener=lambda path, flags: os.open(path, flags, OWNER_ONLY),
         )
+        assert isinstance(file, TextIOWrapper)
         os.fchmod(file.fileno(), OWNER_ONLY)
         return file
 
@@ -52,13 +52,9 @@ class LogFile:
         self._lock = Lock()
 
     def make_ready(self, line_bytes: int) -> None:
-        """Have a file open that takes a line of so many bytes: all that may go wrong but the disk. Raises `OSError`."""
+        """Have a file open that takes a line of so many bytes, unless the disk is full. Raises `OSError`."""
         with self._lock:
-            self._close_if_moved()
-            if self._handler.stream is None:
-                self._handler.stream = self._handler._open()
-            if os.fstat(self._handler.stream.fileno()).st_size + line_bytes > self._handler.maxBytes:
-                self._handler.doRollover()
+            self._make_ready(line_bytes)
 
     def close(self) -> None:
         """Close the file; another line opens it again."""
@@ -69,16 +65,23 @@ class LogFile:
         """Append a whole line, or nothing. Raises `OSError`."""
         data = f"{line}\n".encode()
         with self._lock:
-            self._close_if_moved()
-            if self._handler.shouldRollover(makeLogRecord({"msg": line})):
-                self._handler.doRollover()
-            assert self._handler.stream is not None, "shouldRollover opens what is closed"
+            file, size = self._make_ready(len(data))
             # Bypasses the buffer of the stream, which would keep the part of a line that did not fit on the disk.
-            file = self._handler.stream.fileno()
-            size = os.fstat(file).st_size
             if os.write(file, data) < len(data):
                 os.ftruncate(file, size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _make_ready(self, line_bytes: int) -> tuple[int, int]:
+        """The open file that takes the line, and its size."""
+        self._close_if_moved()
+        handler = self._handler
+        if handler.stream is None:
+            handler.stream = handler._open()
+        size = os.fstat(handler.stream.fileno()).st_size
+        if size + line_bytes >= handler.maxBytes:
+            handler.doRollover()
+            size = os.fstat(handler.stream.fileno()).st_size
+        return handler.stream.fileno(), size
 
     def _close_if_moved(self) -> None:
         """Lines written to a file that another program has moved or deleted would be lost."""
