@@ -18,6 +18,8 @@ import structlog
 from platformdirs import user_runtime_path
 
 from taskyard.v1.store_pb2_grpc import add_StoreServiceServicer_to_server
+from taskyard_server.audit import AuditLog
+from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.private_sockets import MAX_PATH_BYTES, PLAIN
 from taskyard_server.services.store import StoreService
@@ -25,6 +27,8 @@ from taskyard_server.services.store import StoreService
 log = structlog.get_logger(__name__)
 
 STOP_SECS: Final = 1.0
+DOOR: Final = "admin_socket"
+"""How the audit log names it."""
 
 
 def socket_path(file: Path) -> Path:
@@ -54,11 +58,15 @@ def address_of(path: Path) -> str:
 
 
 class AdminSocket:
-    """Serves the store service at a socket. Without it the server goes on, and the log says why."""
+    """Serves the store service at a socket. Without it the server goes on, and the log says why.
 
-    def __init__(self, path: Path, service: StoreService) -> None:
+    What is changed through it is written to `audit`.
+    """
+
+    def __init__(self, path: Path, service: StoreService, audit: AuditLog | None = None) -> None:
         self.path = path
         self._service = service
+        self._admission = None if audit is None else Admission(None, audit=audit, door=DOOR)
         self._server: grpc.aio.Server | None = None
 
     async def open(self) -> None:
@@ -66,7 +74,7 @@ class AdminSocket:
         try:
             _private_folder(self.path.parent)
             self.path.unlink(missing_ok=True)
-            server = grpc.aio.server(interceptors=(CallInterceptor(),))
+            server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),))
             add_StoreServiceServicer_to_server(self._service, server)
             server.add_insecure_port(address_of(self.path))
             await server.start()

@@ -25,6 +25,7 @@ from taskyard.v1 import (
 )
 from taskyard_server import gc_policy
 from taskyard_server.admin_socket import AdminSocket, socket_path
+from taskyard_server.audit import AuditLog
 from taskyard_server.certificates import CertificateError, CertificateFiles, certificate_files
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
@@ -39,10 +40,10 @@ from taskyard_server.gateway import Gateway
 from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.listening import listen, server_options
-from taskyard_server.live_config import LiveConfig
+from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
-from taskyard_server.security_settings import GatewayTlsSettings, TlsSettings
+from taskyard_server.security_settings import AuditSettings, GatewayTlsSettings, TlsSettings
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
@@ -104,11 +105,15 @@ class App:
         keeper = self._engine.keeper
         self._figures = None if keeper is None else keeper.figures
         self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures)
+        self._audit = _audit_log(settings.audit)
         path = sqlite_path(settings.store.url)
         self._admin_socket = (
-            None if keeper is None or path is None else AdminSocket(socket_path(path), StoreService(keeper.store))
+            None
+            if keeper is None or path is None
+            else AdminSocket(socket_path(path), StoreService(keeper.store), self._audit)
         )
-        self._admission = Admission(settings.auth) if authentication_is_on(settings) else None
+        auth = settings.auth if authentication_is_on(settings) else None
+        self._admission = None if auth is None and self._audit is None else Admission(auth, audit=self._audit)
         self._server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),), options=server_options())
         self._health = health.aio.HealthServicer()
         self._certificates = _certificate_files("tls", settings.tls)
@@ -135,6 +140,7 @@ class App:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
         self._config.apply = self._apply
+        self._config.reloaded = self._note_reload
         try:
             await self._engine.open()
         except StoreError as error:
@@ -216,8 +222,14 @@ class App:
         if self._signalled:
             self._hurry.set()
         elif not self._draining.is_set():
+            self._note("stop_signal")
             self.drain()
         self._signalled = True
+
+    def _note(self, event: str, **fields: Any) -> None:
+        """Write what the owner of the process did to the audit log."""
+        if self._audit is not None:
+            self._audit.write({"event": event, "principal": "local", **fields})
 
     async def _drain(self) -> None:
         await self._health.enter_graceful_shutdown()
@@ -268,6 +280,8 @@ class App:
         if self._admin_socket is not None:
             await self._admin_socket.close()
         await self._release()
+        if self._audit is not None:
+            self._audit.close()
 
     async def _release(self) -> None:
         """Let go of the store; after a second signal without waiting for one that does not answer."""
@@ -292,6 +306,10 @@ class App:
         self._engine.admin.reconfigure(settings.limits())
         if self._admission is not None:
             self._admission.reconfigure(settings.auth)
+
+    def _note_reload(self, reload: Reload | None) -> None:
+        outcome = "conflict" if reload is None else "ok"
+        self._note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
 
     def _default_retry(self, action: str) -> RetryPolicy | None:
         """The policy of the settings in force for tasks of this action that name none."""
@@ -395,6 +413,16 @@ def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
         ballast_bytes=BALLAST_BYTES,
     )
     return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping, encode_delivery=encode_delivery)
+
+
+def _audit_log(settings: AuditSettings) -> AuditLog | None:
+    if settings.file is None:
+        return None
+    try:
+        return AuditLog(settings.file, settings.max_bytes, settings.backups)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise StartError(f"cannot write the audit log to {settings.file}: {reason}") from None
 
 
 def _endpoint(url: HttpUrl, token: SecretStr | None) -> Endpoint:
