@@ -25,7 +25,7 @@ from rest_styles import STYLES, style_of
 from rpcs import Route, explain, route
 
 from taskyard_server.core.errors import Refusal
-from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
+from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
 from taskyard_server.interceptors.errors import MAPPINGS
 
 ORDER: Final = ("task", "batch", "schedule", "target", "runtime_host", "lease", "stats", "admin", "store")

@@ -24,7 +24,7 @@ from proto_comments import PACKAGE, Protos, is_map
 from rest_styles import Style, style_of
 from rpcs import Explanation, Route, explain, route
 
-from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
+from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
 from taskyard_server.interceptors.errors import MAPPINGS
 
 JSON: Final = "application/json"

@@ -33,6 +33,7 @@ from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.executors.tab_executor import TabExecutor
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
 from taskyard_server.gateway import Gateway
+from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.logs import TransitionLog, TriggerLog
@@ -110,7 +111,8 @@ class App:
         self._admin_socket = (
             None if keeper is None or path is None else AdminSocket(socket_path(path), StoreService(keeper.store))
         )
-        self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
+        self._admission = Admission(settings.auth) if settings.auth.is_on(settings.tls) else None
+        self._server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
         self._gateway = Gateway(settings.rest, settings.grpc, settings.cors.origins) if settings.gateway else None
         self._task_service: TaskService | None = None
@@ -157,6 +159,8 @@ class App:
             self._reconcile(),
             gc_policy.collect_periodically(),
         ]
+        if self._admission is not None:
+            parts.append(self._admission.run())
         if self._config.file is not None:
             parts.append(self._config.watch())
         if settings.executor is not None or settings.tabs:
@@ -278,6 +282,8 @@ class App:
     def _apply(self, settings: Settings) -> None:
         self._retry_policies = settings.retry_policies()
         self._engine.admin.reconfigure(settings.limits())
+        if self._admission is not None:
+            self._admission.reconfigure(settings.auth)
 
     def _default_retry(self, action: str) -> RetryPolicy | None:
         """The policy of the settings in force for tasks of this action that name none."""

@@ -47,6 +47,28 @@ class TooLarge(Refusal):
     code = "too_large"
 
 
+class Unauthenticated(Refusal):
+    """Who calls is not known: no credential, or one that does not hold (docs/security.md, Who)."""
+
+    code = "unauthenticated"
+
+
+class PermissionDenied(Refusal):
+    """Who calls is known, and may not do this; the message names the role that is missing."""
+
+    code = "permission_denied"
+
+
+class TooManyRequests(Refusal):
+    """The caller has used up what it may ask for in a while."""
+
+    code = "too_many_requests"
+    retryable = True
+
+    def __init__(self, message: str, retry_after_ms: int) -> None:
+        super().__init__(message, {"retryAfterMs": retry_after_ms})
+
+
 class NotFound(Refusal):
     """No such task, host or batch, or no longer retained."""
 

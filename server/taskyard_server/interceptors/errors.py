@@ -43,6 +43,7 @@ MAPPINGS: Final = {
     "already_exists": Mapping(grpc.StatusCode.ALREADY_EXISTS, 409),
     "cursor_expired": Mapping(grpc.StatusCode.OUT_OF_RANGE, 410),
     "queue_full": Mapping(grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
+    "too_many_requests": Mapping(grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
     "unavailable": Mapping(grpc.StatusCode.UNAVAILABLE, 503),
     "internal": Mapping(grpc.StatusCode.INTERNAL, 500),
 }
