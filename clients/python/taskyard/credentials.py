@@ -27,6 +27,8 @@ PARTS: Final = ("address", "namespace", "token", "token_file", "ca", "cert", "ke
 WHO: Final = ("token", "token_file", "cert", "key")
 """What shows who the caller is."""
 
+NOTHING: Final = "nothing"
+
 Metadata = tuple[tuple[str, str], ...]
 
 
@@ -169,7 +171,7 @@ class Credentials:
         ways = [] if self.token is None else [self.token.origin]
         if self.tls is not None and self.tls.cert:
             ways.append(f"the client certificate {self.tls.cert}")
-        return " and ".join(ways) or "nothing"
+        return " and ".join(ways) or NOTHING
 
     def metadata(self) -> Metadata:
         """Build what is sent with a call or stream that begins now.

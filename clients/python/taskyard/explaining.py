@@ -10,7 +10,7 @@ import re
 import socket
 from typing import Final
 
-from .credentials import Credentials
+from .credentials import NOTHING, Credentials
 from .errors import TaskyardError, Unauthenticated, Unavailable
 
 CONNECTING: Final = re.compile(r"failed to connect|name resolution|DNS resolution|domain name", re.IGNORECASE)
@@ -35,6 +35,12 @@ def explained(error: TaskyardError, credentials: Credentials) -> TaskyardError:
     text = error.reason
     if isinstance(error, Unauthenticated):
         text = f"{error.reason} (tried: {credentials.tried})"
+        if credentials.tried == NOTHING:
+            given = credentials.spelling.given
+            ways = f"TASKYARD_TOKEN, {given('token_file')} or {given('profile')}"
+            text = (
+                f"{error.reason} (tried: nothing; give a token by {ways}, or a client certificate by {given('cert')})"
+            )
     elif isinstance(error, Unavailable) and CONNECTING.search(error.reason):
         text = _connection_problem(error.reason, credentials)
         error.details["raw"] = error.reason
