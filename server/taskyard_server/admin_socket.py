@@ -7,7 +7,6 @@ the store and closed before it.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import stat
 from hashlib import sha256
@@ -20,14 +19,11 @@ from platformdirs import user_runtime_path
 
 from taskyard.v1.store_pb2_grpc import add_StoreServiceServicer_to_server
 from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.private_sockets import MAX_PATH_BYTES, PLAIN
 from taskyard_server.services.store import StoreService
 
 log = structlog.get_logger(__name__)
 
-MAX_PATH_BYTES: Final = 107
-"""What the system takes as the path of a socket."""
-PLAIN: Final = re.compile(r"[A-Za-z0-9._/~+@=,-]+")
-"""grpc reads the path as a part of a URL."""
 STOP_SECS: Final = 1.0
 
 

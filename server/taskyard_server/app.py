@@ -24,6 +24,7 @@ from taskyard.v1 import (
 )
 from taskyard_server import gc_policy
 from taskyard_server.admin_socket import AdminSocket, socket_path
+from taskyard_server.certificates import CertificateError, CertificateFiles, certificate_files, server_credentials
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
@@ -38,6 +39,7 @@ from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
+from taskyard_server.security_settings import GatewayTlsSettings, TlsSettings
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
@@ -114,7 +116,8 @@ class App:
         self._admission = Admission(settings.auth) if settings.auth.is_on(settings.tls) else None
         self._server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),), options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
-        self._gateway = Gateway(settings.rest, settings.grpc, settings.cors.origins) if settings.gateway else None
+        self._certificates = _certificate_files("tls", settings.tls)
+        self._gateway = _gateway(settings) if settings.gateway else None
         self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
@@ -161,6 +164,8 @@ class App:
         ]
         if self._admission is not None:
             parts.append(self._admission.run())
+        if self._certificates is not None:
+            parts.append(self._certificates.watch())
         if self._config.file is not None:
             parts.append(self._config.watch())
         if settings.executor is not None or settings.tabs:
@@ -293,11 +298,19 @@ class App:
         settings = self._settings
         self._add_services()
         try:
-            self._server.add_insecure_port(settings.grpc)
+            if self._certificates is None:
+                self._server.add_insecure_port(settings.grpc)
+            else:
+                self._certificates.load()
+                self._server.add_secure_port(settings.grpc, server_credentials(self._certificates))
+        except CertificateError as error:
+            raise StartError(str(error)) from None
         except RuntimeError:
             raise StartError(
                 f"cannot listen on {settings.grpc}: the port is taken or the address is not ours"
             ) from None
+        if self._gateway is not None:
+            self._server.add_insecure_port(self._gateway.make_server_socket())
         try:
             self._metrics.serve(settings.metrics)
         except OSError as error:
@@ -354,6 +367,18 @@ class App:
             workers=settings.scheduler.worker_count,
             max_answer_bytes=settings.scheduler.max_payload_bytes,
         )
+
+
+def _certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings) -> CertificateFiles | None:
+    try:
+        return certificate_files(section, settings)
+    except CertificateError as error:
+        raise StartError(str(error)) from None
+
+
+def _gateway(settings: Settings) -> Gateway:
+    certificates = _certificate_files("gatewayTls", settings.gateway_tls)
+    return Gateway(settings.rest, origins=settings.cors.origins, certificates=certificates)
 
 
 def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:

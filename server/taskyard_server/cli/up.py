@@ -13,7 +13,7 @@ from rich.markup import escape
 from taskyard_server import logs
 from taskyard_server.app import App, StartError
 from taskyard_server.config import ConfigError, LogSettings, Settings
-from taskyard_server.gateway import GatewayError
+from taskyard_server.envoy_config import GatewayError
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
 from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, sqlite_path
@@ -107,7 +107,8 @@ async def _serve(config: LiveConfig, accept_clock: bool) -> None:
 
 def _announce(settings: Settings) -> None:
     out = Console(highlight=False, soft_wrap=True)
-    rest = f" and REST at [cyan]http://{settings.rest}[/cyan]" if settings.gateway else ""
+    url = f"http{'s' if settings.gateway_tls.cert else ''}://{settings.rest}"
+    rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
     out.print(f"Metrics are at [cyan]http://{settings.metrics}/metrics[/cyan].")
     if (path := sqlite_path(settings.store.url)) is None:
@@ -120,5 +121,6 @@ def _announce(settings: Settings) -> None:
         out.print(f"Tab actions go to [cyan]{settings.executor or 'the instances of their tabs'}[/cyan]. Try:")
     task = '{"agentId":"me","action":"click","tabId":"t1"}'
     if settings.gateway:
-        out.print(f"  curl -X POST http://{settings.rest}/tasks -H 'Content-Type: application/json' -d '{task}'")
-    out.print(f"  grpcurl -plaintext -d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")
+        out.print(f"  curl -X POST {url}/tasks -H 'Content-Type: application/json' -d '{task}'")
+    plain = "" if settings.tls.cert else "-plaintext "
+    out.print(f"  grpcurl {plain}-d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")
