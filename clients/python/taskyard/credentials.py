@@ -350,9 +350,7 @@ def _source_of(profile: Profile | None) -> _Source:
     if profile is None:
         return _Source({}, str, str)
     values = {name: value for name in PARTS if (value := getattr(profile, name)) is not None}
-    return _Source(
-        values, lambda name: f"profiles.{profile.name}.{name}", lambda name: f"{name} of the profile {profile.name}"
-    )
+    return _Source(values, lambda name: f"profiles.{profile.name}.{name}", lambda _: f"the profile {profile.name}")
 
 
 def _variable(name: str) -> str:
@@ -376,8 +374,8 @@ def _token(sources: Sequence[_Source]) -> Token | None:
     value = source.values[name]
     try:
         if name == "token":
-            return FixedToken(value, f"the token of {source.written('token')}")
-        return FileToken(value, f"the token of the file {value} ({source.written('token_file')})")
+            return FixedToken(value, f"the token given by {source.written('token')}")
+        return FileToken(value, f"the token in the file {value} given by {source.written('token_file')}")
     except ValueError as error:
         raise ValueError(f"{source.name(name)}: {error}") from None
 
