@@ -65,7 +65,7 @@ def test_the_public_key_is_no_secret_of_hmac(issuer: Issuer, jwts: Jwts, name: s
         refused(jwts, f"{signed}.{encode(signature)}", "names no key")
 
 
-def test_another_key_is_refused(issuer: Issuer, jwts: Jwts) -> None:
+def test_another_key_is_refused(jwts: Jwts) -> None:
     refused(jwts, Issuer("RS256", number=1).token(), "signature")
 
 
