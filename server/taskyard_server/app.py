@@ -1,6 +1,7 @@
 """The only place where things are wired together: settings in, a running control plane out."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
@@ -25,7 +26,7 @@ from taskyard.v1 import (
 from taskyard_server import gc_policy
 from taskyard_server.admin_socket import AdminSocket, socket_path
 from taskyard_server.audit import AuditLog
-from taskyard_server.certificates import CertificateError, CertificateFiles, certificate_files, server_credentials
+from taskyard_server.certificates import CertificateError, CertificateFiles, certificate_files
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
@@ -34,9 +35,11 @@ from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.executors.tab_executor import TabExecutor
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
+from taskyard_server.exposure import authentication_is_on, exposed
 from taskyard_server.gateway import Gateway
-from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.listening import listen, server_options
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
@@ -70,19 +73,6 @@ STOP_GRACE_SECS: Final = 2.0
 PASS_ON_SECS: Final = 0.3
 WEBHOOK_GRACE_SECS: Final = 10.0
 
-SERVER_OPTIONS: Final = (
-    # Without this a second server could take the same port and steal half of the calls.
-    ("grpc.so_reuseport", 0),
-    # Above the limit of the interceptor, so that callers get the documented error.
-    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
-    # The gateway's keepalive on idle streams would otherwise be answered with "too many pings".
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    # Streams of hosts that vanished without a word end within a minute.
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-)
-
 
 T = TypeVar("T")
 
@@ -94,11 +84,16 @@ class StartError(Exception):
 class App:
     """Everything that `taskyard up` runs, in one event loop.
 
-    With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock).
+    With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock). With
+    `insecure` it listens to other machines although it is not protected (docs/security.md).
     """
 
-    def __init__(self, config: LiveConfig, *, accept_clock: bool = False) -> None:
+    def __init__(self, config: LiveConfig, *, accept_clock: bool = False, insecure: bool = False) -> None:
         settings = config.settings
+        problems = exposed(settings)
+        if problems and not insecure:
+            raise StartError("\n".join(problems))
+        self._is_exposed = bool(problems)
         self._config = config
         self._settings = settings
         self._engine = _engine(settings, accept_clock)
@@ -117,9 +112,9 @@ class App:
             if keeper is None or path is None
             else AdminSocket(socket_path(path), StoreService(keeper.store), self._audit)
         )
-        auth = settings.auth if settings.auth.is_on(settings.tls) else None
+        auth = settings.auth if authentication_is_on(settings) else None
         self._admission = None if auth is None and self._audit is None else Admission(auth, audit=self._audit)
-        self._server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),), options=SERVER_OPTIONS)
+        self._server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),), options=server_options())
         self._health = health.aio.HealthServicer()
         self._certificates = _certificate_files("tls", settings.tls)
         self._gateway = _gateway(settings) if settings.gateway else None
@@ -154,10 +149,15 @@ class App:
         if self._admin_socket is not None:
             await self._admin_socket.open()
         try:
+            if self._admission is not None:
+                await self._admission.open()
             self._listen()
             await self._server.start()
             if self._gateway is not None:
                 await self._gateway.start()
+        except AdmissionError as error:
+            await self._stop_serving()
+            raise StartError(str(error)) from None
         except BaseException:
             await self._stop_serving()
             raise
@@ -181,6 +181,9 @@ class App:
         for name in ("", *served):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         gc_policy.install()
+        if self._admission is None:
+            level = logging.WARNING if self._is_exposed else logging.INFO
+            log.log(level, "everybody_is_admin", why="authentication is off, see auth.required")
         log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
 
     async def run(self) -> None:
@@ -316,11 +319,7 @@ class App:
         settings = self._settings
         self._add_services()
         try:
-            if self._certificates is None:
-                self._server.add_insecure_port(settings.grpc)
-            else:
-                self._certificates.load()
-                self._server.add_secure_port(settings.grpc, server_credentials(self._certificates))
+            listen(self._server, settings.grpc, self._certificates)
         except CertificateError as error:
             raise StartError(str(error)) from None
         except RuntimeError:
@@ -396,7 +395,7 @@ def _certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings)
 
 def _gateway(settings: Settings) -> Gateway:
     certificates = _certificate_files("gatewayTls", settings.gateway_tls)
-    return Gateway(settings.rest, origins=settings.cors.origins, certificates=certificates)
+    return Gateway(settings.rest, origins=settings.cors.origins, hosts=settings.cors.hosts, certificates=certificates)
 
 
 def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from taskyard_server.access.authentication import AdminToken, Authentication, BearerSource
+from taskyard_server.access.certificates import Certificates
 from taskyard_server.access.failures import Failures
 from taskyard_server.access.grants import EVERYTHING, Access, Principal, Requirement
 from taskyard_server.access.judging import check_names, judge
@@ -21,8 +22,17 @@ from .auditing import Auditor
 from .callers import Context, Headers, address_of, credentials_of
 from .open_calls import ENDED, OpenCalls
 
+if TYPE_CHECKING:
+    from taskyard_server.access.jwt import Jwts
+
 CHECK_SECS: Final = 20.0
 """How often the credentials of open calls are looked at again, and counted refusals are written down."""
+KEYS_SECS: Final = 1.0
+"""How often it is looked whether the keys of an issuer of JWTs are due."""
+
+
+class AdmissionError(Exception):
+    """Nobody can be admitted as the settings say; the text is one line for the operator."""
 
 
 class Entry(NamedTuple):
@@ -60,6 +70,7 @@ class Admission:
         self._clock = clock
         self._door = door
         self._tokens = tokens
+        self._jwts: Jwts | None = None
         self._is_on = settings is not None
         self._authentication = Authentication()
         self.open_calls = OpenCalls(self._authentication)
@@ -75,9 +86,22 @@ class Admission:
             bearers.append(AdminToken(settings.admin_token.get_secret_value()))
         if self._tokens is not None:
             bearers.append(self._tokens)
-        self._authentication.replace(bearers)
+        if settings.jwt or self._jwts is not None:
+            bearers.append(self._issuers(settings))
+        self._authentication.replace(bearers, Certificates(settings.certificates))
         self.limits.reconfigure(settings.limits)
         self.open_calls.end_stale()
+
+    async def open(self) -> None:
+        """Read the keys of the issuers of JWTs. Raises `AdmissionError`."""
+        if self._jwts is None:
+            return
+        from taskyard_server.access.key_sets import KeySetError
+
+        try:
+            await self._jwts.open()
+        except KeySetError as error:
+            raise AdmissionError(str(error)) from None
 
     def gate(self, method: str) -> Gate:
         """The gate of a method. Raises `NoRequirement`."""
@@ -88,12 +112,33 @@ class Admission:
         return Gate(self, requirement, is_stream=is_stream(method), auditor=auditor)
 
     async def run(self) -> None:
-        """End the calls whose credential no longer holds, until cancelled."""
+        """Keep the keys of issuers fresh, and end the calls whose credential no longer holds, until cancelled."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._end_stale())
+            parts.create_task(self._keep_keys())
+
+    async def _end_stale(self) -> None:
         while True:
             await asyncio.sleep(CHECK_SECS)
-            self.open_calls.end_stale()
+            await self.open_calls.check()
             if self.audit is not None:
                 self.audit.flush()
+
+    async def _keep_keys(self) -> None:
+        while True:
+            await asyncio.sleep(KEYS_SECS)
+            if self._jwts is not None:
+                await self._jwts.refresh()
+
+    def _issuers(self, settings: AuthSettings) -> Jwts:
+        """The issuers of JWTs, by these settings from now on."""
+        if self._jwts is None:
+            # It loads much that is of no use without issuers.
+            from taskyard_server.access.jwt import Jwts
+
+            self._jwts = Jwts()
+        self._jwts.reconfigure(settings.jwt)
+        return self._jwts
 
     def enter(self, gate: Gate, headers: Headers, context: Context) -> Entry:
         """Let a call in. Raises `Unauthenticated`, `TooManyRequests` or `PermissionDenied`."""
@@ -166,5 +211,6 @@ class Gate:
         return Unauthenticated(ENDED)
 
     async def delay(self, headers: Headers, context: Context) -> None:
-        """Count a wrong credential, and delay its answer."""
-        await self._admission.failures.delay(address_of(headers, context))
+        """Count a wrong credential, and delay its answer. Without one there is nothing to guess."""
+        if headers.authorization is not None:
+            await self._admission.failures.delay(address_of(headers, context))
