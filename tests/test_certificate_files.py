@@ -57,7 +57,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_setting(
     assert refusal(files) == f"tls.{setting}: {path}: is too long"
 
 
-def test_a_key_of_another_certificate_is_refused(files: CertificateFiles, tmp_path: Path) -> None:
+def test_a_key_of_another_certificate_is_refused(files: CertificateFiles) -> None:
     files.key.write_bytes(AUTHORITY.leaf().key)
     assert refusal(files) == f"tls.key: {files.key}: does not belong to the certificate in {files.cert}"
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -53,8 +55,12 @@ class Pipe(NamedTuple):
 REST_IN_FILE: Final = Address("127.0.0.1", 9867)
 GRPC_IN_FILE: Final = Address("127.0.0.1", 50051)
 PAGES_IN_FILE: Final = '&pages {exact: ""}'
+NAMES_IN_FILE: Final = '&names ["localhost", "127.0.0.1", "[::1]"]'
+OTHER_NAMES_IN_FILE: Final = '&other_names ["*"]'
 TLS_IN_FILE: Final = "transport_socket: null"
 TLS: Final = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3"
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+NO_NAMES: Final = ["none.invalid"]
 SERVER_SECRET: Final = "server"
 CLIENTS_SECRET: Final = "clients"
 
@@ -66,6 +72,7 @@ class EnvoyConfig:
     rest: Address
     server: Address | Pipe
     origins: Sequence[str] = ()
+    hosts: Sequence[str] = ()
     secrets: Secrets | None = None
 
     def write(self, config: Path, template: Path, admin: Path) -> None:
@@ -75,11 +82,14 @@ class EnvoyConfig:
         address.
         """
         text = template.read_text()
+        names = self.names()
         pages = {"safe_regex": {"regex": "|".join(map(_origin_pattern, self.origins))}} if self.origins else _NOBODY
         for name, in_file, ours in (
             (str(REST_IN_FILE), REST_IN_FILE.yaml, self.rest.yaml),
             (str(GRPC_IN_FILE), GRPC_IN_FILE.yaml, self.server.yaml),
             ("the pages that may call", PAGES_IN_FILE, f"&pages {json.dumps(pages)}"),
+            ("the names of its host", NAMES_IN_FILE, f"&names {json.dumps(names)}"),
+            ("other names", OTHER_NAMES_IN_FILE, f"&other_names {json.dumps(NO_NAMES if '*' in names else ['*'])}"),
             (TLS_IN_FILE, TLS_IN_FILE, TLS_IN_FILE if self.secrets is None else self.secrets.yaml),
         ):
             if text.count(in_file) != 1:
@@ -88,6 +98,18 @@ class EnvoyConfig:
         admin.unlink(missing_ok=True)  # Envoy leaves its socket behind
         text += f"\nadmin: {{address: {{pipe: {{path: {json.dumps(str(admin))}, mode: 384}}}}}}\n"  # 384 is 0600
         config.write_text(text)
+
+    def names(self) -> list[str]:
+        """The names by which callers may call, without ports.
+
+        On loopback these are the names of this machine: a page whose own name resolves to this machine has another one.
+        """
+        if not ip_address(self.rest.host).is_loopback:
+            return ["*"]
+        machine = socket.gethostname().lower()
+        own = f"[{self.rest.host}]" if ":" in self.rest.host else self.rest.host
+        names = (*LOOPBACK_NAMES, own, machine, machine.partition(".")[0], *(name.lower() for name in self.hosts))
+        return ["*"] if "*" in names else list(dict.fromkeys(name for name in names if name))
 
 
 class Secrets:

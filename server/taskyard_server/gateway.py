@@ -72,8 +72,8 @@ class Gateway:
     """One Envoy that serves REST and gRPC on `rest`, `host:port`, in front of a gRPC server.
 
     That listens where `make_server_socket` says, or else on `grpc`, `host:port`. With port 0 Envoy picks a free one;
-    `address` tells which. Pages of `origins` may call from browsers (`CorsSettings.origins`). With `certificates` it
-    serves TLS; new files are in force within a second.
+    `address` tells which. Pages of `origins` may call from browsers, and on loopback `hosts` are further names by which
+    it may be called (`CorsSettings`). With `certificates` it serves TLS; new files are in force within a second.
     """
 
     def __init__(
@@ -81,10 +81,11 @@ class Gateway:
         rest: str = "127.0.0.1:9867",
         grpc: str = "127.0.0.1:50051",
         origins: Sequence[str] = (),
+        hosts: Sequence[str] = (),
         certificates: CertificateFiles | None = None,
     ) -> None:
         self._rest_asked, self._grpc_asked = rest, grpc
-        self._origins = origins
+        self._origins, self._hosts = origins, hosts
         self._certificates = certificates
         self._secrets: Secrets | None = None
         self._rest = REST_IN_FILE
@@ -180,7 +181,7 @@ class Gateway:
         assert self._folder is not None
         files = _gateway_files()
         config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
-        wanted = EnvoyConfig(self._rest, self._server, self._origins, self._secrets)
+        wanted = EnvoyConfig(self._rest, self._server, self._origins, self._hosts, self._secrets)
         wanted.write(config, files / "envoy.yaml", admin)
         self._refusal = ""
         self._starting = True

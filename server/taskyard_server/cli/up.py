@@ -50,6 +50,9 @@ StoreOption = Annotated[
 AcceptClockOption = Annotated[
     bool, typer.Option("--accept-clock", help="Start although the clock is behind what the store holds; shifts that.")
 ]
+InsecureOption = Annotated[
+    bool, typer.Option("--insecure", help="Let other machines call although TLS and authentication are not set.")
+]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]
 GatewayOption = Annotated[bool | None, typer.Option("--gateway/--no-gateway", help="Run the Envoy gateway.")]
 LogFileOption = Annotated[Path | None, typer.Option(help="A file to log to besides, as JSON; it is rotated.")]
@@ -63,6 +66,7 @@ def up(
     metrics: MetricsOption = None,
     store: StoreOption = None,
     accept_clock: AcceptClockOption = False,
+    insecure: InsecureOption = False,
     executor: ExecutorOption = None,
     gateway: GatewayOption = None,
     log_file: LogFileOption = None,
@@ -83,7 +87,7 @@ def up(
         config = LiveConfig(config_file, flags)
         logs.configure(log_level.value, file=_log_file(config.settings.log))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(config, accept_clock))
+            runner.run(_serve(config, accept_clock, insecure))
     except (ConfigError, StartError, GatewayError) as error:
         raise Failure(str(error)) from None
 
@@ -98,8 +102,8 @@ def _log_file(settings: LogSettings) -> LogFile | None:
         raise StartError(f"cannot write the log to {settings.file}: {reason}") from None
 
 
-async def _serve(config: LiveConfig, accept_clock: bool) -> None:
-    app = App(config, accept_clock=accept_clock)
+async def _serve(config: LiveConfig, accept_clock: bool, insecure: bool) -> None:
+    app = App(config, accept_clock=accept_clock, insecure=insecure)
     await app.start()
     _announce(config.settings)
     await app.run()
