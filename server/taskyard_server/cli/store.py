@@ -23,8 +23,9 @@ from taskyard_server.store.port import BackupFailed, CommitDelayed, Store, Store
 from taskyard_server.store.sqlite_restore import restore as put_in_place
 from taskyard_server.store_url import SQLITE
 
+from .connection import connected
 from .failure import Failure
-from .server import JsonOption, connected, fields_table, local_time, out, print_json, shown, size_text
+from .server import JsonOption, fields_table, local_time, out, print_json, shown, size_text
 from .store_choice import existing, sqlite_in, sqlite_of
 from .store_files import new_store_file
 from .up import ConfigOption, StoreOption

@@ -4,7 +4,6 @@ The first four ask the server of this machine by its admin socket, where no cred
 credential is named: so the first admin is made, and a new one where all tokens are lost.
 """
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -23,14 +22,11 @@ from taskyard.v1.token_pb2_grpc import TokenServiceStub
 from taskyard_server.access.grants import Role
 from taskyard_server.admin_socket import address_of, is_served, socket_path
 
+from .connection import Connection, to_socket, with_connection_to_server
 from .failure import Failure
 from .server import (
-    DEFAULT_SERVER,
-    TIMEOUT_SECS,
     UNIT_SECS,
     JsonOption,
-    ServerOption,
-    connected,
     fields_table,
     filled,
     folded,
@@ -45,20 +41,10 @@ from .up import ConfigOption, StoreOption
 
 app = typer.Typer(help="Make, show and revoke the tokens that calls come with.", no_args_is_help=True)
 
-SERVER_VARIABLE: Final = "TASKYARD_SERVER"
-TOKEN_VARIABLE: Final = "TASKYARD_TOKEN"
 DURATION: Final = re.compile(r"([0-9]+)([smhd])")
 MOST_SECS: Final = 2**32 - 1
 ROLES: Final = ", ".join(role.word for role in Role)
 
-NamedServerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--server",
-        help="The gRPC server, HOST:PORT; also TASKYARD_SERVER.",
-        show_default="that of this machine, by its admin socket",
-    ),
-]
 TokenArgument = Annotated[str, typer.Argument(metavar="ID", help="The token's id, tok_...")]
 
 
@@ -67,7 +53,9 @@ def _patterns(what: str, default: str = "") -> Any:
 
 
 @app.command()
+@with_connection_to_server
 def create(
+    connection: Connection,
     name: Annotated[
         str | None, typer.Argument(help="Whom or what it is for.", show_default="the word of the role")
     ] = None,
@@ -83,7 +71,6 @@ def create(
     ] = None,
     admin: Annotated[bool, typer.Option("--admin", help="The same as --role admin.")] = False,
     as_json: JsonOption = False,
-    server: NamedServerOption = None,
     config_file: ConfigOption = None,
     store: StoreOption = None,
 ) -> None:
@@ -108,8 +95,8 @@ def create(
     }
     fields = {"name": word if name is None else name, "grants": [given(grant)], "ttlSecs": _seconds(expires)}
     request = filled(pb.CreateTokenRequest(), given(fields))
-    with _service(server, config_file, store) as service:
-        answer: pb.CreateTokenResponse = service.CreateToken(request, timeout=TIMEOUT_SECS)
+    with _service(connection, config_file, store) as (service, call):
+        answer: pb.CreateTokenResponse = service.CreateToken(request, **call)
     if as_json:
         _print_json(answer)
         return
@@ -121,18 +108,19 @@ def create(
 
 
 @app.command("list")
+@with_connection_to_server
 def list_tokens(
+    connection: Connection,
     ended: Annotated[bool, typer.Option("--ended", help="Show those, too, that ended in the last 30 days.")] = False,
     as_json: JsonOption = False,
-    server: NamedServerOption = None,
     config_file: ConfigOption = None,
     store: StoreOption = None,
 ) -> None:
     """List the tokens, oldest first, without their secrets."""
     found, request = pb.ListTokensResponse(), pb.ListTokensRequest(include_ended=ended)
-    with _service(server, config_file, store) as service:
+    with _service(connection, config_file, store) as (service, call):
         while True:
-            page: pb.ListTokensResponse = service.ListTokens(request, timeout=TIMEOUT_SECS)
+            page: pb.ListTokensResponse = service.ListTokens(request, **call)
             found.tokens.extend(page.tokens)
             if not page.next_page_token:
                 break
@@ -151,16 +139,17 @@ def list_tokens(
 
 
 @app.command()
+@with_connection_to_server
 def show(
+    connection: Connection,
     token_id: TokenArgument,
     as_json: JsonOption = False,
-    server: NamedServerOption = None,
     config_file: ConfigOption = None,
     store: StoreOption = None,
 ) -> None:
     """Show one token, without its secret."""
-    with _service(server, config_file, store) as service:
-        answer: pb.GetTokenResponse = service.GetToken(pb.GetTokenRequest(token_id=token_id), timeout=TIMEOUT_SECS)
+    with _service(connection, config_file, store) as (service, call):
+        answer: pb.GetTokenResponse = service.GetToken(pb.GetTokenRequest(token_id=token_id), **call)
     if as_json:
         _print_json(answer)
         return
@@ -179,27 +168,29 @@ def show(
 
 
 @app.command()
+@with_connection_to_server
 def revoke(
+    connection: Connection,
     token_id: TokenArgument,
     as_json: JsonOption = False,
-    server: NamedServerOption = None,
     config_file: ConfigOption = None,
     store: StoreOption = None,
 ) -> None:
     """End a token, at once and for good."""
     request = pb.RevokeTokenRequest(token_id=token_id)
-    with _service(server, config_file, store) as service:
-        answer: pb.RevokeTokenResponse = service.RevokeToken(request, timeout=TIMEOUT_SECS)
+    with _service(connection, config_file, store) as (service, call):
+        answer: pb.RevokeTokenResponse = service.RevokeToken(request, **call)
     if as_json:
         _print_json(answer)
     else:
         out.print(shown(f"{answer.token.token_id} ({answer.token.name}) is revoked"))
 
 
-def whoami(as_json: JsonOption = False, server: ServerOption = DEFAULT_SERVER) -> None:
+@with_connection_to_server
+def whoami(connection: Connection, as_json: JsonOption = False) -> None:
     """Show who the server takes one for."""
-    with connected(server) as channel:
-        answer: pb.WhoAmIResponse = TokenServiceStub(channel).WhoAmI(pb.WhoAmIRequest(), timeout=TIMEOUT_SECS)
+    with connection.opened() as channel:
+        answer: pb.WhoAmIResponse = TokenServiceStub(channel).WhoAmI(pb.WhoAmIRequest(), **connection.call())
     if as_json:
         _print_json(answer)
         return
@@ -217,31 +208,31 @@ def whoami(as_json: JsonOption = False, server: ServerOption = DEFAULT_SERVER) -
 
 
 @contextmanager
-def _service(server: str | None, config_file: Path | None, store: str | None) -> Iterator[Any]:
-    """The service of the server that is meant, on which every error is one line."""
-    with connected(_address(server, config_file, store)) as channel:
-        yield TokenServiceStub(channel)
+def _service(connection: Connection, config_file: Path | None, store: str | None) -> Iterator[Any]:
+    """The service of the server that is meant, and the arguments of its calls; every error is one line."""
+    reached = _reached(connection, config_file, store)
+    with reached.opened() as channel:
+        yield TokenServiceStub(channel), reached.call()
 
 
-def _address(server: str | None, config_file: Path | None, store: str | None) -> str:
+def _reached(connection: Connection, config_file: Path | None, store: str | None) -> Connection:
     names_a_store = store is not None or config_file is not None
-    if names_a_store:
-        if server is not None:
-            raise Failure("give --server, or --store and --config, not both")
-    elif server is not None or SERVER_VARIABLE in os.environ or TOKEN_VARIABLE in os.environ:
-        return server or os.environ.get(SERVER_VARIABLE) or DEFAULT_SERVER
+    if connection.is_named and names_a_store:
+        raise Failure("give --server or a credential, or --store and --config, not both")
+    if connection.is_named:
+        return connection
     try:
         file = sqlite_in(config_file, store)
     except Failure:
         if names_a_store:
             raise
-        return DEFAULT_SERVER
+        return connection
     admin = socket_path(file)
     if is_served(admin):
-        return address_of(admin)
+        return to_socket(address_of(admin))
     if names_a_store:
         raise Failure(f"no server runs on {file}")
-    return DEFAULT_SERVER
+    return connection
 
 
 # How it is shown
