@@ -29,7 +29,10 @@ from taskyard_server.core.errors import Refusal
 from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
 from taskyard_server.interceptors.errors import MAPPINGS
 
-ORDER: Final = ("task", "batch", "schedule", "target", "runtime_host", "lease", "stats", "admin", "token", "store", "access")
+ORDER: Final = (
+    *("task", "batch", "schedule", "target", "runtime_host", "lease", "stats", "admin", "token", "store"),
+    "access",
+)
 """The files in the order of their chapters; others follow."""
 MAX_TITLE_WORDS: Final = 4
 

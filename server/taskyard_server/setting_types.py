@@ -42,7 +42,8 @@ def _check_token(token: SecretStr) -> SecretStr:
     return token
 
 
-def _expand_home(path: Path) -> Path:
+def expand_home(path: Path) -> Path:
+    """A path without `~` at its beginning. Raises ValueError."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -56,7 +57,7 @@ Count = Annotated[Integer, Field(gt=0, lt=2**32)]
 CountOrZero = Annotated[Integer, Field(ge=0, lt=2**32)]
 PositiveSeconds = Annotated[Float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Annotated[Float, Field(ge=0, allow_inf_nan=False)]
-HomePath = Annotated[Path, AfterValidator(_expand_home)]
+HomePath = Annotated[Path, AfterValidator(expand_home)]
 """A path that may begin with `~`."""
 Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_check_port)]
 BearerToken = Annotated[SecretStr, AfterValidator(_check_token)]

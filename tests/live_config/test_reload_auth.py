@@ -2,7 +2,6 @@
 
 import pytest
 
-from taskyard_server.config import by_key
 from taskyard_server.live_config import AUTH
 
 ON = {"required": True}

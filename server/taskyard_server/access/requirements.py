@@ -52,3 +52,13 @@ def requirement_in(method: MethodDescriptor) -> Requirement:
         host_field=option.host_field,
         changes=options.idempotency_level != MethodOptions.NO_SIDE_EFFECTS,
     )
+
+
+def is_stream(method: str) -> bool:
+    """Whether a method that is named as in a call is a stream in either direction."""
+    service, _, name = method.removeprefix("/").partition("/")
+    try:
+        found = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
+    except KeyError:
+        return False
+    return bool(found.client_streaming or found.server_streaming)
