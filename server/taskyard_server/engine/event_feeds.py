@@ -64,7 +64,7 @@ class EventFilter:
     def is_broad(self) -> bool:
         """Whether the filter selects no tasks by id, batch, agent or target."""
         criteria = (self.task_ids, self.batch_id, self.agent_id, self.target, self.agents)
-        return all([criterion is None for criterion in criteria])
+        return all(criterion is None for criterion in criteria)
 
     def is_bare(self, task: Task) -> bool:
         """Whether the watcher is shown no payloads of this task."""

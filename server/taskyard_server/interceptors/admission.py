@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from taskyard_server.access.authentication import AdminToken, Authentication, BearerSource
 from taskyard_server.access.failures import Failures
@@ -17,6 +17,9 @@ from taskyard_server.security_settings import AuthSettings
 
 from .callers import Context, Headers, address_of, credentials_of
 from .open_calls import ENDED, OpenCalls
+
+if TYPE_CHECKING:
+    from taskyard_server.access.sealing import Sealing
 
 CHECK_SECS: Final = 20.0
 """How often the credentials of open calls are looked at again."""
@@ -32,13 +35,22 @@ class Entry(NamedTuple):
 class Admission:
     """Admits calls where authentication is on. One for all interceptors of a server.
 
-    `tokens` knows those that are kept in the store.
+    `tokens` knows those that are kept in the store. `sealing` seals what must tell callers nothing; what another one
+    sealed is not taken.
     """
 
     def __init__(
-        self, settings: AuthSettings, tokens: BearerSource | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        settings: AuthSettings,
+        tokens: BearerSource | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sealing: Sealing | None = None,
     ) -> None:
+        # What makes ciphers takes a while to import, and is not needed where authentication is off.
+        from taskyard_server.access.sealing import Sealing
+
         self.failures = Failures(clock)
+        self.sealing = sealing or Sealing()
         self._tokens = tokens
         self._authentication = Authentication()
         self.open_calls = OpenCalls(self._authentication)
@@ -80,6 +92,11 @@ class Gate:
     def __init__(self, admission: Admission, requirement: Requirement) -> None:
         self._admission = admission
         self.requirement = requirement
+
+    @property
+    def seal(self) -> Sealing:
+        """Seals what must tell callers nothing."""
+        return self._admission.sealing
 
     def enter(self, headers: Headers, context: Context) -> Entry:
         """Let a call in. Raises `Unauthenticated` or `PermissionDenied`."""

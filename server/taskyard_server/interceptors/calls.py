@@ -115,7 +115,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                     call = headers.call()
                 else:
                     entry = gate.enter(headers, context)
-                    call = headers.call(entry.access)
+                    call = headers.call(entry.access, gate.seal)
                 set_current_call(call)
                 _check(request, call, gate)
                 response = await serve(request, context)
@@ -150,7 +150,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                     call = headers.call()
                 else:
                     entry = gate.enter(headers, context)
-                    call = headers.call(entry.access)
+                    call = headers.call(entry.access, gate.seal)
                 set_current_call(call)
                 _check(request, call, gate)
                 async for response in serve(request, context):

@@ -2,8 +2,8 @@
 
 Whoever looks for a task looks in memory first, then waits until all that happened is committed, since a task may leave
 memory before its end is, then reads its row, and then looks in memory again. A task of another agent than the caller's
-is looked for as one that never was, so that neither the answer nor its time tells of it. One task is brought back by one call at a
-time: the others wait for it, so that none of them puts an older row in the place of a newer one.
+is looked for as one that never was, so that neither the answer nor its time tells of it. One task is brought back by
+one call at a time: the others wait for it, so that none of them puts an older row in the place of a newer one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class History:
     async def find(self, state: NamespaceState, task_id: str, agents: Names | None = None) -> Task | None:
         """The task as it ended, for reading alone; None if it is in memory.
 
-        Raises `NotFound`, also for a task of another agent than these, and `Unavailable` while the store does not answer.
+        Raises `NotFound`, also for a task of another agent than these, and `Unavailable` while the store does not
+        answer.
         """
         key = _key(state, task_id)
         for _ in range(MAX_READS):
@@ -73,7 +74,8 @@ class History:
         """Put a failed task back into memory, for a command that must follow in this turn.
 
         `check` raises why the command is refused for a task that ended otherwise, or raises for any that it does not
-        allow. Raises `NotFound`, also for a task of another agent than these, and `Unavailable` while the store does not answer.
+        allow. Raises `NotFound`, also for a task of another agent than these, and `Unavailable` while the store does
+        not answer.
         """
         key = _key(state, task_id)
         while state.find(task_id, agents) is None:

@@ -67,9 +67,7 @@ class MemoryTasks:
         state = self._namespaces.get_or_create(namespace)
         return await self._answers.give(state, lambda: show(state.scheduler.submit_batch(self._now(), submissions)))
 
-    async def get(
-        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
-    ) -> T:
+    async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")
         if (past := await self._past(state, task_id, agents)) is not None:
             return show(past)
@@ -135,9 +133,7 @@ class MemoryTasks:
             after = page.next_after
         if namespaces.history is not None:
             async for tasks in namespaces.history.ended_since(state, ms):
-                yield [
-                    task for task in tasks if task.commit > commit and (agents is None or task.agent_id in agents)
-                ]
+                yield [task for task in tasks if task.commit > commit and (agents is None or task.agent_id in agents)]
 
     async def cancel(
         self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
@@ -147,9 +143,7 @@ class MemoryTasks:
 
         return await self._command(namespace, task_id, agents, cancel, check_cancel)
 
-    async def pause(
-        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
-    ) -> T:
+    async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         def pause(state: NamespaceState) -> T:
             return show(state.scheduler.pause(self._now(), task_id))
 

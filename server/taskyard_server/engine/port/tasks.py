@@ -73,9 +73,7 @@ class TaskPort(Protocol):
     ) -> T:
         """Admit several tasks as one batch. Raises `BadRequest` for an invalid one before any is admitted."""
 
-    async def get(
-        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
-    ) -> T:
+    async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         """The task, in memory or as it ended, from the history. Raises `NotFound`."""
 
     def state_of(self, namespace: str, task_id: str) -> TaskState | None:
@@ -116,9 +114,7 @@ class TaskPort(Protocol):
     ) -> T:
         """Cancel a task. Raises `NotFound` or `Conflict`."""
 
-    async def pause(
-        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
-    ) -> T:
+    async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         """Pause a task in flight. Raises `NotFound` or `Conflict`."""
 
     async def resume(
