@@ -63,6 +63,7 @@ def _check_store_url(url: str) -> str:
         raise PydanticCustomError("store_url", "{problem}", {"problem": str(error)}) from None
 
 
+HostName = Annotated[str, Field(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9a-fA-F:.]+\])$")]
 Origin = Annotated[str, AfterValidator(_check_origin)]
 StoreUrl = Annotated[str, AfterValidator(_check_store_url)]
 
@@ -289,6 +290,11 @@ class CorsSettings(Section):
         default=[],
         description="Origins of pages that may call, such as `https://app.example`; `https://*.example` is every name "
         "below, `http://localhost:*` every port, `*` every page. Other pages read nothing and change nothing.",
+    )
+    hosts: list[HostName] = Field(
+        default=[],
+        description="Names by which a gateway on loopback may be called besides those of this machine, such as that "
+        "of a proxy in front; `*` is every name.",
     )
 
 

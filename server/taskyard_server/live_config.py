@@ -59,7 +59,7 @@ class Reload:
 
 
 class LiveConfig:
-    """Holds the settings. `apply` is called with new ones."""
+    """Holds the settings. `apply` is called with new ones, `reloaded` with what a reload did, None if it failed."""
 
     def __init__(self, file: Path | None, flags: dict[str, Any]) -> None:
         self.file = file
@@ -67,6 +67,7 @@ class LiveConfig:
         self._loaded: Loaded = load(file, flags)
         self._last_content = self._content()
         self.apply: Callable[[Settings], None] = lambda _: None
+        self.reloaded: Callable[[Reload | None], None] = lambda _: None
         self.loaded_at = time.time() if file else None
         self.error: str | None = None
 
@@ -92,6 +93,7 @@ class LiveConfig:
         except ConfigError as error:
             self.error = str(error)
             log.error("config_reload_failed", error=str(error))
+            self.reloaded(None)
             raise
         self.error = None
         self.loaded_at = time.time() if self.file else None
@@ -103,7 +105,9 @@ class LiveConfig:
         if changed or needs_restart:
             values = {key: {"old": before[key], "new": wanted[key]} for key in changed}
             log.info("config_reloaded", changed=values, needs_restart=needs_restart)
-        return Reload(changed, needs_restart)
+        reload = Reload(changed, needs_restart)
+        self.reloaded(reload)
+        return reload
 
     def _put_in_force(self, loaded: Loaded) -> None:
         """Apply the keys that can change while the server runs. All others keep their value of the start."""

@@ -1,11 +1,13 @@
 """The settings of who may do what, of encryption, and of the audit log (docs/security.md)."""
 
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, Url
 
-from taskyard_server.setting_types import BearerToken, Count, HomePath, PositiveSeconds, Section
+from taskyard_server.setting_types import BearerToken, Count, HomePath, PositiveSeconds, Section, expand_home
 
 MIN_ADMIN_TOKEN_CHARS = 20
 
@@ -27,10 +29,40 @@ class GrantSettings(Section):
     payloads: bool = Field(default=False, description="Whether a `viewer` is shown params and results.")
 
 
+def is_url(place: str) -> bool:
+    """Whether this is a URL; else it is the path of a file."""
+    return "://" in place
+
+
+def _check_key_place(place: str) -> str:
+    if not is_url(place):
+        return str(expand_home(Path(place)))
+    try:
+        url = Url(place)
+    except ValueError:
+        raise PydanticCustomError("url", "must be a file or a URL") from None
+    if url.scheme != "https" and not (url.scheme == "http" and is_loopback(url.host or "")):
+        raise PydanticCustomError("url", "must be a file, an https URL, or an http one on loopback")
+    if url.username or url.password:
+        raise PydanticCustomError("url", "must not hold a password, since it is shown")
+    return place
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host of a URL is this machine by its address, or `localhost`."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class ClaimRule(Section):
     """Which JWTs of an issuer get which grants: those that have all of `claims`."""
 
-    claims: dict[str, str] = Field(description="Claims by name, each with its value; `*` at its end is any rest.")
+    claims: dict[str, Annotated[str, Field(pattern=r"^[^*]*\*?$")]] = Field(
+        description="Claims by name, each with its value; `*` at its end is any rest. `a.b` is the claim `b` within "
+        "`a`. Of a list, one entry must have the value."
+    )
     grants: list[GrantSettings] = Field(min_length=1, description="What they are granted.")
 
 
@@ -39,7 +71,9 @@ class IssuerSettings(Section):
 
     issuer: str = Field(min_length=1, description="The claim `iss` of its tokens.")
     audience: str = Field(min_length=1, description="What the claim `aud` of its tokens must hold.")
-    jwks: str = Field(min_length=1, description="Its keys: a file, or an https URL, in the format of JWKS.")
+    jwks: Annotated[str, AfterValidator(_check_key_place)] = Field(
+        min_length=1, description="Its keys: a file, or an https URL, in the format of JWKS."
+    )
     rules: list[ClaimRule] = Field(default=[], description="Which of its tokens get which grants.")
 
 

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 MAX_PORT: Final = 65_535
 MASK: Final = "**********"
 """What is shown of a secret."""
+SCHEMES: Final = frozenset({"unix", "unix-abstract", "vsock", "dns", "ipv4", "ipv6", "xds", "passthrough"})
 BEARER_TOKEN: Final = re.compile("[!-~]+")
 
 
@@ -22,6 +23,9 @@ def _refuse_boolean(value: Any) -> Any:
 
 
 def _check_port(address: str) -> str:
+    # grpc takes these for other kinds of addresses. Whoever calls by a unix socket is taken for the gateway.
+    if address.partition(":")[0].lower() in SCHEMES:
+        raise ValueError("must be a host and a port")
     # A port that the system chooses is of no use: clients could not know it.
     if not 1 <= int(address.rpartition(":")[2]) <= MAX_PORT:
         raise ValueError(f"the port must be from 1 to {MAX_PORT}")
@@ -38,7 +42,8 @@ def _check_token(token: SecretStr) -> SecretStr:
     return token
 
 
-def _expand_home(path: Path) -> Path:
+def expand_home(path: Path) -> Path:
+    """A path without `~` at its beginning. Raises ValueError."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -52,7 +57,7 @@ Count = Annotated[Integer, Field(gt=0, lt=2**32)]
 CountOrZero = Annotated[Integer, Field(ge=0, lt=2**32)]
 PositiveSeconds = Annotated[Float, Field(gt=0, allow_inf_nan=False)]
 Seconds = Annotated[Float, Field(ge=0, allow_inf_nan=False)]
-HomePath = Annotated[Path, AfterValidator(_expand_home)]
+HomePath = Annotated[Path, AfterValidator(expand_home)]
 """A path that may begin with `~`."""
 Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_check_port)]
 BearerToken = Annotated[SecretStr, AfterValidator(_check_token)]

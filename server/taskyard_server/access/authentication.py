@@ -24,10 +24,14 @@ NO_GRANT: Final = "the client certificate is not one that the server knows"
 
 
 class Credentials(NamedTuple):
-    """What a call brought: its `authorization`, and the URIs of its client certificate."""
+    """What a call brought: its `authorization`, and the URIs of its client certificate.
+
+    `valid_until` is when that certificate expires, in seconds since the epoch, where it is known.
+    """
 
     authorization: str | None = None
     certificates: Sequence[str] = ()
+    valid_until: float | None = None
 
 
 class BearerSource(Protocol):
@@ -40,8 +44,8 @@ class BearerSource(Protocol):
 class CertificateSource(Protocol):
     """Knows the principals of client certificates."""
 
-    def find(self, uris: Sequence[str]) -> Principal | None:
-        """The principal of a certificate with these URIs; None if no rule knows it."""
+    def find(self, uris: Sequence[str], valid_until: float | None = None) -> Principal | None:
+        """The principal of a certificate with these URIs; None if no rule knows it. May raise `Unauthenticated`."""
 
 
 class AdminToken:
@@ -80,7 +84,7 @@ class Authentication:
                         return principal
             raise Unauthenticated(UNKNOWN)
         if credentials.certificates and self._certificates is not None:
-            if (principal := self._certificates.find(credentials.certificates)) is not None:
+            if (principal := self._certificates.find(*credentials[1:])) is not None:
                 return principal
             raise Unauthenticated(NO_GRANT)
         raise Unauthenticated(NOTHING)

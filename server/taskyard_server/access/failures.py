@@ -34,11 +34,12 @@ class _Address:
 
 
 class Failures:
-    """Wrong credentials by address. `clock` is in seconds; `total` counts them all."""
+    """Wrong credentials by address. `clock` is in seconds; `total` counts them all, `noted` is told each address."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], noted: Callable[[str], None] | None = None) -> None:
         self.total = 0
         self._clock = clock
+        self._noted = noted
         self._addresses: OrderedDict[str, _Address] = OrderedDict()
         self._waiting = 0
 
@@ -55,6 +56,8 @@ class Failures:
         found.count += 1
         found.unlogged += 1
         found.last = now
+        if self._noted is not None:
+            self._noted(address)
         if now - found.logged_at >= MEMORY_SECS:
             log.warning("credentials_refused", address=address, count=found.unlogged)
             found.logged_at, found.unlogged = now, 0

@@ -79,6 +79,11 @@ class Principal:
         """Whether it may do everything."""
         return any(grant.role is Role.ADMIN for grant in self.grants)
 
+    @property
+    def strongest_role(self) -> Role:
+        """Its strongest role in any namespace; limits go by it."""
+        return max((grant.role for grant in self.grants), default=Role.AGENT)
+
 
 LOCAL: Final = Principal("local", "local", (Grant(role=Role.ADMIN),))
 """Whoever reaches a server without authentication, or its admin socket."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
 from taskyard.v1 import access_pb2
@@ -34,11 +35,16 @@ def requirement_of(method: str) -> Requirement:
         found = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
     except KeyError:
         raise NoRequirement(method) from None
-    options = found.GetOptions()
+    return requirement_in(found)
+
+
+def requirement_in(method: MethodDescriptor) -> Requirement:
+    """What the option of a method requires. Raises `NoRequirement`."""
+    options = method.GetOptions()
     option = options.Extensions[access_pb2.requires]
     roles = frozenset(map(Role, option.roles))
     if not roles and not option.any_principal:
-        raise NoRequirement(method)
+        raise NoRequirement(method.full_name)
     return Requirement(
         roles=roles,
         any_principal=option.any_principal,
@@ -46,3 +52,13 @@ def requirement_of(method: str) -> Requirement:
         host_field=option.host_field,
         changes=options.idempotency_level != MethodOptions.NO_SIDE_EFFECTS,
     )
+
+
+def is_stream(method: str) -> bool:
+    """Whether a method that is named as in a call is a stream in either direction."""
+    service, _, name = method.removeprefix("/").partition("/")
+    try:
+        found = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
+    except KeyError:
+        return False
+    return bool(found.client_streaming or found.server_streaming)

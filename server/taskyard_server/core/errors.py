@@ -28,6 +28,11 @@ class Refusal(Exception):
         self.message = message
         self.details = details or {}
 
+    @property
+    def retry_after_ms(self) -> int:
+        """How long callers shall wait before they repeat it, in milliseconds, if it is `retryable`."""
+        return RETRY_AFTER_MS
+
 
 class BadRequest(Refusal):
     """The request itself is wrong; the message names the field."""
@@ -67,6 +72,12 @@ class TooManyRequests(Refusal):
 
     def __init__(self, message: str, retry_after_ms: int) -> None:
         super().__init__(message, {"retryAfterMs": retry_after_ms})
+        self._retry_after_ms = retry_after_ms
+
+    @property
+    def retry_after_ms(self) -> int:
+        """When the next call may come, in milliseconds from now."""
+        return self._retry_after_ms
 
 
 class NotFound(Refusal):

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import grpc
 
 from taskyard_server.access.authentication import Credentials
+from taskyard_server.access.certificates import forwarded_uris, read_certificate
 from taskyard_server.access.grants import EVERYTHING, Access
 from taskyard_server.conversion.page_tokens import Listing, Seal
 from taskyard_server.conversion.trace_context import TRACEPARENT
@@ -29,7 +30,7 @@ DEFAULT_NAMESPACE: Final = "default"
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 GATEWAY_PEER: Final = "unix:"
 """The peer of calls that came through the gateway, whose socket nobody else can open."""
-CERTIFICATE_URI: Final = re.compile(r"(?:^|;)URI=([^;,\"]+)")
+CERTIFICATE_KEY: Final = "x509_pem_cert"
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -113,7 +114,8 @@ def read_headers(context: Context) -> Headers:
         elif key == HEAD_KEY:
             is_head = True
         elif key == FORWARDED_CERTIFICATE_KEY:
-            certificate = str(value)
+            # A second one is not the gateway's.
+            certificate = str(value) if certificate is None else ""
         elif key == FORWARDED_FOR_KEY:
             forwarded_for = str(value)
     return Headers(namespace, by_rest, traceparent, target, is_head, authorization, certificate, forwarded_for)
@@ -124,8 +126,14 @@ def credentials_of(headers: Headers, context: Context) -> Credentials:
     if headers.authorization is not None:
         return Credentials(headers.authorization)
     if context.peer() == GATEWAY_PEER:
-        return Credentials(None, tuple(map(unquote, CERTIFICATE_URI.findall(headers.certificate or ""))))
-    return Credentials(None, tuple(_text(each) for each in context.peer_identities() or ()))
+        return Credentials(None, forwarded_uris(headers.certificate))
+    # Not `peer_identities`: they do not tell a URI from a DNS name, nor from the common name of a certificate without
+    # either, and end at a NUL.
+    certificates: Any = context.auth_context().get(CERTIFICATE_KEY, ())
+    if not certificates:
+        return Credentials()
+    known = read_certificate(certificates[0])
+    return Credentials(None, known.uris, known.valid_until)
 
 
 def address_of(headers: Headers, context: Context) -> str:
@@ -134,7 +142,3 @@ def address_of(headers: Headers, context: Context) -> str:
     if peer == GATEWAY_PEER:
         return (headers.forwarded_for or "").rpartition(",")[2].strip() or "gateway"
     return unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]") or peer
-
-
-def _text(identity: Any) -> str:
-    return identity.decode(errors="replace") if isinstance(identity, bytes) else str(identity)

@@ -105,6 +105,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     def _unary(self, method: str, serve: Callable[[Any, Context], Awaitable[Any]]) -> Any:
         gate = None if self._admission is None else self._admission.gate(method)
+        if gate is not None:
+            serve = gate.audited(serve)
 
         async def around(request: Any, context: Context) -> Any:
             begin = time.perf_counter()
@@ -117,7 +119,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                     entry = gate.enter(headers, context)
                     call = headers.call(entry.access, gate.seal)
                 set_current_call(call)
-                _check(request, call, gate)
+                _check(request, call, gate, headers, context)
                 response = await serve(request, context)
             except asyncio.CancelledError:
                 if gate is None or (ended := gate.end_of(entry)) is None:
@@ -140,6 +142,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
 
     def _streaming(self, method: str, serve: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
         gate = None if self._admission is None else self._admission.gate(method)
+        if gate is not None:
+            serve = gate.audited(serve)
 
         async def around(request: Any, context: Context) -> AsyncIterator[Any]:
             begin = time.perf_counter()
@@ -152,7 +156,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                     entry = gate.enter(headers, context)
                     call = headers.call(entry.access, gate.seal)
                 set_current_call(call)
-                _check(request, call, gate)
+                _check(request, call, gate, headers, context)
                 async for response in serve(request, context):
                     yield response
             except asyncio.CancelledError:
@@ -211,12 +215,13 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             )
 
 
-def _check(request: Any, call: Call, gate: Gate | None) -> None:
+def _check(request: Any, call: Call, gate: Gate | None, headers: Headers, context: Context) -> None:
     """Raise the refusal that stands in the place of a request, or that of a request in another name."""
     if isinstance(request, Refusal):
         raise request
     if gate is not None:
-        gate.check(call.access, request.message if isinstance(request, RestRequest) else request)
+        message = request.message if isinstance(request, RestRequest) else request
+        gate.check(call.access, message, headers, context)
 
 
 def _is_by_rest(metadata: Any) -> bool:
