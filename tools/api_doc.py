@@ -30,16 +30,7 @@ from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE, NAMESPACE, N
 from taskyard_server.interceptors.errors import MAPPINGS
 
 ORDER: Final = (
-    "task",
-    "batch",
-    "schedule",
-    "target",
-    "runtime_host",
-    "lease",
-    "stats",
-    "admin",
-    "token",
-    "store",
+    *("task", "batch", "schedule", "target", "runtime_host", "lease", "stats", "admin", "token", "store"),
     "access",
 )
 """The files in the order of their chapters; others follow."""

@@ -163,7 +163,7 @@ class Description:
         parameters = [self._parameter(field, "path", request_style) for field in rest.in_path]
         if not rest.has_body:
             parameters += [self._parameter(field, "query", request_style) for field in rest.others(method)]
-        if tag != "Admin":
+        if tag not in ("Admin", "Token"):
             parameters.append({"$ref": "#/components/parameters/Namespace"})
         call: Schema = {
             "operationId": method.name,

@@ -21,8 +21,10 @@ from taskyard.v1 import (
     stats_pb2_grpc,
     target_pb2_grpc,
     task_pb2_grpc,
+    token_pb2_grpc,
 )
 from taskyard_server import gc_policy
+from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.admin_socket import AdminSocket, socket_path
 from taskyard_server.audit import AuditLog
 from taskyard_server.certificates import CertificateError, CertificateFiles, certificate_files
@@ -53,6 +55,7 @@ from taskyard_server.services.store import StoreService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
+from taskyard_server.services.tokens import TokenService
 from taskyard_server.setting_types import secret
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.choosing import store_of
@@ -65,7 +68,7 @@ log = structlog.get_logger(__name__)
 
 SERVICES: Final = tuple(
     f"taskyard.v1.{name}Service"
-    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Admin")
+    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Admin", "Token")
 )
 SCHEDULER_SERVICES: Final = SERVICES[:3]
 CHANNELZ: Final = "grpc.channelz.v1.Channelz"
@@ -106,14 +109,20 @@ class App:
         self._figures = None if keeper is None else keeper.figures
         self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures)
         self._audit = _audit_log(settings.audit)
+        self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
+        auth = settings.auth if authentication_is_on(settings) else None
+        self._admission = (
+            None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
+        )
+        self._token_service = TokenService(
+            self._tokens, None if auth is None or self._admission is None else self._admission.open_calls.end_stale
+        )
         path = sqlite_path(settings.store.url)
         self._admin_socket = (
             None
             if keeper is None or path is None
-            else AdminSocket(socket_path(path), StoreService(keeper.store), self._audit)
+            else AdminSocket(socket_path(path), StoreService(keeper.store), self._token_service, self._audit)
         )
-        auth = settings.auth if authentication_is_on(settings) else None
-        self._admission = None if auth is None and self._audit is None else Admission(auth, audit=self._audit)
         self._server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),), options=server_options())
         self._health = health.aio.HealthServicer()
         self._certificates = _certificate_files("tls", settings.tls)
@@ -144,6 +153,8 @@ class App:
         self._config.reloaded = self._note_reload
         try:
             await self._engine.open()
+            if self._tokens is not None and self._engine.keeper is not None:
+                await self._tokens.open(self._engine.keeper)
         except StoreError as error:
             await self._engine.release()
             raise StartError(str(error)) from None
@@ -173,6 +184,8 @@ class App:
             parts.append(self._admission.run())
         if self._certificates is not None:
             parts.append(self._certificates.watch())
+        if self._tokens is not None:
+            parts.append(self._tokens.run())
         if self._config.file is not None:
             parts.append(self._config.watch())
         if self._executor is not None:
@@ -286,6 +299,8 @@ class App:
 
     async def _release(self) -> None:
         """Let go of the store; after a second signal without waiting for one that does not answer."""
+        if self._tokens is not None:
+            self._tokens.write_used()
         release = asyncio.create_task(self._engine.release())
         hurry = asyncio.create_task(self._hurry.wait())
         await asyncio.wait((release, hurry), return_when=asyncio.FIRST_COMPLETED)
@@ -373,6 +388,7 @@ class App:
         target_pb2_grpc.add_TargetServiceServicer_to_server(targets, server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(admin, server)
+        token_pb2_grpc.add_TokenServiceServicer_to_server(self._token_service, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         channelz.add_channelz_servicer(server)
         reflection.enable_server_reflection(names, server)

@@ -184,7 +184,7 @@ def test_a_changed_token_of_the_executor_reloads_and_those_of_tabs_hold_after_a_
     write(executorToken="other", tabs={"a": {"url": "http://h:1", "token": "other"}})
     reload = live.reload()
     assert (reload.changed, reload.needs_restart) == (["executorToken"], ["tabs"])
-    assert live.settings.executor_token.get_secret_value() == TOKEN
+    assert live.settings.executor_token.get_secret_value() == "other"
     assert live.settings.tabs["a"].token.get_secret_value() == TOKEN
 
 

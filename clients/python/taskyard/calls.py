@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Calls:
-    """The calls of one client. Its channel itself repeats those that change nothing a few times, see `channel`.
+    """The calls of one client.
 
     Attributes:
         closed: Whether the client is closed.

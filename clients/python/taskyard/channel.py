@@ -1,29 +1,15 @@
 """The connection to a Taskyard server, configured to survive idle proxies and short outages.
 
-gRPC itself repeats a call while the server is unavailable if the proto marks it as idempotent (`idempotency_level`).
-All other calls are left to their callers, which know the effect of a repeat.
+gRPC repeats no call. That is left to those who make them, and know the effect of a repeat (see `retrying`): the pauses
+of gRPC, of which it allows four, would end either before a restart of the server does or seconds after it.
 """
 
 import asyncio
-import json
 import os
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
 import grpc
-from google.protobuf.descriptor import MethodDescriptor
-from google.protobuf.descriptor_pb2 import MethodOptions
-
-from taskyard.v1 import (
-    admin_pb2,
-    batch_pb2,
-    lease_pb2,
-    runtime_host_pb2,
-    schedule_pb2,
-    stats_pb2,
-    target_pb2,
-    task_pb2,
-)
 
 from .credentials import Credentials
 from .errors import ClientClosed, TaskyardError, Unavailable, error_from_rpc
@@ -33,27 +19,6 @@ T = TypeVar("T")
 
 MAX_RECEIVE_BYTES: Final = 8 * 1024 * 1024
 """A page of tasks has about 3 MB. A single task may have more, depending on the server's configuration."""
-
-FILES: Final = (
-    admin_pb2,
-    batch_pb2,
-    lease_pb2,
-    runtime_host_pb2,
-    schedule_pb2,
-    stats_pb2,
-    target_pb2,
-    task_pb2,
-)
-
-RETRY_POLICY: Final = {
-    "maxAttempts": 5,
-    "initialBackoff": "0.1s",
-    "maxBackoff": "0.5s",
-    "backoffMultiplier": 2,
-    "retryableStatusCodes": ["UNAVAILABLE"],
-}
-"""Attempts over about a second. Callers sit out what is longer, without pauses that grow and grow: gRPC allows five
-attempts, and with pauses that cover a restart the last one would come seconds after the server is back."""
 
 
 def open_channel(credentials: Credentials) -> grpc.aio.Channel:
@@ -81,8 +46,6 @@ def open_channel(credentials: Credentials) -> grpc.aio.Channel:
         ("grpc.min_reconnect_backoff_ms", 5_000),
         ("grpc.max_reconnect_backoff_ms", 1_000),
         ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
-        ("grpc.service_config", SERVICE_CONFIG),
-        ("grpc.enable_retries", 1),
         *credentials.channel_options(),
     ]
     encryption = credentials.for_channel()
@@ -162,24 +125,5 @@ def check_cancelled() -> None:
         raise asyncio.CancelledError
 
 
-def _service_config() -> str:
-    names = [
-        {"service": service.full_name, "method": method.name}
-        for file in FILES
-        for service in file.DESCRIPTOR.services_by_name.values()
-        for method in service.methods
-        if _may_be_repeated(method)
-    ]
-    return json.dumps({"methodConfig": [{"name": names, "retryPolicy": RETRY_POLICY}]})
-
-
-def _may_be_repeated(method: MethodDescriptor) -> bool:
-    options = method.GetOptions()
-    # A broken stream is resumed by its reader, which knows how far it came.
-    is_unary = not (method.client_streaming or method.server_streaming)
-    return is_unary and options.idempotency_level in (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT)
-
-
-SERVICE_CONFIG: Final = _service_config()
 _process: int | None = None
 """The process in which gRPC runs its threads."""

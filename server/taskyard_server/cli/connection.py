@@ -29,10 +29,11 @@ KEEPALIVE: Final = (
 
 
 class Connection:
-    """How a command reaches its server, and who calls."""
+    """How a command reaches its server, and who calls. `is_named` says that options or variables name either."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, is_named: bool = True) -> None:
         self.credentials = credentials
+        self.is_named = is_named
 
     @contextmanager
     def opened(self) -> Iterator[grpc.Channel]:
@@ -60,9 +61,14 @@ class Connection:
         return {"timeout": timeout_secs, "metadata": self.credentials.metadata()}
 
 
+def to_socket(address: str) -> Connection:
+    """How to reach a socket of this machine, which needs no credentials."""
+    return Connection(Credentials(address, spelling=AT_THE_TERMINAL))
+
+
 def connected(address: str) -> Any:
-    """A channel to a socket of this machine, which needs no credentials."""
-    return Connection(Credentials(address, spelling=AT_THE_TERMINAL)).opened()
+    """A channel to a socket of this machine."""
+    return to_socket(address).opened()
 
 
 def _option(words: str, variable: str = "", *names: str, **rest: Any) -> Any:
@@ -71,54 +77,79 @@ def _option(words: str, variable: str = "", *names: str, **rest: Any) -> Any:
     return typer.Option(*names, help=help_text, rich_help_panel=PANEL, **rest)
 
 
+ServerOption = Annotated[
+    str | None,
+    _option(
+        "The gRPC server, HOST:PORT or https://HOST:PORT.",
+        "TASKYARD_SERVER, TASKYARD_ADDRESS",
+        show_default="127.0.0.1:50051",
+    ),
+]
+NamespaceOption = Annotated[
+    str | None, _option("The namespace to act in.", "TASKYARD_NAMESPACE", show_default="default")
+]
+TokenFileOption = Annotated[
+    str | None,
+    _option(
+        "A file with a token, in place of TASKYARD_TOKEN. There is no --token, since the list of processes would "
+        "show it to everybody.",
+        "TASKYARD_TOKEN_FILE",
+    ),
+]
+CaOption = Annotated[str | None, _option("A file with the authority of the server's certificate.", "TASKYARD_CA")]
+CertOption = Annotated[str | None, _option("A file with a client certificate.", "TASKYARD_CERT")]
+KeyOption = Annotated[str | None, _option("The file with its key.", "TASKYARD_KEY")]
+ProfileOption = Annotated[str | None, _option("A profile of ~/.config/taskyard/config.toml.", "TASKYARD_PROFILE")]
+InsecureOption = Annotated[bool, _option("Send a token in the clear to another machine.", "", "--insecure")]
+
+
 def connection(
-    server: Annotated[
-        str | None,
-        _option(
-            "The gRPC server, HOST:PORT or https://HOST:PORT.",
-            "TASKYARD_SERVER, TASKYARD_ADDRESS",
-            show_default="127.0.0.1:50051",
-        ),
-    ] = None,
-    namespace: Annotated[
-        str | None, _option("The namespace to act in.", "TASKYARD_NAMESPACE", show_default="default")
-    ] = None,
-    token_file: Annotated[
-        str | None,
-        _option(
-            "A file with a token, in place of TASKYARD_TOKEN. There is no --token, since the list of processes would "
-            "show it to everybody.",
-            "TASKYARD_TOKEN_FILE",
-        ),
-    ] = None,
-    ca: Annotated[str | None, _option("A file with the authority of the server's certificate.", "TASKYARD_CA")] = None,
-    cert: Annotated[str | None, _option("A file with a client certificate.", "TASKYARD_CERT")] = None,
-    key: Annotated[str | None, _option("The file with its key.", "TASKYARD_KEY")] = None,
-    profile: Annotated[str | None, _option("A profile of ~/.config/taskyard/config.toml.", "TASKYARD_PROFILE")] = None,
-    insecure: Annotated[bool, _option("Send a token in the clear to another machine.", "", "--insecure")] = False,
+    server: ServerOption = None,
+    namespace: NamespaceOption = None,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    profile: ProfileOption = None,
+    insecure: InsecureOption = False,
 ) -> Connection:
     """How to reach the server that these options, the environment or a profile name. Raises `Failure` for mistakes."""
     environment = dict(os.environ)
     if named := environment.get("TASKYARD_SERVER"):
         environment["TASKYARD_ADDRESS"] = named
     try:
-        return Connection(
-            find_credentials(
-                server,
-                namespace,
-                token_file=token_file,
-                ca=ca,
-                cert=cert,
-                key=key,
-                profile=profile,
-                insecure=insecure,
-                environment=environment,
-                spelling=AT_THE_TERMINAL,
-            )
+        found = find_credentials(
+            server,
+            namespace,
+            token_file=token_file,
+            ca=ca,
+            cert=cert,
+            key=key,
+            profile=profile,
+            insecure=insecure,
+            environment=environment,
+            spelling=AT_THE_TERMINAL,
         )
     except ValueError as error:
         raise Failure(str(error)) from None
+    names_a_server = server is not None or profile is not None or "TASKYARD_ADDRESS" in environment
+    return Connection(found, names_a_server or found.token is not None or found.tls is not None)
+
+
+def connection_to_any_namespace(
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    profile: ProfileOption = None,
+    insecure: InsecureOption = False,
+) -> Connection:
+    """The same for calls about the whole server."""
+    return connection(server, None, token_file, ca, cert, key, profile, insecure)
 
 
 with_connection: Final = with_options("connection", connection)
 """Give a command the options, in the place of its parameter `connection`."""
+with_connection_to_server: Final = with_options("connection", connection_to_any_namespace)
+"""The same without `--namespace`."""

@@ -6,7 +6,7 @@ Streams and long waits could otherwise outlive a token for ever (docs/security.m
 from __future__ import annotations
 
 import asyncio
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from taskyard_server.access.authentication import Authentication, Credentials
 from taskyard_server.access.grants import Principal
@@ -45,9 +45,9 @@ class OpenCalls:
         """Whether the cancellation of this task means that its credential no longer holds."""
         return task in self._ended
 
-    def end_stale(self) -> int:
-        """End the calls whose credential no longer lets them in as it did. Returns how many."""
-        return self._end_stale_of(list(self._open.items()), {})
+    def end_stale(self, spared: asyncio.Task[Any] | None = None) -> int:
+        """End the calls whose credential no longer lets them in as it did, but the `spared` one. Returns how many."""
+        return self._end_stale_of([item for item in self._open.items() if item[0] is not spared], {})
 
     async def check(self) -> int:
         """The same in portions, between which others run: to verify a JWT anew takes some 0.2 ms."""
