@@ -1,6 +1,8 @@
 """For all tests: the form of the core that they import, the store of their servers, and how a run in CI differs."""
 
 import os
+import tempfile
+from pathlib import Path
 import shlex
 import sys
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
@@ -17,7 +19,7 @@ for name in ("COLUMNS", "LINES"):
 for name in ("ADDRESS", "NAMESPACE", "TOKEN", "TOKEN_FILE", "CA", "CERT", "KEY", "PROFILE"):
     # Nor is any client to have the credentials of the person who runs it.
     os.environ.pop(f"TASKYARD_{name}", None)
-os.environ["XDG_CONFIG_HOME"] = os.devnull
+os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir()) / "no-configuration-of-a-user")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

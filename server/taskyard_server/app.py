@@ -11,7 +11,6 @@ import structlog
 from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from pydantic import HttpUrl, SecretStr
 
 from taskyard.v1 import (
     admin_pb2_grpc,
@@ -35,8 +34,8 @@ from taskyard_server.core.history import RetryPolicy
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
-from taskyard_server.executors.tab_executor import TabExecutor
-from taskyard_server.executors.tab_resolver import Endpoint, TabMap
+from taskyard_server.executors.connections import TlsFilesError
+from taskyard_server.executors.from_settings import ConfiguredExecutor, configured_executor
 from taskyard_server.exposure import authentication_is_on, exposed
 from taskyard_server.gateway import Gateway
 from taskyard_server.interceptors.admission import Admission, AdmissionError
@@ -57,6 +56,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.tokens import TokenService
+from taskyard_server.setting_types import secret
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.choosing import store_of
 from taskyard_server.store.port import StoreError
@@ -115,7 +115,7 @@ class App:
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
         )
         self._token_service = TokenService(
-            self._tokens, None if self._admission is None else self._admission.open_calls.end_stale
+            self._tokens, None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         )
         path = sqlite_path(settings.store.url)
         self._admin_socket = (
@@ -127,6 +127,7 @@ class App:
         self._health = health.aio.HealthServicer()
         self._certificates = _certificate_files("tls", settings.tls)
         self._gateway = _gateway(settings) if settings.gateway else None
+        self._executor = _executor(self._engine, settings)
         self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
@@ -187,8 +188,8 @@ class App:
             parts.append(self._tokens.run())
         if self._config.file is not None:
             parts.append(self._config.watch())
-        if settings.executor is not None or settings.tabs:
-            parts.append(self._tab_executor().run())
+        if self._executor is not None:
+            parts.append(self._executor.run())
         self._background = [asyncio.create_task(part) for part in parts]
         served = SERVICES if settings.scheduler.enabled else SERVICES[len(SCHEDULER_SERVICES) :]
         for name in ("", *served):
@@ -321,6 +322,10 @@ class App:
         self._engine.admin.reconfigure(settings.limits())
         if self._admission is not None:
             self._admission.reconfigure(settings.auth)
+        self._metrics.take_token(secret(settings.metrics_token))
+        self._webhooks.take_secret(secret(settings.webhooks.secret))
+        if self._executor is not None:
+            self._executor.take(settings)
 
     def _note_reload(self, reload: Reload | None) -> None:
         outcome = "conflict" if reload is None else "ok"
@@ -344,7 +349,7 @@ class App:
         if self._gateway is not None:
             self._server.add_insecure_port(self._gateway.make_server_socket())
         try:
-            self._metrics.serve(settings.metrics)
+            self._metrics.serve(settings.metrics, secret(settings.metrics_token), self._certificates)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None
@@ -388,19 +393,6 @@ class App:
         channelz.add_channelz_servicer(server)
         reflection.enable_server_reflection(names, server)
 
-    def _tab_executor(self) -> TabExecutor:
-        settings = self._settings
-        resolver = TabMap(
-            {tab_id: _endpoint(tab.url, tab.token) for tab_id, tab in settings.tabs.items()},
-            None if settings.executor is None else _endpoint(settings.executor, settings.executor_token),
-        )
-        return TabExecutor(
-            self._engine,
-            resolver,
-            workers=settings.scheduler.worker_count,
-            max_answer_bytes=settings.scheduler.max_payload_bytes,
-        )
-
 
 def _certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings) -> CertificateFiles | None:
     try:
@@ -412,6 +404,13 @@ def _certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings)
 def _gateway(settings: Settings) -> Gateway:
     certificates = _certificate_files("gatewayTls", settings.gateway_tls)
     return Gateway(settings.rest, origins=settings.cors.origins, hosts=settings.cors.hosts, certificates=certificates)
+
+
+def _executor(engine: MemoryEngine, settings: Settings) -> ConfiguredExecutor | None:
+    try:
+        return configured_executor(engine, settings)
+    except TlsFilesError as error:
+        raise StartError(str(error)) from None
 
 
 def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
@@ -445,7 +444,3 @@ def _audit_log(settings: AuditSettings) -> AuditLog | None:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise StartError(f"cannot write the audit log to {settings.file}: {reason}") from None
-
-
-def _endpoint(url: HttpUrl, token: SecretStr | None) -> Endpoint:
-    return Endpoint(str(url), None if token is None else token.get_secret_value())

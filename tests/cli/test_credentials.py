@@ -95,12 +95,15 @@ def commands(group=app, words=()):
 
 
 OF_THIS_MACHINE = {"up", "store"}
+OF_THE_WHOLE_SERVER = {"token", "whoami"}
 
 
 @pytest.mark.parametrize("words", [each for each in commands() if each[0] not in OF_THIS_MACHINE], ids=" ".join)
 def test_every_command_takes_the_same_credentials(anywhere, words):
     shown = anywhere(*words, "--help").out
-    for option in ("server", "namespace", "token-file", "ca", "cert", "key", "profile", "insecure"):
+    about_a_namespace = words[0] not in OF_THE_WHOLE_SERVER
+    assert (" --namespace " in shown) == (about_a_namespace or words == ("token", "create"))
+    for option in ("server", "token-file", "ca", "cert", "key", "profile", "insecure"):
         assert f" --{option} " in shown
     assert " --token " not in shown
 
