@@ -100,7 +100,7 @@ OF_THIS_MACHINE = {"up", "store"}
 @pytest.mark.parametrize("words", [each for each in commands() if each[0] not in OF_THIS_MACHINE], ids=" ".join)
 def test_every_command_takes_the_same_credentials(anywhere, words):
     shown = anywhere(*words, "--help").out
-    for option in ("server", "namespace", "token-file", "ca", "cert", "key", "profile", "insecure"):
+    for option in ("server", "token-file", "ca", "cert", "key", "profile", "insecure"):
         assert f" --{option} " in shown
     assert " --token " not in shown
 

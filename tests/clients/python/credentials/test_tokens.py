@@ -153,13 +153,19 @@ async def test_each_success_is_good_for_one_more_try(server, client):
     assert server.seen == ["one"] * 4
 
 
-async def test_a_watch_with_a_fixed_token_ends_at_once(server):
+async def test_a_fixed_token_is_tried_once_more_too_since_it_may_have_other_grants(server):
     async with Client(server.address, token="one") as client:
         events = client.watch()
         await anext(events)
         server.expired.set()
-        with pytest.raises(Unauthenticated, match="expired"):
-            await anext(events)
+        assert (await anext(events)).task.id == "after-1"
+    assert server.seen == ["one", "one"]
+
+
+async def test_a_watch_that_never_worked_ends_at_once(server, client):
+    server.tokens = set()
+    with pytest.raises(Unauthenticated, match="this token is not known"):
+        await anext(client.watch())
     assert server.seen == ["one"]
 
 
