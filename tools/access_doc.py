@@ -7,10 +7,10 @@ this. tests/access/test_matrix.py calls every method by every role, and compares
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
 from rpcs import route
 
@@ -47,9 +47,8 @@ def table() -> str:
 def methods() -> Iterator[MethodDescriptor]:
     """All methods of our protos."""
     for file in sorted(Path(taskyard.v1.__path__[0]).glob("*_pb2.py")):
-        __import__(f"taskyard.v1.{file.stem}")
-        found = descriptor_pool.Default().FindFileByName(f"taskyard/v1/{file.stem.removesuffix('_pb2')}.proto")
-        for service in found.services_by_name.values():
+        services = import_module(f"taskyard.v1.{file.stem}").DESCRIPTOR.services_by_name
+        for service in services.values():
             yield from service.methods
 
 

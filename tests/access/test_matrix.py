@@ -6,12 +6,12 @@ content: all requests here are as empty as can be.
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
@@ -50,8 +50,8 @@ SECS = 10.0
 
 def _methods() -> Iterator[MethodDescriptor]:
     for file in sorted(Path(taskyard.v1.__path__[0]).glob("*_pb2.py")):
-        found = descriptor_pool.Default().FindFileByName(f"taskyard/v1/{file.stem.removesuffix('_pb2')}.proto")
-        for service in found.services_by_name.values():
+        services = import_module(f"taskyard.v1.{file.stem}").DESCRIPTOR.services_by_name
+        for service in services.values():
             yield from service.methods
 
 
