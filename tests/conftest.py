@@ -1,11 +1,11 @@
 """For all tests: the form of the core that they import, the store of their servers, and how a run in CI differs."""
 
 import os
-import tempfile
-from pathlib import Path
 import shlex
 import sys
+import tempfile
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+from pathlib import Path
 from typing import Any
 
 import pytest
