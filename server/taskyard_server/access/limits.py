@@ -42,10 +42,10 @@ class TokenBucket:
         self._rate = rate
         self._full_at = float("-inf")
 
-    def take(self, now: float) -> float:
-        """Take a token. Returns 0, or for how many seconds there is none, and takes none then."""
+    def take(self, now: float, count: int = 1) -> float:
+        """Take tokens. Returns 0, or for how many seconds there are not so many, and takes none then."""
         per_sec, burst = self._rate
-        full_at = max(self._full_at, now) + 1 / per_sec
+        full_at = max(self._full_at, now) + count / per_sec
         missing = full_at - now - burst / per_sec
         # Sums of times are not exact.
         if missing > 1e-9:
