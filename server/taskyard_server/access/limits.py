@@ -66,6 +66,8 @@ class RequestLimits:
         self._streams: dict[Role, int | None] = {}
         self._buckets: dict[str, TokenBucket] = {}
         self._open: dict[str, int] = {}
+        self.refused = 0
+        """Calls and streams that were too many."""
         self.reconfigure(settings)
 
     @property
@@ -90,6 +92,7 @@ class RequestLimits:
                 self._buckets = {key: each for key, each in self._buckets.items() if not each.is_full(now)}
             bucket = self._buckets[principal.credential] = TokenBucket(rate)
         if missing := bucket.take(now):
+            self.refused += 1
             raise TooManyRequests(
                 f"at most {rate.per_sec:g} calls a second, {rate.burst:g} at once, are allowed",
                 math.ceil(missing * 1_000),
@@ -101,6 +104,7 @@ class RequestLimits:
         count = self._open.get(credential, 0)
         most = self._streams.get(principal.strongest_role)
         if most is not None and count >= most:
+            self.refused += 1
             raise TooManyRequests(f"at most {most} streams may be open at once", RETRY_AFTER_MS)
         self._open[credential] = count + 1
 
