@@ -429,7 +429,13 @@ def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
         min_free_bytes=store.min_free_bytes,
         ballast_bytes=BALLAST_BYTES,
     )
-    return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping, encode_delivery=encode_delivery)
+    return MemoryEngine(
+        settings.limits(),
+        store=kept_in,
+        keeping=keeping,
+        encode_delivery=encode_delivery,
+        private=settings.auth.is_on(settings.tls),
+    )
 
 
 def _audit_log(settings: AuditSettings) -> AuditLog | None:

@@ -22,6 +22,8 @@ SERVER_OPTIONS: Final = (
     # grpc refuses by chance between a soft limit and a hard one. A token may take half of this.
     ("grpc.max_metadata_size", MAX_METADATA_BYTES),
     ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
+    # There is no `grpc.max_concurrent_streams`: it would hold for the gateway's connection too, which carries the calls
+    # of all its callers. Envoy opens another one beyond the limit, but only after some calls were refused.
     # Until a caller has shaken hands and said which settings it has.
     ("grpc.server_handshake_timeout_ms", HANDSHAKE_SECS * 1000),
     # The gateway's keepalive on idle streams would otherwise be answered with "too many pings".

@@ -41,14 +41,14 @@ def _check_key_place(place: str) -> str:
         url = Url(place)
     except ValueError:
         raise PydanticCustomError("url", "must be a file or a URL") from None
-    if url.scheme != "https" and not (url.scheme == "http" and is_loopback(url.host or "")):
+    if url.scheme != "https" and not (url.scheme == "http" and _is_here(url.host or "")):
         raise PydanticCustomError("url", "must be a file, an https URL, or an http one on loopback")
     if url.username or url.password:
         raise PydanticCustomError("url", "must not hold a password, since it is shown")
     return place
 
 
-def is_loopback(host: str) -> bool:
+def _is_here(host: str) -> bool:
     """Whether a host of a URL is this machine by its address, or `localhost`."""
     try:
         return ip_address(host.strip("[]")).is_loopback

@@ -86,7 +86,7 @@ AFTER_RESTART = {
     "log.maxBytes": 100_000,
     "log.backups": 2,
     "cors.origins": ["https://app.example"],
-    "cors.hosts": ["app.example"],
+    "cors.hosts": ["yard.example"],
     "auth.required": True,
     "tls.cert": "/elsewhere/cert.pem",
     "tls.key": "/elsewhere/key.pem",

@@ -16,6 +16,7 @@ import grpc
 import structlog
 
 from taskyard.v1 import runtime_host_pb2 as pb
+from taskyard_server.access.judging import check_host, check_offer
 from taskyard_server.access.limits import Rate, TokenBucket
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
@@ -76,7 +77,8 @@ class Connection:
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
         self._context = context
-        self._namespace = current_call().namespace
+        call = current_call()
+        self._namespace, self._access = call.namespace, call.access
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._opened = False
         self._welcome: bytes | None = None
@@ -135,13 +137,16 @@ class Connection:
     async def _open(self, message: pb.Hello) -> Session:
         """Open the session of the stream and send the welcome."""
         self._host_id = requests.host_id(message.host_id)
+        check_host(self._access, self._host_id)
         instance = requests.name(message.instance, "instance")
         if instance is None:
             raise BadRequest("instance: is required")
+        profile = requests.host_profile(message)
+        check_offer(self._access, self._host_id, profile)
         hello = Hello(
             self._host_id,
             instance,
-            profile=requests.host_profile(message),
+            profile=profile,
             display_name=requests.name(message.display_name, "display_name"),
             slots=message.slots if message.HasField("slots") else None,
             labels=requests.labels(message.labels, "labels"),
