@@ -107,12 +107,14 @@ class App:
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
         keeper = self._engine.keeper
         self._figures = None if keeper is None else keeper.figures
-        self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures)
         self._audit = _audit_log(settings.audit)
         self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
         auth = settings.auth if authentication_is_on(settings) else None
         self._admission = (
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
+        )
+        self._metrics = Metrics(
+            self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures, self._admission
         )
         self._token_service = TokenService(
             self._tokens, None if auth is None or self._admission is None else self._admission.open_calls.end_stale
