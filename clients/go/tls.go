@@ -144,7 +144,7 @@ func (t *transportSecurity) OverrideServerName(name string) error {
 func (t *transportSecurity) hint(raw string) string {
 	has := func(text string) bool { return strings.Contains(raw, text) }
 	switch {
-	case has("Error while dialing"):
+	case has("Error while dialing"), has("timeout"), has("deadline"):
 	case t == nil && has("server preface"):
 		return "the server closed the connection before its first word: if it demands TLS, set a CA or an https:// address"
 	case t == nil:
