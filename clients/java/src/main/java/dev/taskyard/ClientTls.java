@@ -269,7 +269,12 @@ final class ClientTls {
         if (!found.find()) {
             throw new GeneralSecurityException(file + " has no private key in PKCS #8 (BEGIN PRIVATE KEY)");
         }
-        byte[] encoded = Base64.getMimeDecoder().decode(found.group(1));
+        byte[] encoded;
+        try {
+            encoded = Base64.getMimeDecoder().decode(found.group(1));
+        } catch (IllegalArgumentException broken) {
+            throw new GeneralSecurityException(file + " has a broken private key");
+        }
         for (String algorithm : ALGORITHMS) {
             try {
                 return KeyFactory.getInstance(algorithm).generatePrivate(new PKCS8EncodedKeySpec(encoded));

@@ -24,6 +24,9 @@ final class Identification implements ClientInterceptor {
 
     private final Identity identity;
 
+    /** Whether the server has ever answered. A connection that is lost later ends with the same words as one without TLS. */
+    private volatile boolean isHeard;
+
     Identification(Identity identity) {
         this.identity = identity;
     }
@@ -49,19 +52,26 @@ final class Identification implements ClientInterceptor {
 
         @Override
         public void onHeaders(Metadata headers) {
-            if (identity.tls() != null) {
-                identity.tls().heard();
-            }
+            heard();
             super.onHeaders(headers);
         }
 
         @Override
         public void onClose(Status status, Metadata trailers) {
             // A refusal of the server has trailers alone.
-            if (identity.tls() != null && !trailers.keys().isEmpty()) {
-                identity.tls().heard();
+            if (!trailers.keys().isEmpty()) {
+                heard();
             }
             super.onClose(explained(status), trailers);
+        }
+    }
+
+    private void heard() {
+        if (!isHeard) {
+            isHeard = true;
+        }
+        if (identity.tls() != null) {
+            identity.tls().heard();
         }
     }
 
@@ -96,7 +106,7 @@ final class Identification implements ClientInterceptor {
             boolean isSilent = words.contains("Network closed for unknown reason")
                     || words.contains("First received frame was not SETTINGS");
             boolean isPlain = identity.security() instanceof InsecureChannelCredentials;
-            return isSilent && isPlain
+            return isSilent && isPlain && !isHeard
                     ? "the server closed the connection before its first word: if it demands TLS, set ca or an https://"
                             + " address"
                     : null;
