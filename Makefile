@@ -15,7 +15,7 @@ WITH_STORE := $(addprefix tests/,services executors webhooks metrics app cli fau
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup compile plugins up test test-all wheel lint format generate clients conformance bench clean
+.PHONY: help setup compile plugins up up-secure test test-all wheel lint format generate clients conformance bench clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -32,6 +32,11 @@ compile: $(READY) ## bring what is compiled up to date, where there is a C compi
 
 up: compile      ## run the control plane: server, gateway, ready for a task (ARGS="--executor URL ...")
 	taskyard up $(ARGS)
+
+up-secure: compile ## the same with TLS, roles and an audit log; what that needs is made in .local
+	python tools/secure_yard.py .local
+	@echo "the admin token is in .local/admin.token, the authority in .local/ca.pem"
+	TASKYARD_ADMIN_TOKEN=$$(cat .local/admin.token) taskyard up --config .local/taskyard.json $(ARGS)
 
 # The protos are tested with the plugins of protoc that Go programs use.
 plugins:

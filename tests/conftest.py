@@ -14,6 +14,10 @@ from tools import compile_server
 for name in ("COLUMNS", "LINES"):
     # What a command prints is not to depend on the terminal of this run. Workers inherit both from readline.
     os.environ.pop(name, None)
+for name in ("ADDRESS", "NAMESPACE", "TOKEN", "TOKEN_FILE", "CA", "CERT", "KEY", "PROFILE"):
+    # Nor is any client to have the credentials of the person who runs it.
+    os.environ.pop(f"TASKYARD_{name}", None)
+os.environ["XDG_CONFIG_HOME"] = os.devnull
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

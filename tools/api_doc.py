@@ -24,11 +24,15 @@ from proto_comments import PACKAGE, Protos, is_map
 from rest_styles import STYLES, style_of
 from rpcs import Route, explain, route
 
+from taskyard_server.access.requirements import requirement_in
 from taskyard_server.core.errors import Refusal
-from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
+from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
 from taskyard_server.interceptors.errors import MAPPINGS
 
-ORDER: Final = ("task", "batch", "schedule", "target", "runtime_host", "lease", "stats", "admin", "store")
+ORDER: Final = (
+    *("task", "batch", "schedule", "target", "runtime_host", "lease", "stats", "admin", "token", "store"),
+    "access",
+)
 """The files in the order of their chapters; others follow."""
 MAX_TITLE_WORDS: Final = 4
 
@@ -46,12 +50,18 @@ serves those that have a path, through the gateway; its OpenAPI 3.1 description 
 A call is about one namespace: the value of the metadata key, or HTTP header, `{key}`. It matches
 `{pattern}`; without it the namespace is `{default}`.
 
+### Roles
+
+Where authentication is on, each call needs a credential (`authorization: Bearer TOKEN`, or a client certificate) with
+the role that stands beside it. `operator` may do what the weaker ones may, and `admin` everything
+([security.md](security.md)).
+
 ### Error codes
 
 Each error has a code. REST answers `{{"code", "error", "retryable"?, "details"?}}` with the HTTP status of the code.
 gRPC ends with the status of the code and a `google.rpc.ErrorInfo` whose `reason` is the code in upper case; retryable
 errors have a `google.rpc.RetryInfo` too. Any call may end with `bad_request`, `unauthenticated`, `permission_denied`,
-`unavailable` or `internal`; the other codes stand beside the calls that end with them.
+`too_many_requests`, `unavailable` or `internal`; the other codes stand beside the calls that end with them.
 
 {errors}
 ### Fields
@@ -143,6 +153,7 @@ class Page:
         yield f"- **gRPC**: `{service.full_name}/{method.name}`, {request} to {answer}"
         rest = route(method)
         yield f"- **REST**: {self._rest(method, rest, explanation.status) if rest else 'none'}"
+        yield f"- **Role**: {role_of(method)}"
         yield f"- **Errors**: {self._linked(explanation.errors, method.name)}"
         yield f"- **Retry**: {self._linked(explanation.retry, method.name)}\n"
 
@@ -218,6 +229,14 @@ class Page:
         # A name of one hump, such as Task, may be a plain word.
         text = re.sub(r"(?<![`\w.])[A-Z][a-z]+[A-Z]\w+(?![`\w])", name, text)
         return re.sub(r"docs/(\w+\.md), ([A-Z][^).,:;]*(?:, [A-Z][^).,:;]*)*)", citation, text)
+
+
+def role_of(method: MethodDescriptor) -> str:
+    """Who may call."""
+    requirement = requirement_in(method)
+    if requirement.any_principal:
+        return "any"
+    return " or ".join(f"`{role.word}`" for role in sorted(requirement.roles))
 
 
 def conventions() -> str:

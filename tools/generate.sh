@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes what is generated: from proto/ the Python stubs, the descriptor set of the gateway, the OpenAPI description and
-# docs/api.md, and from the model of the settings the tables of docs/settings.md.
+# docs/api.md, from the model of the settings the tables of docs/settings.md, and from the
+# requirements in the protos that of docs/security.md.
 #
 #   tools/generate.sh                  write them
 #   tools/generate.sh --check          fail if the protos break a rule, or what is committed is stale
@@ -18,6 +19,7 @@ descriptors=gateway/taskyard.binpb
 description=gateway/openapi.json
 api=docs/api.md
 settings=docs/settings.md
+security=docs/security.md
 
 # The Google protos that ours import, and those that a gRPC status may carry to the gateway. Only these: the descriptor
 # set holds every file of both modules.
@@ -45,12 +47,13 @@ generate_into() {
 	buf build --as-file-descriptor-set --output - | python tools/openapi.py >"$1/$description"
 	buf build --as-file-descriptor-set --output - | python tools/api_doc.py >"$1/$api"
 	python tools/settings_doc.py "$settings" "$1/$settings"
+	python tools/access_doc.py "$security" "$1/$security"
 }
 
 # Names the generated files below the folder $1.
 generated_in() {
 	(cd "$1" && find "$stubs" -name '*_pb2*.py' -o -name '*_pb2*.pyi' &&
-		printf '%s\n' "$descriptors" "$description" "$api" "$settings")
+		printf '%s\n' "$descriptors" "$description" "$api" "$settings" "$security")
 }
 
 copy_googleapis

@@ -24,7 +24,8 @@ from proto_comments import PACKAGE, Protos, is_map
 from rest_styles import Style, style_of
 from rpcs import Explanation, Route, explain, route
 
-from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
+from taskyard_server.access.requirements import requirement_in
+from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE, NAMESPACE, NAMESPACE_KEY
 from taskyard_server.interceptors.errors import MAPPINGS
 
 JSON: Final = "application/json"
@@ -73,6 +74,7 @@ COMMON: Final = {
     401: ("unauthenticated", "The caller is not known."),
     403: ("permission_denied", "The caller may not do this."),
     408: ("unavailable", "The request did not arrive in time."),
+    429: ("too_many_requests", "The caller asks for too much in a while."),
     431: ("too_large", "The request headers are too large."),
     500: ("internal", "Something went wrong in the server."),
     503: ("unavailable", "The server cannot be reached, starts or drains."),
@@ -119,12 +121,16 @@ class Description:
                 "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
             },
             "servers": [{"url": "/"}],
-            "security": [],
+            "security": [{}, {"token": []}, {"certificate": []}],
             "tags": self._tags,
             "paths": self._paths,
             "webhooks": {"taskEnded": {"post": ended}},
             "components": {
                 "schemas": schemas,
+                "securitySchemes": {
+                    "token": {"type": "http", "scheme": "bearer", "description": "A token of Taskyard, or a JWT."},
+                    "certificate": {"type": "mutualTLS", "description": "A client certificate."},
+                },
                 "responses": {
                     response_name(status): self._refusal(text, [code]) for status, (code, text) in shared.items()
                 },
@@ -157,7 +163,7 @@ class Description:
         parameters = [self._parameter(field, "path", request_style) for field in rest.in_path]
         if not rest.has_body:
             parameters += [self._parameter(field, "query", request_style) for field in rest.others(method)]
-        if tag != "Admin":
+        if tag not in ("Admin", "Token"):
             parameters.append({"$ref": "#/components/parameters/Namespace"})
         call: Schema = {
             "operationId": method.name,
@@ -165,6 +171,7 @@ class Description:
             "summary": self._spelled(explanation.summary, style),
             "description": self._spelled(description, style),
             "parameters": parameters,
+            "x-taskyard-roles": roles_of(method),
         }
         if rest.has_body:
             body = self._form(method.input_type, request_style, frozenset(field.name for field in rest.in_path))
@@ -318,6 +325,12 @@ class Description:
         resolve([schemas, self._paths, self._task], named)
         schemas["Error"]["properties"]["code"]["enum"] = list(MAPPINGS)
         return dict(sorted(schemas.items()))
+
+
+def roles_of(method: MethodDescriptor) -> list[str]:
+    """The roles of which a caller needs one, where authentication is on; stronger ones will do."""
+    requirement = requirement_in(method)
+    return [role.word for role in sorted(requirement.roles)]
 
 
 def resolve(part: Any, named: dict[tuple[Descriptor, Style], str]) -> None:

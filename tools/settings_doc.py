@@ -14,16 +14,41 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import HttpUrl, SecretStr
 from pydantic.fields import FieldInfo
 
-from taskyard_server.config import RetrySettings, Section, Settings, TabSettings
+from taskyard_server.config import RetrySettings, Settings, TabSettings
 from taskyard_server.config_sources import SEVERAL_VARIABLES, variable
 from taskyard_server.live_config import RELOADABLE
+from taskyard_server.security_settings import (
+    CertificateRule,
+    ClaimRule,
+    GrantSettings,
+    IssuerSettings,
+    LimitSettings,
+)
+from taskyard_server.setting_types import Section
 
 BEGIN: Final = "<!-- tools/settings_doc.py writes what follows -->"
 END: Final = "<!-- and ends here -->"
 HEAD: Final = ("key", "type", "default", "change", "environment variable", "description")
-RETRY_HEAD: Final = ("key", "type", "default", "description")
+PART_HEAD: Final = ("key", "type", "default", "description")
 
-OBJECTS: Final[dict[Any, str]] = {RetrySettings: "retry policies", TabSettings: "URLs, or objects of `url` and `token`"}
+OBJECTS: Final[dict[Any, str]] = {
+    RetrySettings: "retry policies",
+    TabSettings: "URLs, or objects of `url` and `token`",
+    LimitSettings: "limits",
+    IssuerSettings: "issuers",
+    ClaimRule: "claim rules",
+    CertificateRule: "certificate rules",
+    GrantSettings: "grants",
+}
+PARTS: Final[dict[str, tuple[str, type[Section]]]] = {
+    "Retry policies": ("The value of each action in `scheduler.retryPolicies`.", RetrySettings),
+    "Limits of principals": ("The value of each role in `auth.limits`.", LimitSettings),
+    "Issuers of JWTs": ("The values of `auth.jwt`.", IssuerSettings),
+    "Claim rules": ("The `rules` of an issuer. A token gets the grants of all rules that it meets.", ClaimRule),
+    "Certificate rules": ("The values of `auth.certificates`.", CertificateRule),
+    "Grants": ("The `grants` of a rule. Names may end with `*`.", GrantSettings),
+}
+"""The objects in settings that are lists or maps, each with a table of its own."""
 TYPES: Final[dict[Any, str]] = {
     bool: "boolean",
     int: "integer",
@@ -54,26 +79,28 @@ def tables() -> str:
     parts = ["### Addresses and executor\n", table(HEAD, top)]
     for name, section in sections.items():
         rows = [row(name, key, info) for key, info in section.model_fields.items()]
-        parts += [f"### {name}\n", f"{section.__doc__}\n", table(HEAD, rows)]
-    policy = [
-        [f"`{info.alias}`", type_of(info), default_of(info), info.description or ""]
-        for info in RetrySettings.model_fields.values()
-    ]
-    parts += [
-        "### Retry policies\n",
-        "The value of each action in `scheduler.retryPolicies`.\n",
-        table(RETRY_HEAD, policy),
-    ]
+        parts += [f"### {key_of(name)}\n", f"{section.__doc__}\n", table(HEAD, rows)]
+    for title, (text, part) in PARTS.items():
+        keys = [
+            [f"`{info.alias}`", type_of(info), default_of(info), info.description or ""]
+            for info in part.model_fields.values()
+        ]
+        parts += [f"### {title}\n", f"{text}\n", table(PART_HEAD, keys)]
     return "\n".join(parts)
 
 
 def row(section: str, name: str, info: FieldInfo) -> list[str]:
     """What there is to know about a key."""
     alias = info.serialization_alias or info.alias or name
-    key = f"{section}.{alias}" if section else alias
+    key = f"{key_of(section)}.{alias}" if section else alias
     variables = ", ".join(f"`{each}`" for each in SEVERAL_VARIABLES.get(key, (variable(section, name),)))
     change = "reload" if key in RELOADABLE else "restart"
     return [f"`{key}`", type_of(info), default_of(info), change, variables, info.description or ""]
+
+
+def key_of(section: str) -> str:
+    """The key of a section."""
+    return Settings.model_fields[section].serialization_alias or section
 
 
 def table(head: tuple[str, ...], rows: list[list[str]]) -> str:
@@ -86,6 +113,8 @@ def default_of(info: FieldInfo) -> str:
     """The default as JSON writes it, or what stands for it where it depends on the machine."""
     if (default := documented(info, "default")) is not None:
         return f"`{json.dumps(default)}`"
+    if info.is_required():
+        return "required"
     if info.default is None:
         return "none"
     whole = isinstance(info.default, float) and info.default.is_integer()
@@ -107,10 +136,12 @@ def type_of(info: FieldInfo) -> str:
     if origin is Literal:
         return " or ".join(f"`{json.dumps(each)}`" for each in inner)
     if origin is dict:
-        return f"object of {OBJECTS[without_extras(inner[1])]}"
+        values = without_extras(inner[1])
+        return f"object of {OBJECTS.get(values, 'strings')}"
     if origin is list:
-        return "list of strings"
-    if any(getattr(mark, "pattern", None) for mark in info.metadata):
+        values = without_extras(inner[0])
+        return f"list of {OBJECTS.get(values, 'strings')}"
+    if any("\\d" in (getattr(mark, "pattern", None) or "") for mark in info.metadata):
         return "HOST:PORT"
     bounds = {name: getattr(mark, name) for mark in info.metadata for name in ("gt", "ge", "le") if hasattr(mark, name)}
     least = bounds["gt"] + 1 if "gt" in bounds and kind is int else bounds.get("ge")

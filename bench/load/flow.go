@@ -68,7 +68,7 @@ func runHostFlow(ctx context.Context, o *Options) (*Result, error) {
 // startHosts connects -hosts hosts, each over a connection of its own, and gives credit for their slots. The meter
 // counts the completed tasks. ended is called with the number of reports in each answer.
 func startHosts(w *work, meter *Meter, o *Options, ended func(tasks int)) error {
-	connections, err := w.dial(o.Address, o.Hosts)
+	connections, err := w.dial(o, o.Hosts)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func runLatency(ctx context.Context, o *Options) (*Result, error) {
 	options.Action = fmt.Sprintf("%s-%d", o.Action, time.Now().UnixNano())
 	o = &options
 	return during(ctx, func(w *work) (*Result, error) {
-		connections, err := w.dial(o.Address, 2)
+		connections, err := w.dial(o, 2)
 		if err != nil {
 			return nil, err
 		}

@@ -85,7 +85,7 @@ func (s *submission) read(sentAt <-chan time.Time, room <-chan struct{}) error {
 // openSubmissions opens -submitters streams over -connections connections. Each has an equal share of -rate. The meter
 // counts refusals. The streams do not run yet.
 func openSubmissions(w *work, meter *Meter, o *Options) ([]*submission, error) {
-	connections, err := w.dial(o.Address, o.Connections)
+	connections, err := w.dial(o, o.Connections)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func overConnections(
 	ctx context.Context, o *Options, newCall func(connection *grpc.ClientConn, tasks *Tasks) call,
 ) (*Result, error) {
 	return during(ctx, func(w *work) (*Result, error) {
-		connections, err := w.dial(o.Address, o.Connections)
+		connections, err := w.dial(o, o.Connections)
 		if err != nil {
 			return nil, err
 		}

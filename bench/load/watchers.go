@@ -16,7 +16,7 @@ const watchesPerConnection = 50
 // startWatchers opens -watchers watches and reads them until the work ends. Each watches one agent if filtered is true,
 // else all tasks. All watches are open when it returns. seen is called for each message, with the number of its events.
 func startWatchers(w *work, o *Options, filtered bool, seen func(events int)) error {
-	connections, err := w.dial(o.Address, (o.Watchers+watchesPerConnection-1)/watchesPerConnection)
+	connections, err := w.dial(o, (o.Watchers+watchesPerConnection-1)/watchesPerConnection)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
 // work has the goroutines that make the load, and their connections. The first error of any of them ends all.
@@ -48,11 +47,14 @@ func (w *work) start(part func(ctx context.Context) error) {
 }
 
 // dial opens connections to the server, each with a TCP connection of its own.
-func (w *work) dial(address string, count int) ([]*grpc.ClientConn, error) {
+func (w *work) dial(o *Options, count int) ([]*grpc.ClientConn, error) {
+	options, err := dialOptions(o)
+	if err != nil {
+		return nil, err
+	}
 	opened := make([]*grpc.ClientConn, 0, count)
 	for range count {
-		connection, err := grpc.NewClient(
-			"passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		connection, err := grpc.NewClient("passthrough:///"+o.Address, options...)
 		if err != nil {
 			return nil, err
 		}

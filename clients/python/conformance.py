@@ -29,7 +29,8 @@ from taskyard import (
     TaskEvent,
     TaskyardError,
 )
-from taskyard.channel import answer_of, call_metadata, open_channel
+from taskyard.channel import answer_of, open_channel
+from taskyard.credentials import Credentials, find_credentials
 from taskyard.tasks import STATE_OF_NUMBER
 from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc
 from taskyard.values import value_from
@@ -178,11 +179,9 @@ async def _progress(task: RunningTask) -> Any:
 class Program:
     """Performs steps. Each public method is an operation of the scenario, and returns the outcome of the step."""
 
-    def __init__(self, server: str, namespace: str, channel: grpc.aio.Channel, client: Client) -> None:
-        self._server = server
-        self._namespace = namespace
+    def __init__(self, credentials: Credentials, channel: grpc.aio.Channel, client: Client) -> None:
+        self._credentials = credentials
         self._client = client
-        self._metadata = call_metadata(namespace)
         self._leases = lease_pb2_grpc.LeaseServiceStub(channel)
         self._registry = runtime_host_pb2_grpc.RuntimeHostServiceStub(channel)
         self._watches: dict[str, OpenWatch] = {}
@@ -312,11 +311,11 @@ class Program:
 
     async def host_start(self, host: str, slots: int, lease_secs: int | None = None) -> Outcome:
         new_host = Host(
-            self._server,
+            self._credentials.address,
             host,
             slots=slots,
             lease_secs=lease_secs,
-            namespace=self._namespace,
+            namespace=self._credentials.namespace,
             install_signal_handlers=False,
         )
         self._hosts[host] = RunningHost(new_host)
@@ -331,7 +330,7 @@ class Program:
         return await self._hosts[host].wait(ms, left=True)
 
     async def _call(self, method: Callable[..., Awaitable[Any]], request: Any) -> Any:
-        return await answer_of(method(request, metadata=self._metadata, timeout=30))
+        return await answer_of(method(request, metadata=self._credentials.metadata(), timeout=30), self._credentials)
 
 
 def _task_outcome(task: Task) -> Outcome:
@@ -375,11 +374,12 @@ def _resolved(value: Any, outcomes: dict[str, Any]) -> Any:
 async def perform(arguments: argparse.Namespace, steps: list[Arguments]) -> None:
     """Perform the steps in order, and print a line for each."""
     outcomes: dict[str, Any] = {"run": json.loads(arguments.run)}
+    credentials = find_credentials(arguments.server, arguments.namespace)
     async with (
-        open_channel(arguments.server) as channel,
+        open_channel(credentials) as channel,
         Client(arguments.server, namespace=arguments.namespace) as client,
     ):
-        program = Program(arguments.server, arguments.namespace, channel, client)
+        program = Program(credentials, channel, client)
         for step in steps:
             program.step = step["id"]
             line: dict[str, Any] = {"step": step["id"]}

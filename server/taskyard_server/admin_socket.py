@@ -1,4 +1,4 @@
-"""The admin socket: where a server answers the commands of its own user about its store (docs/keeping.md).
+"""The admin socket: where a server answers its own user about its store and its tokens (docs/keeping.md).
 
 It lies in a folder that only that user can enter. Who has the store open owns the socket, so that it is opened after
 the store and closed before it.
@@ -7,7 +7,6 @@ the store and closed before it.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import stat
 from hashlib import sha256
@@ -19,16 +18,19 @@ import structlog
 from platformdirs import user_runtime_path
 
 from taskyard.v1.store_pb2_grpc import add_StoreServiceServicer_to_server
+from taskyard.v1.token_pb2_grpc import add_TokenServiceServicer_to_server
+from taskyard_server.audit import AuditLog
+from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.private_sockets import MAX_PATH_BYTES, PLAIN
 from taskyard_server.services.store import StoreService
+from taskyard_server.services.tokens import TokenService
 
 log = structlog.get_logger(__name__)
 
-MAX_PATH_BYTES: Final = 107
-"""What the system takes as the path of a socket."""
-PLAIN: Final = re.compile(r"[A-Za-z0-9._/~+@=,-]+")
-"""grpc reads the path as a part of a URL."""
 STOP_SECS: Final = 1.0
+DOOR: Final = "admin_socket"
+"""How the audit log names it."""
 
 
 def socket_path(file: Path) -> Path:
@@ -58,11 +60,16 @@ def address_of(path: Path) -> str:
 
 
 class AdminSocket:
-    """Serves the store service at a socket. Without it the server goes on, and the log says why."""
+    """Serves the store service, and that of tokens, at a socket. Without it the server goes on, and the log says why.
 
-    def __init__(self, path: Path, service: StoreService) -> None:
+    Whoever calls there is admin. What is changed through it is written to `audit`.
+    """
+
+    def __init__(self, path: Path, store: StoreService, tokens: TokenService, audit: AuditLog | None = None) -> None:
         self.path = path
-        self._service = service
+        self._store = store
+        self._tokens = tokens
+        self._admission = None if audit is None else Admission(None, audit=audit, door=DOOR)
         self._server: grpc.aio.Server | None = None
 
     async def open(self) -> None:
@@ -70,8 +77,9 @@ class AdminSocket:
         try:
             _private_folder(self.path.parent)
             self.path.unlink(missing_ok=True)
-            server = grpc.aio.server(interceptors=(CallInterceptor(),))
-            add_StoreServiceServicer_to_server(self._service, server)
+            server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),))
+            add_StoreServiceServicer_to_server(self._store, server)
+            add_TokenServiceServicer_to_server(self._tokens, server)
             server.add_insecure_port(address_of(self.path))
             await server.start()
         except (OSError, RuntimeError) as error:

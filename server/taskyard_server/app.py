@@ -1,6 +1,7 @@
 """The only place where things are wired together: settings in, a running control plane out."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
@@ -21,9 +22,13 @@ from taskyard.v1 import (
     stats_pb2_grpc,
     target_pb2_grpc,
     task_pb2_grpc,
+    token_pb2_grpc,
 )
 from taskyard_server import gc_policy
+from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.admin_socket import AdminSocket, socket_path
+from taskyard_server.audit import AuditLog
+from taskyard_server.certificates import CertificateError, CertificateFiles, certificate_files
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
@@ -32,11 +37,15 @@ from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.executors.tab_executor import TabExecutor
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
+from taskyard_server.exposure import authentication_is_on, exposed
 from taskyard_server.gateway import Gateway
+from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.live_config import LiveConfig
+from taskyard_server.listening import listen, server_options
+from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
+from taskyard_server.security_settings import AuditSettings, GatewayTlsSettings, TlsSettings
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
@@ -47,6 +56,7 @@ from taskyard_server.services.store import StoreService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
+from taskyard_server.services.tokens import TokenService
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.choosing import store_of
 from taskyard_server.store.port import StoreError
@@ -58,26 +68,13 @@ log = structlog.get_logger(__name__)
 
 SERVICES: Final = tuple(
     f"taskyard.v1.{name}Service"
-    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Admin")
+    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Admin", "Token")
 )
 SCHEDULER_SERVICES: Final = SERVICES[:3]
 CHANNELZ: Final = "grpc.channelz.v1.Channelz"
 STOP_GRACE_SECS: Final = 2.0
 PASS_ON_SECS: Final = 0.3
 WEBHOOK_GRACE_SECS: Final = 10.0
-
-SERVER_OPTIONS: Final = (
-    # Without this a second server could take the same port and steal half of the calls.
-    ("grpc.so_reuseport", 0),
-    # Above the limit of the interceptor, so that callers get the documented error.
-    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
-    # The gateway's keepalive on idle streams would otherwise be answered with "too many pings".
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    # Streams of hosts that vanished without a word end within a minute.
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-)
 
 
 T = TypeVar("T")
@@ -90,11 +87,16 @@ class StartError(Exception):
 class App:
     """Everything that `taskyard up` runs, in one event loop.
 
-    With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock).
+    With `accept_clock` it starts although what is stored is ahead of the clock (docs/keeping.md, The clock). With
+    `insecure` it listens to other machines although it is not protected (docs/security.md).
     """
 
-    def __init__(self, config: LiveConfig, *, accept_clock: bool = False) -> None:
+    def __init__(self, config: LiveConfig, *, accept_clock: bool = False, insecure: bool = False) -> None:
         settings = config.settings
+        problems = exposed(settings)
+        if problems and not insecure:
+            raise StartError("\n".join(problems))
+        self._is_exposed = bool(problems)
         self._config = config
         self._settings = settings
         self._engine = _engine(settings, accept_clock)
@@ -106,13 +108,25 @@ class App:
         keeper = self._engine.keeper
         self._figures = None if keeper is None else keeper.figures
         self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures)
+        self._audit = _audit_log(settings.audit)
+        self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
+        auth = settings.auth if authentication_is_on(settings) else None
+        self._admission = (
+            None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
+        )
+        self._token_service = TokenService(
+            self._tokens, None if self._admission is None else self._admission.open_calls.end_stale
+        )
         path = sqlite_path(settings.store.url)
         self._admin_socket = (
-            None if keeper is None or path is None else AdminSocket(socket_path(path), StoreService(keeper.store))
+            None
+            if keeper is None or path is None
+            else AdminSocket(socket_path(path), StoreService(keeper.store), self._token_service, self._audit)
         )
-        self._server = grpc.aio.server(interceptors=(CallInterceptor(),), options=SERVER_OPTIONS)
+        self._server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),), options=server_options())
         self._health = health.aio.HealthServicer()
-        self._gateway = Gateway(settings.rest, settings.grpc, settings.cors.origins) if settings.gateway else None
+        self._certificates = _certificate_files("tls", settings.tls)
+        self._gateway = _gateway(settings) if settings.gateway else None
         self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
@@ -135,18 +149,26 @@ class App:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
         self._config.apply = self._apply
+        self._config.reloaded = self._note_reload
         try:
             await self._engine.open()
+            if self._tokens is not None and self._engine.keeper is not None:
+                await self._tokens.open(self._engine.keeper)
         except StoreError as error:
             await self._engine.release()
             raise StartError(str(error)) from None
         if self._admin_socket is not None:
             await self._admin_socket.open()
         try:
+            if self._admission is not None:
+                await self._admission.open()
             self._listen()
             await self._server.start()
             if self._gateway is not None:
                 await self._gateway.start()
+        except AdmissionError as error:
+            await self._stop_serving()
+            raise StartError(str(error)) from None
         except BaseException:
             await self._stop_serving()
             raise
@@ -157,6 +179,12 @@ class App:
             self._reconcile(),
             gc_policy.collect_periodically(),
         ]
+        if self._admission is not None:
+            parts.append(self._admission.run())
+        if self._certificates is not None:
+            parts.append(self._certificates.watch())
+        if self._tokens is not None:
+            parts.append(self._tokens.run())
         if self._config.file is not None:
             parts.append(self._config.watch())
         if settings.executor is not None or settings.tabs:
@@ -166,6 +194,9 @@ class App:
         for name in ("", *served):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         gc_policy.install()
+        if self._admission is None:
+            level = logging.WARNING if self._is_exposed else logging.INFO
+            log.log(level, "everybody_is_admin", why="authentication is off, see auth.required")
         log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
 
     async def run(self) -> None:
@@ -204,8 +235,14 @@ class App:
         if self._signalled:
             self._hurry.set()
         elif not self._draining.is_set():
+            self._note("stop_signal")
             self.drain()
         self._signalled = True
+
+    def _note(self, event: str, **fields: Any) -> None:
+        """Write what the owner of the process did to the audit log."""
+        if self._audit is not None:
+            self._audit.write({"event": event, "principal": "local", **fields})
 
     async def _drain(self) -> None:
         await self._health.enter_graceful_shutdown()
@@ -256,9 +293,13 @@ class App:
         if self._admin_socket is not None:
             await self._admin_socket.close()
         await self._release()
+        if self._audit is not None:
+            self._audit.close()
 
     async def _release(self) -> None:
         """Let go of the store; after a second signal without waiting for one that does not answer."""
+        if self._tokens is not None:
+            self._tokens.write_used()
         release = asyncio.create_task(self._engine.release())
         hurry = asyncio.create_task(self._hurry.wait())
         await asyncio.wait((release, hurry), return_when=asyncio.FIRST_COMPLETED)
@@ -278,6 +319,12 @@ class App:
     def _apply(self, settings: Settings) -> None:
         self._retry_policies = settings.retry_policies()
         self._engine.admin.reconfigure(settings.limits())
+        if self._admission is not None:
+            self._admission.reconfigure(settings.auth)
+
+    def _note_reload(self, reload: Reload | None) -> None:
+        outcome = "conflict" if reload is None else "ok"
+        self._note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
 
     def _default_retry(self, action: str) -> RetryPolicy | None:
         """The policy of the settings in force for tasks of this action that name none."""
@@ -287,11 +334,15 @@ class App:
         settings = self._settings
         self._add_services()
         try:
-            self._server.add_insecure_port(settings.grpc)
+            listen(self._server, settings.grpc, self._certificates)
+        except CertificateError as error:
+            raise StartError(str(error)) from None
         except RuntimeError:
             raise StartError(
                 f"cannot listen on {settings.grpc}: the port is taken or the address is not ours"
             ) from None
+        if self._gateway is not None:
+            self._server.add_insecure_port(self._gateway.make_server_socket())
         try:
             self._metrics.serve(settings.metrics)
         except OSError as error:
@@ -332,6 +383,7 @@ class App:
         target_pb2_grpc.add_TargetServiceServicer_to_server(targets, server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(admin, server)
+        token_pb2_grpc.add_TokenServiceServicer_to_server(self._token_service, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         channelz.add_channelz_servicer(server)
         reflection.enable_server_reflection(names, server)
@@ -350,6 +402,18 @@ class App:
         )
 
 
+def _certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings) -> CertificateFiles | None:
+    try:
+        return certificate_files(section, settings)
+    except CertificateError as error:
+        raise StartError(str(error)) from None
+
+
+def _gateway(settings: Settings) -> Gateway:
+    certificates = _certificate_files("gatewayTls", settings.gateway_tls)
+    return Gateway(settings.rest, origins=settings.cors.origins, hosts=settings.cors.hosts, certificates=certificates)
+
+
 def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
     store = settings.store
     keeping = Keeping(
@@ -365,6 +429,16 @@ def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
         ballast_bytes=BALLAST_BYTES,
     )
     return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping, encode_delivery=encode_delivery)
+
+
+def _audit_log(settings: AuditSettings) -> AuditLog | None:
+    if settings.file is None:
+        return None
+    try:
+        return AuditLog(settings.file, settings.max_bytes, settings.backups)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise StartError(f"cannot write the audit log to {settings.file}: {reason}") from None
 
 
 def _endpoint(url: HttpUrl, token: SecretStr | None) -> Endpoint:

@@ -5,14 +5,12 @@ The file spells keys in camelCase, by section, as the documented example does. `
 """
 
 import re
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
     AliasChoices,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     HttpUrl,
@@ -25,17 +23,26 @@ from pydantic import (
     field_validator,
     model_serializer,
 )
-from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS, MAX_LEASE_SECS, Limits
+from taskyard_server.security_settings import AuditSettings, AuthSettings, GatewayTlsSettings, TlsSettings
+from taskyard_server.setting_types import (
+    Address,
+    BearerToken,
+    Count,
+    CountOrZero,
+    Float,
+    HomePath,
+    Integer,
+    PositiveInt,
+    PositiveSeconds,
+    Seconds,
+    Section,
+)
 from taskyard_server.store_url import DOCUMENTED_DEFAULT, checked_store_url, default_store_url
 
-MAX_PORT: Final = 65_535
-MASK: Final = "**********"
-"""What is shown of a secret."""
-BEARER_TOKEN: Final = re.compile("[!-~]+")
 RETRY_DEFAULTS: Final = RetryPolicy()
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
 ORIGIN: Final = re.compile(
@@ -43,34 +50,10 @@ ORIGIN: Final = re.compile(
 )
 
 
-def _refuse_boolean(value: Any) -> Any:
-    # In Python `True` is an integer, so pydantic would take it for 1.
-    if isinstance(value, bool):
-        raise PydanticCustomError("number_type", "must be a number, not a boolean")
-    return value
-
-
-def _check_port(address: str) -> str:
-    # A port that the system chooses is of no use: clients could not know it.
-    if not 1 <= int(address.rpartition(":")[2]) <= MAX_PORT:
-        raise ValueError(f"the port must be from 1 to {MAX_PORT}")
-    return address
-
-
 def _check_origin(origin: str) -> str:
     if not ORIGIN.fullmatch(origin):
         raise ValueError("must be an origin as browsers send it: https://app.example, without a path or a default port")
     return origin
-
-
-def _check_token(token: SecretStr) -> SecretStr:
-    text = token.get_secret_value()
-    # A line end would begin another header, and headers are ASCII.
-    if not BEARER_TOKEN.fullmatch(text):
-        raise PydanticCustomError("token", "must be visible ASCII characters, without spaces and line ends")
-    if text == MASK:
-        raise PydanticCustomError("token", "must be the token, not the mask that is shown in its place")
-    return token
 
 
 def _check_store_url(url: str) -> str:
@@ -80,36 +63,13 @@ def _check_store_url(url: str) -> str:
         raise PydanticCustomError("store_url", "{problem}", {"problem": str(error)}) from None
 
 
-def _expand_home(path: Path) -> Path:
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        raise ValueError("no such home directory") from None
-
-
-Integer = Annotated[int, BeforeValidator(_refuse_boolean)]
-Float = Annotated[float, BeforeValidator(_refuse_boolean)]
-PositiveInt = Annotated[Integer, Field(gt=0)]
-Count = Annotated[Integer, Field(gt=0, lt=2**32)]
-CountOrZero = Annotated[Integer, Field(ge=0, lt=2**32)]
-PositiveSeconds = Annotated[Float, Field(gt=0, allow_inf_nan=False)]
-Seconds = Annotated[Float, Field(ge=0, allow_inf_nan=False)]
-HomePath = Annotated[Path, AfterValidator(_expand_home)]
-"""A path that may begin with `~`."""
-Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_check_port)]
+HostName = Annotated[str, Field(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9a-fA-F:.]+\])$")]
 Origin = Annotated[str, AfterValidator(_check_origin)]
 StoreUrl = Annotated[str, AfterValidator(_check_store_url)]
-BearerToken = Annotated[SecretStr, AfterValidator(_check_token)]
 
 
 class ConfigError(Exception):
     """What is wrong with the configuration: one line for each mistake, which names its key."""
-
-
-class Section(BaseModel):
-    """Keys are camelCase in files; unknown ones are errors."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
 
 
 class RetrySettings(Section):
@@ -331,6 +291,11 @@ class CorsSettings(Section):
         description="Origins of pages that may call, such as `https://app.example`; `https://*.example` is every name "
         "below, `http://localhost:*` every port, `*` every page. Other pages read nothing and change nothing.",
     )
+    hosts: list[HostName] = Field(
+        default=[],
+        description="Names by which a gateway on loopback may be called besides those of this machine, such as that "
+        "of a proxy in front; `*` is every name.",
+    )
 
 
 class TabSettings(Section):
@@ -371,6 +336,12 @@ class Settings(BaseModel):
     webhooks: WebhookSettings = WebhookSettings()
     log: LogSettings = LogSettings()
     cors: CorsSettings = CorsSettings()
+    auth: AuthSettings = AuthSettings()
+    tls: TlsSettings = TlsSettings()
+    gateway_tls: GatewayTlsSettings = Field(
+        default=GatewayTlsSettings(), validation_alias="gatewayTls", serialization_alias="gatewayTls"
+    )
+    audit: AuditSettings = AuditSettings()
     grpc: Address = Field(default="127.0.0.1:50051", description="Address of the gRPC server.")
     rest: Address = Field(default="127.0.0.1:9867", description="Address of the gateway: REST, gRPC-Web and gRPC.")
     metrics: Address = Field(default="127.0.0.1:9464", description="Address of the metrics for Prometheus.")

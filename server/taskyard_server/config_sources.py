@@ -17,10 +17,11 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from taskyard_server.config import ConfigError, Count, DaemonSettings, SchedulerSettings, Section, Settings, by_key
+from taskyard_server.config import ConfigError, DaemonSettings, SchedulerSettings, Settings, by_key
+from taskyard_server.setting_types import BearerToken, Count, Section
 
 PREFIX: Final = "TASKYARD_"
-SECRET_KEYS: Final = frozenset({"webhooks", "store", "executorToken", "executor_token", "tabs"})
+SECRET_KEYS: Final = frozenset({"webhooks", "store", "executorToken", "executor_token", "tabs", "auth"})
 """Keys and sections whose values messages do not quote, since they may be secrets."""
 DELIMITER: Final = "__"
 SEVERAL_VARIABLES: Final = {
@@ -29,6 +30,7 @@ SEVERAL_VARIABLES: Final = {
         "TASKYARD_MAX_CONCURRENT",
         "GENIE_MAX_CONCURRENT",
     ),
+    "auth.adminToken": ("TASKYARD_ADMIN_TOKEN", "TASKYARD_AUTH__ADMIN_TOKEN"),
     "shutdownGracePeriodSeconds": ("SHUTDOWN_GRACE_PERIOD_SECONDS", "TASKYARD_SHUTDOWN_GRACE_PERIOD_SECONDS"),
 }
 """The keys that have more than one variable. The first that is set counts."""
@@ -37,7 +39,7 @@ OTHERS_VARIABLES: Final = frozenset(
     PREFIX + name
     for name in (
         *("SERVER", "NAMESPACE"),  # the commands
-        *("ADDRESS", "TOKEN", "HOST_ID"),  # clients and their examples
+        *("ADDRESS", "TOKEN", "TOKEN_FILE", "CA", "CERT", "KEY", "PROFILE", "HOST_ID"),  # clients and their examples
         *("TASK_ID", "ATTEMPT", "FENCING_TOKEN", "TRACE_ID"),  # what the SDKs hand to a process that works on a task
         "BINARY",  # tests of the clients
     )
@@ -54,6 +56,7 @@ class Environment(BaseSettings, Settings):
 
     max_concurrent: Count | None = Field(default=None, validation_alias="TASKYARD_MAX_CONCURRENT")
     genie_max_concurrent: Count | None = Field(default=None, validation_alias="GENIE_MAX_CONCURRENT")
+    admin_token: BearerToken | None = Field(default=None, validation_alias="TASKYARD_ADMIN_TOKEN")
 
     def in_sections(self) -> Settings:
         """The same with every key in its section."""
@@ -61,6 +64,8 @@ class Environment(BaseSettings, Settings):
         for name in ("max_concurrent", "genie_max_concurrent"):
             if (cap := found.pop(name, None)) is not None:
                 found["daemon"] = {"max_concurrent": cap, **found.get("daemon", {})}
+        if (token := found.pop("admin_token", None)) is not None:
+            found["auth"] = {**found.get("auth", {}), "admin_token": token}
         return Settings.model_validate(found)
 
 
@@ -159,7 +164,7 @@ def _variables() -> Iterator[tuple[str, Any]]:
                 yield variable(name, key), inner.annotation
     for names in SEVERAL_VARIABLES.values():
         for name in names:
-            yield name, int
+            yield name, str
 
 
 def _is_section(kind: Any) -> TypeGuard[type[Section]]:

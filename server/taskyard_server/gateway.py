@@ -1,28 +1,36 @@
 """Runs Envoy as a child process of `taskyard up`, and restarts it when it dies.
 
-The configuration is gateway/envoy.yaml with the addresses and origins of this control plane. gateway/README.md explains
-it.
+`envoy_config.py` writes its configuration.
 """
 
 import asyncio
 import contextlib
 import importlib
-import json
 import logging
 import os
-import re
 import shutil
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import httpx
 import structlog
+
+from taskyard_server.certificates import CertificateError, CertificateFiles
+from taskyard_server.envoy_config import (
+    GRPC_IN_FILE,
+    REST_IN_FILE,
+    Address,
+    EnvoyConfig,
+    GatewayError,
+    Pipe,
+    Secrets,
+)
+from taskyard_server.private_sockets import new_private_folder
 
 log = structlog.get_logger(__name__)
 
@@ -60,49 +68,34 @@ os.execv(command[0], command)
 """
 
 
-class GatewayError(Exception):
-    """The gateway cannot run; the text is one line for the operator."""
-
-
-class Address(NamedTuple):
-    """An IP address and a port."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def yaml(self) -> str:
-        """The address as envoy.yaml writes it."""
-        host = json.dumps(self.host) if ":" in self.host else self.host
-        return f"socket_address: {{address: {host}, port_value: {self.port}}}"
-
-
-REST_IN_FILE: Final = Address("127.0.0.1", 9867)
-GRPC_IN_FILE: Final = Address("127.0.0.1", 50051)
-PAGES_IN_FILE: Final = '&pages {exact: ""}'
-
-
 class Gateway:
-    """One Envoy that serves REST and gRPC on `rest`, in front of the gRPC server on `grpc`; both are `host:port`.
+    """One Envoy that serves REST and gRPC on `rest`, `host:port`, in front of a gRPC server.
 
-    With port 0 Envoy picks a free one; `address` tells which. Pages of `origins` may call from browsers
-    (`CorsSettings.origins`).
+    That listens where `make_server_socket` says, or else on `grpc`, `host:port`. With port 0 Envoy picks a free one;
+    `address` tells which. Pages of `origins` may call from browsers, and on loopback `hosts` are further names by which
+    it may be called (`CorsSettings`). With `certificates` it serves TLS; new files are in force within a second.
     """
 
     def __init__(
-        self, rest: str = "127.0.0.1:9867", grpc: str = "127.0.0.1:50051", origins: Sequence[str] = ()
+        self,
+        rest: str = "127.0.0.1:9867",
+        grpc: str = "127.0.0.1:50051",
+        origins: Sequence[str] = (),
+        hosts: Sequence[str] = (),
+        certificates: CertificateFiles | None = None,
     ) -> None:
         self._rest_asked, self._grpc_asked = rest, grpc
-        self._origins = origins
+        self._origins, self._hosts = origins, hosts
+        self._certificates = certificates
+        self._secrets: Secrets | None = None
         self._rest = REST_IN_FILE
-        self._grpc = GRPC_IN_FILE
+        self._server: Address | Pipe = GRPC_IN_FILE
         self._folder: Path | None = None
+        self._pipe: Pipe | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._log_reader: asyncio.Task[None] | None = None
         self._supervision: asyncio.Task[None] | None = None
+        self._renewal: asyncio.Task[None] | None = None
         self._refusal = ""
         self._starting = False
 
@@ -117,17 +110,35 @@ class Gateway:
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
+    def make_server_socket(self) -> str:
+        """Where the gRPC server has to listen for this gateway before it starts: `unix:PATH`.
+
+        Nobody else has that path: it lies in a new folder that only this user can enter, which `stop` removes. So a
+        call that comes there has passed the gateway. Raises `GatewayError`.
+        """
+        self._pipe = Pipe(str(self._own_folder() / "server.sock"))
+        return str(self._pipe)
+
     async def start(self) -> None:
         """Start Envoy and return once it serves. Raises `GatewayError` if it cannot."""
-        self._rest = await _resolve(self._rest_asked)
-        self._grpc = _reachable(await _resolve(self._grpc_asked))
-        self._folder = Path(tempfile.mkdtemp(prefix="taskyard-"))
         try:
+            self._rest = await _resolve(self._rest_asked)
+            self._server = self._pipe or _reachable(await _resolve(self._grpc_asked))
+            folder = self._own_folder()
+            if self._certificates is not None:
+                self._certificates.load()
+                self._secrets = Secrets(folder, self._certificates)
+                self._secrets.write()
             await self._launch()
+        except CertificateError as error:
+            self._remove_folder()
+            raise GatewayError(str(error)) from None
         except BaseException:
             self._remove_folder()
             raise
         self._supervision = asyncio.create_task(self._supervise())
+        if self._certificates is not None and self._secrets is not None:
+            self._renewal = asyncio.create_task(self._certificates.watch(self._secrets.write))
 
     async def wait(self) -> None:
         """Return once the gateway is stopped. An Envoy that dies is restarted."""
@@ -138,9 +149,10 @@ class Gateway:
 
     async def stop(self) -> None:
         """End Envoy and the calls that it serves; safe to repeat."""
-        if self._supervision is not None:
-            self._supervision.cancel()
-            await asyncio.wait({self._supervision})
+        for task in (self._supervision, self._renewal):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
         await self._end()
         self._remove_folder()
 
@@ -169,7 +181,8 @@ class Gateway:
         assert self._folder is not None
         files = _gateway_files()
         config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
-        _write_config(config, files / "envoy.yaml", self._rest, self._grpc, self._origins, admin)
+        wanted = EnvoyConfig(self._rest, self._server, self._origins, self._hosts, self._secrets)
+        wanted.write(config, files / "envoy.yaml", admin)
         self._refusal = ""
         self._starting = True
         try:
@@ -263,10 +276,19 @@ class Gateway:
         self._process = self._log_reader = None
         return code
 
+    def _own_folder(self) -> Path:
+        if self._folder is None:
+            try:
+                self._folder = new_private_folder()
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise GatewayError(f"cannot make a folder for the gateway: {reason}") from None
+        return self._folder
+
     def _remove_folder(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+            self._folder = self._pipe = None
 
 
 async def _is_ready(http: httpx.AsyncClient) -> bool:
@@ -315,33 +337,3 @@ def _gateway_files() -> Path:
         if (folder / "envoy.yaml").is_file():
             return folder
     raise GatewayError("the gateway's files are missing from this installation")
-
-
-def _write_config(
-    config: Path, template: Path, rest: Address, grpc: Address, origins: Sequence[str], admin: Path
-) -> None:
-    """Write the configuration with these addresses and origins, and an admin endpoint that only this user can reach.
-
-    The text is edited, since Envoy appends lists of a second configuration: that cannot replace a listener's address.
-    """
-    text = template.read_text()
-    pages = {"safe_regex": {"regex": "|".join(map(_origin_pattern, origins))}} if origins else {"exact": ""}
-    for name, in_file, ours in (
-        (str(REST_IN_FILE), REST_IN_FILE.yaml, rest.yaml),
-        (str(GRPC_IN_FILE), GRPC_IN_FILE.yaml, grpc.yaml),
-        ("the pages that may call", PAGES_IN_FILE, f"&pages {json.dumps(pages)}"),
-    ):
-        if text.count(in_file) != 1:
-            raise GatewayError(f"{template} does not name {name} exactly once")
-        text = text.replace(in_file, ours)
-    admin.unlink(missing_ok=True)  # Envoy leaves its socket behind
-    text += f"\nadmin: {{address: {{pipe: {{path: {json.dumps(str(admin))}, mode: 384}}}}}}\n"  # 384 is 0600
-    config.write_text(text)
-
-
-def _origin_pattern(origin: str) -> str:
-    """The regular expression for an origin of the settings."""
-    if origin == "*":
-        return ".*"
-    pattern = re.escape(origin).replace(r"://\*\.", r"://([a-z0-9_-]+\.)+")
-    return re.sub(r":\\\*$", "(:[0-9]+)?", pattern)

@@ -16,30 +16,37 @@ from pydantic.alias_generators import to_camel
 
 from taskyard_server.config import ConfigError, DaemonSettings, SchedulerSettings, Settings, by_key
 from taskyard_server.config_sources import Loaded, load
+from taskyard_server.setting_types import Section
 
 log = structlog.get_logger(__name__)
 
-RELOADABLE: Final = frozenset(f"daemon.{to_camel(key)}" for key in DaemonSettings.model_fields) | frozenset(
-    f"scheduler.{key}"
-    for key in (
-        "maxQueueSize",
-        "maxPerAgent",
-        "maxInflight",
-        "maxPerAgentInflight",
-        "resultTTLSec",
-        "maxRetainedTasks",
-        "defaultDeadlineSec",
-        "leaseSecs",
-        "maxDeliveries",
-        "heartbeatTimeoutSecs",
-        "reconnectGraceSecs",
-        "startTimeoutSecs",
-        "forgetHostsSecs",
-        "maxAgentFigures",
-        "idempotencySecs",
-        "retryPolicies",
-        "watcherIntervalSec",
+AUTH: Final = frozenset(f"auth.{key}" for key in ("adminToken", "jwt", "certificates", "limits"))
+"""They reload where authentication is on; it is switched on by a restart alone."""
+RELOADABLE: Final = (
+    frozenset(f"daemon.{to_camel(key)}" for key in DaemonSettings.model_fields)
+    | frozenset(
+        f"scheduler.{key}"
+        for key in (
+            "maxQueueSize",
+            "maxPerAgent",
+            "maxInflight",
+            "maxPerAgentInflight",
+            "resultTTLSec",
+            "maxRetainedTasks",
+            "defaultDeadlineSec",
+            "leaseSecs",
+            "maxDeliveries",
+            "heartbeatTimeoutSecs",
+            "reconnectGraceSecs",
+            "startTimeoutSecs",
+            "forgetHostsSecs",
+            "maxAgentFigures",
+            "idempotencySecs",
+            "retryPolicies",
+            "watcherIntervalSec",
+        )
     )
+    | AUTH
 )
 
 
@@ -52,7 +59,7 @@ class Reload:
 
 
 class LiveConfig:
-    """Holds the settings. `apply` is called with new ones."""
+    """Holds the settings. `apply` is called with new ones, `reloaded` with what a reload did, None if it failed."""
 
     def __init__(self, file: Path | None, flags: dict[str, Any]) -> None:
         self.file = file
@@ -60,6 +67,7 @@ class LiveConfig:
         self._loaded: Loaded = load(file, flags)
         self._last_content = self._content()
         self.apply: Callable[[Settings], None] = lambda _: None
+        self.reloaded: Callable[[Reload | None], None] = lambda _: None
         self.loaded_at = time.time() if file else None
         self.error: str | None = None
 
@@ -73,6 +81,10 @@ class LiveConfig:
         """The source of each dotted key that is set: `file`, `environment` or `flag`."""
         return self._loaded.sources
 
+    @property
+    def _has_authentication(self) -> bool:
+        return self.settings.auth.is_on(self.settings.tls)
+
     def reload(self) -> Reload:
         """Read the file again. Raises `ConfigError` for a broken file, and changes nothing."""
         self._last_content = self._content()
@@ -81,17 +93,21 @@ class LiveConfig:
         except ConfigError as error:
             self.error = str(error)
             log.error("config_reload_failed", error=str(error))
+            self.reloaded(None)
             raise
         self.error = None
         self.loaded_at = time.time() if self.file else None
         before, wanted = by_key(self.settings, mode="python"), by_key(loaded.settings, mode="python")
-        changed = sorted(key for key in RELOADABLE if before[key] != wanted[key])
-        needs_restart = sorted(key for key in wanted if key not in RELOADABLE and before[key] != wanted[key])
+        reloadable = RELOADABLE if self._has_authentication else RELOADABLE - AUTH
+        changed = sorted(key for key in reloadable if before[key] != wanted[key])
+        needs_restart = sorted(key for key in wanted if key not in reloadable and before[key] != wanted[key])
         self._put_in_force(loaded)
         if changed or needs_restart:
             values = {key: {"old": before[key], "new": wanted[key]} for key in changed}
             log.info("config_reloaded", changed=values, needs_restart=needs_restart)
-        return Reload(changed, needs_restart)
+        reload = Reload(changed, needs_restart)
+        self.reloaded(reload)
+        return reload
 
     def _put_in_force(self, loaded: Loaded) -> None:
         """Apply the keys that can change while the server runs. All others keep their value of the start."""
@@ -101,7 +117,9 @@ class LiveConfig:
             for name, info in SchedulerSettings.model_fields.items()
             if f"scheduler.{info.serialization_alias or to_camel(name)}" not in RELOADABLE
         }
-        sections = {"scheduler": wanted.model_copy(update=fixed), "daemon": loaded.settings.daemon}
+        sections: dict[str, Section] = {"scheduler": wanted.model_copy(update=fixed), "daemon": loaded.settings.daemon}
+        if self._has_authentication:
+            sections["auth"] = loaded.settings.auth.model_copy(update={"required": self.settings.auth.required})
         settings = self.settings.model_copy(update=sections)
         taken = {key: source for key, source in loaded.sources.items() if key in RELOADABLE}
         self._loaded = Loaded(settings, {**self.sources, **taken})

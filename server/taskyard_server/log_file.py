@@ -5,44 +5,83 @@ A failure of the file is logged once on the console. The server goes on, and wri
 
 import errno
 import os
-from logging import makeLogRecord
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
 log = structlog.get_logger(__name__)
 
 
-class LogFile:
-    """A file of lines. Before a line would make it too large, it becomes FILE.1 and a new file begins."""
+OWNER_ONLY: Final = 0o600
 
-    def __init__(self, path: Path, max_bytes: int, backups: int) -> None:
+
+class _PrivateHandler(RotatingFileHandler):
+    """Opens files that only their owner can read, whatever mode they had before."""
+
+    def _open(self) -> TextIOWrapper:
+        file = open(  # noqa: SIM115
+            self.baseFilename,
+            self.mode,
+            encoding=self.encoding,
+            opener=lambda path, flags: os.open(path, flags, OWNER_ONLY),
+        )
+        assert isinstance(file, TextIOWrapper)
+        os.fchmod(file.fileno(), OWNER_ONLY)
+        return file
+
+
+class LogFile:
+    """A file of lines. Before a line would make it too large, it becomes FILE.1 and a new file begins.
+
+    A `private` one can be read by its owner alone.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, backups: int, *, private: bool = False) -> None:
         """Open the file and create its folder. Raises `OSError`, or `ValueError` for an invalid path."""
         if path.exists() and not path.is_file():
             raise OSError(errno.EINVAL, "not a regular file")
         if not path.parent.exists():
             path.parent.mkdir()
         self.path = path
-        self._handler = RotatingFileHandler(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
+        kind = _PrivateHandler if private else RotatingFileHandler
+        self._handler = kind(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
         self._lock = Lock()
+
+    def make_ready(self, line_bytes: int) -> None:
+        """Have a file open that takes a line of so many bytes, unless the disk is full. Raises `OSError`."""
+        with self._lock:
+            self._make_ready(line_bytes)
+
+    def close(self) -> None:
+        """Close the file; another line opens it again."""
+        with self._lock:
+            self._handler.close()
 
     def write(self, line: str) -> None:
         """Append a whole line, or nothing. Raises `OSError`."""
         data = f"{line}\n".encode()
         with self._lock:
-            self._close_if_moved()
-            if self._handler.shouldRollover(makeLogRecord({"msg": line})):
-                self._handler.doRollover()
-            assert self._handler.stream is not None, "shouldRollover opens what is closed"
+            file, size = self._make_ready(len(data))
             # Bypasses the buffer of the stream, which would keep the part of a line that did not fit on the disk.
-            file = self._handler.stream.fileno()
-            size = os.fstat(file).st_size
             if os.write(file, data) < len(data):
                 os.ftruncate(file, size)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _make_ready(self, line_bytes: int) -> tuple[int, int]:
+        """The open file that takes the line, and its size."""
+        self._close_if_moved()
+        handler = self._handler
+        if handler.stream is None:
+            handler.stream = handler._open()
+        size = os.fstat(handler.stream.fileno()).st_size
+        if size + line_bytes >= handler.maxBytes:
+            handler.doRollover()
+            size = os.fstat(handler.stream.fileno()).st_size
+        return handler.stream.fileno(), size
 
     def _close_if_moved(self) -> None:
         """Lines written to a file that another program has moved or deleted would be lost."""

@@ -16,7 +16,7 @@ from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.engine.port import Engine
-from taskyard_server.interceptors.calls import DEFAULT_NAMESPACE
+from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE
 
 MAX_AGE_SECS: Final = 3600.0
 MAX_SNAPSHOTS: Final = 100_000

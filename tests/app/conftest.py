@@ -31,6 +31,7 @@ class Up:
     process: asyncio.subprocess.Process
     grpc_port: int
     metrics_port: int
+    credentials: grpc.ChannelCredentials | None = None
     lines: list[dict[str, Any]] = field(default_factory=list)
     noise: list[str] = field(default_factory=list)
     _came: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -40,7 +41,12 @@ class Up:
     async def begin(self) -> None:
         """Wait until it serves. It handles signals before it answers the first call."""
         self._reader = asyncio.create_task(self._read())
-        self.channel = grpc.aio.insecure_channel(f"127.0.0.1:{self.grpc_port}")
+        address = f"127.0.0.1:{self.grpc_port}"
+        self.channel = (
+            grpc.aio.insecure_channel(address)
+            if self.credentials is None
+            else grpc.aio.secure_channel(address, self.credentials)
+        )
         await self.logged("started")
         await self.health()
 
@@ -150,7 +156,12 @@ async def up(executor: str, tmp_path: Path) -> AsyncIterator[Callable[..., Await
     """Starts `taskyard up --no-gateway` with the content of a configuration file, flags and environment variables."""
     made: list[Up] = []
 
-    async def start(config: dict[str, Any] | None = None, *flags: str, **environment: str) -> Up:
+    async def start(
+        config: dict[str, Any] | None = None,
+        *flags: str,
+        credentials: grpc.ChannelCredentials | None = None,
+        **environment: str,
+    ) -> Up:
         grpc_port, metrics_port = free_port(), free_port()
         file = tmp_path / "taskyard.json"
         command = [sys.executable, "-m", "taskyard_server.cli.main", "up", "--no-gateway", "--executor", executor]
@@ -164,7 +175,7 @@ async def up(executor: str, tmp_path: Path) -> AsyncIterator[Callable[..., Await
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )
-        server = Up(process, grpc_port, metrics_port)
+        server = Up(process, grpc_port, metrics_port, credentials)
         made.append(server)
         await server.begin()
         return server

@@ -9,6 +9,7 @@ import pytest
 
 from taskyard_server.admin_socket import AdminSocket, socket_path
 from taskyard_server.services.store import StoreService
+from taskyard_server.services.tokens import TokenService
 from taskyard_server.store.port import EPOCH_JUMP
 from taskyard_server.store.sqlite import SqliteStore
 from tests.environment import without_settings
@@ -149,7 +150,7 @@ async def live(tmp_path):
     await make_yard(tmp_path / "yard.db")
     opened = SqliteStore(str(tmp_path / "yard.db"), ballast_bytes=0)
     await opened.open()
-    admin = AdminSocket(socket_path(tmp_path / "yard.db"), StoreService(opened))
+    admin = AdminSocket(socket_path(tmp_path / "yard.db"), StoreService(opened), TokenService(None, None))
     await admin.open()
 
     async def run(*words):

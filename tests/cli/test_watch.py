@@ -14,6 +14,7 @@ import pytest
 
 from taskyard.v1 import task_pb2
 from taskyard_server.cli import watch as command
+from taskyard_server.cli.connection import connection
 from tests.ports import free_port
 
 
@@ -170,7 +171,7 @@ def watched(monkeypatch, streams, **asked):
     monkeypatch.setattr(command.task_pb2_grpc, "TaskServiceStub", streams)
     monkeypatch.setattr(command, "RECONNECT_SECS", 0)
     request = task_pb2.WatchTasksRequest(**asked)
-    return [event.task.task_id for event in command._events(request, "127.0.0.1:1", "default")]
+    return [event.task.task_id for event in command._events(request, connection(server="127.0.0.1:1"))]
 
 
 def test_a_broken_watch_resumes_from_the_last_cursor_and_says_so_once(monkeypatch, capsys):

@@ -65,8 +65,9 @@ def control_plane(*arguments: str, environment: Mapping[str, str] | None = None)
 
 @contextmanager
 def roomy_control_plane(folder: Path) -> Iterator[ControlPlane]:
-    """A control plane that takes as many tasks as a test has; its settings are put into this folder."""
+    """A control plane that takes as many tasks as a test has, and keeps tokens; all its files are in this folder."""
     config = folder / "taskyard.json"
-    config.write_text(json.dumps({"scheduler": LIMITS, "daemon": {"maxConcurrent": ROOM}}))
-    with control_plane("--config", str(config)) as plane:
+    store = {"synchronous": "normal"}
+    config.write_text(json.dumps({"scheduler": LIMITS, "daemon": {"maxConcurrent": ROOM}, "store": store}))
+    with control_plane("--config", str(config), "--store", f"sqlite:///{folder}/yard.db") as plane:
         yield plane

@@ -21,11 +21,17 @@ class Http2:
         writer.write(PREFACE + _frame(SETTINGS, 0, 0, b""))
 
     async def request(
-        self, verb: str, path: str, headers: Fields = (), body: bytes = b"", trailers: Fields = ()
+        self,
+        verb: str,
+        path: str,
+        headers: Fields = (),
+        body: bytes = b"",
+        trailers: Fields = (),
+        authority: str = "localhost",
     ) -> tuple[bytes, bytes]:
         """Send a request; the header blocks and the body of the response."""
         self._stream += 2
-        fields = [(":method", verb), (":scheme", "http"), (":authority", "x"), (":path", path), *headers]
+        fields = [(":method", verb), (":scheme", "http"), (":authority", authority), (":path", path), *headers]
         parts = [(HEADERS, END_HEADERS, _block(fields))]
         if body or trailers:
             parts.append((DATA, 0, body))

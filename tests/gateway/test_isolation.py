@@ -31,7 +31,7 @@ async def test_watchers_that_do_not_read_stall_nobody(tasks: Tasks, gateway: Gat
         for _ in range(12):
             _, writer = await asyncio.open_connection(host, int(port), limit=1)
             stack.callback(writer.close)
-            writer.write(b"GET /tasks:watch?cursor=flood HTTP/1.1\r\nhost: x\r\n\r\n")
+            writer.write(b"GET /tasks:watch?cursor=flood HTTP/1.1\r\nhost: localhost\r\n\r\n")
         async with asyncio.timeout(SECS):
             assert await stalled() > 0
         assert (await rest.get("/tasks/tsk_1")).status_code == 200

@@ -181,11 +181,8 @@ async def test_a_foreign_page_is_refused_before_its_request_is_read(http: httpx.
 
 
 async def test_a_page_under_the_address_of_the_gateway_is_foreign_too(http: httpx.AsyncClient) -> None:
-    """Otherwise a foreign name that resolves to the gateway (DNS rebinding) would be allowed."""
-    for origin, host in (("http://evil.example:9867", "evil.example:9867"), (str(http.base_url).rstrip("/"), None)):
-        headers = {"origin": origin, **({"host": host} if host else {})}
-        answer = await http.post("/tasks", content=TASK, headers=headers)
-        assert (answer.status_code, answer.json()) == (403, REFUSAL)
+    answer = await http.post("/tasks", content=TASK, headers={"origin": str(http.base_url).rstrip("/")})
+    assert (answer.status_code, answer.json()) == (403, REFUSAL)
 
 
 @pytest.mark.parametrize("kind", ["application/grpc-web+proto", "application/grpc-web-text", "application/grpc"])

@@ -14,7 +14,7 @@ from tests.gateway.routes import ROUTES, Route
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LIMIT = 1_048_576
-SECS_FOR_THE_LARGEST_BODY = 2.0
+SECS_FOR_THE_LARGEST_BODY = 10.0
 FREE = ("google.protobuf.Struct", "google.protobuf.Value")
 CHANGING = [route for route in ROUTES if route.verb != "GET"]
 

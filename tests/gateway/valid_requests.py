@@ -93,11 +93,15 @@ class ValidRequests:
         self._running()
         return Request(body={"gracePeriodSecs": 60})
 
+    def _token(self) -> dict[str, str]:
+        return {"tokenId": self._post("/tokens", TOKEN)["token"]["tokenId"]}
+
     def _trigger(self) -> dict[str, str]:
         answer = self._post(f"/schedules/{self._schedule()['scheduleId']}/trigger", {})
         return {"triggerId": answer["trigger"]["triggerId"]}
 
 
+TOKEN = {"name": "ann", "grants": [{"role": "agent", "namespaces": ["default"], "agents": ["ann*"]}], "ttlSecs": 60}
 SCHEDULE = {"cron": "0 3 * * *", "task": {"agentId": "ann", "action": "click", "retryPolicy": {}}}
 
 REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
@@ -143,4 +147,9 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "GetConfig": lambda _: Request(),
     "ReloadConfig": lambda _: Request(),
     "DrainServer": lambda valid: valid._drain(),
+    "CreateToken": lambda _: Request(body=TOKEN),
+    "ListTokens": lambda _: Request(query={"pageSize": 2}),
+    "GetToken": lambda valid: Request(valid._token()),
+    "RevokeToken": lambda valid: Request(valid._token()),
+    "WhoAmI": lambda _: Request(),
 }

@@ -18,6 +18,7 @@ from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
@@ -214,7 +215,11 @@ class ServerUnderTest:
 
 @asynccontextmanager
 async def serving(
-    clock: Any = None, max_payload_bytes: int = 262_144, store: Store | None = None, **limits: Any
+    clock: Any = None,
+    max_payload_bytes: int = 262_144,
+    store: Store | None = None,
+    admission: Admission | None = None,
+    **limits: Any,
 ) -> AsyncIterator[ServerUnderTest]:
     """A server with the given limits. The defaults are raised for tests with many tasks."""
     raised = ("max_inflight", "max_per_agent_inflight", "max_queue_size", "max_per_agent")
@@ -224,7 +229,7 @@ async def serving(
         engine = await cleanup.enter_async_context(running_engine(raised, clock, store=store))
         logs = EventLogs(encode_event, engine.now)
         engine.subscribe(logs)
-        server = grpc.aio.server(interceptors=(CallInterceptor(),), options=(("grpc.so_reuseport", 0),))
+        server = grpc.aio.server(interceptors=(CallInterceptor(admission),), options=(("grpc.so_reuseport", 0),))
         hosts, leases = RuntimeHostService(engine, max_payload_bytes), LeaseService(engine, max_payload_bytes)
         watches = TaskWatches(engine, logs)
         tasks = TaskService(engine, max_payload_bytes, watches)

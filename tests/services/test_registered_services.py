@@ -27,6 +27,7 @@ from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.targets import TargetService
 from taskyard_server.services.tasks import TaskService
+from taskyard_server.services.tokens import TokenService
 from tests.environment import is_kept, without_settings
 from tests.ports import free_port
 
@@ -52,6 +53,7 @@ SERVICERS = {
         StoreService,
         TargetService,
         TaskService,
+        TokenService,
     )
 }
 

@@ -12,6 +12,7 @@ from taskyard.v1 import store_pb2 as pb
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard_server.admin_socket import MAX_PATH_BYTES, AdminSocket, address_of, is_served, socket_path
 from taskyard_server.services.store import StoreService
+from taskyard_server.services.tokens import TokenService
 from taskyard_server.store.sqlite import SqliteStore
 from tests.store.small_yard import AT, COMMITS, ROWS, group, make_yard
 
@@ -29,7 +30,7 @@ async def store(tmp_path):
 @pytest.fixture
 async def admin(store, tmp_path):
     """The open admin socket of the store."""
-    opened = AdminSocket(socket_path(tmp_path / "yard.db"), StoreService(store))
+    opened = AdminSocket(socket_path(tmp_path / "yard.db"), StoreService(store), TokenService(None, None))
     await opened.open()
     yield opened
     await opened.close()
@@ -98,7 +99,7 @@ async def test_only_its_user_can_reach_the_socket(admin):
 async def test_a_folder_that_others_may_enter_is_closed_to_them(store, tmp_path):
     path = socket_path(tmp_path / "yard.db")
     path.parent.mkdir(0o755)
-    admin = AdminSocket(path, StoreService(store))
+    admin = AdminSocket(path, StoreService(store), TokenService(None, None))
     await admin.open()
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     await admin.close()
@@ -118,7 +119,7 @@ async def test_a_socket_that_a_killed_server_left_behind_is_taken(store, tmp_pat
         left.bind(str(path))
     assert path.exists()
     assert not is_served(path)
-    admin = AdminSocket(path, StoreService(store))
+    admin = AdminSocket(path, StoreService(store), TokenService(None, None))
     await admin.open()
     assert is_served(path)
     await admin.close()
@@ -127,7 +128,7 @@ async def test_a_socket_that_a_killed_server_left_behind_is_taken(store, tmp_pat
 async def test_a_server_without_its_socket_goes_on(store, tmp_path):
     blocked = tmp_path / "a file"
     blocked.write_text("")
-    admin = AdminSocket(blocked / "admin.sock", StoreService(store))
+    admin = AdminSocket(blocked / "admin.sock", StoreService(store), TokenService(None, None))
     await admin.open()
     await admin.close()
 

@@ -18,8 +18,9 @@ ROWS = {
     "schedules": 3,
     "triggers": 3,
     "outbox": 3,
+    "tokens": 3,
 }
-OTHERS = (Table.STOPPING, Table.HOSTS, Table.AGENTS, Table.SCHEDULES, Table.TRIGGERS, Table.OUTBOX)
+OTHERS = (Table.STOPPING, Table.HOSTS, Table.AGENTS, Table.SCHEDULES, Table.TRIGGERS, Table.OUTBOX, Table.TOKENS)
 
 
 def group(number: int) -> Group:

@@ -165,16 +165,32 @@ async def test_every_released_schema_is_migrated(tmp_path: Path) -> None:
         await store.close()
 
 
+def test_a_migrated_file_has_the_tables_of_a_new_one(tmp_path: Path) -> None:
+    def tables(path: Path) -> list[tuple[str]]:
+        sql = sqlite_file.statements()
+        db = sqlite_file.open_yard(str(path), synchronous="full", wait_secs=0, sql=sql)
+        found = db.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name").fetchall()
+        db.close()
+        return found
+
+    expected = tables(tmp_path / "new.db")
+    for before in RELEASED:
+        path = tmp_path / before.name
+        path.write_bytes(before.read_bytes())
+        assert tables(path) == expected
+
+
 def test_a_migration_is_one_step_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = str(tmp_path / "yard.db")
     sql = sqlite_file.statements()
     sqlite_file.open_yard(path, synchronous="full", wait_secs=0, sql=sql).close()
-    sql["to 2"] = "ALTER TABLE meta ADD COLUMN two INTEGER; UPDATE meta SET two = 2;"
-    sql["to 3"] = "ALTER TABLE meta ADD COLUMN three INTEGER; UPDATE meta SET three = two + 1;"
-    monkeypatch.setattr(sqlite_file, "VERSION", 3)
+    version = sqlite_file.VERSION
+    sql[f"to {version + 1}"] = "ALTER TABLE meta ADD COLUMN two INTEGER; UPDATE meta SET two = 2;"
+    sql[f"to {version + 2}"] = "ALTER TABLE meta ADD COLUMN three INTEGER; UPDATE meta SET three = two + 1;"
+    monkeypatch.setattr(sqlite_file, "VERSION", version + 2)
     db = sqlite_file.open_yard(path, synchronous="full", wait_secs=0, sql=sql)
     assert db.execute("SELECT two, three FROM meta").fetchone() == (2, 3)
-    assert sqlite_file.pragma(db, "user_version") == 3
+    assert sqlite_file.pragma(db, "user_version") == version + 2
     db.close()
 
 
@@ -182,12 +198,13 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
     path = str(tmp_path / "yard.db")
     sql = sqlite_file.statements()
     sqlite_file.open_yard(path, synchronous="full", wait_secs=0, sql=sql).close()
-    sql["to 2"] = "ALTER TABLE meta ADD COLUMN two INTEGER; UPDATE absent SET two = 2;"
+    version = sqlite_file.VERSION
+    sql[f"to {version + 1}"] = "ALTER TABLE meta ADD COLUMN two INTEGER; UPDATE absent SET two = 2;"
     with monkeypatch.context() as newer:
-        newer.setattr(sqlite_file, "VERSION", 2)
+        newer.setattr(sqlite_file, "VERSION", version + 1)
         with pytest.raises(sqlite_file.Unusable, match="no such table: absent"):
             sqlite_file.open_yard(path, synchronous="full", wait_secs=0, sql=sql)
     db = sqlite_file.open_yard(path, synchronous="full", wait_secs=0, sql=sql)
-    assert sqlite_file.pragma(db, "user_version") == 1
+    assert sqlite_file.pragma(db, "user_version") == version
     assert len(db.execute("SELECT * FROM meta").fetchone()) == 4
     db.close()

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from taskyard_server.config import ConfigError, Section, Settings, by_key
+from taskyard_server.config import ConfigError, Settings, by_key
 from taskyard_server.config_sources import load
 from taskyard_server.live_config import RELOADABLE
+from taskyard_server.setting_types import Section
 from taskyard_server.store_url import DOCUMENTED_DEFAULT
 from tests.environment import settings_in
 
@@ -24,6 +25,7 @@ EXAMPLES = {
     "executor": "http://127.0.0.1:9222",
     "webhooks.secret": "whsec_c2VjcmV0",
     "log.file": "/var/log/taskyard.log",
+    "auth.adminToken": "0123456789abcdefghij",
 }
 
 

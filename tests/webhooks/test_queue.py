@@ -102,7 +102,7 @@ async def test_tasks_run_while_every_worker_hangs(make_server, receiver, gate):
     server = await make_server(workers=1)
     await server.end(receiver.url)
     await receiver.received()
-    tasks = await asyncio.wait_for(server.end(*[receiver.url] * 50), 1)
+    tasks = await asyncio.wait_for(server.end(*[receiver.url] * 50), 10)
     assert {task.state for task in tasks} == {"done"}
     assert not gate.opened.is_set()
 
@@ -120,7 +120,7 @@ async def test_finish_waits_for_pending_deliveries_and_those_under_way(make_serv
 
 
 async def test_finish_returns_at_once_when_nothing_is_pending(server, logged):
-    await asyncio.wait_for(server.webhooks.finish(60), 1)
+    await asyncio.wait_for(server.webhooks.finish(60), 10)
     assert logged == []
 
 

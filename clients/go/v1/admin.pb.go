@@ -343,7 +343,7 @@ var File_taskyard_v1_admin_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/admin.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
+	"\x17taskyard/v1/admin.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\x12\n" +
 	"\x10GetConfigRequest\"\xa5\x02\n" +
 	"\x11GetConfigResponse\x12/\n" +
 	"\x06config\x18\x01 \x01(\v2\x17.google.protobuf.StructR\x06config\x12E\n" +
@@ -364,11 +364,14 @@ const file_taskyard_v1_admin_proto_rawDesc = "" +
 	"\x13DrainServerResponse\x12\x1a\n" +
 	"\bdraining\x18\x01 \x01(\bR\bdraining\x12\x1a\n" +
 	"\binflight\x18\x02 \x01(\rR\binflight\x126\n" +
-	"\bdeadline\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline2\xd8\x02\n" +
-	"\fAdminService\x12d\n" +
-	"\tGetConfig\x12\x1d.taskyard.v1.GetConfigRequest\x1a\x1e.taskyard.v1.GetConfigResponse\"\x18\x82\xd3\xe4\x93\x02\x0f\x12\r/admin/config\x90\x02\x01\x12t\n" +
-	"\fReloadConfig\x12 .taskyard.v1.ReloadConfigRequest\x1a!.taskyard.v1.ReloadConfigResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\"\x14/admin/config:reload\x90\x02\x02\x12l\n" +
-	"\vDrainServer\x12\x1f.taskyard.v1.DrainServerRequest\x1a .taskyard.v1.DrainServerResponse\"\x1a\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/admin/drain\x90\x02\x02B\x88\x01\n" +
+	"\bdeadline\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline2\xed\x02\n" +
+	"\fAdminService\x12k\n" +
+	"\tGetConfig\x12\x1d.taskyard.v1.GetConfigRequest\x1a\x1e.taskyard.v1.GetConfigResponse\"\x1f\xba\xd7\x18\x03\n" +
+	"\x01\x05\x82\xd3\xe4\x93\x02\x0f\x12\r/admin/config\x90\x02\x01\x12{\n" +
+	"\fReloadConfig\x12 .taskyard.v1.ReloadConfigRequest\x1a!.taskyard.v1.ReloadConfigResponse\"&\xba\xd7\x18\x03\n" +
+	"\x01\x05\x82\xd3\xe4\x93\x02\x16\"\x14/admin/config:reload\x90\x02\x02\x12s\n" +
+	"\vDrainServer\x12\x1f.taskyard.v1.DrainServerRequest\x1a .taskyard.v1.DrainServerResponse\"!\xba\xd7\x18\x03\n" +
+	"\x01\x05\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/admin/drain\x90\x02\x02B\x88\x01\n" +
 	"\x0fdev.taskyard.v1B\n" +
 	"AdminProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
@@ -419,6 +422,7 @@ func file_taskyard_v1_admin_proto_init() {
 	if File_taskyard_v1_admin_proto != nil {
 		return
 	}
+	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_admin_proto_msgTypes[1].OneofWrappers = []any{}
 	file_taskyard_v1_admin_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}

@@ -697,7 +697,7 @@ var File_taskyard_v1_batch_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16taskyard/v1/task.proto\"\xd3\x06\n" +
+	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xd3\x06\n" +
 	"\tBatchTask\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
 	"\x06tab_id\x18\x03 \x01(\tH\x00R\x05tabId\x88\x01\x01\x12\x15\n" +
@@ -787,11 +787,14 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\a_statusB\v\n" +
 	"\t_batch_idB\f\n" +
 	"\n" +
-	"_cancelled2\xdb\x02\n" +
-	"\fBatchService\x12i\n" +
-	"\vSubmitBatch\x12\x1f.taskyard.v1.SubmitBatchRequest\x1a .taskyard.v1.SubmitBatchResponse\"\x17\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/tasks/batch\x12g\n" +
-	"\bGetBatch\x12\x1c.taskyard.v1.GetBatchRequest\x1a\x1d.taskyard.v1.GetBatchResponse\"\x1e\x82\xd3\xe4\x93\x02\x15\x12\x13/batches/{batch_id}\x90\x02\x01\x12w\n" +
-	"\vCancelBatch\x12\x1f.taskyard.v1.CancelBatchRequest\x1a .taskyard.v1.CancelBatchResponse\"%\x82\xd3\xe4\x93\x02\x1c\"\x1a/batches/{batch_id}/cancel\x90\x02\x02B\x88\x01\n" +
+	"_cancelled2\xfb\x02\n" +
+	"\fBatchService\x12z\n" +
+	"\vSubmitBatch\x12\x1f.taskyard.v1.SubmitBatchRequest\x1a .taskyard.v1.SubmitBatchResponse\"(\xba\xd7\x18\r\n" +
+	"\x01\x01\x1a\bagent_id\x82\xd3\xe4\x93\x02\x11:\x01*\"\f/tasks/batch\x12o\n" +
+	"\bGetBatch\x12\x1c.taskyard.v1.GetBatchRequest\x1a\x1d.taskyard.v1.GetBatchResponse\"&\xba\xd7\x18\x04\n" +
+	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x15\x12\x13/batches/{batch_id}\x90\x02\x01\x12~\n" +
+	"\vCancelBatch\x12\x1f.taskyard.v1.CancelBatchRequest\x1a .taskyard.v1.CancelBatchResponse\",\xba\xd7\x18\x03\n" +
+	"\x01\x01\x82\xd3\xe4\x93\x02\x1c\"\x1a/batches/{batch_id}/cancel\x90\x02\x02B\x88\x01\n" +
 	"\x0fdev.taskyard.v1B\n" +
 	"BatchProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
@@ -858,6 +861,7 @@ func file_taskyard_v1_batch_proto_init() {
 	if File_taskyard_v1_batch_proto != nil {
 		return
 	}
+	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_task_proto_init()
 	file_taskyard_v1_batch_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_batch_proto_msgTypes[1].OneofWrappers = []any{}

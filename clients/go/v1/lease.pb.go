@@ -1391,7 +1391,7 @@ var File_taskyard_v1_lease_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/lease.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16taskyard/v1/task.proto\"\xc0\x02\n" +
+	"\x17taskyard/v1/lease.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xc0\x02\n" +
 	"\x05Lease\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1c\n" +
 	"\ahost_id\x18\x02 \x01(\tH\x01R\x06hostId\x88\x01\x01\x129\n" +
@@ -1543,20 +1543,30 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\x12ListLeasesResponse\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.taskyard.v1.LeaseR\x06leases\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token2\xbe\t\n" +
-	"\fLeaseService\x12\x7f\n" +
-	"\tClaimTask\x12\x1d.taskyard.v1.ClaimTaskRequest\x1a\x1e.taskyard.v1.ClaimTaskResponse\"3\x82\xd3\xe4\x93\x02-:\x01*\"(/api/runtime-hosts/{host_id}/tasks/claim\x12M\n" +
+	"\x10_next_page_token2\xc8\n" +
 	"\n" +
-	"ClaimTasks\x12\x1e.taskyard.v1.ClaimTasksRequest\x1a\x1f.taskyard.v1.ClaimTasksResponse\x12\x8f\x01\n" +
+	"\fLeaseService\x12\x8f\x01\n" +
+	"\tClaimTask\x12\x1d.taskyard.v1.ClaimTaskRequest\x1a\x1e.taskyard.v1.ClaimTaskResponse\"C\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02-:\x01*\"(/api/runtime-hosts/{host_id}/tasks/claim\x12_\n" +
 	"\n" +
-	"RenewLease\x12\x1e.taskyard.v1.RenewLeaseRequest\x1a\x1f.taskyard.v1.RenewLeaseResponse\"@\x82\xd3\xe4\x93\x027:\x01*\"2/api/runtime-hosts/{host_id}/tasks/{task_id}/renew\x90\x02\x02\x12\x8c\x01\n" +
-	"\tStartTask\x12\x1d.taskyard.v1.StartTaskRequest\x1a\x1e.taskyard.v1.StartTaskResponse\"@\x82\xd3\xe4\x93\x027:\x01*\"2/api/runtime-hosts/{host_id}/tasks/{task_id}/start\x90\x02\x02\x12\x9e\x01\n" +
-	"\x0eReportProgress\x12\".taskyard.v1.ReportProgressRequest\x1a#.taskyard.v1.ReportProgressResponse\"C\x82\xd3\xe4\x93\x02::\x01*\"5/api/runtime-hosts/{host_id}/tasks/{task_id}/progress\x90\x02\x02\x12\x95\x01\n" +
-	"\fCompleteTask\x12 .taskyard.v1.CompleteTaskRequest\x1a!.taskyard.v1.CompleteTaskResponse\"@\x82\xd3\xe4\x93\x02::\x01*\"5/api/runtime-hosts/{host_id}/tasks/{task_id}/complete\x12\x85\x01\n" +
-	"\bFailTask\x12\x1c.taskyard.v1.FailTaskRequest\x1a\x1d.taskyard.v1.FailTaskResponse\"<\x82\xd3\xe4\x93\x026:\x01*\"1/api/runtime-hosts/{host_id}/tasks/{task_id}/fail\x12\x94\x01\n" +
-	"\vReleaseTask\x12\x1f.taskyard.v1.ReleaseTaskRequest\x1a .taskyard.v1.ReleaseTaskResponse\"B\x82\xd3\xe4\x93\x029:\x01*\"4/api/runtime-hosts/{host_id}/tasks/{task_id}/release\x90\x02\x02\x12e\n" +
+	"ClaimTasks\x12\x1e.taskyard.v1.ClaimTasksRequest\x1a\x1f.taskyard.v1.ClaimTasksResponse\"\x10\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x12\x9f\x01\n" +
 	"\n" +
-	"ListLeases\x12\x1e.taskyard.v1.ListLeasesRequest\x1a\x1f.taskyard.v1.ListLeasesResponse\"\x16\x82\xd3\xe4\x93\x02\r\x12\v/api/leases\x90\x02\x01B\x88\x01\n" +
+	"RenewLease\x12\x1e.taskyard.v1.RenewLeaseRequest\x1a\x1f.taskyard.v1.RenewLeaseResponse\"P\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x027:\x01*\"2/api/runtime-hosts/{host_id}/tasks/{task_id}/renew\x90\x02\x02\x12\x9c\x01\n" +
+	"\tStartTask\x12\x1d.taskyard.v1.StartTaskRequest\x1a\x1e.taskyard.v1.StartTaskResponse\"P\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x027:\x01*\"2/api/runtime-hosts/{host_id}/tasks/{task_id}/start\x90\x02\x02\x12\xae\x01\n" +
+	"\x0eReportProgress\x12\".taskyard.v1.ReportProgressRequest\x1a#.taskyard.v1.ReportProgressResponse\"S\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02::\x01*\"5/api/runtime-hosts/{host_id}/tasks/{task_id}/progress\x90\x02\x02\x12\xa5\x01\n" +
+	"\fCompleteTask\x12 .taskyard.v1.CompleteTaskRequest\x1a!.taskyard.v1.CompleteTaskResponse\"P\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02::\x01*\"5/api/runtime-hosts/{host_id}/tasks/{task_id}/complete\x12\x95\x01\n" +
+	"\bFailTask\x12\x1c.taskyard.v1.FailTaskRequest\x1a\x1d.taskyard.v1.FailTaskResponse\"L\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x026:\x01*\"1/api/runtime-hosts/{host_id}/tasks/{task_id}/fail\x12\xa4\x01\n" +
+	"\vReleaseTask\x12\x1f.taskyard.v1.ReleaseTaskRequest\x1a .taskyard.v1.ReleaseTaskResponse\"R\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x029:\x01*\"4/api/runtime-hosts/{host_id}/tasks/{task_id}/release\x90\x02\x02\x12l\n" +
+	"\n" +
+	"ListLeases\x12\x1e.taskyard.v1.ListLeasesRequest\x1a\x1f.taskyard.v1.ListLeasesResponse\"\x1d\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\r\x12\v/api/leases\x90\x02\x01B\x88\x01\n" +
 	"\x0fdev.taskyard.v1B\n" +
 	"LeaseProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
@@ -1647,6 +1657,7 @@ func file_taskyard_v1_lease_proto_init() {
 	if File_taskyard_v1_lease_proto != nil {
 		return
 	}
+	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_task_proto_init()
 	file_taskyard_v1_lease_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_lease_proto_msgTypes[2].OneofWrappers = []any{}

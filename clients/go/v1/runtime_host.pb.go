@@ -2827,7 +2827,7 @@ var File_taskyard_v1_runtime_host_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\n" +
-	"\x1etaskyard/v1/runtime_host.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17taskyard/v1/lease.proto\x1a\x16taskyard/v1/task.proto\"\xeb\x06\n" +
+	"\x1etaskyard/v1/runtime_host.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x17taskyard/v1/lease.proto\x1a\x16taskyard/v1/task.proto\"\xeb\x06\n" +
 	"\vRuntimeHost\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\"\n" +
@@ -3070,16 +3070,24 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\achanged\x10\x03\x12\x10\n" +
 	"\fKIND_CHANGED\x10\x03\x12\x10\n" +
 	"\fderegistered\x10\x04\x12\x15\n" +
-	"\x11KIND_DEREGISTERED\x10\x04\x1a\x02\x10\x012\xb9\x06\n" +
-	"\x12RuntimeHostService\x12H\n" +
-	"\aConnect\x12\x1b.taskyard.v1.ConnectRequest\x1a\x1c.taskyard.v1.ConnectResponse(\x010\x01\x12~\n" +
-	"\fRegisterHost\x12 .taskyard.v1.RegisterHostRequest\x1a!.taskyard.v1.RegisterHostResponse\")\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/api/runtime-hosts/register\x90\x02\x02\x12\x8c\x01\n" +
-	"\rHeartbeatHost\x12!.taskyard.v1.HeartbeatHostRequest\x1a\".taskyard.v1.HeartbeatHostResponse\"4\x82\xd3\xe4\x93\x02+:\x01*\"&/api/runtime-hosts/{host_id}/heartbeat\x90\x02\x02\x12\x8a\x01\n" +
-	"\x0eDeregisterHost\x12\".taskyard.v1.DeregisterHostRequest\x1a#.taskyard.v1.DeregisterHostResponse\"/\x82\xd3\xe4\x93\x02)\"'/api/runtime-hosts/{host_id}/deregister\x12|\n" +
-	"\tDrainHost\x12\x1d.taskyard.v1.DrainHostRequest\x1a\x1e.taskyard.v1.DrainHostResponse\"0\x82\xd3\xe4\x93\x02':\x01*\"\"/api/runtime-hosts/{host_id}/drain\x90\x02\x02\x12i\n" +
-	"\tListHosts\x12\x1d.taskyard.v1.ListHostsRequest\x1a\x1e.taskyard.v1.ListHostsResponse\"\x1d\x82\xd3\xe4\x93\x02\x14\x12\x12/api/runtime-hosts\x90\x02\x01\x12T\n" +
+	"\x11KIND_DEREGISTERED\x10\x04\x1a\x02\x10\x012\x92\a\n" +
+	"\x12RuntimeHostService\x12Q\n" +
+	"\aConnect\x12\x1b.taskyard.v1.ConnectRequest\x1a\x1c.taskyard.v1.ConnectResponse\"\a\xba\xd7\x18\x03\n" +
+	"\x01\x02(\x010\x01\x12\x8e\x01\n" +
+	"\fRegisterHost\x12 .taskyard.v1.RegisterHostRequest\x1a!.taskyard.v1.RegisterHostResponse\"9\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/api/runtime-hosts/register\x90\x02\x02\x12\x9c\x01\n" +
+	"\rHeartbeatHost\x12!.taskyard.v1.HeartbeatHostRequest\x1a\".taskyard.v1.HeartbeatHostResponse\"D\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02+:\x01*\"&/api/runtime-hosts/{host_id}/heartbeat\x90\x02\x02\x12\x9a\x01\n" +
+	"\x0eDeregisterHost\x12\".taskyard.v1.DeregisterHostRequest\x1a#.taskyard.v1.DeregisterHostResponse\"?\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02)\"'/api/runtime-hosts/{host_id}/deregister\x12\x8c\x01\n" +
+	"\tDrainHost\x12\x1d.taskyard.v1.DrainHostRequest\x1a\x1e.taskyard.v1.DrainHostResponse\"@\xba\xd7\x18\f\n" +
+	"\x01\x02\"\ahost_id\x82\xd3\xe4\x93\x02':\x01*\"\"/api/runtime-hosts/{host_id}/drain\x90\x02\x02\x12p\n" +
+	"\tListHosts\x12\x1d.taskyard.v1.ListHostsRequest\x1a\x1e.taskyard.v1.ListHostsResponse\"$\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/api/runtime-hosts\x90\x02\x01\x12[\n" +
 	"\n" +
-	"WatchHosts\x12\x1e.taskyard.v1.WatchHostsRequest\x1a\x1f.taskyard.v1.WatchHostsResponse\"\x03\x90\x02\x010\x01B\x8e\x01\n" +
+	"WatchHosts\x12\x1e.taskyard.v1.WatchHostsRequest\x1a\x1f.taskyard.v1.WatchHostsResponse\"\n" +
+	"\xba\xd7\x18\x03\n" +
+	"\x01\x03\x90\x02\x010\x01B\x8e\x01\n" +
 	"\x0fdev.taskyard.v1B\x10RuntimeHostProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
@@ -3227,6 +3235,7 @@ func file_taskyard_v1_runtime_host_proto_init() {
 	if File_taskyard_v1_runtime_host_proto != nil {
 		return
 	}
+	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_lease_proto_init()
 	file_taskyard_v1_task_proto_init()
 	file_taskyard_v1_runtime_host_proto_msgTypes[0].OneofWrappers = []any{}

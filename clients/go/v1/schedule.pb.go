@@ -2327,7 +2327,7 @@ var File_taskyard_v1_schedule_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_schedule_proto_rawDesc = "" +
 	"\n" +
-	"\x1ataskyard/v1/schedule.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16taskyard/v1/task.proto\"\xb5\x01\n" +
+	"\x1ataskyard/v1/schedule.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xb5\x01\n" +
 	"\aOverlap\"\xa9\x01\n" +
 	"\x06Policy\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x16\n" +
@@ -2569,23 +2569,33 @@ const file_taskyard_v1_schedule_proto_rawDesc = "" +
 	"\x14ListTriggersResponse\x120\n" +
 	"\btriggers\x18\x01 \x03(\v2\x14.taskyard.v1.TriggerR\btriggers\x12+\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
-	"\x10_next_page_token2\xee\n" +
+	"\x10_next_page_token2\xbc\v\n" +
+	"\x0fScheduleService\x12w\n" +
+	"\x0eCreateSchedule\x12\".taskyard.v1.CreateScheduleRequest\x1a#.taskyard.v1.CreateScheduleResponse\"\x1c\xba\xd7\x18\x03\n" +
+	"\x01\x04\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"/schedules\x12|\n" +
+	"\vGetSchedule\x12\x1f.taskyard.v1.GetScheduleRequest\x1a .taskyard.v1.GetScheduleResponse\"*\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\x1a\x12\x18/schedules/{schedule_id}\x90\x02\x01\x12t\n" +
+	"\rListSchedules\x12!.taskyard.v1.ListSchedulesRequest\x1a\".taskyard.v1.ListSchedulesResponse\"\x1c\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/schedules\x90\x02\x01\x12\x88\x01\n" +
+	"\x0eUpdateSchedule\x12\".taskyard.v1.UpdateScheduleRequest\x1a#.taskyard.v1.UpdateScheduleResponse\"-\xba\xd7\x18\x03\n" +
+	"\x01\x04\x82\xd3\xe4\x93\x02\x1d:\x01*2\x18/schedules/{schedule_id}\x90\x02\x02\x12\x82\x01\n" +
+	"\x0eDeleteSchedule\x12\".taskyard.v1.DeleteScheduleRequest\x1a#.taskyard.v1.DeleteScheduleResponse\"'\xba\xd7\x18\x03\n" +
+	"\x01\x04\x82\xd3\xe4\x93\x02\x1a*\x18/schedules/{schedule_id}\x12\x88\x01\n" +
+	"\rPauseSchedule\x12!.taskyard.v1.PauseScheduleRequest\x1a\".taskyard.v1.PauseScheduleResponse\"0\xba\xd7\x18\x03\n" +
+	"\x01\x04\x82\xd3\xe4\x93\x02 \"\x1e/schedules/{schedule_id}/pause\x90\x02\x02\x12\x8f\x01\n" +
+	"\x0eResumeSchedule\x12\".taskyard.v1.ResumeScheduleRequest\x1a#.taskyard.v1.ResumeScheduleResponse\"4\xba\xd7\x18\x03\n" +
+	"\x01\x04\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/schedules/{schedule_id}/resume\x90\x02\x02\x12\x90\x01\n" +
+	"\x0fTriggerSchedule\x12#.taskyard.v1.TriggerScheduleRequest\x1a$.taskyard.v1.TriggerScheduleResponse\"2\xba\xd7\x18\x03\n" +
+	"\x01\x04\x82\xd3\xe4\x93\x02%:\x01*\" /schedules/{schedule_id}/trigger\x12\x90\x01\n" +
+	"\x0fPreviewSchedule\x12#.taskyard.v1.PreviewScheduleRequest\x1a$.taskyard.v1.PreviewScheduleResponse\"2\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\"\x12 /schedules/{schedule_id}/preview\x90\x02\x01\x12w\n" +
 	"\n" +
-	"\x0fScheduleService\x12p\n" +
-	"\x0eCreateSchedule\x12\".taskyard.v1.CreateScheduleRequest\x1a#.taskyard.v1.CreateScheduleResponse\"\x15\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
-	"/schedules\x12u\n" +
-	"\vGetSchedule\x12\x1f.taskyard.v1.GetScheduleRequest\x1a .taskyard.v1.GetScheduleResponse\"#\x82\xd3\xe4\x93\x02\x1a\x12\x18/schedules/{schedule_id}\x90\x02\x01\x12m\n" +
-	"\rListSchedules\x12!.taskyard.v1.ListSchedulesRequest\x1a\".taskyard.v1.ListSchedulesResponse\"\x15\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/schedules\x90\x02\x01\x12\x81\x01\n" +
-	"\x0eUpdateSchedule\x12\".taskyard.v1.UpdateScheduleRequest\x1a#.taskyard.v1.UpdateScheduleResponse\"&\x82\xd3\xe4\x93\x02\x1d:\x01*2\x18/schedules/{schedule_id}\x90\x02\x02\x12{\n" +
-	"\x0eDeleteSchedule\x12\".taskyard.v1.DeleteScheduleRequest\x1a#.taskyard.v1.DeleteScheduleResponse\" \x82\xd3\xe4\x93\x02\x1a*\x18/schedules/{schedule_id}\x12\x81\x01\n" +
-	"\rPauseSchedule\x12!.taskyard.v1.PauseScheduleRequest\x1a\".taskyard.v1.PauseScheduleResponse\")\x82\xd3\xe4\x93\x02 \"\x1e/schedules/{schedule_id}/pause\x90\x02\x02\x12\x88\x01\n" +
-	"\x0eResumeSchedule\x12\".taskyard.v1.ResumeScheduleRequest\x1a#.taskyard.v1.ResumeScheduleResponse\"-\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/schedules/{schedule_id}/resume\x90\x02\x02\x12\x89\x01\n" +
-	"\x0fTriggerSchedule\x12#.taskyard.v1.TriggerScheduleRequest\x1a$.taskyard.v1.TriggerScheduleResponse\"+\x82\xd3\xe4\x93\x02%:\x01*\" /schedules/{schedule_id}/trigger\x12\x89\x01\n" +
-	"\x0fPreviewSchedule\x12#.taskyard.v1.PreviewScheduleRequest\x1a$.taskyard.v1.PreviewScheduleResponse\"+\x82\xd3\xe4\x93\x02\"\x12 /schedules/{schedule_id}/preview\x90\x02\x01\x12p\n" +
-	"\n" +
-	"GetTrigger\x12\x1e.taskyard.v1.GetTriggerRequest\x1a\x1f.taskyard.v1.GetTriggerResponse\"!\x82\xd3\xe4\x93\x02\x18\x12\x16/triggers/{trigger_id}\x90\x02\x01\x12i\n" +
-	"\fListTriggers\x12 .taskyard.v1.ListTriggersRequest\x1a!.taskyard.v1.ListTriggersResponse\"\x14\x82\xd3\xe4\x93\x02\v\x12\t/triggers\x90\x02\x01B\x8b\x01\n" +
+	"GetTrigger\x12\x1e.taskyard.v1.GetTriggerRequest\x1a\x1f.taskyard.v1.GetTriggerResponse\"(\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\x18\x12\x16/triggers/{trigger_id}\x90\x02\x01\x12p\n" +
+	"\fListTriggers\x12 .taskyard.v1.ListTriggersRequest\x1a!.taskyard.v1.ListTriggersResponse\"\x1b\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\v\x12\t/triggers\x90\x02\x01B\x8b\x01\n" +
 	"\x0fdev.taskyard.v1B\rScheduleProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
@@ -2715,6 +2725,7 @@ func file_taskyard_v1_schedule_proto_init() {
 	if File_taskyard_v1_schedule_proto != nil {
 		return
 	}
+	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_task_proto_init()
 	file_taskyard_v1_schedule_proto_msgTypes[2].OneofWrappers = []any{
 		(*Schedule_Cron)(nil),

@@ -1057,7 +1057,7 @@ var File_taskyard_v1_stats_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/stats.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x11\n" +
+	"\x17taskyard/v1/stats.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\x11\n" +
 	"\x0fGetStatsRequest\"\x8c\x02\n" +
 	"\x10GetStatsResponse\x12-\n" +
 	"\x05queue\x18\x01 \x01(\v2\x17.taskyard.v1.QueueStatsR\x05queue\x127\n" +
@@ -1179,10 +1179,12 @@ const file_taskyard_v1_stats_proto_rawDesc = "" +
 	"\n" +
 	"_memory_mbB\x11\n" +
 	"\x0f_inflight_tasksB\x0f\n" +
-	"\r_queued_tasks2\xed\x01\n" +
-	"\fStatsService\x12d\n" +
-	"\bGetStats\x12\x1c.taskyard.v1.GetStatsRequest\x1a\x1d.taskyard.v1.GetStatsResponse\"\x1b\x82\xd3\xe4\x93\x02\x12\x12\x10/scheduler/stats\x90\x02\x01\x12w\n" +
-	"\rListSnapshots\x12!.taskyard.v1.ListSnapshotsRequest\x1a\".taskyard.v1.ListSnapshotsResponse\"\x1f\x82\xd3\xe4\x93\x02\x16\x12\x14/scheduler/snapshots\x90\x02\x01B\x88\x01\n" +
+	"\r_queued_tasks2\xfc\x01\n" +
+	"\fStatsService\x12l\n" +
+	"\bGetStats\x12\x1c.taskyard.v1.GetStatsRequest\x1a\x1d.taskyard.v1.GetStatsResponse\"#\xba\xd7\x18\x04\n" +
+	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x12\x12\x10/scheduler/stats\x90\x02\x01\x12~\n" +
+	"\rListSnapshots\x12!.taskyard.v1.ListSnapshotsRequest\x1a\".taskyard.v1.ListSnapshotsResponse\"&\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\x16\x12\x14/scheduler/snapshots\x90\x02\x01B\x88\x01\n" +
 	"\x0fdev.taskyard.v1B\n" +
 	"StatsProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
@@ -1248,6 +1250,7 @@ func file_taskyard_v1_stats_proto_init() {
 	if File_taskyard_v1_stats_proto != nil {
 		return
 	}
+	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_stats_proto_msgTypes[2].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_stats_proto_msgTypes[5].OneofWrappers = []any{}

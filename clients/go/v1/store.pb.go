@@ -349,7 +349,7 @@ var File_taskyard_v1_store_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_store_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/store.proto\x12\vtaskyard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n" +
+	"\x17taskyard/v1/store.proto\x12\vtaskyard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\x13\n" +
 	"\x11CheckStoreRequest\"0\n" +
 	"\x12CheckStoreResponse\x12\x1a\n" +
 	"\bproblems\x18\x01 \x03(\tR\bproblems\"(\n" +
@@ -371,12 +371,17 @@ const file_taskyard_v1_store_proto_rawDesc = "" +
 	"\x0eformat_version\x18\b \x01(\rR\rformatVersion\x1a7\n" +
 	"\tRowsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\x91\x02\n" +
-	"\fStoreService\x12R\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x012\xa8\x02\n" +
+	"\fStoreService\x12Y\n" +
 	"\n" +
-	"CheckStore\x12\x1e.taskyard.v1.CheckStoreRequest\x1a\x1f.taskyard.v1.CheckStoreResponse\"\x03\x90\x02\x01\x12P\n" +
-	"\vBackupStore\x12\x1f.taskyard.v1.BackupStoreRequest\x1a .taskyard.v1.BackupStoreResponse\x12[\n" +
-	"\rGetStoreStats\x12!.taskyard.v1.GetStoreStatsRequest\x1a\".taskyard.v1.GetStoreStatsResponse\"\x03\x90\x02\x01B\x88\x01\n" +
+	"CheckStore\x12\x1e.taskyard.v1.CheckStoreRequest\x1a\x1f.taskyard.v1.CheckStoreResponse\"\n" +
+	"\xba\xd7\x18\x03\n" +
+	"\x01\x05\x90\x02\x01\x12Y\n" +
+	"\vBackupStore\x12\x1f.taskyard.v1.BackupStoreRequest\x1a .taskyard.v1.BackupStoreResponse\"\a\xba\xd7\x18\x03\n" +
+	"\x01\x05\x12b\n" +
+	"\rGetStoreStats\x12!.taskyard.v1.GetStoreStatsRequest\x1a\".taskyard.v1.GetStoreStatsResponse\"\n" +
+	"\xba\xd7\x18\x03\n" +
+	"\x01\x05\x90\x02\x01B\x88\x01\n" +
 	"\x0fdev.taskyard.v1B\n" +
 	"StoreProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
@@ -424,6 +429,7 @@ func file_taskyard_v1_store_proto_init() {
 	if File_taskyard_v1_store_proto != nil {
 		return
 	}
+	file_taskyard_v1_access_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -451,7 +451,7 @@ var File_taskyard_v1_target_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_target_proto_rawDesc = "" +
 	"\n" +
-	"\x18taskyard/v1/target.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16taskyard/v1/task.proto\"\xd3\x03\n" +
+	"\x18taskyard/v1/target.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xd3\x03\n" +
 	"\x06Target\x12\x16\n" +
 	"\x06target\x18\x01 \x01(\tR\x06target\x122\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x1a.taskyard.v1.Target.StatusR\x06status\x12\x16\n" +
@@ -497,11 +497,13 @@ const file_taskyard_v1_target_proto_rawDesc = "" +
 	"\f_token_limit\"d\n" +
 	"\x18ResumeTargetTaskResponse\x12/\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.taskyard.v1.Task.StateR\x06status\x12\x17\n" +
-	"\atask_id\x18\x02 \x01(\tR\x06taskId2\x8c\x02\n" +
-	"\rTargetService\x12e\n" +
-	"\vListTargets\x12\x1f.taskyard.v1.ListTargetsRequest\x1a .taskyard.v1.ListTargetsResponse\"\x13\x82\xd3\xe4\x93\x02\n" +
-	"\x12\b/targets\x90\x02\x01\x12\x93\x01\n" +
-	"\x10ResumeTargetTask\x12$.taskyard.v1.ResumeTargetTaskRequest\x1a%.taskyard.v1.ResumeTargetTaskResponse\"2\x82\xd3\xe4\x93\x02,:\x01*\"'/targets/{target}/jobs/{task_id}/resumeB\x89\x01\n" +
+	"\atask_id\x18\x02 \x01(\tR\x06taskId2\x9a\x02\n" +
+	"\rTargetService\x12l\n" +
+	"\vListTargets\x12\x1f.taskyard.v1.ListTargetsRequest\x1a .taskyard.v1.ListTargetsResponse\"\x1a\xba\xd7\x18\x03\n" +
+	"\x01\x03\x82\xd3\xe4\x93\x02\n" +
+	"\x12\b/targets\x90\x02\x01\x12\x9a\x01\n" +
+	"\x10ResumeTargetTask\x12$.taskyard.v1.ResumeTargetTaskRequest\x1a%.taskyard.v1.ResumeTargetTaskResponse\"9\xba\xd7\x18\x03\n" +
+	"\x01\x04\x82\xd3\xe4\x93\x02,:\x01*\"'/targets/{target}/jobs/{task_id}/resumeB\x89\x01\n" +
 	"\x0fdev.taskyard.v1B\vTargetProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
@@ -550,6 +552,7 @@ func file_taskyard_v1_target_proto_init() {
 	if File_taskyard_v1_target_proto != nil {
 		return
 	}
+	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_task_proto_init()
 	file_taskyard_v1_target_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_target_proto_msgTypes[1].OneofWrappers = []any{}

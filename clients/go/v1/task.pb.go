@@ -2551,7 +2551,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd1\x0f\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\xd1\x0f\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -2886,22 +2886,32 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x0fREASON_INTERNAL\x10\x04\x1a\x02\x10\x01B\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
-	"\b_message2\x97\b\n" +
-	"\vTaskService\x12`\n" +
+	"\b_message2\xed\b\n" +
+	"\vTaskService\x12q\n" +
 	"\n" +
-	"SubmitTask\x12\x1e.taskyard.v1.SubmitTaskRequest\x1a\x1f.taskyard.v1.SubmitTaskResponse\"\x11\x82\xd3\xe4\x93\x02\v:\x01*\"\x06/tasks\x12T\n" +
-	"\vSubmitTasks\x12\x1f.taskyard.v1.SubmitTasksRequest\x1a .taskyard.v1.SubmitTasksResponse(\x010\x01\x12V\n" +
-	"\aGetTask\x12\x1b.taskyard.v1.GetTaskRequest\x1a\x11.taskyard.v1.Task\"\x1b\x82\xd3\xe4\x93\x02\x12\x12\x10/tasks/{task_id}\x90\x02\x01\x12]\n" +
-	"\tListTasks\x12\x1d.taskyard.v1.ListTasksRequest\x1a\x1e.taskyard.v1.ListTasksResponse\"\x11\x82\xd3\xe4\x93\x02\b\x12\x06/tasks\x90\x02\x01\x12n\n" +
+	"SubmitTask\x12\x1e.taskyard.v1.SubmitTaskRequest\x1a\x1f.taskyard.v1.SubmitTaskResponse\"\"\xba\xd7\x18\r\n" +
+	"\x01\x01\x1a\bagent_id\x82\xd3\xe4\x93\x02\v:\x01*\"\x06/tasks\x12]\n" +
+	"\vSubmitTasks\x12\x1f.taskyard.v1.SubmitTasksRequest\x1a .taskyard.v1.SubmitTasksResponse\"\a\xba\xd7\x18\x03\n" +
+	"\x01\x01(\x010\x01\x12^\n" +
+	"\aGetTask\x12\x1b.taskyard.v1.GetTaskRequest\x1a\x11.taskyard.v1.Task\"#\xba\xd7\x18\x04\n" +
+	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x12\x12\x10/tasks/{task_id}\x90\x02\x01\x12e\n" +
+	"\tListTasks\x12\x1d.taskyard.v1.ListTasksRequest\x1a\x1e.taskyard.v1.ListTasksResponse\"\x19\xba\xd7\x18\x04\n" +
+	"\x02\x01\x03\x82\xd3\xe4\x93\x02\b\x12\x06/tasks\x90\x02\x01\x12u\n" +
 	"\n" +
-	"CancelTask\x12\x1e.taskyard.v1.CancelTaskRequest\x1a\x1f.taskyard.v1.CancelTaskResponse\"\x1f\x82\xd3\xe4\x93\x02\x19\"\x17/tasks/{task_id}/cancel\x12j\n" +
-	"\tPauseTask\x12\x1d.taskyard.v1.PauseTaskRequest\x1a\x1e.taskyard.v1.PauseTaskResponse\"\x1e\x82\xd3\xe4\x93\x02\x18\"\x16/tasks/{task_id}/pause\x12q\n" +
+	"CancelTask\x12\x1e.taskyard.v1.CancelTaskRequest\x1a\x1f.taskyard.v1.CancelTaskResponse\"&\xba\xd7\x18\x03\n" +
+	"\x01\x01\x82\xd3\xe4\x93\x02\x19\"\x17/tasks/{task_id}/cancel\x12q\n" +
+	"\tPauseTask\x12\x1d.taskyard.v1.PauseTaskRequest\x1a\x1e.taskyard.v1.PauseTaskResponse\"%\xba\xd7\x18\x03\n" +
+	"\x01\x01\x82\xd3\xe4\x93\x02\x18\"\x16/tasks/{task_id}/pause\x12x\n" +
 	"\n" +
-	"ResumeTask\x12\x1e.taskyard.v1.ResumeTaskRequest\x1a\x1f.taskyard.v1.ResumeTaskResponse\"\"\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/tasks/{task_id}/resume\x12u\n" +
-	"\vResolveTask\x12\x1f.taskyard.v1.ResolveTaskRequest\x1a .taskyard.v1.ResolveTaskResponse\"#\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/tasks/{task_id}/resolve\x12i\n" +
-	"\bWaitTask\x12\x1c.taskyard.v1.WaitTaskRequest\x1a\x1d.taskyard.v1.WaitTaskResponse\" \x82\xd3\xe4\x93\x02\x17\x12\x15/tasks/{task_id}:wait\x90\x02\x01\x12h\n" +
+	"ResumeTask\x12\x1e.taskyard.v1.ResumeTaskRequest\x1a\x1f.taskyard.v1.ResumeTaskResponse\")\xba\xd7\x18\x03\n" +
+	"\x01\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/tasks/{task_id}/resume\x12|\n" +
+	"\vResolveTask\x12\x1f.taskyard.v1.ResolveTaskRequest\x1a .taskyard.v1.ResolveTaskResponse\"*\xba\xd7\x18\x03\n" +
+	"\x01\x01\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/tasks/{task_id}/resolve\x12q\n" +
+	"\bWaitTask\x12\x1c.taskyard.v1.WaitTaskRequest\x1a\x1d.taskyard.v1.WaitTaskResponse\"(\xba\xd7\x18\x04\n" +
+	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x17\x12\x15/tasks/{task_id}:wait\x90\x02\x01\x12p\n" +
 	"\n" +
-	"WatchTasks\x12\x1e.taskyard.v1.WatchTasksRequest\x1a\x1f.taskyard.v1.WatchTasksResponse\"\x17\x82\xd3\xe4\x93\x02\x0e\x12\f/tasks:watch\x90\x02\x010\x01B\x87\x01\n" +
+	"WatchTasks\x12\x1e.taskyard.v1.WatchTasksRequest\x1a\x1f.taskyard.v1.WatchTasksResponse\"\x1f\xba\xd7\x18\x04\n" +
+	"\x02\x01\x03\x82\xd3\xe4\x93\x02\x0e\x12\f/tasks:watch\x90\x02\x010\x01B\x87\x01\n" +
 	"\x0fdev.taskyard.v1B\tTaskProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\vTaskyard.V1\xca\x02\vTaskyard\\V1\xea\x02\fTaskyard::V1b\x06proto3"
 
 var (
@@ -3032,6 +3042,7 @@ func file_taskyard_v1_task_proto_init() {
 	if File_taskyard_v1_task_proto != nil {
 		return
 	}
+	file_taskyard_v1_access_proto_init()
 	file_taskyard_v1_task_proto_msgTypes[0].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[1].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[2].OneofWrappers = []any{}

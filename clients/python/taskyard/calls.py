@@ -6,32 +6,33 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from .channel import answer_of, check_process
-from .errors import ClientClosed
+from .credentials import Credentials
+from .errors import ClientClosed, Unauthenticated
 from .retrying import call_persistently
 
 T = TypeVar("T")
 
 
 class Calls:
-    """The calls of one client. Its channel itself repeats those that change nothing a few times, see `channel`.
+    """The calls of one client.
 
     Attributes:
         closed: Whether the client is closed.
 
     Args:
-        metadata: What is sent with every call.
+        credentials: How to reach the server, and what is sent with every call.
         timeout_secs: How long an answer may take, in seconds.
         patience_secs: How long `repeated` tries while the server is unavailable, in seconds.
     """
 
-    def __init__(self, metadata: tuple[tuple[str, str], ...], timeout_secs: float, patience_secs: float) -> None:
-        self._metadata = metadata
+    def __init__(self, credentials: Credentials, timeout_secs: float, patience_secs: float) -> None:
+        self._credentials = credentials
         self._timeout = timeout_secs
         self._patience = patience_secs
         self.closed = False
 
     async def once(self, method: Callable[..., Awaitable[T]], request: Any, timeout_secs: float | None = None) -> T:
-        """Call once.
+        """Call once, see `call_once`.
 
         Args:
             method: The method of a stub.
@@ -45,7 +46,7 @@ class Calls:
             TaskyardError: The call failed; `ClientClosed` once the client is closed.
         """
         self.check_open()
-        return await answer_of(method(request, metadata=self._metadata, timeout=timeout_secs or self._timeout))
+        return await call_once(method, request, self._credentials, timeout_secs or self._timeout)
 
     async def repeated(
         self, method: Callable[..., Awaitable[T]], request: Any, timeout_secs: float | None = None
@@ -129,3 +130,30 @@ class Calls:
         check_process()
         if self.closed:
             raise ClientClosed("the client is closed")
+
+
+async def call_once(
+    method: Callable[..., Awaitable[T]], request: Any, credentials: Credentials, timeout_secs: float
+) -> T:
+    """Call once; twice if the server refuses a token whose file holds another one by then.
+
+    Args:
+        method: The method of a stub.
+        request: Its request.
+        credentials: How to reach the server, and what is sent with the call.
+        timeout_secs: How long an answer may take, in seconds.
+
+    Returns:
+        The answer.
+
+    Raises:
+        TaskyardError: The call failed.
+    """
+    sent = credentials.metadata()
+    try:
+        return await answer_of(method(request, metadata=sent, timeout=timeout_secs), credentials)
+    except Unauthenticated:
+        if not credentials.changed_since(sent):
+            raise
+    # What was refused has had no effect.
+    return await answer_of(method(request, metadata=credentials.metadata(), timeout=timeout_secs), credentials)

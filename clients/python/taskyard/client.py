@@ -7,8 +7,6 @@ from types import TracebackType
 from typing import Any, Final, Self, Unpack
 from uuid import uuid4
 
-import grpc
-
 from taskyard.v1 import batch_pb2, stats_pb2, target_pb2
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceStub
@@ -18,7 +16,8 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 from .batches import Batch, SubmittedBatch
 from .calls import Calls
-from .channel import call_metadata, open_channel
+from .channel import open_channel
+from .credentials import CredentialOptions, find_credentials
 from .listing import TaskFilters, list_request
 from .new_tasks import NewTask, Submitted, TaskFields, new_task
 from .scheduling import Schedules
@@ -30,8 +29,6 @@ from .tasks import STATE_OF_NUMBER, Task, TaskFailed, TaskState
 from .values import Span, seconds, state_filter, value_from
 from .watching import TaskEvent, Watch
 
-DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
-DEFAULT_NAMESPACE: Final = "default"
 TIMEOUT_SECS: Final = 30.0
 PATIENCE_SECS: Final = 30.0
 
@@ -48,41 +45,42 @@ class Client:
         schedules: The calls about schedules, which submit tasks by themselves.
 
     Args:
-        address: Where the server listens: `HOST:PORT`, or a target of gRPC. Default `127.0.0.1:50051`.
+        address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. Default
+            TASKYARD_ADDRESS, that of the profile, or `127.0.0.1:50051`.
         agent: The agent that submits the tasks that name no other. Default none.
-        namespace: The namespace to act in. Default `default`.
-        credentials: Credentials that encrypt the connection. Default no encryption.
-        token: A bearer token, sent with every call, also without encryption. Default none.
+        namespace: The namespace to act in. Default TASKYARD_NAMESPACE, that of the profile, or `default`.
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
         patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.
+        **access: Who it is, and how the connection is encrypted, see `CredentialOptions`. Default what the environment
+            or a profile says.
 
     Raises:
-        ValueError: The address, the namespace or the token is malformed.
+        ValueError: The address, the namespace or a token is malformed, a file cannot be read, or the token would be
+            sent in the clear to another machine.
         RuntimeError: This process was forked from one that has used a client.
     """
 
     def __init__(
         self,
-        address: str = DEFAULT_ADDRESS,
+        address: str | None = None,
         *,
         agent: str = "",
-        namespace: str = DEFAULT_NAMESPACE,
-        credentials: grpc.ChannelCredentials | None = None,
-        token: str | None = None,
+        namespace: str | None = None,
         timeout: Span = TIMEOUT_SECS,
         patience: Span = PATIENCE_SECS,
+        **access: Unpack[CredentialOptions],
     ) -> None:
         self._agent = agent
-        self._metadata = call_metadata(namespace, token)
+        self._credentials = find_credentials(address, namespace, **access)
         self._timeout = seconds(timeout)
         self._patience = seconds(patience)
-        self._calls = Calls(self._metadata, self._timeout, self._patience)
-        self._channel = open_channel(address, credentials)
+        self._calls = Calls(self._credentials, self._timeout, self._patience)
+        self._channel = open_channel(self._credentials)
         self._tasks = TaskServiceStub(self._channel)
         self._batches = BatchServiceStub(self._channel)
         self._figures = StatsServiceStub(self._channel)
         self._targets = TargetServiceStub(self._channel)
-        self._submitter = Submitter(self._tasks, self._metadata, self._timeout, self._patience)
+        self._submitter = Submitter(self._tasks, self._credentials, self._timeout, self._patience)
         self._watches: set[Any] = set()
         self.schedules: Final = Schedules(self._calls, self._channel, agent)
 
@@ -320,7 +318,7 @@ class Client:
             until_ended=until_ended or None,
             cursor=cursor,
         )
-        return Watch(self._tasks, self._metadata, request, self._patience, self._watches).events()
+        return Watch(self._tasks, self._credentials, request, self._patience, self._watches).events()
 
     # Ending and interrupting
 

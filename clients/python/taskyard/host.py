@@ -5,13 +5,12 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
-
-import grpc
+from typing import Any, Final, TypeVar, Unpack
 
 from .actions import Actions, Handler
-from .channel import call_metadata, check_address
-from .host_run import HostOptions, HostRun
+from .credentials import CredentialOptions, find_credentials
+from .host_options import HostOptions
+from .host_run import HostRun
 
 log = logging.getLogger("taskyard")
 
@@ -31,62 +30,60 @@ class Host:
     lost, for example because the server cannot be reached for longer than leases live.
 
     Args:
-        address: Where the server listens: `HOST:PORT`, or a target of gRPC.
+        address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. None for
+            TASKYARD_ADDRESS, that of the profile, or `127.0.0.1:50051`.
         host_id: The host's id, which no other host may have.
         slots: How many tasks it runs at once. Default 10.
         capabilities: What it can do. It is assigned tasks that require a subset of it. Default none.
-        namespace: The namespace to act in. Default `default`.
+        namespace: The namespace to act in. Default TASKYARD_NAMESPACE, that of the profile, or `default`.
         project: Only tasks of this project. Default all.
         labels: Labels for people and tools. Default none.
         lease_secs: The length of its leases in seconds, 1 to 3,600. Default the server's.
         display_name: A name for people. Default none.
-        credentials: Credentials that encrypt the connection. Default no encryption.
-        token: A bearer token, sent with every call, also without encryption. Default none.
         drain_grace_secs: How long running tasks may take to end once the host drains, in seconds. Default 30.
         machine_figures: Whether it reports the use of processors and memory. Default True.
         install_signal_handlers: Whether SIGTERM and SIGINT drain it while it runs. Default True.
+        **access: Who it is, and how the connection is encrypted, see `CredentialOptions`. Default what the environment
+            or a profile says.
 
     Raises:
-        ValueError: There are no slots, or the address, the namespace or the token is malformed.
+        ValueError: There are no slots, the address, the namespace or a token is malformed, a file cannot be read, or
+            the token would be sent in the clear to another machine.
         TypeError: `capabilities` is one name instead of several.
     """
 
     def __init__(
         self,
-        address: str,
+        address: str | None,
         host_id: str,
         *,
         slots: int = 10,
         capabilities: Sequence[str] = (),
-        namespace: str = "default",
+        namespace: str | None = None,
         project: str | None = None,
         labels: Mapping[str, str] | None = None,
         lease_secs: int | None = None,
         display_name: str | None = None,
-        credentials: grpc.ChannelCredentials | None = None,
-        token: str | None = None,
         drain_grace_secs: float = 30.0,
         machine_figures: bool = True,
         install_signal_handlers: bool = True,
+        **access: Unpack[CredentialOptions],
     ) -> None:
         if slots < 1:
             raise ValueError("slots: must be at least 1")
         if isinstance(capabilities, str):
             raise TypeError("capabilities: is a sequence of names, not one name")
-        check_address(address)
-        call_metadata(namespace, token)
+        credentials = find_credentials(address, namespace, **access)
+        credentials.check_files()
         self._options = HostOptions(
-            address=address,
+            credentials=credentials,
             host_id=host_id,
             slots=slots,
             capabilities=capabilities,
-            namespace=namespace,
             project=project,
             labels=dict(labels or {}),
             lease_secs=lease_secs,
             display_name=display_name,
-            credentials=credentials,
-            token=token,
             drain_grace_secs=drain_grace_secs,
             machine_figures=machine_figures,
         )

@@ -10,8 +10,6 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import grpc
@@ -32,8 +30,10 @@ from taskyard.v1.runtime_host_pb2 import (
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
 from .actions import Actions, Handlers
-from .channel import call_metadata, check_cancelled, open_channel
-from .errors import TaskyardError, error_from_rpc
+from .channel import check_cancelled, error_of, open_channel
+from .credentials import Metadata, Renewal
+from .errors import TaskyardError
+from .host_options import HostOptions
 from .machine import MachineFigures
 from .session import Session
 
@@ -64,25 +64,6 @@ DEFAULT_HEARTBEAT_SECS: Final = 20.0
 MIN_HEARTBEAT_SECS: Final = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class HostOptions:
-    """What a host is and how it works. `Host` documents the options."""
-
-    address: str
-    host_id: str
-    slots: int
-    capabilities: Sequence[str] = ()
-    namespace: str = "default"
-    project: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    lease_secs: int | None = None
-    display_name: str | None = None
-    credentials: grpc.ChannelCredentials | None = None
-    token: str | None = field(default=None, repr=False)
-    drain_grace_secs: float = 30.0
-    machine_figures: bool = True
-
-
 class _StreamBroken(Exception):
     """The stream is of no use any more, although gRPC reports no error."""
 
@@ -99,7 +80,10 @@ class HostRun:
         self._options = options
         self._actions = actions
         self._instance = uuid.uuid4().hex
-        self._metadata = call_metadata(options.namespace, options.token)
+        self._credentials = options.credentials
+        self._renewal = Renewal(options.credentials)
+        self._sent: Metadata = ()
+        """What was sent with the last stream."""
         self._machine = MachineFigures() if options.machine_figures else None
         self._session = Session(options.slots)
         self._wake = asyncio.Event()
@@ -160,12 +144,14 @@ class HostRun:
                 await self._connect()
             except grpc.aio.AioRpcError as failed:
                 check_cancelled()
-                error = error_from_rpc(failed)
+                error = error_of(failed, self._credentials)
                 if error.code == "conflict" and error.details.get("cause") == "deregistered":
                     log.warning(
                         "host %s was deregistered: it stops what runs and registers anew", self._options.host_id
                     )
                     self._handlers.stop(self._session.handle_deregistration())
+                elif error.code == "unauthenticated" and self._renewal.is_worth_it(self._sent):
+                    log.info("host %s reconnects with its token read anew: %s", self._options.host_id, error.reason)
                 elif error.code in FINAL_ERRORS:
                     raise error from failed
                 else:
@@ -184,9 +170,10 @@ class HostRun:
         Raises `AioRpcError`, `_StreamBroken` or TimeoutError if it does.
         """
         # A channel that failed waits before it connects again; a new one does not.
-        async with open_channel(self._options.address, self._options.credentials) as channel:
+        async with open_channel(self._credentials) as channel:
             stub: RuntimeHostServiceAsyncStub = RuntimeHostServiceStub(channel)
-            call: Stream = stub.Connect(metadata=self._metadata)
+            self._sent = self._credentials.metadata()
+            call: Stream = stub.Connect(metadata=self._sent)
             try:
                 welcome = await self._handshake(call)
                 self._stub = stub
@@ -212,12 +199,13 @@ class HostRun:
             "host %s %s %s (session %s)",
             self._options.host_id,
             "is back at" if self._was_connected else "connected to",
-            self._options.address,
+            self._credentials.address,
             welcome.session,
         )
         if welcome.lost:
             log.warning("%d leases were lost while the host was away", len(welcome.lost))
         self._was_connected, self._logged_error = True, None
+        self._renewal.worked()
         return welcome
 
     async def _serve(self, call: Stream, welcome: Welcome, stub: "RuntimeHostServiceAsyncStub") -> None:
@@ -395,7 +383,7 @@ class HostRun:
         """Have the server assign nothing more, also for the credit that it still has."""
         request = DrainHostRequest(host_id=self._options.host_id)
         try:
-            await stub.DrainHost(request, metadata=self._metadata, timeout=CLOSE_SECS)
+            await stub.DrainHost(request, metadata=self._credentials.metadata(), timeout=CLOSE_SECS)
         except grpc.aio.AioRpcError as failed:
             # Tasks that are assigned all the same are given back at once.
             log.debug("the server was not told of the drain: %s", failed.details())
@@ -404,7 +392,7 @@ class HostRun:
         """Have the server forget a host that has left in order."""
         request = DeregisterHostRequest(host_id=self._options.host_id)
         try:
-            await stub.DeregisterHost(request, metadata=self._metadata, timeout=CLOSE_SECS)
+            await stub.DeregisterHost(request, metadata=self._credentials.metadata(), timeout=CLOSE_SECS)
         except grpc.aio.AioRpcError as failed:
             log.debug("the host stays registered: %s", failed.details())
 
@@ -440,7 +428,7 @@ class HostRun:
         elif self._was_connected:
             log.warning("host %s lost its connection, trying on: %s", options.host_id, error.reason)
         else:
-            log.warning("host %s: no server at %s yet, trying on: %s", options.host_id, options.address, error.reason)
+            log.warning("host %s is not connected yet, trying on: %s", options.host_id, error.reason)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

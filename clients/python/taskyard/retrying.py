@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 from .errors import CallCancelled, DeadlineExceeded, Internal, TaskyardError, Unavailable
 
 FIRST_DELAY_SECS: Final = 0.1
-MAX_DELAY_SECS: Final = 3.0
+MAX_DELAY_SECS: Final = 0.5
+"""A restart of the server takes one to three seconds, and nobody is to wait much longer than that."""
 
 BROKEN: Final = (Unavailable, Internal, CallCancelled, DeadlineExceeded)
 """The errors after which a stream may be opened again: a server that goes away causes any of these."""

@@ -18,8 +18,10 @@ import grpc
 
 from taskyard.v1 import task_pb2 as pb
 
-from .channel import answer_of, check_cancelled
-from .errors import ClientClosed, Internal, TaskyardError, Unavailable, error_from_message, error_from_rpc
+from .calls import call_once
+from .channel import answer_of, check_cancelled, error_of
+from .credentials import Credentials, Metadata, Renewal
+from .errors import ClientClosed, Internal, TaskyardError, Unauthenticated, Unavailable, error_from_message
 from .retrying import BROKEN, backoff_within, call_persistently
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class Submitter:
 
     Args:
         stub: The stub of the task service.
-        metadata: What is sent with every call and stream.
+        credentials: How to reach the server, and what is sent with every call and stream.
         timeout_secs: How long the answer of a unary call may take, in seconds.
         patience_secs: How long the server may owe an answer, in seconds. Until then a broken stream is replaced;
             afterwards tasks are given up as `Unavailable`.
@@ -59,12 +61,15 @@ class Submitter:
     def __init__(
         self,
         stub: TaskServiceAsyncStub,
-        metadata: tuple[tuple[str, str], ...],
+        credentials: Credentials,
         timeout_secs: float,
         patience_secs: float,
     ) -> None:
         self._stub = stub
-        self._metadata = metadata
+        self._credentials = credentials
+        self._renewal = Renewal(credentials)
+        self._sent: Metadata = ()
+        """What was sent with the last stream."""
         self._timeout = timeout_secs
         self._patience = patience_secs
         self._loop = asyncio.get_running_loop()
@@ -117,12 +122,12 @@ class Submitter:
         """Submit a task by a call of its own. One over the server's limit would break the stream for all others."""
 
         async def call() -> pb.SubmitTaskResponse:
-            return await answer_of(self._stub.SubmitTask(request, metadata=self._metadata, timeout=self._timeout))
+            return await call_once(self._stub.SubmitTask, request, self._credentials, self._timeout)
 
         task = asyncio.create_task(call_persistently(call, self._patience))
         self._large.add(task)
         task.add_done_callback(self._large.discard)
-        return (await answer_of(task))[0]
+        return (await answer_of(task, self._credentials))[0]
 
     async def _run(self) -> None:
         try:
@@ -131,7 +136,7 @@ class Submitter:
                     await self._run_stream()
                 except grpc.aio.AioRpcError as broken:
                     check_cancelled()
-                    await self._recover(error_from_rpc(broken))
+                    await self._recover(error_of(broken, self._credentials))
                 except TaskyardError as error:
                     await self._recover(error)
         finally:
@@ -149,7 +154,8 @@ class Submitter:
 
     async def _run_stream(self) -> None:
         """Send tasks and take answers over one stream, until it is closed in order."""
-        call = self._stub.SubmitTasks(metadata=self._metadata)
+        self._sent = self._credentials.metadata()
+        call = self._stub.SubmitTasks(metadata=self._sent)
         writer: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(None) as self._stall:
@@ -224,6 +230,7 @@ class Submitter:
             raise reason
         self._owing_since = self._loop.time() if self._unanswered else None
         self._backoff.reset()
+        self._renewal.worked()
         self._reset_stall()
         self._wake.set()
 
@@ -241,6 +248,9 @@ class Submitter:
     async def _recover(self, error: TaskyardError) -> None:
         """Let unanswered tasks wait for a new stream, unless the error is final or their time is up."""
         self._requeue()
+        if isinstance(error, Unauthenticated) and self._renewal.is_worth_it(self._sent):
+            log.info("%d tasks are sent again with the token read anew: %s", len(self._waiting), error)
+            return
         if not isinstance(error, BROKEN):
             self._owing_since = None
             self._fail(error, self._waiting)

@@ -13,12 +13,11 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar
-
-import grpc
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, Unpack
 
 from .channel import check_process
-from .client import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, PATIENCE_SECS, TIMEOUT_SECS, Client
+from .client import PATIENCE_SECS, TIMEOUT_SECS, Client
+from .credentials import CredentialOptions
 from .errors import ClientClosed
 from .scheduling import Schedules
 from .values import Span
@@ -103,40 +102,32 @@ class SyncClient:
         schedules: The calls about schedules.
 
     Args:
-        address: Where the server listens, as for `Client`. Default `127.0.0.1:50051`.
+        address: Where the server listens, as for `Client`.
         agent: The agent that submits the tasks that name no other. Default none.
-        namespace: The namespace to act in. Default `default`.
-        credentials: Credentials that encrypt the connection. Default no encryption.
-        token: A bearer token, sent with every call, also without encryption. Default none.
+        namespace: The namespace to act in, as for `Client`.
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
         patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.
+        **access: Who it is, and how the connection is encrypted, see `CredentialOptions`. Default what the environment
+            or a profile says.
 
     Raises:
-        ValueError: The address, the namespace or the token is malformed.
+        ValueError: The address, the namespace or a token is malformed, a file cannot be read, or the token would be
+            sent in the clear to another machine.
         RuntimeError: This process was forked from one that has used a client.
     """
 
     def __init__(
         self,
-        address: str = DEFAULT_ADDRESS,
+        address: str | None = None,
         *,
         agent: str = "",
-        namespace: str = DEFAULT_NAMESPACE,
-        credentials: grpc.ChannelCredentials | None = None,
-        token: str | None = None,
+        namespace: str | None = None,
         timeout: Span = TIMEOUT_SECS,
         patience: Span = PATIENCE_SECS,
+        **access: Unpack[CredentialOptions],
     ) -> None:
         def make() -> Client:
-            return Client(
-                address,
-                agent=agent,
-                namespace=namespace,
-                credentials=credentials,
-                token=token,
-                timeout=timeout,
-                patience=patience,
-            )
+            return Client(address, agent=agent, namespace=namespace, timeout=timeout, patience=patience, **access)
 
         started: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from taskyard.v1 import task_pb2 as pb
 
 from .channel import answer_of
-from .errors import CursorExpired, TaskyardError, Unavailable
+from .credentials import Credentials, Renewal
+from .errors import CursorExpired, TaskyardError, Unauthenticated, Unavailable
 from .retrying import BROKEN, Outage
 from .tasks import STATE_OF_NUMBER, Task, TaskState
 from .values import datetime_from
@@ -70,7 +71,7 @@ class Watch:
 
     Args:
         stub: The stub of the task service.
-        metadata: What is sent with every stream.
+        credentials: How to reach the server, and what is sent with every stream.
         request: The filters, and where to begin.
         patience_secs: The longest outage to sit out, in seconds.
         open_calls: Where its stream is listed while it is open. Cancelling it there ends the watch as `ClientClosed`.
@@ -80,14 +81,15 @@ class Watch:
     def __init__(
         self,
         stub: TaskServiceAsyncStub,
-        metadata: tuple[tuple[str, str], ...],
+        credentials: Credentials,
         request: pb.WatchTasksRequest,
         patience_secs: float,
         open_calls: set[Any],
         quiet_secs: float = QUIET_SECS,
     ) -> None:
         self._stub = stub
-        self._metadata = metadata
+        self._credentials = credentials
+        self._renewal = Renewal(credentials)
         self._filters = request
         self._outage = Outage(patience_secs)
         self._open_calls = open_calls
@@ -108,11 +110,13 @@ class Watch:
             TaskyardError: The server refuses the watch; `Unavailable` after an outage that is longer than the patience.
         """
         while True:
-            call = self._stub.WatchTasks(self._next_request(), metadata=self._metadata)
+            sent = self._credentials.metadata()
+            call = self._stub.WatchTasks(self._next_request(), metadata=sent)
             self._open_calls.add(call)
             try:
                 while True:
                     message = await self._read(call)
+                    self._renewal.worked()
                     for event in self._new_events(message):
                         yield event
                     if not message.HasField("end"):
@@ -125,6 +129,10 @@ class Watch:
                 log.info("the watch begins anew: %s", error)
                 self._cursor, self._sends_current = None, True
                 await self._outage.wait(error)
+            except Unauthenticated as error:
+                if not self._renewal.is_worth_it(sent):
+                    raise
+                log.info("the watch goes on with the token read anew: %s", error)
             except BROKEN as error:
                 log.info("the watch goes on over a new stream: %s", error)
                 await self._outage.wait(error)
@@ -144,7 +152,7 @@ class Watch:
         return request
 
     async def _read(self, call: Any) -> pb.WatchTasksResponse:
-        message = await answer_of(call.read(), self._quiet)
+        message = await answer_of(call.read(), self._credentials, self._quiet)
         if not isinstance(message, pb.WatchTasksResponse):
             raise Unavailable("the server ended the stream")
         return message

@@ -13,24 +13,25 @@ from rich.text import Text
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
-from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, print_json, shown
+from .connection import Connection, with_connection
+from .server import JsonOption, out, print_json, shown
 
 STYLES = {"alive": "green", "idle": "cyan", "busy": "yellow", "dead": "red"}
 MINUTE, HOUR = 60, 3600
 
 
+@with_connection
 def hosts(
+    connection: Connection,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """List the runtime hosts."""
     found = pb.ListHostsResponse()
-    with connected(server) as channel:
+    with connection.opened() as channel:
         stub = RuntimeHostServiceStub(channel)
         request = pb.ListHostsRequest()
         while True:
-            page = stub.ListHosts(request, **call(namespace))
+            page = stub.ListHosts(request, **connection.call())
             found.hosts.extend(page.hosts)
             if not page.next_page_token:
                 break
@@ -44,15 +45,15 @@ def hosts(
     out.print(table)
 
 
+@with_connection
 def drain(
     host_id: Annotated[str, typer.Argument(metavar="HOST", help="The host's id.")],
+    connection: Connection,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Hand a host nothing new, and tell it to finish and leave."""
-    with connected(server) as channel:
-        answer = RuntimeHostServiceStub(channel).DrainHost(pb.DrainHostRequest(host_id=host_id), **call(namespace))
+    with connection.opened() as channel:
+        answer = RuntimeHostServiceStub(channel).DrainHost(pb.DrainHostRequest(host_id=host_id), **connection.call())
     if as_json:
         _print_json(answer)
     else:

@@ -10,15 +10,11 @@ from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 from taskyard_server.conversion.payload import message_to_json
 
+from .connection import Connection, with_connection
 from .failure import Failure
 from .server import (
-    DEFAULT_SERVER,
     JsonOption,
-    NamespaceOption,
-    ServerOption,
     TaskArgument,
-    call,
-    connected,
     out,
     print_json,
     word,
@@ -27,41 +23,41 @@ from .server import (
 MAX_TOKENS: Final = 2**32 - 1
 
 
+@with_connection
 def pause(
     task_id: TaskArgument,
+    connection: Connection,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Interrupt a task that is assigned or running, so that it can be resumed."""
-    with connected(server) as channel:
-        answer = TaskServiceStub(channel).PauseTask(pb.PauseTaskRequest(task_id=task_id), **call(namespace))
+    with connection.opened() as channel:
+        answer = TaskServiceStub(channel).PauseTask(pb.PauseTaskRequest(task_id=task_id), **connection.call())
     _show(answer, as_json)
 
 
+@with_connection
 def resume(
     task_id: TaskArgument,
+    connection: Connection,
     token_limit: Annotated[
         int | None,
         typer.Option(help="A new limit of the tokens that it may use, over all its runs.", min=0, max=MAX_TOKENS),
     ] = None,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Queue a paused or failed task again, or release a held one."""
-    with connected(server) as channel:
+    with connection.opened() as channel:
         request = pb.ResumeTaskRequest(task_id=task_id, token_limit=token_limit)
-        answer = TaskServiceStub(channel).ResumeTask(request, **call(namespace))
+        answer = TaskServiceStub(channel).ResumeTask(request, **connection.call())
     _show(answer, as_json)
 
 
+@with_connection
 def resolve(
     task_id: TaskArgument,
+    connection: Connection,
     result: Annotated[str | None, typer.Option(help="The result to record, any JSON.")] = None,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """End a paused or failed task as done, which frees its target."""
     request = pb.ResolveTaskRequest(task_id=task_id)
@@ -70,8 +66,8 @@ def resolve(
             json_format.ParseDict(json.loads(result), request.result)
         except (json_format.ParseError, ValueError, RecursionError) as error:
             raise Failure(f"--result: {error}") from None
-    with connected(server) as channel:
-        answer = TaskServiceStub(channel).ResolveTask(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = TaskServiceStub(channel).ResolveTask(request, **connection.call())
     _show(answer, as_json)
 
 

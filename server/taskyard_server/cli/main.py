@@ -14,7 +14,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import typer
 
-from . import hosts, interruptions, schedules, store, targets, tasks, triggers, up, watch
+from . import hosts, interruptions, schedules, store, targets, tasks, tokens, triggers, up, watch
 from .failure import Failure
 
 app = typer.Typer(
@@ -40,6 +40,8 @@ app.command()(tasks.stats)
 app.command()(hosts.hosts)
 app.command()(hosts.drain)
 app.add_typer(store.app, name="store")
+app.add_typer(tokens.app, name="token")
+app.command()(tokens.whoami)
 
 
 def main() -> None:

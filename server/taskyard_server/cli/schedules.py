@@ -11,14 +11,10 @@ from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
 from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.schedules.schedule import CatchUp, Overlap
 
+from .connection import Connection, with_connection
 from .failure import Failure
 from .server import (
-    DEFAULT_SERVER,
     JsonOption,
-    NamespaceOption,
-    ServerOption,
-    call,
-    connected,
     fields_table,
     filled,
     folded,
@@ -58,8 +54,10 @@ DeadlineOption = Annotated[
 
 @app.command()
 @with_task_options("agent", "action")
+@with_connection
 def create(
     task: dict[str, Any],
+    connection: Connection,
     deadline: DeadlineOption = None,
     cron: CronOption = None,
     every: EveryOption = None,
@@ -72,8 +70,6 @@ def create(
     window: WindowOption = None,
     paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Create a schedule: give one of --cron, --every and --at."""
     cadence = _cadence(cron, every, at)
@@ -90,22 +86,22 @@ def create(
         "task": task | given({"deadlineSecs": deadline}),
     }
     request = filled(pb.CreateScheduleRequest(), cadence | given(fields))
-    with connected(server) as channel:
-        answer = ScheduleServiceStub(channel).CreateSchedule(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = ScheduleServiceStub(channel).CreateSchedule(request, **connection.call())
     _show_status(answer, as_json)
 
 
 @app.command()
+@with_connection
 def get(
     schedule_id: ScheduleArgument,
+    connection: Connection,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Show one schedule."""
     request = filled(pb.GetScheduleRequest(), {"scheduleId": schedule_id})
-    with connected(server) as channel:
-        answer = ScheduleServiceStub(channel).GetSchedule(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = ScheduleServiceStub(channel).GetSchedule(request, **connection.call())
     if as_json:
         _print_json(answer)
     else:
@@ -113,16 +109,16 @@ def get(
 
 
 @app.command("list")
+@with_connection
 def list_schedules(
+    connection: Connection,
     limit: Annotated[int, typer.Option(help="The most schedules to show.", min=1, max=1000)] = 100,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """List the schedules, oldest first."""
-    with connected(server) as channel:
+    with connection.opened() as channel:
         request = pb.ListSchedulesRequest(page_size=limit)
-        answer = ScheduleServiceStub(channel).ListSchedules(request, **call(namespace))
+        answer = ScheduleServiceStub(channel).ListSchedules(request, **connection.call())
     if as_json:
         _print_json(answer)
         return
@@ -141,9 +137,11 @@ def list_schedules(
 
 @app.command()
 @with_task_options()
+@with_connection
 def update(
     schedule_id: ScheduleArgument,
     task: dict[str, Any],
+    connection: Connection,
     deadline: DeadlineOption = None,
     cron: CronOption = None,
     every: EveryOption = None,
@@ -154,8 +152,6 @@ def update(
     catch_up: CatchUpOption = None,
     window: WindowOption = None,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Change what is given of a schedule, of when it is due and of its task."""
     task |= given({"deadlineSecs": deadline})
@@ -170,29 +166,31 @@ def update(
     if not changes and not task:
         raise Failure("give what is to change")
     request = filled(pb.UpdateScheduleRequest(), changes | {"scheduleId": schedule_id})
-    with connected(server) as channel:
+    with connection.opened() as channel:
         stub = ScheduleServiceStub(channel)
         if task:
             # The API replaces the whole task, so the fields that no option changes are read first.
-            current = stub.GetSchedule(pb.GetScheduleRequest(schedule_id=schedule_id), **call(namespace)).schedule.task
+            current = stub.GetSchedule(
+                pb.GetScheduleRequest(schedule_id=schedule_id), **connection.call()
+            ).schedule.task
             for field in task:
                 current.ClearField(current.DESCRIPTOR.fields_by_camelcase_name[field].name)  # type: ignore[arg-type]
             request.task.CopyFrom(filled(current, task))
-        answer = stub.UpdateSchedule(request, **call(namespace))
+        answer = stub.UpdateSchedule(request, **connection.call())
     _show_status(answer, as_json)
 
 
 @app.command()
+@with_connection
 def delete(
     schedule_id: ScheduleArgument,
+    connection: Connection,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Delete a schedule; the tasks that it has submitted go on."""
     request = filled(pb.DeleteScheduleRequest(), {"scheduleId": schedule_id})
-    with connected(server) as channel:
-        answer = ScheduleServiceStub(channel).DeleteSchedule(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = ScheduleServiceStub(channel).DeleteSchedule(request, **connection.call())
     if as_json:
         _print_json(answer)
     else:
@@ -200,47 +198,47 @@ def delete(
 
 
 @app.command()
+@with_connection
 def pause(
     schedule_id: ScheduleArgument,
+    connection: Connection,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Let a schedule fire no more until it is resumed."""
     request = filled(pb.PauseScheduleRequest(), {"scheduleId": schedule_id})
-    with connected(server) as channel:
-        answer = ScheduleServiceStub(channel).PauseSchedule(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = ScheduleServiceStub(channel).PauseSchedule(request, **connection.call())
     _show_status(answer, as_json)
 
 
 @app.command()
+@with_connection
 def resume(
     schedule_id: ScheduleArgument,
+    connection: Connection,
     catch_up: Annotated[CatchUp | None, typer.Option(help="What the pause delayed.", show_default="none")] = None,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Let a paused schedule go on."""
     request = filled(pb.ResumeScheduleRequest(), given({"scheduleId": schedule_id, "catchUp": catch_up}))
-    with connected(server) as channel:
-        answer = ScheduleServiceStub(channel).ResumeSchedule(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = ScheduleServiceStub(channel).ResumeSchedule(request, **connection.call())
     _show_status(answer, as_json)
 
 
 @app.command()
+@with_connection
 def trigger(
     schedule_id: ScheduleArgument,
+    connection: Connection,
     idempotency_key: Annotated[str | None, typer.Option(help="The same key twice fires once.")] = None,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Let a schedule fire now, even a paused one."""
     fields = {"scheduleId": schedule_id, "idempotencyKey": idempotency_key}
     request = filled(pb.TriggerScheduleRequest(), given(fields))
-    with connected(server) as channel:
-        answer = ScheduleServiceStub(channel).TriggerSchedule(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = ScheduleServiceStub(channel).TriggerSchedule(request, **connection.call())
     if as_json:
         _print_json(answer)
         return
@@ -250,19 +248,19 @@ def trigger(
 
 
 @app.command()
+@with_connection
 def preview(
     schedule_id: ScheduleArgument,
+    connection: Connection,
     count: Annotated[int, typer.Option(help="How many times to show.", min=1, max=1000)] = 10,
     after: Annotated[str | None, typer.Option(help="Only times after this one, RFC 3339.", show_default="now")] = None,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Show when a schedule will be due."""
     fields = {"scheduleId": schedule_id, "count": count, "after": instant(after, "--after")}
     request = filled(pb.PreviewScheduleRequest(), given(fields))
-    with connected(server) as channel:
-        answer = ScheduleServiceStub(channel).PreviewSchedule(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = ScheduleServiceStub(channel).PreviewSchedule(request, **connection.call())
     if as_json:
         _print_json(answer)
         return

@@ -1,14 +1,12 @@
-"""How the commands call a server, and how they print its answers."""
+"""How the commands read what they are given, and how they print what a server answers."""
 
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeVar
 
-import grpc
 import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
@@ -18,18 +16,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from taskyard.v1 import task_pb2
-from taskyard_server.config import Settings
 
 from .failure import Failure
 
-ServerOption = Annotated[str, typer.Option(envvar="TASKYARD_SERVER", help="The gRPC server, HOST:PORT.")]
-NamespaceOption = Annotated[str, typer.Option(envvar="TASKYARD_NAMESPACE", help="The namespace to act in.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as REST answers it.")]
 
 TaskArgument = Annotated[str, typer.Argument(help="The task's id.")]
-
-DEFAULT_SERVER = Settings().grpc
-TIMEOUT_SECS = 30
 
 KIB: Final = 1024
 UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
@@ -50,33 +42,6 @@ class Output(Console):
 out = Output(highlight=False)
 
 M = TypeVar("M", bound=Message)
-
-KEEPALIVE: Final = (
-    # A watch may be silent for long. Keepalive notices a dead connection.
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-)
-
-
-@contextmanager
-def connected(server: str) -> Iterator[grpc.Channel]:
-    """A channel on which every error is one line."""
-    with grpc.insecure_channel(server, KEEPALIVE) as channel:
-        try:
-            yield channel
-        except grpc.RpcError as error:
-            if not isinstance(error, grpc.Call):
-                raise
-            if error.code() is grpc.StatusCode.UNAVAILABLE and "connect" in (error.details() or ""):
-                raise Failure(f"no server answers at {server}") from None
-            raise Failure(error.details() or error.code().name.lower()) from None
-
-
-def call(namespace: str, timeout_secs: float | None = TIMEOUT_SECS) -> dict[str, Any]:
-    """The arguments of every call beside its request."""
-    if not (namespace.isascii() and namespace.isprintable()):
-        raise Failure("--namespace: must be letters, digits, dots, dashes or underscores")
-    return {"timeout": timeout_secs, "metadata": (("taskyard-namespace", namespace),)}
 
 
 def given(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,18 +15,18 @@ from google.protobuf.message import Message
 from taskyard.v1 import store_pb2 as pb
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
 from taskyard_server.admin_socket import address_of, is_served, socket_path
-from taskyard_server.config import ConfigError
-from taskyard_server.config_sources import load
 from taskyard_server.core.errors import Refusal
 from taskyard_server.services.store import StoreService
 from taskyard_server.store.choosing import store_of
 from taskyard_server.store.copying import copy as copy_rows
 from taskyard_server.store.port import BackupFailed, CommitDelayed, Store, StoreError, StoreStats
 from taskyard_server.store.sqlite_restore import restore as put_in_place
-from taskyard_server.store_url import MEMORY, SQLITE, checked_store_url, sqlite_path
+from taskyard_server.store_url import SQLITE
 
+from .connection import connected
 from .failure import Failure
-from .server import JsonOption, connected, fields_table, local_time, out, print_json, shown, size_text
+from .server import JsonOption, fields_table, local_time, out, print_json, shown, size_text
+from .store_choice import existing, sqlite_in, sqlite_of
 from .store_files import new_store_file
 from .up import ConfigOption, StoreOption
 
@@ -79,7 +79,7 @@ def restore(
     as_json: JsonOption = False,
 ) -> None:
     """Make a store from a backup, in a new epoch, while no server runs on it."""
-    target = _sqlite_in(config_file, store)
+    target = sqlite_in(config_file, store)
     _refuse_served(target)
     try:
         done = put_in_place(str(file.expanduser()), str(target), replace=replace)
@@ -101,8 +101,8 @@ def copy(
     as_json: JsonOption = False,
 ) -> None:
     """Copy a store into another that does not exist yet, while no server runs on it."""
-    source_file, target_file = (_sqlite(each, name) for each, name in ((source, "FROM"), (target, "TO")))
-    _refuse_served(_there(source_file))
+    source_file, target_file = (sqlite_of(each, name) for each, name in ((source, "FROM"), (target, "TO")))
+    _refuse_served(existing(source_file))
     stats = asyncio.run(_copied(source_file, target_file))
     if as_json:
         print_json({"path": str(target_file), "rows": stats.rows})
@@ -135,31 +135,7 @@ def stats(config_file: ConfigOption = None, store: StoreOption = None, as_json: 
 
 def _file_in(config_file: Path | None, store: str | None) -> Path:
     """The file of the store of the settings. Raises `Failure` where there is none."""
-    return _there(_sqlite_in(config_file, store))
-
-
-def _sqlite_in(config_file: Path | None, store: str | None) -> Path:
-    try:
-        url = load(config_file, {} if store is None else {"store": {"url": store}}).settings.store.url
-    except ConfigError as error:
-        raise Failure(str(error)) from None
-    return _sqlite(url, "store.url")
-
-
-def _sqlite(url: str, name: str) -> Path:
-    try:
-        path = sqlite_path(checked_store_url(url))
-    except ValueError as error:
-        raise Failure(f"{name}: {error}") from None
-    if path is None:
-        raise Failure(f"{name}: {MEMORY} keeps nothing")
-    return path
-
-
-def _there(path: Path) -> Path:
-    if not path.is_file():
-        raise Failure(f"no store at {path}")
-    return path
+    return existing(sqlite_in(config_file, store))
 
 
 def _refuse_served(path: Path) -> None:

@@ -10,24 +10,25 @@ from taskyard.v1.target_pb2_grpc import TargetServiceStub
 from taskyard_server.conversion.payload import message_to_json
 from taskyard_server.core.targets import TargetStatus
 
-from .server import DEFAULT_SERVER, JsonOption, NamespaceOption, ServerOption, call, connected, out, print_json, shown
+from .connection import Connection, with_connection
+from .server import JsonOption, out, print_json, shown
 
 STYLES = {"ready": "green", "running": "green", "stopping": "yellow", "blocked": "red", "waiting": "cyan"}
 
 
+@with_connection
 def targets(
+    connection: Connection,
     status: Annotated[TargetStatus | None, typer.Option(help="Only targets with this status.")] = None,
     limit: Annotated[int, typer.Option(help="The most targets to show.", min=1, max=1000)] = 100,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """List the targets by name, with what each waits for."""
     request = pb.ListTargetsRequest(page_size=limit)
     if status is not None:
         request.status = pb.Target.Status.Value(status.value)
-    with connected(server) as channel:
-        answer = TargetServiceStub(channel).ListTargets(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = TargetServiceStub(channel).ListTargets(request, **connection.call())
     if as_json:
         print_json({"targets": [], **message_to_json(answer)})
         return

@@ -3,7 +3,6 @@
 An option is a parameter of `task_fields` and a field in its answer, and stands nowhere else.
 """
 
-import inspect
 import json
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import typer
 
 from .failure import Failure
 from .server import given
+from .shared_options import with_options
 
 
 def task_fields(
@@ -53,29 +53,7 @@ def with_task_options(*required: str) -> Callable[[Callable[..., None]], Callabl
 
     The options named here are required.
     """
-    options = {
-        name: option.replace(kind=option.KEYWORD_ONLY, default=option.empty if name in required else option.default)
-        for name, option in inspect.signature(task_fields).parameters.items()
-    }
-
-    def extend(command: Callable[..., None]) -> Callable[..., None]:
-        own = {
-            name: parameter.replace(kind=parameter.KEYWORD_ONLY)
-            for name, parameter in inspect.signature(command).parameters.items()
-        }
-
-        def extended(**given_options: Any) -> None:
-            task = task_fields(**{name: given_options.pop(name) for name in options})
-            command(task=task, **given_options)
-
-        parameters = [each for name in own for each in (options.values() if name == "task" else (own[name],))]
-        # These two are what typer reads a command's options from.
-        extended.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        extended.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        extended.__name__, extended.__doc__ = command.__name__, command.__doc__
-        return extended
-
-    return extend
+    return with_options("task", task_fields, *required)
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -10,14 +10,10 @@ from rich.text import Text
 from taskyard.v1 import stats_pb2, stats_pb2_grpc, task_pb2, task_pb2_grpc
 from taskyard_server.conversion.payload import message_to_json
 
+from .connection import Connection, with_connection
 from .server import (
-    DEFAULT_SERVER,
     JsonOption,
-    NamespaceOption,
-    ServerOption,
     TaskArgument,
-    call,
-    connected,
     fields_table,
     filled,
     given,
@@ -32,39 +28,41 @@ from .task_options import with_task_options
 
 
 @with_task_options("agent", "action")
+@with_connection
 def submit(
     task: dict[str, Any],
+    connection: Connection,
     deadline: Annotated[str | None, typer.Option(help="When it fails unless it has ended, RFC 3339.")] = None,
     hold: Annotated[bool, typer.Option("--hold", help="Hold it back until it is resumed.")] = False,
     not_before: Annotated[str | None, typer.Option(help="It is not due before, RFC 3339.")] = None,
     idempotency_key: Annotated[str | None, typer.Option(help="The same key twice is one task.")] = None,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Submit one task."""
     # The tasks of schedules do not have these fields.
     single = {"deadline": deadline, "hold": hold or None, "notBefore": not_before, "idempotencyKey": idempotency_key}
     request = filled(task_pb2.SubmitTaskRequest(), task | given(single))
-    with connected(server) as channel:
-        answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **connection.call())
     _show(answer, as_json, f"{answer.task_id} is {word(answer.state)} at position {answer.position}")
 
 
+@with_connection
 def get(
     task_id: TaskArgument,
+    connection: Connection,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Show one task."""
     request = task_pb2.GetTaskRequest(task_id=task_id)
-    with connected(server) as channel:
-        task = task_pb2_grpc.TaskServiceStub(channel).GetTask(request, **call(namespace))
+    with connection.opened() as channel:
+        task = task_pb2_grpc.TaskServiceStub(channel).GetTask(request, **connection.call())
     _show(task, as_json, fields_table(_as_dict(task)))
 
 
+@with_connection
 def list_tasks(
+    connection: Connection,
     agent: Annotated[str, typer.Option(help="Only tasks of this agent.")] = "",
     state: Annotated[str, typer.Option(help="Only tasks in these states, separated by commas.")] = "",
     target: Annotated[str, typer.Option(help="Only tasks of this target.")] = "",
@@ -75,8 +73,6 @@ def list_tasks(
     until: Annotated[str | None, typer.Option(help="Only tasks submitted before, likewise.")] = None,
     limit: Annotated[int, typer.Option(help="The most tasks to show.", min=1, max=1000)] = 100,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """List tasks in order of submission."""
     request = task_pb2.ListTasksRequest(
@@ -90,13 +86,13 @@ def list_tasks(
         created_until=moment(until, "--until"),
         page_size=limit,
     )
-    with connected(server) as channel:
+    with connection.opened() as channel:
         stub = task_pb2_grpc.TaskServiceStub(channel)
-        answer = stub.ListTasks(request, **call(namespace))
+        answer = stub.ListTasks(request, **connection.call())
         # A page of the history may be short although more follows.
         while answer.next_page_token and answer.count < limit:
             request.page_token, request.page_size = answer.next_page_token, limit - answer.count
-            page = stub.ListTasks(request, **call(namespace))
+            page = stub.ListTasks(request, **connection.call())
             answer.tasks.extend(page.tasks)
             answer.count += page.count
             answer.next_page_token = page.next_page_token
@@ -112,28 +108,28 @@ def list_tasks(
     _show(answer, as_json, table)
 
 
+@with_connection
 def cancel(
     task_id: TaskArgument,
+    connection: Connection,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Cancel a task that has not ended."""
     request = task_pb2.CancelTaskRequest(task_id=task_id)
-    with connected(server) as channel:
-        answer = task_pb2_grpc.TaskServiceStub(channel).CancelTask(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = task_pb2_grpc.TaskServiceStub(channel).CancelTask(request, **connection.call())
     _show(answer, as_json, f"{answer.task_id} is {word(answer.status)}")
 
 
+@with_connection
 def stats(
+    connection: Connection,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Show the scheduler's figures."""
-    with connected(server) as channel:
+    with connection.opened() as channel:
         request = stats_pb2.GetStatsRequest()
-        answer = stats_pb2_grpc.StatsServiceStub(channel).GetStats(request, **call(namespace))
+        answer = stats_pb2_grpc.StatsServiceStub(channel).GetStats(request, **connection.call())
     table = Table("agent", "queued", "submitted", "completed", "failed", "cancelled", "rejected", box=None)
     metrics, queue = answer.metrics, answer.queue
     for name, agent in sorted(metrics.agents.items()):

@@ -9,13 +9,9 @@ from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
 from taskyard_server.conversion.payload import message_to_json
 
+from .connection import Connection, with_connection
 from .server import (
-    DEFAULT_SERVER,
     JsonOption,
-    NamespaceOption,
-    ServerOption,
-    call,
-    connected,
     filled,
     folded,
     given,
@@ -35,7 +31,9 @@ STYLES: Final = {
 }
 
 
+@with_connection
 def triggers(
+    connection: Connection,
     schedule: Annotated[str | None, typer.Option(help="Only triggers of this schedule.")] = None,
     state: Annotated[str | None, typer.Option(help="Only triggers in these states, separated by commas.")] = None,
     due_from: Annotated[
@@ -46,8 +44,6 @@ def triggers(
     ] = None,
     limit: Annotated[int, typer.Option(help="The most triggers to show.", min=1, max=1000)] = 100,
     as_json: JsonOption = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """List the triggers of schedules, latest due first."""
     fields = {
@@ -58,8 +54,8 @@ def triggers(
         "pageSize": limit,
     }
     request = filled(pb.ListTriggersRequest(), given(fields))
-    with connected(server) as channel:
-        answer = ScheduleServiceStub(channel).ListTriggers(request, **call(namespace))
+    with connection.opened() as channel:
+        answer = ScheduleServiceStub(channel).ListTriggers(request, **connection.call())
     if as_json:
         print_json(message_to_json(answer, zeros=True))
         return

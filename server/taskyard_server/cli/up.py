@@ -13,7 +13,7 @@ from rich.markup import escape
 from taskyard_server import logs
 from taskyard_server.app import App, StartError
 from taskyard_server.config import ConfigError, LogSettings, Settings
-from taskyard_server.gateway import GatewayError
+from taskyard_server.envoy_config import GatewayError
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
 from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, sqlite_path
@@ -50,6 +50,9 @@ StoreOption = Annotated[
 AcceptClockOption = Annotated[
     bool, typer.Option("--accept-clock", help="Start although the clock is behind what the store holds; shifts that.")
 ]
+InsecureOption = Annotated[
+    bool, typer.Option("--insecure", help="Let other machines call although TLS and authentication are not set.")
+]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]
 GatewayOption = Annotated[bool | None, typer.Option("--gateway/--no-gateway", help="Run the Envoy gateway.")]
 LogFileOption = Annotated[Path | None, typer.Option(help="A file to log to besides, as JSON; it is rotated.")]
@@ -63,6 +66,7 @@ def up(
     metrics: MetricsOption = None,
     store: StoreOption = None,
     accept_clock: AcceptClockOption = False,
+    insecure: InsecureOption = False,
     executor: ExecutorOption = None,
     gateway: GatewayOption = None,
     log_file: LogFileOption = None,
@@ -83,7 +87,7 @@ def up(
         config = LiveConfig(config_file, flags)
         logs.configure(log_level.value, file=_log_file(config.settings.log))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(config, accept_clock))
+            runner.run(_serve(config, accept_clock, insecure))
     except (ConfigError, StartError, GatewayError) as error:
         raise Failure(str(error)) from None
 
@@ -98,8 +102,8 @@ def _log_file(settings: LogSettings) -> LogFile | None:
         raise StartError(f"cannot write the log to {settings.file}: {reason}") from None
 
 
-async def _serve(config: LiveConfig, accept_clock: bool) -> None:
-    app = App(config, accept_clock=accept_clock)
+async def _serve(config: LiveConfig, accept_clock: bool, insecure: bool) -> None:
+    app = App(config, accept_clock=accept_clock, insecure=insecure)
     await app.start()
     _announce(config.settings)
     await app.run()
@@ -107,7 +111,8 @@ async def _serve(config: LiveConfig, accept_clock: bool) -> None:
 
 def _announce(settings: Settings) -> None:
     out = Console(highlight=False, soft_wrap=True)
-    rest = f" and REST at [cyan]http://{settings.rest}[/cyan]" if settings.gateway else ""
+    url = f"http{'s' if settings.gateway_tls.cert else ''}://{settings.rest}"
+    rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
     out.print(f"Metrics are at [cyan]http://{settings.metrics}/metrics[/cyan].")
     if (path := sqlite_path(settings.store.url)) is None:
@@ -120,5 +125,6 @@ def _announce(settings: Settings) -> None:
         out.print(f"Tab actions go to [cyan]{settings.executor or 'the instances of their tabs'}[/cyan]. Try:")
     task = '{"agentId":"me","action":"click","tabId":"t1"}'
     if settings.gateway:
-        out.print(f"  curl -X POST http://{settings.rest}/tasks -H 'Content-Type: application/json' -d '{task}'")
-    out.print(f"  grpcurl -plaintext -d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")
+        out.print(f"  curl -X POST {url}/tasks -H 'Content-Type: application/json' -d '{task}'")
+    plain = "" if settings.tls.cert else "-plaintext "
+    out.print(f"  grpcurl {plain}-d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")

@@ -21,10 +21,12 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
+from taskyard.credentials import Renewal
 from taskyard.v1 import task_pb2, task_pb2_grpc
 from taskyard_server.conversion.payload import message_to_json
 
-from .server import DEFAULT_SERVER, NamespaceOption, ServerOption, call, connected, out, shown, word
+from .connection import Connection, with_connection
+from .server import out, shown, word
 
 Show = Callable[[task_pb2.TaskEvent], None]
 
@@ -46,7 +48,9 @@ COLOURS: Final = {
 trouble = Console(stderr=True, highlight=False)
 
 
+@with_connection
 def watch(
+    connection: Connection,
     agent: Annotated[str, typer.Option(help="Only tasks of this agent.")] = "",
     batch: Annotated[str, typer.Option(help="Only tasks of this batch.")] = "",
     task: Annotated[list[str] | None, typer.Option(help="Only this task; may be given more than once.")] = None,
@@ -56,8 +60,6 @@ def watch(
         bool, typer.Option("--until-ended", help="End once all tasks given by --task or --batch have.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line, an event each.")] = False,
-    server: ServerOption = DEFAULT_SERVER,
-    namespace: NamespaceOption = "default",
 ) -> None:
     """Show what happens to tasks until Ctrl-C; with --task or --batch, first how they stand."""
     asked = task_pb2.WatchTasksRequest(
@@ -71,7 +73,7 @@ def watch(
     )
     try:
         with _display(as_json) as show:
-            for event in _events(asked, server, namespace):
+            for event in _events(asked, connection):
                 show(event)
     except KeyboardInterrupt:
         pass
@@ -80,14 +82,17 @@ def watch(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _events(asked: task_pb2.WatchTasksRequest, server: str, namespace: str) -> Iterator[task_pb2.TaskEvent]:
+def _events(asked: task_pb2.WatchTasksRequest, connection: Connection) -> Iterator[task_pb2.TaskEvent]:
     """The events of one watch, over as many streams as it takes. `asked` holds the cursor."""
     is_connected = has_begun = False
+    renewal = Renewal(connection.credentials)
     while True:
-        with connected(server) as channel:
+        call = connection.call(None)
+        with connection.opened() as channel:
             try:
-                for message in task_pb2_grpc.TaskServiceStub(channel).WatchTasks(asked, **call(namespace, None)):
+                for message in task_pb2_grpc.TaskServiceStub(channel).WatchTasks(asked, **call):
                     is_connected = has_begun = True
+                    renewal.worked()
                     yield from message.events
                     if message.end.reason == task_pb2.WatchEnd.tasks_ended:
                         return
@@ -95,7 +100,12 @@ def _events(asked: task_pb2.WatchTasksRequest, server: str, namespace: str) -> I
                         asked.ClearField("include_current")
                         asked.cursor = message.cursor
             except grpc.RpcError as error:
-                if not has_begun or not isinstance(error, grpc.Call) or not _may_go_on(error.code(), asked):
+                if not isinstance(error, grpc.Call):
+                    raise
+                if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                    if not renewal.is_worth_it(call["metadata"]):
+                        raise
+                elif not has_begun or not _may_go_on(error.code(), asked):
                     raise
         if is_connected:
             is_connected = False

@@ -6,7 +6,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from taskyard.v1 import lease_pb2
 from taskyard.v1 import task_pb2 as pb
-from taskyard_server.core.errors import RETRY_AFTER_MS, Refusal
+from taskyard_server.core.errors import Refusal
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.task import Task
 
@@ -55,7 +55,7 @@ def error_message(refusal: Refusal) -> pb.Error:
     message = pb.Error(code=refusal.code, error=refusal.message)
     if refusal.retryable:
         message.retryable = True
-        message.retry_after_ms = RETRY_AFTER_MS
+        message.retry_after_ms = refusal.retry_after_ms
     if refusal.details:
         details = Struct()
         details.update(dict(refusal.details))

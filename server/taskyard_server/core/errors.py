@@ -28,6 +28,11 @@ class Refusal(Exception):
         self.message = message
         self.details = details or {}
 
+    @property
+    def retry_after_ms(self) -> int:
+        """How long callers shall wait before they repeat it, in milliseconds, if it is `retryable`."""
+        return RETRY_AFTER_MS
+
 
 class BadRequest(Refusal):
     """The request itself is wrong; the message names the field."""
@@ -45,6 +50,34 @@ class TooLarge(Refusal):
     """A message over 4 MiB, or `params` or `result` over `maxPayloadBytes`."""
 
     code = "too_large"
+
+
+class Unauthenticated(Refusal):
+    """Who calls is not known: no credential, or one that does not hold (docs/security.md, Who)."""
+
+    code = "unauthenticated"
+
+
+class PermissionDenied(Refusal):
+    """Who calls is known, and may not do this; the message names the role that is missing."""
+
+    code = "permission_denied"
+
+
+class TooManyRequests(Refusal):
+    """The caller has used up what it may ask for in a while."""
+
+    code = "too_many_requests"
+    retryable = True
+
+    def __init__(self, message: str, retry_after_ms: int) -> None:
+        super().__init__(message, {"retryAfterMs": retry_after_ms})
+        self._retry_after_ms = retry_after_ms
+
+    @property
+    def retry_after_ms(self) -> int:
+        """When the next call may come, in milliseconds from now."""
+        return self._retry_after_ms
 
 
 class NotFound(Refusal):

@@ -1,17 +1,16 @@
 """The interceptor around every RPC.
 
-It reads who calls from the metadata, compares the message of a REST call with its request target, lets the servicer
-run, turns what it raises into a status, and logs one line. Servicers ask `current_call()` for the namespace.
+It reads who calls from the metadata, lets the call in or not, compares the message of a REST call with its request
+target, lets the servicer run, turns what it raises into a status, and logs one line. Servicers ask `current_call()` for
+the namespace and for what the call may touch.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextvars import ContextVar
-from dataclasses import dataclass
 from inspect import isasyncgenfunction
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -20,48 +19,22 @@ import structlog
 from google.protobuf import descriptor_pool
 from google.protobuf.message import DecodeError
 
-from taskyard_server.conversion.trace_context import TRACEPARENT
 from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.logs import Throttle
 
+from .admission import Admission, Gate
+from .callers import ANYBODY, REST_KEY, Call, Headers, current_call, read_headers, set_current_call
 from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
-from .head import HEAD_KEY, HeadContext, HeadersSent
-from .request_target import TARGET_KEY, TargetCheck, target_check
+from .head import HeadContext, HeadersSent
+from .request_target import TargetCheck, target_check
 
 log = structlog.get_logger(__name__)
 
-NAMESPACE_KEY: Final = "taskyard-namespace"
-REST_KEY: Final = "x-taskyard-rest"
-TRACE_KEY: Final = "traceparent"
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """The largest message that is read. grpc's own limit is above it, so that callers get the documented error."""
 MALFORMED: Final = "request: is not a valid message, or nests too deep"
-DEFAULT_NAMESPACE: Final = "default"
-NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """Who calls, and how. `target` is the path and query of a REST call as they came; `is_head` tells HEAD from GET."""
-
-    namespace: str = DEFAULT_NAMESPACE
-    by_rest: bool = False
-    traceparent: str | None = None
-    target: str | None = None
-    is_head: bool = False
-
-
-ANYBODY: Final = Call()
-"""A call that says nothing of itself, as most do."""
-
-_current: ContextVar[Call] = ContextVar("call")
-
-
-def current_call() -> Call:
-    """The call that is being served."""
-    return _current.get()
 
 
 class RestRequest(NamedTuple):
@@ -72,9 +45,10 @@ class RestRequest(NamedTuple):
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
-    """Wraps each handler once for gRPC and once for REST, and keeps it."""
+    """Wraps each handler once for gRPC and once for REST, and keeps it. Without `admission` everybody is admin."""
 
-    def __init__(self) -> None:
+    def __init__(self, admission: Admission | None = None) -> None:
+        self._admission = admission
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._wrapped_for_rest: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._throttle = Throttle("requests")
@@ -91,12 +65,16 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         wrapped = remembered.get(method)
         if wrapped is None:
             handler = await continuation(handler_call_details)
-            if handler is None or not method.startswith("/taskyard."):
+            if handler is None or not (method.startswith("/taskyard.") or self._is_guarded(method)):
                 return handler
             check = _target_check(method) if by_rest else None
             wrapped = self._wrap(method, handler) if check is None else self._wrap_for_rest(method, handler, check)
             remembered[method] = wrapped
         return wrapped
+
+    def _is_guarded(self, method: str) -> bool:
+        """Whether a method of a service that is not ours needs more than to be called."""
+        return self._admission is not None and not self._admission.gate(method).requirement.anyone
 
     def _wrap_for_rest(
         self, method: str, handler: grpc.RpcMethodHandler[Any, Any], check: TargetCheck
@@ -126,54 +104,99 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return make(self._unary(method, serve), codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
 
     def _unary(self, method: str, serve: Callable[[Any, Context], Awaitable[Any]]) -> Any:
+        gate = None if self._admission is None else self._admission.gate(method)
+        if gate is not None:
+            serve = gate.audited(serve)
+
         async def around(request: Any, context: Context) -> Any:
             begin = time.perf_counter()
-            call = ANYBODY
+            call, entry = ANYBODY, None
+            headers = read_headers(context)
             try:
-                call = _caller(context)
-                _current.set(call)
-                if isinstance(request, Refusal):
-                    raise request
+                if gate is None:
+                    call = headers.call()
+                else:
+                    entry = gate.enter(headers, context)
+                    call = headers.call(entry.access)
+                set_current_call(call)
+                _check(request, call, gate, headers, context)
                 response = await serve(request, context)
+            except asyncio.CancelledError:
+                if gate is None or (ended := gate.end_of(entry)) is None:
+                    raise
+                refusing = self._refuse(method, call, begin, ended, context, gate, headers)
+                del request, context
+                await refusing
             except Exception as error:
-                refusing = self._refuse(method, call, begin, error, context)
+                refusing = self._refuse(method, call, begin, error, context, gate, headers)
                 del request, context
                 await refusing
             else:
                 self._log(method, call, begin, "ok")
                 return response
+            finally:
+                if gate is not None and entry is not None:
+                    gate.leave(entry)
 
         return around
 
     def _streaming(self, method: str, serve: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
+        gate = None if self._admission is None else self._admission.gate(method)
+        if gate is not None:
+            serve = gate.audited(serve)
+
         async def around(request: Any, context: Context) -> AsyncIterator[Any]:
             begin = time.perf_counter()
-            call = ANYBODY
+            call, entry = ANYBODY, None
+            headers = read_headers(context)
             try:
-                call = _caller(context)
-                _current.set(call)
-                if isinstance(request, Refusal):
-                    raise request
+                if gate is None:
+                    call = headers.call()
+                else:
+                    entry = gate.enter(headers, context)
+                    call = headers.call(entry.access)
+                set_current_call(call)
+                _check(request, call, gate, headers, context)
                 async for response in serve(request, context):
                     yield response
+            except asyncio.CancelledError:
+                if gate is None or (ended := gate.end_of(entry)) is None:
+                    raise
+                refusing = self._refuse(method, call, begin, ended, context, gate, headers)
+                del request, context
+                await refusing
             except Exception as error:
-                refusing = self._refuse(method, call, begin, error, context)
+                refusing = self._refuse(method, call, begin, error, context, gate, headers)
                 del request, context
                 await refusing
             else:
                 self._log(method, call, begin, "ok")
+            finally:
+                if gate is not None and entry is not None:
+                    gate.leave(entry)
 
         return around
 
-    async def _refuse(self, method: str, call: Call, begin: float, error: Exception, context: Context) -> None:
+    async def _refuse(
+        self,
+        method: str,
+        call: Call,
+        begin: float,
+        error: Exception,
+        context: Context,
+        gate: Gate | None,
+        headers: Headers,
+    ) -> None:
         if isinstance(error, grpc.aio.AbortError):
             raise error
         refusal = refusal_of(error)
         if refusal.code == "internal":
             log.error("internal_error", method=method, exc_info=error)
         self._log(method, call, begin, refusal.code)
+        if gate is not None and refusal.code == "unauthenticated":
+            await gate.delay(headers, context)
         status = MAPPINGS[refusal.code].grpc
-        aborting = context.abort(status, message_of(refusal), trailing_metadata(refusal, call.by_rest))
+        aborting = context.abort(status, message_of(refusal), trailing_metadata(refusal, headers.by_rest))
         # grpc keeps the error that ends a call in the call. Where that error leads back to the call, by the frames that
         # it passed, only the garbage collector frees what the call has used, and not soon (`gc_policy.py`).
         del context
@@ -190,6 +213,15 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 namespace=call.namespace,
                 rest=call.by_rest,
             )
+
+
+def _check(request: Any, call: Call, gate: Gate | None, headers: Headers, context: Context) -> None:
+    """Raise the refusal that stands in the place of a request, or that of a request in another name."""
+    if isinstance(request, Refusal):
+        raise request
+    if gate is not None:
+        message = request.message if isinstance(request, RestRequest) else request
+        gate.check(call.access, message, headers, context)
 
 
 def _is_by_rest(metadata: Any) -> bool:
@@ -273,23 +305,3 @@ def _unless_bytes(serialize: Callable[[Any], bytes] | None) -> Callable[[Any], b
         return response if type(response) is bytes else serialize(response)
 
     return serialize_message
-
-
-def _caller(context: Context) -> Call:
-    namespace, by_rest, traceparent, target, is_head = DEFAULT_NAMESPACE, False, None, None, False
-    for key, value in context.invocation_metadata() or ():
-        if key == NAMESPACE_KEY:
-            namespace = str(value)
-        elif key == REST_KEY:
-            by_rest = True
-        elif key == TRACE_KEY and TRACEPARENT.fullmatch(str(value)):
-            traceparent = str(value)
-        elif key == TARGET_KEY:
-            target = str(value)
-        elif key == HEAD_KEY:
-            is_head = True
-    if namespace != DEFAULT_NAMESPACE and not NAMESPACE.fullmatch(namespace):
-        raise BadRequest(f"{NAMESPACE_KEY}: must be 1 to 63 letters, digits, dots, dashes or underscores")
-    if namespace == DEFAULT_NAMESPACE and not by_rest and traceparent is None:
-        return ANYBODY
-    return Call(namespace, by_rest, traceparent, target, is_head)

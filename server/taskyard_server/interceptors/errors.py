@@ -12,7 +12,7 @@ import grpc
 from google.protobuf import any_pb2, duration_pb2
 from google.rpc import error_details_pb2, status_pb2
 
-from taskyard_server.core.errors import RETRY_AFTER_MS, Refusal
+from taskyard_server.core.errors import Refusal
 
 DOMAIN: Final = "taskyard"
 MAX_BODY_BYTES: Final = 2048
@@ -43,6 +43,7 @@ MAPPINGS: Final = {
     "already_exists": Mapping(grpc.StatusCode.ALREADY_EXISTS, 409),
     "cursor_expired": Mapping(grpc.StatusCode.OUT_OF_RANGE, 410),
     "queue_full": Mapping(grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
+    "too_many_requests": Mapping(grpc.StatusCode.RESOURCE_EXHAUSTED, 429),
     "unavailable": Mapping(grpc.StatusCode.UNAVAILABLE, 503),
     "internal": Mapping(grpc.StatusCode.INTERNAL, 500),
 }
@@ -98,7 +99,7 @@ def _status(refusal: Refusal) -> status_pb2.Status:
     status.details.append(_packed(info))
     if refusal.retryable:
         delay = duration_pb2.Duration()
-        delay.FromMilliseconds(RETRY_AFTER_MS)
+        delay.FromMilliseconds(refusal.retry_after_ms)
         status.details.append(_packed(error_details_pb2.RetryInfo(retry_delay=delay)))
     return status
 

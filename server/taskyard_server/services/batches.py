@@ -18,7 +18,7 @@ from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import BadRequest, BatchTooLarge, QueueFull, Refusal
 from taskyard_server.core.task import CANCELLED, REJECTED, Task
 from taskyard_server.engine.port import Engine
-from taskyard_server.interceptors.calls import current_call
+from taskyard_server.interceptors.callers import current_call
 
 from .rest_hints import ACCEPTED, send_hint
 

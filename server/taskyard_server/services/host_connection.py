@@ -28,7 +28,8 @@ from taskyard_server.core.leases import Stop
 from taskyard_server.core.streams import HeldLease, Hello, Welcome
 from taskyard_server.engine.port import Engine
 from taskyard_server.engine.sessions import DrainNotice, Session
-from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES, current_call
+from taskyard_server.interceptors.callers import current_call
+from taskyard_server.interceptors.calls import MAX_MESSAGE_BYTES
 from taskyard_server.interceptors.errors import message_of
 
 from .answers_ahead import MAX_AHEAD_BYTES, AnswersAhead

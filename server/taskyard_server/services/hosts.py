@@ -13,7 +13,7 @@ from taskyard_server.conversion.page_tokens import Listing, page_size
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.engine.port import Engine
-from taskyard_server.interceptors.calls import current_call
+from taskyard_server.interceptors.callers import current_call
 
 from .host_connection import Connection, RequestStream
 from .host_watches import HostWatches

@@ -18,7 +18,7 @@ from taskyard_server.core.hosts import Host
 from taskyard_server.core.stats import Stats
 from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
-from taskyard_server.interceptors.calls import current_call
+from taskyard_server.interceptors.callers import current_call
 from taskyard_server.snapshots import Snapshot, Snapshots
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts

@@ -16,7 +16,7 @@ from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.task_encoding import encode_outcomes
 from taskyard_server.core.errors import QueueFull, Refusal, Unavailable
 from taskyard_server.engine.port import Answer, Engine
-from taskyard_server.interceptors.calls import Call, current_call
+from taskyard_server.interceptors.callers import Call, current_call
 
 from .answers_ahead import AnswersAhead
 

@@ -15,7 +15,7 @@ from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import BadRequest
 from taskyard_server.core.targets import Target, TargetStatus
 from taskyard_server.engine.port import Engine
-from taskyard_server.interceptors.calls import current_call
+from taskyard_server.interceptors.callers import current_call
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 

@@ -17,7 +17,7 @@ from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
-from taskyard_server.interceptors.calls import current_call
+from taskyard_server.interceptors.callers import current_call
 
 from .rest_hints import ACCEPTED, send_hint
 from .submission_streams import SubmissionStreams

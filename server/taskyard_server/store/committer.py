@@ -33,13 +33,13 @@ NOT_KEPT: Final = "the records of this namespace cannot be written"
 
 
 class Source(Protocol):
-    """A namespace, as far as it is kept."""
+    """What is kept: a namespace, or what belongs to none."""
 
     def add_rows(self, group: Group) -> None:
         """Add all that changed since the last call, in its present state."""
 
     def close_for(self, error: Exception) -> None:
-        """Serve nothing more: the records of the namespace cannot be made."""
+        """Serve nothing more: the records cannot be made."""
 
 
 class _Turns:
@@ -133,6 +133,21 @@ class Committer:
     def keep_time(self) -> None:
         """Commit the present time, also if nothing else has changed."""
         self._time_wanted = True
+        self.turn_ended()
+
+    def keep(self, source: Source, publish: Callable[[float], None]) -> asyncio.Future[None]:
+        """Commit, at the end of this turn of the event loop, what a source has changed that has no turns of its own.
+
+        `publish` is called once it is committed. Returns what `wait` does, with its refusals.
+        """
+        wait = self.wait(source)
+        self.add(source, publish)
+        # Not at once: what others have changed in this turn must not be split.
+        self._loop.call_soon(self._end_turn)
+        return wait
+
+    def _end_turn(self) -> None:
+        self._finish_turn()
         self.turn_ended()
 
     # What a call waits for

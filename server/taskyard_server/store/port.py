@@ -32,6 +32,8 @@ class Table(IntEnum):
     SCHEDULES = 7
     TRIGGERS = 8
     OUTBOX = 9
+    TOKENS = 10
+    """Its rows belong to no namespace."""
 
 
 def key_of(namespace: int, number: int) -> int:

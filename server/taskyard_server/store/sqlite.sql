@@ -21,6 +21,10 @@ CREATE TABLE agents (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE schedules (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE triggers (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE outbox (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+
+-- name: to 2
+CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: read_meta
 SELECT number, at, epoch FROM meta;
@@ -53,6 +57,8 @@ INSERT OR REPLACE INTO schedules VALUES (?, ?);
 INSERT OR REPLACE INTO triggers VALUES (?, ?);
 -- name: put_outbox
 INSERT OR REPLACE INTO outbox VALUES (?, ?);
+-- name: put_tokens
+INSERT OR REPLACE INTO tokens VALUES (?, ?);
 -- name: remove_namespaces
 DELETE FROM namespaces WHERE key = ?;
 -- name: remove_tasks
@@ -73,6 +79,8 @@ DELETE FROM schedules WHERE key = ?;
 DELETE FROM triggers WHERE key = ?;
 -- name: remove_outbox
 DELETE FROM outbox WHERE key = ?;
+-- name: remove_tokens
+DELETE FROM tokens WHERE key = ?;
 
 -- The rows of a table between two keys.
 
@@ -90,6 +98,8 @@ SELECT key, record FROM schedules WHERE key BETWEEN ? AND ? ORDER BY key;
 SELECT key, record FROM triggers WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_outbox
 SELECT key, record FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key;
+-- name: rows_of_tokens
+SELECT key, record FROM tokens WHERE key BETWEEN ? AND ? ORDER BY key;
 
 -- Tasks: key, task, state, ended, ended at. A task row that is missing, which check finds, reads as an empty record.
 
@@ -135,6 +145,8 @@ SELECT count(*), max(key) FROM (SELECT key FROM schedules WHERE key >= ? ORDER B
 SELECT count(*), max(key) FROM (SELECT key FROM triggers WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_outbox
 SELECT count(*), max(key) FROM (SELECT key FROM outbox WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_tokens
+SELECT count(*), max(key) FROM (SELECT key FROM tokens WHERE key >= ? ORDER BY key LIMIT ?);
 
 -- What must never be found, for check.
 

@@ -8,7 +8,8 @@ import grpc
 import pytest
 
 from taskyard import Client, Host, SyncClient, TaskyardError
-from taskyard.channel import call_metadata, open_channel
+from taskyard.channel import open_channel
+from taskyard.credentials import Credentials
 from taskyard_server.app import SERVER_OPTIONS
 
 
@@ -61,7 +62,7 @@ async def test_the_blocking_client_sends_its_token_too(recording_server):
 
 
 def test_without_a_token_only_the_namespace_is_sent():
-    assert call_metadata("shop") == (("taskyard-namespace", "shop"),)
+    assert Credentials("localhost:1", "shop").metadata() == (("taskyard-namespace", "shop"),)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ async def test_a_well_formed_address_is_accepted(address):
 async def test_the_server_permits_the_pings_that_keep_the_connection_alive(monkeypatch):
     given = {}
     monkeypatch.setattr(grpc.aio, "insecure_channel", lambda _, options: given.update(options))
-    open_channel("127.0.0.1:1")
+    open_channel(Credentials("127.0.0.1:1"))
     server = dict(SERVER_OPTIONS)
     assert given["grpc.keepalive_time_ms"] == 30_000
     assert given["grpc.keepalive_timeout_ms"] == 20_000

@@ -25,9 +25,10 @@ _sym_db = _symbol_database.Default()
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from taskyard.v1 import access_pb2 as taskyard_dot_v1_dot_access__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17taskyard/v1/admin.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n\x10GetConfigRequest\"\xa5\x02\n\x11GetConfigResponse\x12/\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x17.google.protobuf.StructR\x06\x63onfig\x12\x45\n\x07sources\x18\x02 \x03(\x0b\x32+.taskyard.v1.GetConfigResponse.SourcesEntryR\x07sources\x12\x37\n\tloaded_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08loadedAt\x12\x19\n\x05\x65rror\x18\x04 \x01(\tH\x00R\x05\x65rror\x88\x01\x01\x1a:\n\x0cSourcesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\x42\x08\n\x06_error\"\x15\n\x13ReloadConfigRequest\"U\n\x14ReloadConfigResponse\x12\x18\n\x07\x63hanged\x18\x01 \x03(\tR\x07\x63hanged\x12#\n\rneeds_restart\x18\x02 \x03(\tR\x0cneedsRestart\"[\n\x12\x44rainServerRequest\x12/\n\x11grace_period_secs\x18\x01 \x01(\rH\x00R\x0fgracePeriodSecs\x88\x01\x01\x42\x14\n\x12_grace_period_secs\"\x85\x01\n\x13\x44rainServerResponse\x12\x1a\n\x08\x64raining\x18\x01 \x01(\x08R\x08\x64raining\x12\x1a\n\x08inflight\x18\x02 \x01(\rR\x08inflight\x12\x36\n\x08\x64\x65\x61\x64line\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08\x64\x65\x61\x64line2\xd8\x02\n\x0c\x41\x64minService\x12\x64\n\tGetConfig\x12\x1d.taskyard.v1.GetConfigRequest\x1a\x1e.taskyard.v1.GetConfigResponse\"\x18\x90\x02\x01\x82\xd3\xe4\x93\x02\x0f\x12\r/admin/config\x12t\n\x0cReloadConfig\x12 .taskyard.v1.ReloadConfigRequest\x1a!.taskyard.v1.ReloadConfigResponse\"\x1f\x90\x02\x02\x82\xd3\xe4\x93\x02\x16\"\x14/admin/config:reload\x12l\n\x0b\x44rainServer\x12\x1f.taskyard.v1.DrainServerRequest\x1a .taskyard.v1.DrainServerResponse\"\x1a\x90\x02\x02\x82\xd3\xe4\x93\x02\x11\"\x0c/admin/drain:\x01*B\x88\x01\n\x0f\x64\x65v.taskyard.v1B\nAdminProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17taskyard/v1/admin.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\x12\n\x10GetConfigRequest\"\xa5\x02\n\x11GetConfigResponse\x12/\n\x06\x63onfig\x18\x01 \x01(\x0b\x32\x17.google.protobuf.StructR\x06\x63onfig\x12\x45\n\x07sources\x18\x02 \x03(\x0b\x32+.taskyard.v1.GetConfigResponse.SourcesEntryR\x07sources\x12\x37\n\tloaded_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08loadedAt\x12\x19\n\x05\x65rror\x18\x04 \x01(\tH\x00R\x05\x65rror\x88\x01\x01\x1a:\n\x0cSourcesEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value:\x02\x38\x01\x42\x08\n\x06_error\"\x15\n\x13ReloadConfigRequest\"U\n\x14ReloadConfigResponse\x12\x18\n\x07\x63hanged\x18\x01 \x03(\tR\x07\x63hanged\x12#\n\rneeds_restart\x18\x02 \x03(\tR\x0cneedsRestart\"[\n\x12\x44rainServerRequest\x12/\n\x11grace_period_secs\x18\x01 \x01(\rH\x00R\x0fgracePeriodSecs\x88\x01\x01\x42\x14\n\x12_grace_period_secs\"\x85\x01\n\x13\x44rainServerResponse\x12\x1a\n\x08\x64raining\x18\x01 \x01(\x08R\x08\x64raining\x12\x1a\n\x08inflight\x18\x02 \x01(\rR\x08inflight\x12\x36\n\x08\x64\x65\x61\x64line\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x08\x64\x65\x61\x64line2\xed\x02\n\x0c\x41\x64minService\x12k\n\tGetConfig\x12\x1d.taskyard.v1.GetConfigRequest\x1a\x1e.taskyard.v1.GetConfigResponse\"\x1f\x90\x02\x01\xba\xd7\x18\x03\n\x01\x05\x82\xd3\xe4\x93\x02\x0f\x12\r/admin/config\x12{\n\x0cReloadConfig\x12 .taskyard.v1.ReloadConfigRequest\x1a!.taskyard.v1.ReloadConfigResponse\"&\x90\x02\x02\xba\xd7\x18\x03\n\x01\x05\x82\xd3\xe4\x93\x02\x16\"\x14/admin/config:reload\x12s\n\x0b\x44rainServer\x12\x1f.taskyard.v1.DrainServerRequest\x1a .taskyard.v1.DrainServerResponse\"!\x90\x02\x02\xba\xd7\x18\x03\n\x01\x05\x82\xd3\xe4\x93\x02\x11\"\x0c/admin/drain:\x01*B\x88\x01\n\x0f\x64\x65v.taskyard.v1B\nAdminProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,25 +39,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETCONFIGRESPONSE_SOURCESENTRY']._loaded_options = None
   _globals['_GETCONFIGRESPONSE_SOURCESENTRY']._serialized_options = b'8\001'
   _globals['_ADMINSERVICE'].methods_by_name['GetConfig']._loaded_options = None
-  _globals['_ADMINSERVICE'].methods_by_name['GetConfig']._serialized_options = b'\220\002\001\202\323\344\223\002\017\022\r/admin/config'
+  _globals['_ADMINSERVICE'].methods_by_name['GetConfig']._serialized_options = b'\220\002\001\272\327\030\003\n\001\005\202\323\344\223\002\017\022\r/admin/config'
   _globals['_ADMINSERVICE'].methods_by_name['ReloadConfig']._loaded_options = None
-  _globals['_ADMINSERVICE'].methods_by_name['ReloadConfig']._serialized_options = b'\220\002\002\202\323\344\223\002\026\"\024/admin/config:reload'
+  _globals['_ADMINSERVICE'].methods_by_name['ReloadConfig']._serialized_options = b'\220\002\002\272\327\030\003\n\001\005\202\323\344\223\002\026\"\024/admin/config:reload'
   _globals['_ADMINSERVICE'].methods_by_name['DrainServer']._loaded_options = None
-  _globals['_ADMINSERVICE'].methods_by_name['DrainServer']._serialized_options = b'\220\002\002\202\323\344\223\002\021\"\014/admin/drain:\001*'
-  _globals['_GETCONFIGREQUEST']._serialized_start=133
-  _globals['_GETCONFIGREQUEST']._serialized_end=151
-  _globals['_GETCONFIGRESPONSE']._serialized_start=154
-  _globals['_GETCONFIGRESPONSE']._serialized_end=447
-  _globals['_GETCONFIGRESPONSE_SOURCESENTRY']._serialized_start=379
-  _globals['_GETCONFIGRESPONSE_SOURCESENTRY']._serialized_end=437
-  _globals['_RELOADCONFIGREQUEST']._serialized_start=449
-  _globals['_RELOADCONFIGREQUEST']._serialized_end=470
-  _globals['_RELOADCONFIGRESPONSE']._serialized_start=472
-  _globals['_RELOADCONFIGRESPONSE']._serialized_end=557
-  _globals['_DRAINSERVERREQUEST']._serialized_start=559
-  _globals['_DRAINSERVERREQUEST']._serialized_end=650
-  _globals['_DRAINSERVERRESPONSE']._serialized_start=653
-  _globals['_DRAINSERVERRESPONSE']._serialized_end=786
-  _globals['_ADMINSERVICE']._serialized_start=789
-  _globals['_ADMINSERVICE']._serialized_end=1133
+  _globals['_ADMINSERVICE'].methods_by_name['DrainServer']._serialized_options = b'\220\002\002\272\327\030\003\n\001\005\202\323\344\223\002\021\"\014/admin/drain:\001*'
+  _globals['_GETCONFIGREQUEST']._serialized_start=159
+  _globals['_GETCONFIGREQUEST']._serialized_end=177
+  _globals['_GETCONFIGRESPONSE']._serialized_start=180
+  _globals['_GETCONFIGRESPONSE']._serialized_end=473
+  _globals['_GETCONFIGRESPONSE_SOURCESENTRY']._serialized_start=405
+  _globals['_GETCONFIGRESPONSE_SOURCESENTRY']._serialized_end=463
+  _globals['_RELOADCONFIGREQUEST']._serialized_start=475
+  _globals['_RELOADCONFIGREQUEST']._serialized_end=496
+  _globals['_RELOADCONFIGRESPONSE']._serialized_start=498
+  _globals['_RELOADCONFIGRESPONSE']._serialized_end=583
+  _globals['_DRAINSERVERREQUEST']._serialized_start=585
+  _globals['_DRAINSERVERREQUEST']._serialized_end=676
+  _globals['_DRAINSERVERRESPONSE']._serialized_start=679
+  _globals['_DRAINSERVERRESPONSE']._serialized_end=812
+  _globals['_ADMINSERVICE']._serialized_start=815
+  _globals['_ADMINSERVICE']._serialized_end=1180
 # @@protoc_insertion_point(module_scope)

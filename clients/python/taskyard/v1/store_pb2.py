@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from taskyard.v1 import access_pb2 as taskyard_dot_v1_dot_access__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17taskyard/v1/store.proto\x12\x0btaskyard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n\x11\x43heckStoreRequest\"0\n\x12\x43heckStoreResponse\x12\x1a\n\x08problems\x18\x01 \x03(\tR\x08problems\"(\n\x12\x42\x61\x63kupStoreRequest\x12\x12\n\x04path\x18\x01 \x01(\tR\x04path\"+\n\x13\x42\x61\x63kupStoreResponse\x12\x14\n\x05\x62ytes\x18\x01 \x01(\x01R\x05\x62ytes\"\x16\n\x14GetStoreStatsRequest\"\x83\x03\n\x15GetStoreStatsResponse\x12\x10\n\x03url\x18\x01 \x01(\tR\x03url\x12\x1d\n\nused_bytes\x18\x02 \x01(\x01R\tusedBytes\x12\x1d\n\nfree_bytes\x18\x03 \x01(\x01R\tfreeBytes\x12@\n\x04rows\x18\x04 \x03(\x0b\x32,.taskyard.v1.GetStoreStatsResponse.RowsEntryR\x04rows\x12#\n\rcommit_number\x18\x05 \x01(\x01R\x0c\x63ommitNumber\x12=\n\x0c\x63ommitted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x63ommittedAt\x12\x14\n\x05\x65poch\x18\x07 \x01(\x01R\x05\x65poch\x12%\n\x0e\x66ormat_version\x18\x08 \x01(\rR\rformatVersion\x1a\x37\n\tRowsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value:\x02\x38\x01\x32\x91\x02\n\x0cStoreService\x12R\n\nCheckStore\x12\x1e.taskyard.v1.CheckStoreRequest\x1a\x1f.taskyard.v1.CheckStoreResponse\"\x03\x90\x02\x01\x12P\n\x0b\x42\x61\x63kupStore\x12\x1f.taskyard.v1.BackupStoreRequest\x1a .taskyard.v1.BackupStoreResponse\x12[\n\rGetStoreStats\x12!.taskyard.v1.GetStoreStatsRequest\x1a\".taskyard.v1.GetStoreStatsResponse\"\x03\x90\x02\x01\x42\x88\x01\n\x0f\x64\x65v.taskyard.v1B\nStoreProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17taskyard/v1/store.proto\x12\x0btaskyard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\x13\n\x11\x43heckStoreRequest\"0\n\x12\x43heckStoreResponse\x12\x1a\n\x08problems\x18\x01 \x03(\tR\x08problems\"(\n\x12\x42\x61\x63kupStoreRequest\x12\x12\n\x04path\x18\x01 \x01(\tR\x04path\"+\n\x13\x42\x61\x63kupStoreResponse\x12\x14\n\x05\x62ytes\x18\x01 \x01(\x01R\x05\x62ytes\"\x16\n\x14GetStoreStatsRequest\"\x83\x03\n\x15GetStoreStatsResponse\x12\x10\n\x03url\x18\x01 \x01(\tR\x03url\x12\x1d\n\nused_bytes\x18\x02 \x01(\x01R\tusedBytes\x12\x1d\n\nfree_bytes\x18\x03 \x01(\x01R\tfreeBytes\x12@\n\x04rows\x18\x04 \x03(\x0b\x32,.taskyard.v1.GetStoreStatsResponse.RowsEntryR\x04rows\x12#\n\rcommit_number\x18\x05 \x01(\x01R\x0c\x63ommitNumber\x12=\n\x0c\x63ommitted_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x63ommittedAt\x12\x14\n\x05\x65poch\x18\x07 \x01(\x01R\x05\x65poch\x12%\n\x0e\x66ormat_version\x18\x08 \x01(\rR\rformatVersion\x1a\x37\n\tRowsEntry\x12\x10\n\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n\x05value\x18\x02 \x01(\x01R\x05value:\x02\x38\x01\x32\xa8\x02\n\x0cStoreService\x12Y\n\nCheckStore\x12\x1e.taskyard.v1.CheckStoreRequest\x1a\x1f.taskyard.v1.CheckStoreResponse\"\n\x90\x02\x01\xba\xd7\x18\x03\n\x01\x05\x12Y\n\x0b\x42\x61\x63kupStore\x12\x1f.taskyard.v1.BackupStoreRequest\x1a .taskyard.v1.BackupStoreResponse\"\x07\xba\xd7\x18\x03\n\x01\x05\x12\x62\n\rGetStoreStats\x12!.taskyard.v1.GetStoreStatsRequest\x1a\".taskyard.v1.GetStoreStatsResponse\"\n\x90\x02\x01\xba\xd7\x18\x03\n\x01\x05\x42\x88\x01\n\x0f\x64\x65v.taskyard.v1B\nStoreProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,23 +37,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTORESTATSRESPONSE_ROWSENTRY']._loaded_options = None
   _globals['_GETSTORESTATSRESPONSE_ROWSENTRY']._serialized_options = b'8\001'
   _globals['_STORESERVICE'].methods_by_name['CheckStore']._loaded_options = None
-  _globals['_STORESERVICE'].methods_by_name['CheckStore']._serialized_options = b'\220\002\001'
+  _globals['_STORESERVICE'].methods_by_name['CheckStore']._serialized_options = b'\220\002\001\272\327\030\003\n\001\005'
+  _globals['_STORESERVICE'].methods_by_name['BackupStore']._loaded_options = None
+  _globals['_STORESERVICE'].methods_by_name['BackupStore']._serialized_options = b'\272\327\030\003\n\001\005'
   _globals['_STORESERVICE'].methods_by_name['GetStoreStats']._loaded_options = None
-  _globals['_STORESERVICE'].methods_by_name['GetStoreStats']._serialized_options = b'\220\002\001'
-  _globals['_CHECKSTOREREQUEST']._serialized_start=73
-  _globals['_CHECKSTOREREQUEST']._serialized_end=92
-  _globals['_CHECKSTORERESPONSE']._serialized_start=94
-  _globals['_CHECKSTORERESPONSE']._serialized_end=142
-  _globals['_BACKUPSTOREREQUEST']._serialized_start=144
-  _globals['_BACKUPSTOREREQUEST']._serialized_end=184
-  _globals['_BACKUPSTORERESPONSE']._serialized_start=186
-  _globals['_BACKUPSTORERESPONSE']._serialized_end=229
-  _globals['_GETSTORESTATSREQUEST']._serialized_start=231
-  _globals['_GETSTORESTATSREQUEST']._serialized_end=253
-  _globals['_GETSTORESTATSRESPONSE']._serialized_start=256
-  _globals['_GETSTORESTATSRESPONSE']._serialized_end=643
-  _globals['_GETSTORESTATSRESPONSE_ROWSENTRY']._serialized_start=588
-  _globals['_GETSTORESTATSRESPONSE_ROWSENTRY']._serialized_end=643
-  _globals['_STORESERVICE']._serialized_start=646
-  _globals['_STORESERVICE']._serialized_end=919
+  _globals['_STORESERVICE'].methods_by_name['GetStoreStats']._serialized_options = b'\220\002\001\272\327\030\003\n\001\005'
+  _globals['_CHECKSTOREREQUEST']._serialized_start=99
+  _globals['_CHECKSTOREREQUEST']._serialized_end=118
+  _globals['_CHECKSTORERESPONSE']._serialized_start=120
+  _globals['_CHECKSTORERESPONSE']._serialized_end=168
+  _globals['_BACKUPSTOREREQUEST']._serialized_start=170
+  _globals['_BACKUPSTOREREQUEST']._serialized_end=210
+  _globals['_BACKUPSTORERESPONSE']._serialized_start=212
+  _globals['_BACKUPSTORERESPONSE']._serialized_end=255
+  _globals['_GETSTORESTATSREQUEST']._serialized_start=257
+  _globals['_GETSTORESTATSREQUEST']._serialized_end=279
+  _globals['_GETSTORESTATSRESPONSE']._serialized_start=282
+  _globals['_GETSTORESTATSRESPONSE']._serialized_end=669
+  _globals['_GETSTORESTATSRESPONSE_ROWSENTRY']._serialized_start=614
+  _globals['_GETSTORESTATSRESPONSE_ROWSENTRY']._serialized_end=669
+  _globals['_STORESERVICE']._serialized_start=672
+  _globals['_STORESERVICE']._serialized_end=968
 # @@protoc_insertion_point(module_scope)

@@ -24,10 +24,11 @@ _sym_db = _symbol_database.Default()
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
+from taskyard.v1 import access_pb2 as taskyard_dot_v1_dot_access__pb2
 from taskyard.v1 import task_pb2 as taskyard_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18taskyard/v1/target.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16taskyard/v1/task.proto\"\xd3\x03\n\x06Target\x12\x16\n\x06target\x18\x01 \x01(\tR\x06target\x12\x32\n\x06status\x18\x02 \x01(\x0e\x32\x1a.taskyard.v1.Target.StatusR\x06status\x12\x16\n\x06queued\x18\x03 \x01(\rR\x06queued\x12\x1c\n\x07task_id\x18\x04 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12 \n\twaits_for\x18\x05 \x01(\tH\x01R\x08waitsFor\x88\x01\x01\x12\x30\n\x05since\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x05since\"\xd8\x01\n\x06Status\x12\x0f\n\x0bunspecified\x10\x00\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05ready\x10\x01\x12\x10\n\x0cSTATUS_READY\x10\x01\x12\x0b\n\x07running\x10\x02\x12\x12\n\x0eSTATUS_RUNNING\x10\x02\x12\x0c\n\x08stopping\x10\x03\x12\x13\n\x0fSTATUS_STOPPING\x10\x03\x12\x0b\n\x07\x62locked\x10\x04\x12\x12\n\x0eSTATUS_BLOCKED\x10\x04\x12\x0b\n\x07waiting\x10\x05\x12\x12\n\x0eSTATUS_WAITING\x10\x05\x1a\x02\x10\x01\x42\n\n\x08_task_idB\x0c\n\n_waits_for\"\xbb\x01\n\x12ListTargetsRequest\x12\x37\n\x06status\x18\x01 \x01(\x0e\x32\x1a.taskyard.v1.Target.StatusH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12\"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01\x42\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token\"\x85\x01\n\x13ListTargetsResponse\x12-\n\x07targets\x18\x01 \x03(\x0b\x32\x13.taskyard.v1.TargetR\x07targets\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01\x42\x12\n\x10_next_page_token\"\x80\x01\n\x17ResumeTargetTaskRequest\x12\x16\n\x06target\x18\x01 \x01(\tR\x06target\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId\x12$\n\x0btoken_limit\x18\x03 \x01(\rH\x00R\ntokenLimit\x88\x01\x01\x42\x0e\n\x0c_token_limit\"d\n\x18ResumeTargetTaskResponse\x12/\n\x06status\x18\x01 \x01(\x0e\x32\x17.taskyard.v1.Task.StateR\x06status\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId2\x8c\x02\n\rTargetService\x12\x65\n\x0bListTargets\x12\x1f.taskyard.v1.ListTargetsRequest\x1a .taskyard.v1.ListTargetsResponse\"\x13\x90\x02\x01\x82\xd3\xe4\x93\x02\n\x12\x08/targets\x12\x93\x01\n\x10ResumeTargetTask\x12$.taskyard.v1.ResumeTargetTaskRequest\x1a%.taskyard.v1.ResumeTargetTaskResponse\"2\x82\xd3\xe4\x93\x02,\"\'/targets/{target}/jobs/{task_id}/resume:\x01*B\x89\x01\n\x0f\x64\x65v.taskyard.v1B\x0bTargetProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18taskyard/v1/target.proto\x12\x0btaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xd3\x03\n\x06Target\x12\x16\n\x06target\x18\x01 \x01(\tR\x06target\x12\x32\n\x06status\x18\x02 \x01(\x0e\x32\x1a.taskyard.v1.Target.StatusR\x06status\x12\x16\n\x06queued\x18\x03 \x01(\rR\x06queued\x12\x1c\n\x07task_id\x18\x04 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12 \n\twaits_for\x18\x05 \x01(\tH\x01R\x08waitsFor\x88\x01\x01\x12\x30\n\x05since\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x05since\"\xd8\x01\n\x06Status\x12\x0f\n\x0bunspecified\x10\x00\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05ready\x10\x01\x12\x10\n\x0cSTATUS_READY\x10\x01\x12\x0b\n\x07running\x10\x02\x12\x12\n\x0eSTATUS_RUNNING\x10\x02\x12\x0c\n\x08stopping\x10\x03\x12\x13\n\x0fSTATUS_STOPPING\x10\x03\x12\x0b\n\x07\x62locked\x10\x04\x12\x12\n\x0eSTATUS_BLOCKED\x10\x04\x12\x0b\n\x07waiting\x10\x05\x12\x12\n\x0eSTATUS_WAITING\x10\x05\x1a\x02\x10\x01\x42\n\n\x08_task_idB\x0c\n\n_waits_for\"\xbb\x01\n\x12ListTargetsRequest\x12\x37\n\x06status\x18\x01 \x01(\x0e\x32\x1a.taskyard.v1.Target.StatusH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12\"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01\x42\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token\"\x85\x01\n\x13ListTargetsResponse\x12-\n\x07targets\x18\x01 \x03(\x0b\x32\x13.taskyard.v1.TargetR\x07targets\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01\x42\x12\n\x10_next_page_token\"\x80\x01\n\x17ResumeTargetTaskRequest\x12\x16\n\x06target\x18\x01 \x01(\tR\x06target\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId\x12$\n\x0btoken_limit\x18\x03 \x01(\rH\x00R\ntokenLimit\x88\x01\x01\x42\x0e\n\x0c_token_limit\"d\n\x18ResumeTargetTaskResponse\x12/\n\x06status\x18\x01 \x01(\x0e\x32\x17.taskyard.v1.Task.StateR\x06status\x12\x17\n\x07task_id\x18\x02 \x01(\tR\x06taskId2\x9a\x02\n\rTargetService\x12l\n\x0bListTargets\x12\x1f.taskyard.v1.ListTargetsRequest\x1a .taskyard.v1.ListTargetsResponse\"\x1a\x90\x02\x01\xba\xd7\x18\x03\n\x01\x03\x82\xd3\xe4\x93\x02\n\x12\x08/targets\x12\x9a\x01\n\x10ResumeTargetTask\x12$.taskyard.v1.ResumeTargetTaskRequest\x1a%.taskyard.v1.ResumeTargetTaskResponse\"9\xba\xd7\x18\x03\n\x01\x04\x82\xd3\xe4\x93\x02,\"\'/targets/{target}/jobs/{task_id}/resume:\x01*B\x89\x01\n\x0f\x64\x65v.taskyard.v1B\x0bTargetProtoP\x01Z5github.com/taskyard/taskyard/clients/go/v1;taskyardv1\xa2\x02\x04TYV1\xaa\x02\x0bTaskyard.V1\xca\x02\x0bTaskyard\\V1\xea\x02\x0cTaskyard::V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,21 +39,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TARGET_STATUS']._loaded_options = None
   _globals['_TARGET_STATUS']._serialized_options = b'\020\001'
   _globals['_TARGETSERVICE'].methods_by_name['ListTargets']._loaded_options = None
-  _globals['_TARGETSERVICE'].methods_by_name['ListTargets']._serialized_options = b'\220\002\001\202\323\344\223\002\n\022\010/targets'
+  _globals['_TARGETSERVICE'].methods_by_name['ListTargets']._serialized_options = b'\220\002\001\272\327\030\003\n\001\003\202\323\344\223\002\n\022\010/targets'
   _globals['_TARGETSERVICE'].methods_by_name['ResumeTargetTask']._loaded_options = None
-  _globals['_TARGETSERVICE'].methods_by_name['ResumeTargetTask']._serialized_options = b'\202\323\344\223\002,\"\'/targets/{target}/jobs/{task_id}/resume:\001*'
-  _globals['_TARGET']._serialized_start=129
-  _globals['_TARGET']._serialized_end=596
-  _globals['_TARGET_STATUS']._serialized_start=354
-  _globals['_TARGET_STATUS']._serialized_end=570
-  _globals['_LISTTARGETSREQUEST']._serialized_start=599
-  _globals['_LISTTARGETSREQUEST']._serialized_end=786
-  _globals['_LISTTARGETSRESPONSE']._serialized_start=789
-  _globals['_LISTTARGETSRESPONSE']._serialized_end=922
-  _globals['_RESUMETARGETTASKREQUEST']._serialized_start=925
-  _globals['_RESUMETARGETTASKREQUEST']._serialized_end=1053
-  _globals['_RESUMETARGETTASKRESPONSE']._serialized_start=1055
-  _globals['_RESUMETARGETTASKRESPONSE']._serialized_end=1155
-  _globals['_TARGETSERVICE']._serialized_start=1158
-  _globals['_TARGETSERVICE']._serialized_end=1426
+  _globals['_TARGETSERVICE'].methods_by_name['ResumeTargetTask']._serialized_options = b'\272\327\030\003\n\001\004\202\323\344\223\002,\"\'/targets/{target}/jobs/{task_id}/resume:\001*'
+  _globals['_TARGET']._serialized_start=155
+  _globals['_TARGET']._serialized_end=622
+  _globals['_TARGET_STATUS']._serialized_start=380
+  _globals['_TARGET_STATUS']._serialized_end=596
+  _globals['_LISTTARGETSREQUEST']._serialized_start=625
+  _globals['_LISTTARGETSREQUEST']._serialized_end=812
+  _globals['_LISTTARGETSRESPONSE']._serialized_start=815
+  _globals['_LISTTARGETSRESPONSE']._serialized_end=948
+  _globals['_RESUMETARGETTASKREQUEST']._serialized_start=951
+  _globals['_RESUMETARGETTASKREQUEST']._serialized_end=1079
+  _globals['_RESUMETARGETTASKRESPONSE']._serialized_start=1081
+  _globals['_RESUMETARGETTASKRESPONSE']._serialized_end=1181
+  _globals['_TARGETSERVICE']._serialized_start=1184
+  _globals['_TARGETSERVICE']._serialized_end=1466
 # @@protoc_insertion_point(module_scope)

@@ -56,9 +56,13 @@ class Keeping:
 
 
 class Keeper:
-    """Keeps the namespaces of one engine. `committer` is there once it is open."""
+    """Keeps the namespaces of one engine. `committer` is there once it is open.
+
+    `shift` is then the seconds by which all stored times of the steady clock are moved (docs/keeping.md, The clock).
+    """
 
     committer: Committer
+    shift: float
 
     def __init__(self, namespaces: Namespaces, store: Store, keeping: Keeping) -> None:
         self.store = store
@@ -72,7 +76,7 @@ class Keeper:
         namespaces, driver = self._namespaces, self._namespaces.driver
         began_at = time.monotonic()
         kept = await self.store.open()
-        shift = self._set_clock(kept, namespaces.now)
+        shift = self.shift = self._set_clock(kept, namespaces.now)
         self.committer = Committer(
             self.store,
             kept,

@@ -1,0 +1,68 @@
+"""Addresses of servers: which are well formed, which ask for TLS, and which stay on this machine."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Final
+
+HTTPS: Final = "https://"
+WITH_SCHEME: Final = re.compile(r"(unix|unix-abstract|dns|ipv4|ipv6|vsock|xds):.+")
+"""Addresses that gRPC accepts beside `HOST:PORT`."""
+ON_THIS_MACHINE: Final = ("unix:", "unix-abstract:")
+LISTS: Final = ("ipv4:", "ipv6:")
+"""The schemes of targets that may have several addresses."""
+RESOLVED: Final = ("dns:///", "dns:")
+"""The forms of `dns` that ask the resolver of this machine, the longer one first."""
+
+
+def check_address(address: str) -> None:
+    """Check an address before gRPC tries it without end.
+
+    Args:
+        address: The address of a server, without `https://`.
+
+    Raises:
+        ValueError: The address is malformed.
+    """
+    host, _, port = address.rpartition(":")
+    is_host_and_port = bool(host) and "/" not in host and port.isdecimal() and 0 < int(port) < 65536
+    if not is_host_and_port and not WITH_SCHEME.fullmatch(address):
+        raise ValueError(f"must be HOST:PORT or https://HOST:PORT, is {address!r}")
+
+
+def is_local(address: str) -> bool:
+    """Say whether what is sent to an address surely stays on this machine.
+
+    Args:
+        address: A well-formed address.
+
+    Returns:
+        Whether it is a unix socket, or names addresses of the loopback interface alone. False where that is not
+        certain, as for a name other than `localhost`.
+    """
+    if address.startswith(ON_THIS_MACHINE):
+        return True
+    for scheme in LISTS:
+        if address.startswith(scheme):
+            return all(map(_is_loopback, address.removeprefix(scheme).split(",")))
+    for scheme in RESOLVED:
+        if address.startswith(scheme):
+            return _is_loopback(address.removeprefix(scheme))
+    return not WITH_SCHEME.fullmatch(address) and _is_loopback(address)
+
+
+def _is_loopback(host_and_port: str) -> bool:
+    """Whether `HOST:PORT` or `HOST` is `localhost` or an address of loopback, read as strictly as can be."""
+    bracketed = re.fullmatch(r"\[([0-9a-fA-F:.]+)\](:[0-9]+)?", host_and_port)
+    plain = re.fullmatch(r"([^:\[\]]+)(:[0-9]+)?", host_and_port)
+    match = bracketed or plain
+    if match is None:
+        # gRPC takes `::1:50051` for one address of IPv6 without a port.
+        return False
+    if match[1].lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(match[1]).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,98 @@
+"""What errors mean that come of a missing or wrong token, certificate or encryption.
+
+gRPC says "Connection refused" or "Socket closed" where a server demands encryption or a certificate, and a server does
+not know where a token came from.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from typing import Final
+
+from .credentials import NOTHING, Credentials
+from .errors import TaskyardError, Unauthenticated, Unavailable
+
+CONNECTING: Final = re.compile(r"failed to connect|name resolution|DNS resolution|domain name", re.IGNORECASE)
+CLOSED: Final = re.compile(
+    r"Socket closed|reset by peer|Broken pipe|SETTINGS frame|http1|Endpoint closing|End of TCP|EOF|ALERT",
+    re.IGNORECASE,
+)
+PROBE_SECS: Final = 0.2
+
+
+def explained(error: TaskyardError, credentials: Credentials) -> TaskyardError:
+    """Say in an error what the caller can do about it.
+
+    Args:
+        error: The error of a call.
+        credentials: How the caller has reached the server.
+
+    Returns:
+        The error, with another text if it is about credentials or the connection. What gRPC said is then in its
+        details as `raw`.
+    """
+    text = error.reason
+    if isinstance(error, Unauthenticated):
+        text = f"{error.reason} (tried: {credentials.tried})"
+        if credentials.tried == NOTHING:
+            given = credentials.spelling.given
+            ways = f"TASKYARD_TOKEN, {given('token_file')} or {given('profile')}"
+            text = (
+                f"{error.reason} (tried: nothing; give a token by {ways}, or a client certificate by {given('cert')})"
+            )
+    elif isinstance(error, Unavailable) and CONNECTING.search(error.reason):
+        text = _connection_problem(error.reason, credentials)
+        error.details["raw"] = error.reason
+    error.reason = text
+    error.args = (text,)
+    return error
+
+
+def _connection_problem(raw: str, credentials: Credentials) -> str:
+    """Why there is no connection, in one line. The rules go from the surest sign to the weakest."""
+    tls, server, given = credentials.tls, f"the server at {credentials.address}", credentials.spelling.given
+    if "WRONG_VERSION_NUMBER" in raw or "HTTP_REQUEST" in raw:
+        return f"{server} does not speak TLS: leave out https:// and {given('ca')}, {given('cert')}, or have it use TLS"
+    if "CERTIFICATE_VERIFY_FAILED" in raw:
+        if "expired" in raw or "not yet valid" in raw:
+            return f"the certificate of {server} is not valid now: {raw.rpartition(': ')[2]}"
+        trusted = tls.ca if tls is not None and tls.ca else "an authority that this system trusts"
+        return (
+            f"the certificate of {server} is not signed by {trusted}: give the file of its authority by {given('ca')}"
+        )
+    if "is not in peer certificate" in raw:
+        return f"the certificate of {server} is for other names: use one of those in the address"
+    if CLOSED.search(raw) or ("refused" in raw and _is_answered_on_localhost(credentials.address)):
+        if not credentials.is_encrypted:
+            return (
+                f"{server} closed the connection before it answered: if it demands TLS, use "
+                f"https://{credentials.address} or {given('ca')}"
+            )
+        if tls is None or not tls.cert:
+            return (
+                f"{server} closed the connection before it answered: if it demands a client certificate, give "
+                f"{given('cert')} and {given('key')}"
+            )
+        return (
+            f"{server} closed the connection before it answered: it may not accept the client certificate {tls.cert}, "
+            "which may be expired or of an authority that it does not know"
+        )
+    if "resol" in raw or "domain name" in raw:
+        return f"no server answers at {credentials.address}: its name cannot be resolved"
+    return f"no server answers at {credentials.address}"
+
+
+def _is_answered_on_localhost(address: str) -> bool:
+    """Whether somebody listens there although gRPC says that the connection was refused.
+
+    It tells what happened with the last address of a name: `localhost` has two, of which servers often have one.
+    """
+    host, _, port = address.rpartition(":")
+    if host != "localhost":
+        return False
+    try:
+        socket.create_connection((host, int(port)), PROBE_SECS).close()
+    except (OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,73 @@
+"""Judges a call: the grants of its principal against what its method requires. What is not granted is denied."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from taskyard_server.core.errors import PermissionDenied
+from taskyard_server.core.names import EVERY_NAME, Names
+
+from .grants import Access, Principal, Requirement, Role
+
+MAX_REMEMBERED: Final = 256
+"""Judgements that are remembered for one principal; a role in every namespace could be asked for any number of them."""
+NO_NAMES: Final = Names()
+
+
+def judge(principal: Principal, requirement: Requirement, namespace: str) -> Access:
+    """What a call of this principal in this namespace may touch. Raises `PermissionDenied`."""
+    judged = principal.judged
+    access = judged.get((requirement, namespace))
+    if access is None:
+        access = _judge(principal, requirement, namespace)
+        if len(judged) == MAX_REMEMBERED:
+            judged.clear()
+        judged[requirement, namespace] = access
+    return access
+
+
+def check_names(access: Access, requirement: Requirement, request: Any) -> None:
+    """Refuse a request in the name of an agent or a host that the grants do not cover: `PermissionDenied`."""
+    if requirement.agent_field and access.agents is not None:
+        check_agent(access, getattr(request, requirement.agent_field))
+    if requirement.host_field and access.hosts is not None:
+        check_host(access, getattr(request, requirement.host_field))
+
+
+def check_agent(access: Access, agent_id: str) -> None:
+    """Refuse to act as an agent that the grants do not cover: `PermissionDenied`."""
+    if access.agents is not None and agent_id not in access.agents:
+        raise PermissionDenied(f"the role agent is needed for the agent {agent_id!r}")
+
+
+def check_host(access: Access, host_id: str) -> None:
+    """Refuse to act as a host that the grants do not cover: `PermissionDenied`."""
+    if not access.may_be_host(host_id):
+        raise PermissionDenied(f"the role host is needed for the host {host_id!r}")
+
+
+def _judge(principal: Principal, requirement: Requirement, namespace: str) -> Access:
+    if principal.is_admin:
+        return Access(principal=principal, role=Role.ADMIN)
+    grants = [grant for grant in principal.grants if namespace in grant.namespaces]
+    if requirement.any_principal:
+        role = max((grant.role for grant in principal.grants), default=Role.AGENT)
+        return Access(principal=principal, role=role, agents=NO_NAMES, payloads=NO_NAMES, hosts=())
+    if requirement.roles != {Role.ADMIN} and any(grant.role is Role.OPERATOR for grant in grants):
+        return Access(principal=principal, role=Role.OPERATOR)
+    grants = [grant for grant in grants if grant.role in requirement.roles]
+    if not grants:
+        raise PermissionDenied(f"the role {requirement.missing} is needed in the namespace {namespace!r}")
+    views = [grant for grant in grants if grant.role is Role.VIEWER]
+    own = NO_NAMES
+    for grant in grants:
+        if grant.role is Role.AGENT:
+            own |= grant.agents
+    everyone = bool(views) or own.is_every
+    return Access(
+        principal=principal,
+        role=max(grant.role for grant in grants),
+        agents=None if everyone else own,
+        payloads=None if any(view.payloads for view in views) or own == EVERY_NAME else own,
+        hosts=tuple(grant for grant in grants if grant.role is Role.HOST),
+    )

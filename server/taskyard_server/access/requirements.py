@@ -1,0 +1,64 @@
+"""What each RPC requires of its caller: the option in its proto, or the table here for services that are not ours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
+
+from taskyard.v1 import access_pb2
+
+from .grants import Requirement, Role
+
+OTHERS: Final = {
+    # Load balancers ask it, and it tells nothing but whether the server serves.
+    "grpc.health.v1.Health": Requirement(anyone=True),
+    "grpc.reflection.v1alpha.ServerReflection": Requirement(any_principal=True),
+    # It tells the addresses and the traffic of all callers.
+    "grpc.channelz.v1.Channelz": Requirement(roles=frozenset({Role.ADMIN})),
+}
+"""The requirements of services without the option."""
+
+
+class NoRequirement(Exception):
+    """A method that says nothing of its callers. It is never served."""
+
+
+def requirement_of(method: str) -> Requirement:
+    """What a method requires, which is named as in a call: `/SERVICE/METHOD`. Raises `NoRequirement`."""
+    service, _, name = method.removeprefix("/").partition("/")
+    if service in OTHERS:
+        return OTHERS[service]
+    try:
+        found = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
+    except KeyError:
+        raise NoRequirement(method) from None
+    return requirement_in(found)
+
+
+def requirement_in(method: MethodDescriptor) -> Requirement:
+    """What the option of a method requires. Raises `NoRequirement`."""
+    options = method.GetOptions()
+    option = options.Extensions[access_pb2.requires]
+    roles = frozenset(map(Role, option.roles))
+    if not roles and not option.any_principal:
+        raise NoRequirement(method.full_name)
+    return Requirement(
+        roles=roles,
+        any_principal=option.any_principal,
+        agent_field=option.agent_field,
+        host_field=option.host_field,
+        changes=options.idempotency_level != MethodOptions.NO_SIDE_EFFECTS,
+    )
+
+
+def is_stream(method: str) -> bool:
+    """Whether a method that is named as in a call is a stream in either direction."""
+    service, _, name = method.removeprefix("/").partition("/")
+    try:
+        found = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
+    except KeyError:
+        return False
+    return bool(found.client_streaming or found.server_streaming)

@@ -1,0 +1,214 @@
+"""The tokens of the store in memory, by the digests of their secrets.
+
+Looking one up waits for nothing. What changes is written by the commits of the engine: nobody can use a token before
+its row is committed, and one that is revoked is gone at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+import structlog
+from msgspec import MsgspecError
+
+from taskyard_server.core.errors import Conflict, NotFound, Unauthenticated
+from taskyard_server.engine.memory.keeper import Keeper
+from taskyard_server.store.committer import Committer
+from taskyard_server.store.port import Group, Table
+
+from .authentication import UNKNOWN
+from .grants import Grant, Principal
+from .tokens import PREFIX, SECRET_CHARS, Token, digest_of, encode_token, new_id, new_secret, token_of
+
+log = structlog.get_logger(__name__)
+
+WRITE_SECS: Final = 60.0
+"""How often it is written when tokens were last used."""
+SHOWN_SECS: Final = 30 * 86_400.0
+"""For how long a token is shown after it was revoked or has expired."""
+MAX_TOKENS: Final = 100_000
+
+
+class TokenDirectory:
+    """Knows the principals of tokens: a `BearerSource`, and a `Source` of the committer.
+
+    `clock` is that of the engine, in seconds. `most` tokens are kept, those included that have ended a while ago.
+    """
+
+    def __init__(self, clock: Callable[[], float], most: int = MAX_TOKENS) -> None:
+        self._clock = clock
+        self._most = most
+        self._committer: Committer | None = None
+        self._by_digest: dict[bytes, Token] = {}
+        """Those that were not revoked."""
+        self._by_id: dict[str, Token] = {}
+        """All that are committed, in the order of their numbers."""
+        self._last_number = 0
+        self._making = 0
+        self._used: dict[Token, None] = {}
+        self._changed: dict[Token, None] = {}
+        self._forgotten: list[int] = []
+
+    async def open(self, keeper: Keeper) -> None:
+        """Load what the store of an open engine holds. Raises `StoreError`."""
+        self._committer = keeper.committer
+        shift = keeper.shift
+        async for rows in keeper.store.rows(Table.TOKENS):
+            for number, record in rows:
+                self._last_number = number
+                try:
+                    token = token_of(number, record, shift)
+                except (MsgspecError, ValueError) as fault:
+                    # Nobody is let in by it, and the others are.
+                    log.error("token_unreadable", number=number, fault=str(fault))
+                    continue
+                self._add(token)
+                if shift:
+                    self._changed[token] = None
+        if self._changed:
+            await self._keep()
+
+    # What every call asks
+
+    def find(self, token: str) -> Principal | None:
+        """See `BearerSource`. Raises `Unauthenticated` for what looks like a token and is none that holds."""
+        if not token.startswith(PREFIX):
+            return None
+        found = self._by_digest.get(digest_of(token)) if len(token) == SECRET_CHARS and token.isascii() else None
+        if found is None:
+            raise Unauthenticated(UNKNOWN)
+        now = self._clock()
+        if not found.holds(now):
+            raise Unauthenticated(UNKNOWN)
+        found.last_used_at = now
+        self._used[found] = None
+        return found.principal
+
+    # Commands
+
+    async def create(
+        self, name: str, grants: tuple[Grant, ...], ttl_secs: float | None, created_by: str
+    ) -> tuple[Token, str]:
+        """Make a token that ends after `ttl_secs`, if that is given. Returns it with its secret, once it is committed.
+
+        Raises `Conflict` if there are too many, and `Unavailable` if the store does not answer: it may be there then,
+        and nobody knows its secret.
+        """
+        committer = self._opened()
+        committer.require_answers()
+        if len(self._by_id) + self._making >= self._most:
+            self.forget(self._clock())
+        if len(self._by_id) + self._making >= self._most:
+            raise Conflict(f"there are {self._most} tokens: revoke some; those that have ended go after 30 days")
+        secret, now = new_secret(), self._clock()
+        self._last_number += 1
+        token = Token(
+            number=self._last_number,
+            id=new_id(),
+            digest=digest_of(secret),
+            name=name,
+            grants=grants,
+            created_at=now,
+            created_by=created_by,
+            expires_at=None if ttl_secs is None else now + ttl_secs,
+        )
+        self._changed[token] = None
+        self._making += 1
+        await committer.keep(self, partial(self._made, token))
+        return token, secret
+
+    def revoke(self, token_id: str) -> Token:
+        """End a token, at once; `settled` waits until that is committed. A second time changes nothing.
+
+        Raises `NotFound`.
+        """
+        token = self.get(token_id)
+        if token.revoked_at is None:
+            token.revoked_at = self._clock()
+            self._by_digest.pop(token.digest, None)
+            self._changed[token] = None
+        return token
+
+    async def settled(self) -> None:
+        """Wait until what changed so far is committed. Raises `Unavailable` if the store does not answer."""
+        if self._changed:
+            await self._keep()
+        elif (kept := self._opened().wait_for_past(self)) is not None:
+            await kept
+
+    def get(self, token_id: str) -> Token:
+        """A token by its id. Raises `NotFound`."""
+        token = self._by_id.get(token_id)
+        if token is None:
+            raise NotFound("token not found")
+        return token
+
+    def after(self, number: int, *, ended: bool) -> Iterable[Token]:
+        """The tokens with higher numbers, in their order; those that have ended only if `ended`."""
+        now = self._clock()
+        return (token for token in self._by_id.values() if token.number > number and (ended or token.holds(now)))
+
+    # What time brings
+
+    async def run(self) -> None:
+        """Write down when tokens were used, and forget those that ended long ago, until cancelled."""
+        while True:
+            await asyncio.sleep(WRITE_SECS)
+            self.forget(self._clock())
+            self.write_used()
+
+    def write_used(self) -> None:
+        """Let the end of this turn commit when tokens were last used."""
+        used, self._used = self._used, {}
+        self._changed.update((token, None) for token in used if token.id in self._by_id)
+        committer = self._committer
+        if committer is not None and (self._changed or self._forgotten) and not committer.is_stuck:
+            committer.keep(self, _tell_nobody)
+
+    def forget(self, now: float) -> None:
+        """Forget the tokens that ended `SHOWN_SECS` before `now` or earlier."""
+        for token in list(self._by_id.values()):
+            ended_at = token.ended_at()
+            if ended_at is not None and ended_at <= now - SHOWN_SECS:
+                del self._by_id[token.id]
+                self._by_digest.pop(token.digest, None)
+                self._changed.pop(token, None)
+                self._forgotten.append(token.number)
+
+    # What the committer asks
+
+    def add_rows(self, group: Group) -> None:
+        """See `Source`."""
+        changed, self._changed = self._changed, {}
+        forgotten, self._forgotten = self._forgotten, []
+        for token in changed:
+            group.put(Table.TOKENS, token.number, encode_token(token))
+        for number in forgotten:
+            group.remove(Table.TOKENS, number)
+
+    def close_for(self, error: Exception) -> None:
+        """See `Source`. The call that waits is told; the other tokens go on."""
+        log.error("tokens_not_kept", fault=str(error))
+
+    async def _keep(self) -> None:
+        await self._opened().keep(self, _tell_nobody)
+
+    def _opened(self) -> Committer:
+        assert self._committer is not None, "open it first"
+        return self._committer
+
+    def _made(self, token: Token, _secs: float) -> None:
+        self._making -= 1
+        self._add(token)
+
+    def _add(self, token: Token) -> None:
+        self._by_id[token.id] = token
+        if token.revoked_at is None:
+            self._by_digest[token.digest] = token
+
+
+def _tell_nobody(_secs: float) -> None:
+    """Nobody waits for it."""

@@ -1,0 +1,155 @@
+"""How commands reach a server: the options that say where it is and who calls, the channel, and errors in one line.
+
+An option is a parameter of `connection`, and stands nowhere else.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+import grpc
+import typer
+
+from taskyard.credentials import AT_THE_TERMINAL, Credentials, find_credentials
+from taskyard.errors import error_from_rpc
+from taskyard.explaining import explained
+
+from .failure import Failure
+from .shared_options import with_options
+
+TIMEOUT_SECS: Final = 30
+PANEL: Final = "Connection"
+
+KEEPALIVE: Final = (
+    # A watch may be silent for long. Keepalive notices a dead connection.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+
+
+class Connection:
+    """How a command reaches its server, and who calls. `is_named` says that options or variables name either."""
+
+    def __init__(self, credentials: Credentials, is_named: bool = True) -> None:
+        self.credentials = credentials
+        self.is_named = is_named
+
+    @contextmanager
+    def opened(self) -> Iterator[grpc.Channel]:
+        """A channel on which every error is one line."""
+        credentials = self.credentials
+        options = (*KEEPALIVE, *credentials.channel_options())
+        try:
+            encryption = credentials.for_channel()
+        except ValueError as error:
+            raise Failure(f"--{error}") from None
+        with (
+            grpc.insecure_channel(credentials.address, options)
+            if encryption is None
+            else grpc.secure_channel(credentials.address, encryption, options)
+        ) as channel:
+            try:
+                yield channel
+            except grpc.RpcError as error:
+                if not isinstance(error, grpc.Call):
+                    raise
+                raise Failure(explained(error_from_rpc(error), credentials).reason) from None
+
+    def call(self, timeout_secs: float | None = TIMEOUT_SECS) -> dict[str, Any]:
+        """The arguments of every call beside its request."""
+        return {"timeout": timeout_secs, "metadata": self.credentials.metadata()}
+
+
+def to_socket(address: str) -> Connection:
+    """How to reach a socket of this machine, which needs no credentials."""
+    return Connection(Credentials(address, spelling=AT_THE_TERMINAL))
+
+
+def connected(address: str) -> Any:
+    """A channel to a socket of this machine."""
+    return to_socket(address).opened()
+
+
+def _option(words: str, variable: str = "", *names: str, **rest: Any) -> Any:
+    # The variables are read by the SDK, in its order: a profile that is asked for goes before them.
+    help_text = f"{words} [{variable}]" if variable else words
+    return typer.Option(*names, help=help_text, rich_help_panel=PANEL, **rest)
+
+
+ServerOption = Annotated[
+    str | None,
+    _option(
+        "The gRPC server, HOST:PORT or https://HOST:PORT.",
+        "TASKYARD_SERVER, TASKYARD_ADDRESS",
+        show_default="127.0.0.1:50051",
+    ),
+]
+NamespaceOption = Annotated[
+    str | None, _option("The namespace to act in.", "TASKYARD_NAMESPACE", show_default="default")
+]
+TokenFileOption = Annotated[
+    str | None,
+    _option(
+        "A file with a token, in place of TASKYARD_TOKEN. There is no --token, since the list of processes would "
+        "show it to everybody.",
+        "TASKYARD_TOKEN_FILE",
+    ),
+]
+CaOption = Annotated[str | None, _option("A file with the authority of the server's certificate.", "TASKYARD_CA")]
+CertOption = Annotated[str | None, _option("A file with a client certificate.", "TASKYARD_CERT")]
+KeyOption = Annotated[str | None, _option("The file with its key.", "TASKYARD_KEY")]
+ProfileOption = Annotated[str | None, _option("A profile of ~/.config/taskyard/config.toml.", "TASKYARD_PROFILE")]
+InsecureOption = Annotated[bool, _option("Send a token in the clear to another machine.", "", "--insecure")]
+
+
+def connection(
+    server: ServerOption = None,
+    namespace: NamespaceOption = None,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    profile: ProfileOption = None,
+    insecure: InsecureOption = False,
+) -> Connection:
+    """How to reach the server that these options, the environment or a profile name. Raises `Failure` for mistakes."""
+    environment = dict(os.environ)
+    if named := environment.get("TASKYARD_SERVER"):
+        environment["TASKYARD_ADDRESS"] = named
+    try:
+        found = find_credentials(
+            server,
+            namespace,
+            token_file=token_file,
+            ca=ca,
+            cert=cert,
+            key=key,
+            profile=profile,
+            insecure=insecure,
+            environment=environment,
+            spelling=AT_THE_TERMINAL,
+        )
+    except ValueError as error:
+        raise Failure(str(error)) from None
+    names_a_server = server is not None or profile is not None or "TASKYARD_ADDRESS" in environment
+    return Connection(found, names_a_server or found.token is not None or found.tls is not None)
+
+
+def connection_to_any_namespace(
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
+    ca: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    profile: ProfileOption = None,
+    insecure: InsecureOption = False,
+) -> Connection:
+    """The same for calls about the whole server."""
+    return connection(server, None, token_file, ca, cert, key, profile, insecure)
+
+
+with_connection: Final = with_options("connection", connection)
+"""Give a command the options, in the place of its parameter `connection`."""
+with_connection_to_server: Final = with_options("connection", connection_to_any_namespace)
+"""The same without `--namespace`."""

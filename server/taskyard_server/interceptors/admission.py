@@ -1,0 +1,216 @@
+"""Lets a call in: who it is, whether that one may call this method, and until when (docs/security.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from taskyard_server.access.authentication import AdminToken, Authentication, BearerSource
+from taskyard_server.access.certificates import Certificates
+from taskyard_server.access.failures import Failures
+from taskyard_server.access.grants import EVERYTHING, Access, Principal, Requirement
+from taskyard_server.access.judging import check_names, judge
+from taskyard_server.access.limits import RequestLimits
+from taskyard_server.access.requirements import is_stream, requirement_of
+from taskyard_server.audit import AuditLog
+from taskyard_server.core.errors import PermissionDenied, Refusal, Unauthenticated
+from taskyard_server.security_settings import AuthSettings
+
+from .auditing import Auditor
+from .callers import Context, Headers, address_of, credentials_of
+from .open_calls import ENDED, OpenCalls
+
+if TYPE_CHECKING:
+    from taskyard_server.access.jwt import Jwts
+
+CHECK_SECS: Final = 20.0
+"""How often the credentials of open calls are looked at again, and counted refusals are written down."""
+KEYS_SECS: Final = 1.0
+"""How often it is looked whether the keys of an issuer of JWTs are due."""
+
+
+class AdmissionError(Exception):
+    """Nobody can be admitted as the settings say; the text is one line for the operator."""
+
+
+class Entry(NamedTuple):
+    """A call that was let in. `stream_of` is set where it counts as an open stream."""
+
+    access: Access
+    task: asyncio.Task[object] | None = None
+    stream_of: Principal | None = None
+
+
+ADMITTED: Final = Entry(EVERYTHING)
+
+
+class Admission:
+    """Admits calls. One for all interceptors of a server; without `settings` everybody is the local admin.
+
+    `tokens` knows those that are kept in the store. Changes are written to `audit`; `door` is what callers come by
+    where that is neither REST nor gRPC. `clock` is in seconds.
+    """
+
+    def __init__(
+        self,
+        settings: AuthSettings | None,
+        tokens: BearerSource | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        audit: AuditLog | None = None,
+        door: str | None = None,
+    ) -> None:
+        self.audit = audit
+        self.failures = Failures(clock, None if audit is None else self._note_failure)
+        self.limits = RequestLimits({})
+        self.denied = 0
+        """Calls whose principal may not make them."""
+        self._clock = clock
+        self._door = door
+        self._tokens = tokens
+        self._jwts: Jwts | None = None
+        self._is_on = settings is not None
+        self._authentication = Authentication()
+        self.open_calls = OpenCalls(self._authentication)
+        if settings is not None:
+            self.reconfigure(settings)
+
+    def reconfigure(self, settings: AuthSettings) -> None:
+        """Take other settings. Calls whose credential no longer holds by them are ended."""
+        if not self._is_on:
+            return
+        bearers: list[BearerSource] = []
+        if settings.admin_token is not None:
+            bearers.append(AdminToken(settings.admin_token.get_secret_value()))
+        if self._tokens is not None:
+            bearers.append(self._tokens)
+        if settings.jwt or self._jwts is not None:
+            bearers.append(self._issuers(settings))
+        self._authentication.replace(bearers, Certificates(settings.certificates))
+        self.limits.reconfigure(settings.limits)
+        self.open_calls.end_stale()
+
+    async def open(self) -> None:
+        """Read the keys of the issuers of JWTs. Raises `AdmissionError`."""
+        if self._jwts is None:
+            return
+        from taskyard_server.access.key_sets import KeySetError
+
+        try:
+            await self._jwts.open()
+        except KeySetError as error:
+            raise AdmissionError(str(error)) from None
+
+    def gate(self, method: str) -> Gate:
+        """The gate of a method. Raises `NoRequirement`."""
+        requirement = requirement_of(method)
+        auditor = None
+        if self.audit is not None and requirement.changes and not requirement.anyone:
+            auditor = Auditor(self.audit, method, self._door)
+        return Gate(self, requirement, is_stream=is_stream(method), auditor=auditor)
+
+    async def run(self) -> None:
+        """Keep the keys of issuers fresh, and end the calls whose credential no longer holds, until cancelled."""
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(self._end_stale())
+            parts.create_task(self._keep_keys())
+
+    async def _end_stale(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_SECS)
+            await self.open_calls.check()
+            if self.audit is not None:
+                self.audit.flush()
+
+    async def _keep_keys(self) -> None:
+        while True:
+            await asyncio.sleep(KEYS_SECS)
+            if self._jwts is not None:
+                await self._jwts.refresh()
+
+    def _issuers(self, settings: AuthSettings) -> Jwts:
+        """The issuers of JWTs, by these settings from now on."""
+        if self._jwts is None:
+            # It loads much that is of no use without issuers.
+            from taskyard_server.access.jwt import Jwts
+
+            self._jwts = Jwts()
+        self._jwts.reconfigure(settings.jwt)
+        return self._jwts
+
+    def enter(self, gate: Gate, headers: Headers, context: Context) -> Entry:
+        """Let a call in. Raises `Unauthenticated`, `TooManyRequests` or `PermissionDenied`."""
+        if gate.requirement.anyone or not self._is_on:
+            return ADMITTED
+        credentials = credentials_of(headers, context)
+        principal = self._authentication.principal(credentials)
+        limits = self.limits
+        limits.admit(principal, self._clock())
+        try:
+            access = judge(principal, gate.requirement, headers.namespace)
+        except PermissionDenied:
+            gate.note_denied(principal, headers, context)
+            raise
+        if not gate.is_stream:
+            return Entry(access, self.open_calls.enter(credentials, principal))
+        limits.open_stream(principal)
+        return Entry(access, self.open_calls.enter(credentials, principal), principal)
+
+    def _note_failure(self, address: str) -> None:
+        assert self.audit is not None
+        self.audit.count({"event": "credentials_refused", "address": address, "outcome": "unauthenticated"})
+
+
+class Gate:
+    """What stands before one method."""
+
+    def __init__(
+        self, admission: Admission, requirement: Requirement, *, is_stream: bool = False, auditor: Auditor | None = None
+    ) -> None:
+        self._admission = admission
+        self._auditor = auditor
+        self.requirement = requirement
+        self.is_stream = is_stream
+
+    def audited(self, serve: Any) -> Any:
+        """The same servicer method; what it changes is written down where there is an audit log."""
+        return serve if self._auditor is None else self._auditor.audited(serve)
+
+    def enter(self, headers: Headers, context: Context) -> Entry:
+        """Let a call in. Raises `Unauthenticated`, `TooManyRequests` or `PermissionDenied`."""
+        return self._admission.enter(self, headers, context)
+
+    def check(self, access: Access, request: Any, headers: Headers, context: Context) -> None:
+        """Refuse a request in another name than the caller's: `PermissionDenied`."""
+        try:
+            check_names(access, self.requirement, request)
+        except PermissionDenied:
+            self.note_denied(access.principal, headers, context)
+            raise
+
+    def note_denied(self, principal: Principal, headers: Headers, context: Context) -> None:
+        """Count a call that its principal may not make."""
+        self._admission.denied += 1
+        if self._auditor is not None:
+            self._auditor.note_denied(principal, headers, context)
+
+    def leave(self, entry: Entry) -> None:
+        """Note that a call is over."""
+        if entry.task is not None:
+            self._admission.open_calls.leave(entry.task)
+        if entry.stream_of is not None:
+            self._admission.limits.close_stream(entry.stream_of)
+
+    def end_of(self, entry: Entry | None) -> Refusal | None:
+        """Why the call was cancelled by the server, if it was."""
+        if entry is None or entry.task is None or not self._admission.open_calls.was_ended(entry.task):
+            return None
+        entry.task.uncancel()
+        return Unauthenticated(ENDED)
+
+    async def delay(self, headers: Headers, context: Context) -> None:
+        """Count a wrong credential, and delay its answer. Without one there is nothing to guess."""
+        if headers.authorization is not None:
+            await self._admission.failures.delay(address_of(headers, context))

@@ -1,0 +1,133 @@
+"""Who calls, and how: read from the metadata of a call, once."""
+
+from __future__ import annotations
+
+import re
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import unquote
+
+import grpc
+
+from taskyard_server.access.authentication import Credentials
+from taskyard_server.access.certificates import forwarded_uris, read_certificate
+from taskyard_server.access.grants import EVERYTHING, Access
+from taskyard_server.conversion.trace_context import TRACEPARENT
+from taskyard_server.core.errors import BadRequest
+
+from .head import HEAD_KEY
+from .request_target import TARGET_KEY
+
+NAMESPACE_KEY: Final = "taskyard-namespace"
+REST_KEY: Final = "x-taskyard-rest"
+TRACE_KEY: Final = "traceparent"
+AUTHORIZATION_KEY: Final = "authorization"
+FORWARDED_CERTIFICATE_KEY: Final = "x-forwarded-client-cert"
+FORWARDED_FOR_KEY: Final = "x-forwarded-for"
+DEFAULT_NAMESPACE: Final = "default"
+NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+GATEWAY_PEER: Final = "unix:"
+"""The peer of calls that came through the gateway, whose socket nobody else can open."""
+CERTIFICATE_KEY: Final = "x509_pem_cert"
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who calls, and how. `target` is the path and query of a REST call as they came; `is_head` tells HEAD from GET."""
+
+    namespace: str = DEFAULT_NAMESPACE
+    by_rest: bool = False
+    traceparent: str | None = None
+    target: str | None = None
+    is_head: bool = False
+    access: Access = EVERYTHING
+
+
+ANYBODY: Final = Call()
+"""A call that says nothing of itself, as most do where authentication is off."""
+
+_current: ContextVar[Call] = ContextVar("call")
+
+
+def current_call() -> Call:
+    """The call that is being served."""
+    return _current.get()
+
+
+def set_current_call(call: Call) -> None:
+    """Make this the call that is being served."""
+    _current.set(call)
+
+
+class Headers(NamedTuple):
+    """The metadata of a call that count. `is_anybody` says that none of them is set but for what `access` reads."""
+
+    namespace: str
+    by_rest: bool
+    traceparent: str | None
+    target: str | None
+    is_head: bool
+    authorization: str | None
+    certificate: str | None
+    forwarded_for: str | None
+
+    def call(self, access: Access = EVERYTHING) -> Call:
+        """The call that these began. Raises `BadRequest` for a malformed namespace."""
+        namespace = self.namespace
+        if namespace != DEFAULT_NAMESPACE and not NAMESPACE.fullmatch(namespace):
+            raise BadRequest(f"{NAMESPACE_KEY}: must be 1 to 63 letters, digits, dots, dashes or underscores")
+        if access is EVERYTHING and namespace == DEFAULT_NAMESPACE and not self.by_rest and self.traceparent is None:
+            return ANYBODY
+        return Call(namespace, self.by_rest, self.traceparent, self.target, self.is_head, access)
+
+
+def read_headers(context: Context) -> Headers:
+    """Read the metadata of a call."""
+    namespace, by_rest, traceparent, target, is_head = DEFAULT_NAMESPACE, False, None, None, False
+    authorization = certificate = forwarded_for = None
+    for key, value in context.invocation_metadata() or ():
+        if key == NAMESPACE_KEY:
+            namespace = str(value)
+        elif key == REST_KEY:
+            by_rest = True
+        elif key == AUTHORIZATION_KEY:
+            # Two of them could be read in two ways.
+            authorization = str(value) if authorization is None else ""
+        elif key == TRACE_KEY and TRACEPARENT.fullmatch(str(value)):
+            traceparent = str(value)
+        elif key == TARGET_KEY:
+            target = str(value)
+        elif key == HEAD_KEY:
+            is_head = True
+        elif key == FORWARDED_CERTIFICATE_KEY:
+            # A second one is not the gateway's.
+            certificate = str(value) if certificate is None else ""
+        elif key == FORWARDED_FOR_KEY:
+            forwarded_for = str(value)
+    return Headers(namespace, by_rest, traceparent, target, is_head, authorization, certificate, forwarded_for)
+
+
+def credentials_of(headers: Headers, context: Context) -> Credentials:
+    """What a call brought to be known by. Certificates count only where no `authorization` came."""
+    if headers.authorization is not None:
+        return Credentials(headers.authorization)
+    if context.peer() == GATEWAY_PEER:
+        return Credentials(None, forwarded_uris(headers.certificate))
+    # Not `peer_identities`: they do not tell a URI from a DNS name, nor from the common name of a certificate without
+    # either, and end at a NUL.
+    certificates: Any = context.auth_context().get(CERTIFICATE_KEY, ())
+    if not certificates:
+        return Credentials()
+    known = read_certificate(certificates[0])
+    return Credentials(None, known.uris, known.valid_until)
+
+
+def address_of(headers: Headers, context: Context) -> str:
+    """Where a call came from, without the port."""
+    peer = context.peer()
+    if peer == GATEWAY_PEER:
+        return (headers.forwarded_for or "").rpartition(",")[2].strip() or "gateway"
+    return unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]") or peer
