@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 
@@ -48,8 +47,11 @@ type settings struct {
 // WithNamespace sets the namespace of all calls. Default: that of the profile, or "default".
 func WithNamespace(namespace string) Option { return func(s *settings) { s.namespace = namespace } }
 
-// WithToken sends a bearer token with all calls. Default: TASKYARD_TOKEN, or the token of the profile, or none.
-func WithToken(token string) Option { return func(s *settings) { s.options.token = token } }
+// WithToken sends a bearer token with all calls; "" means none at all. Default: TASKYARD_TOKEN, or the token of the
+// profile, or none.
+func WithToken(token string) Option {
+	return func(s *settings) { s.options.token, s.options.noToken = token, token == "" }
+}
 
 // WithTokenFile sends the token in a file with all calls. The file is read anew when it changes, and before a watch or a
 // host goes on whose token was refused. Default: TASKYARD_TOKEN_FILE, or the token_file of the profile, or none.
@@ -66,9 +68,9 @@ func WithClientCertificate(cert, key string) Option {
 	return func(s *settings) { s.options.cert, s.options.key = cert, key }
 }
 
-// WithProfile takes what neither the options nor the environment say from the table [profiles.NAME] of
-// ~/.config/taskyard/config.toml. Default: TASKYARD_PROFILE, or the default_profile of that file, which applies only to
-// its own address, or where no address is given.
+// WithProfile takes what other options do not say from the table [profiles.NAME] of ~/.config/taskyard/config.toml, which
+// goes before the environment. Default: TASKYARD_PROFILE, which goes after it, or the default_profile of that file, which
+// counts only where no address is given.
 func WithProfile(name string) Option { return func(s *settings) { s.profile = name } }
 
 // WithInsecure permits a token over a connection that is not encrypted, to another machine than this one. Everybody on
@@ -145,14 +147,13 @@ func Connect(address string, options ...Option) (*Client, error) {
 // It returns what gRPC connects to.
 func (s *settings) settle(address string) (target string, err error) {
 	s.options.named = func(option string) string { return "the option " + option }
-	places := []given{s.options, environment()}
-	found, err := findProfile(cmp.Or(s.profile, os.Getenv("TASKYARD_PROFILE")), address)
+	places, found, err := placesOf(s.options, s.profile, address)
 	if err != nil {
 		return "", err
 	}
 	if found != nil {
-		places = append(places, found.given())
-		address, s.namespace = cmp.Or(address, found.Address), cmp.Or(s.namespace, found.Namespace)
+		address = cmp.Or(address, found.texts["address"])
+		s.namespace = cmp.Or(s.namespace, found.texts["namespace"])
 	}
 	s.namespace = cmp.Or(s.namespace, "default")
 	if !isHeader(s.namespace) {

@@ -1,4 +1,4 @@
-// What a client shows of itself, and whom it trusts: options first, then the environment, then a profile.
+// What a client shows of itself, and whom it trusts: found in options, the environment and a profile.
 
 package taskyard
 
@@ -15,6 +15,8 @@ import (
 // or a token file gives both; the same holds for certificate and key.
 type given struct {
 	token, tokenFile, ca, cert, key string
+	// noToken means that no token is wanted, whatever other places say.
+	noToken bool
 	// named tells of each of them how people know it.
 	named func(option string) string
 }
@@ -35,14 +37,44 @@ func environment() given {
 
 func (p *profile) given() given {
 	return given{
-		token: p.Token, tokenFile: p.TokenFile, ca: p.CA, cert: p.Cert, key: p.Key,
-		named: func(option string) string { return option + " of profile " + p.name },
+		token: p.texts["token"], tokenFile: p.texts["token_file"], ca: p.texts["ca"], cert: p.texts["cert"],
+		key: p.texts["key"], named: func(option string) string { return option + " of profile " + p.name },
 	}
+}
+
+// showsCaller reports whether a place says who calls.
+func (g given) showsCaller() bool {
+	return g.token != "" || g.tokenFile != "" || g.cert != "" || g.key != ""
+}
+
+// placesOf returns where to look for credentials, in this order: the options, a profile that they name, the environment,
+// a profile that it names, and the default profile. No token reaches another server than its own: the default profile
+// counts only where no address is given, and the environment does not say who calls beside a profile that the options
+// name and that does. The profile is nil if none counts.
+func placesOf(options given, name, address string) ([]given, *profile, error) {
+	variables := environment()
+	places := []given{options, variables}
+	fromEnvironment := os.Getenv("TASKYARD_PROFILE")
+	if name == "" && fromEnvironment == "" && address != "" {
+		return places, nil, nil
+	}
+	found, err := findProfile(cmp.Or(name, fromEnvironment))
+	if found == nil || err != nil {
+		return places, nil, err
+	}
+	if name == "" {
+		return append(places, found.given()), found, nil
+	}
+	if found.given().showsCaller() {
+		variables = given{ca: variables.ca, named: variables.named}
+	}
+	return []given{options, found.given(), variables}, found, nil
 }
 
 // identityOf chooses among places, the first of which has precedence.
 func identityOf(places ...given) (identity, error) {
 	var chosen identity
+	withoutToken := false
 	for _, place := range places {
 		for option, path := range map[string]string{"ca": place.ca, "cert": place.cert, "key": place.key} {
 			// The path stands in errors, where a private key must not.
@@ -51,7 +83,10 @@ func identityOf(places ...given) (identity, error) {
 			}
 		}
 		chosen.ca = cmp.Or(chosen.ca, place.ca)
-		if chosen.token == nil && (place.token != "" || place.tokenFile != "") {
+		if place.noToken && place.tokenFile == "" {
+			withoutToken = true
+		}
+		if !withoutToken && chosen.token == nil && (place.token != "" || place.tokenFile != "") {
 			token, err := newTokenSource(place)
 			if err != nil {
 				return identity{}, err

@@ -26,7 +26,7 @@ func settled(t *testing.T, address string, options ...Option) *settings {
 	return connect(t, address, options...).settings
 }
 
-func TestOptionsComeBeforeTheEnvironmentAndThatBeforeTheProfile(t *testing.T) {
+func TestOptionsComeBeforeTheEnvironmentAndThatBeforeItsProfile(t *testing.T) {
 	configure(t, `[profiles.blue]
 		address = "127.0.0.1:1"
 		namespace = "blue"
@@ -42,6 +42,13 @@ func TestOptionsComeBeforeTheEnvironmentAndThatBeforeTheProfile(t *testing.T) {
 	}
 	t.Setenv("TASKYARD_TOKEN", "of-environment")
 	if got := settled(t, "127.0.0.1:2"); got.identity.token.token != "of-environment" {
+		t.Errorf("%+v", got.identity)
+	}
+	// The token of the environment is not for the server of a profile that was asked for.
+	if got := settled(t, "", WithProfile("blue")); got.identity.token.token != "of-profile" {
+		t.Errorf("%+v", got.identity)
+	}
+	if got := settled(t, "127.0.0.1:2", WithToken("")); got.identity.token != nil {
 		t.Errorf("%+v", got.identity)
 	}
 	file := filepath.Join(t.TempDir(), "token")
@@ -68,12 +75,12 @@ func TestCertificateAndKeyComeFromOnePlace(t *testing.T) {
 	}
 }
 
-func TestDefaultProfileHoldsForItsOwnAddressAndWhereNoneIsGiven(t *testing.T) {
+func TestDefaultProfileCountsOnlyWhereNoAddressIsGiven(t *testing.T) {
 	configure(t, `default_profile = "blue"
 		[profiles.blue]
 		address = "127.0.0.1:1"
 		token = "of-profile"`)
-	for address, want := range map[string]bool{"": true, "127.0.0.1:1": true, "127.0.0.1:2": false} {
+	for address, want := range map[string]bool{"": true, "127.0.0.1:1": false} {
 		if got := settled(t, address); (got.identity.token != nil) != want {
 			t.Errorf("%q: %+v", address, got.identity)
 		}
@@ -95,13 +102,16 @@ func TestMistakesInCredentialsAreNamedWithoutTheSecret(t *testing.T) {
 	folder := configure(t, `[profiles.both]
 		address = "127.0.0.1:1"
 		token = "tyd_0123456789"
-		token_file = "token"`)
+		token_file = "token"
+		[profiles.typo]
+		tokens = "tyd_0123456789"`)
 	empty := filepath.Join(t.TempDir(), "token")
 	write(t, empty, "\n")
 	lines := filepath.Join(t.TempDir(), "token")
 	write(t, lines, secret+"\n"+secret+"\n")
 	for want, options := range map[string][]Option{
 		"[profiles.red]":                   {WithProfile("red")},
+		"profiles.typo.tokens: unknown":    {WithProfile("typo")},
 		"token_file of profile both":       {WithProfile("both")},
 		"set only one of them":             {WithToken(secret), WithTokenFile(empty)},
 		"is empty":                         {WithTokenFile(empty)},
@@ -122,10 +132,11 @@ func TestMistakesInCredentialsAreNamedWithoutTheSecret(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	for _, broken := range []string{"token = " + secret, "[profiles.red]\ntoken = [\"" + secret + "\"]", "[profiles.red]\n\"" + secret} {
+	list := "[profiles.red]\ntoken = [\"" + secret + "\"]"
+	for _, broken := range []string{"token = " + secret, list, "[profiles.red]\n\"" + secret} {
 		write(t, filepath.Join(folder, "config.toml"), broken)
 		_, err := Connect("127.0.0.1:1", WithProfile("red"))
-		if CodeOf(err) != CodeBadRequest || !strings.Contains(err.Error(), "config.toml") || strings.Contains(err.Error(), secret) {
+		if reason := err.Error(); !strings.Contains(reason, "config.toml") || strings.Contains(reason, secret) {
 			t.Errorf("%s: %v", broken, err)
 		}
 	}
@@ -141,7 +152,8 @@ func TestTokenIsNotSentInTheClearToAnotherMachine(t *testing.T) {
 		"https://taskyard.example:1": true, "https://taskyard.example": true, "https://10.0.0.1/": true,
 	} {
 		client, err := Connect(address, WithToken("secret"))
-		if isSent && err != nil || !isSent && (CodeOf(err) != CodeBadRequest || !strings.Contains(err.Error(), "without encryption")) {
+		isRefused := CodeOf(err) == CodeBadRequest && strings.Contains(err.Error(), "without encryption")
+		if isSent == isRefused || isSent && err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 		if err == nil {

@@ -9,27 +9,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
 )
 
-// profile is one table [profiles.NAME] of config.toml.
+// profile is one table [profiles.NAME] of config.toml. Its paths are absolute.
 type profile struct {
-	name      string
-	Address   string `toml:"address"`
-	Namespace string `toml:"namespace"`
-	Token     string `toml:"token"`
-	TokenFile string `toml:"token_file"`
-	CA        string `toml:"ca"`
-	Cert      string `toml:"cert"`
-	Key       string `toml:"key"`
+	name  string
+	texts map[string]string
 }
 
-// findProfile returns the profile of a name. Without a name it returns the default profile, but only for its own
-// address, or where none is given: its token is not for other servers, which a program names itself. It returns nil if
-// no profile applies. A name without a profile is an error.
-func findProfile(name, address string) (*profile, error) {
+var profileKeys = []string{"address", "namespace", "token", "token_file", "ca", "cert", "key"}
+
+// findProfile returns the profile of a name, that of default_profile without a name, or nil if there is none. A name
+// without a profile is an error, and so is a file that is not as it should be.
+func findProfile(name string) (*profile, error) {
 	path := configFile()
 	if path == "" {
 		return nil, missingProfile(name, "there is no home folder")
@@ -39,28 +35,35 @@ func findProfile(name, address string) (*profile, error) {
 		return nil, missingProfile(name, path+" does not exist")
 	}
 	if err != nil {
-		return nil, badRequest("profile: " + err.Error())
+		// Services run without a readable home: they fail only if they ask for a profile.
+		return nil, missingProfile(name, err.Error())
 	}
 	var config struct {
-		DefaultProfile string              `toml:"default_profile"`
-		Profiles       map[string]*profile `toml:"profiles"`
+		DefaultProfile string                    `toml:"default_profile"`
+		Profiles       map[string]map[string]any `toml:"profiles"`
 	}
 	if err := toml.Unmarshal(text, &config); err != nil {
 		return nil, badRequest("profile: " + path + " is not as it should be" + lineOf(err))
 	}
-	wanted := cmp.Or(name, config.DefaultProfile)
-	found := config.Profiles[wanted]
-	switch {
-	case wanted == "":
-		return nil, nil
-	case found == nil && (name != "" || address == ""):
-		return nil, missingProfile(wanted, path+" has no table [profiles."+wanted+"]")
-	case found == nil || name == "" && address != "" && address != found.Address:
+	if name = cmp.Or(name, config.DefaultProfile); name == "" {
 		return nil, nil
 	}
-	found.name = wanted
-	for _, each := range []*string{&found.TokenFile, &found.CA, &found.Cert, &found.Key} {
-		*each = besideConfig(path, *each)
+	table, ok := config.Profiles[name]
+	if !ok {
+		return nil, missingProfile(name, path+" has no table [profiles."+name+"]")
+	}
+	found := &profile{name, map[string]string{}}
+	for key, value := range table {
+		text, isText := value.(string)
+		switch {
+		case !slices.Contains(profileKeys, key):
+			return nil, badRequest(fmt.Sprintf("profile: %s: profiles.%s.%s: unknown key", path, name, key))
+		case !isText || text == "":
+			return nil, badRequest(fmt.Sprintf("profile: %s: profiles.%s.%s: must be a text", path, name, key))
+		case slices.Contains(profileKeys[3:], key):
+			text = besideConfig(path, text)
+		}
+		found.texts[key] = text
 	}
 	return found, nil
 }
@@ -93,7 +96,7 @@ func besideConfig(config, path string) string {
 			return filepath.Join(home, rest)
 		}
 	}
-	if path == "" || filepath.IsAbs(path) {
+	if filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(filepath.Dir(config), path)

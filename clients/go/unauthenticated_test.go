@@ -62,7 +62,9 @@ func TestRefusalSaysWhichCredentialsWereTriedAndNotWhatTheyHold(t *testing.T) {
 		"the token from TASKYARD_TOKEN":                      {environment: "TASKYARD_TOKEN"},
 		"the token file " + file:                             {options: []Option{WithTokenFile(file)}},
 		"the token from token of profile blue":               {options: []Option{WithProfile("blue")}},
-		"the client certificate " + cert:                     {options: []Option{WithClientCertificate(cert, key), WithCA(ca.file)}},
+		"the client certificate " + cert: {
+			options: []Option{WithClientCertificate(cert, key), WithCA(ca.file)},
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if each.environment != "" {
@@ -120,7 +122,8 @@ func TestWatchAndHostGoOnOnceWithTheTokenReadAnew(t *testing.T) {
 		},
 	}
 	client := serve(t, f, WithTokenFile(file))
-	if lines, err := collect(client.Watch(testContext(t), WatchOptions{})); err != nil || len(lines) != 1 || len(f.watches) != 2 {
+	lines, err := collect(client.Watch(testContext(t), WatchOptions{}))
+	if err != nil || len(lines) != 1 || len(f.watches) != 2 {
 		t.Error(lines, err)
 	}
 	token.Store(&first)
@@ -148,7 +151,8 @@ func TestWatchAndHostEndWhenTheTokenReadAnewIsRefusedToo(t *testing.T) {
 	}{"token file": {WithTokenFile(file), 2}, "token": {WithToken("revoked"), 1}} {
 		client := serve(t, f, each.option)
 		streams.Store(0)
-		if _, err := collect(client.Watch(testContext(t), WatchOptions{})); CodeOf(err) != CodeUnauthenticated || streams.Load() != each.want {
+		_, err := collect(client.Watch(testContext(t), WatchOptions{}))
+		if CodeOf(err) != CodeUnauthenticated || streams.Load() != each.want {
 			t.Errorf("%s, watch: %v after %d streams", name, err, streams.Load())
 		}
 		host := NewHost(client, "host", HostOptions{})

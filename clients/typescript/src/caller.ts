@@ -1,5 +1,5 @@
 /**
- * Who calls which server, in Node: options come first, then the environment, then a profile.
+ * Who calls which server, in Node: found in options, the environment and a profile.
  *
  * Token and token file come from one place together, and so do certificate and key.
  */
@@ -24,7 +24,10 @@ export interface Address {
    * the options below. Default: TLS if there is a `ca` or a `cert`, or if the address begins with `https://`.
    */
   tls?: boolean | TlsOptions;
-  /** A token, sent with every call. Default: the variable TASKYARD_TOKEN, or the `token` of the profile, or none. */
+  /**
+   * A token, sent with every call; an empty one means none at all. Default: the variable TASKYARD_TOKEN, or the `token` of
+   * the profile, or none.
+   */
   token?: string;
   /**
    * The path of a file with the token. It is read anew when it changes, and before a watch or a host goes on whose token
@@ -44,8 +47,9 @@ export interface Address {
   /** The path of a PEM file with the private key of `cert`. Default: TASKYARD_KEY, or the `key` of the profile. */
   key?: string;
   /**
-   * The table `[profiles.NAME]` of `~/.config/taskyard/config.toml` for what neither options nor environment say. Default:
-   * TASKYARD_PROFILE, or the `default_profile` of that file, which holds for its own address and where none is given.
+   * The table `[profiles.NAME]` of `~/.config/taskyard/config.toml`, for what the other options do not say. It goes before
+   * the environment. Default: TASKYARD_PROFILE, which goes after it, or the `default_profile` of that file, which counts
+   * only where no address is given.
    */
   profile?: string;
   /** Permits a token without encryption to another machine, where everybody on the way can read it. Default false. */
@@ -80,25 +84,12 @@ interface Place {
 
 /** Decides who calls which server. Throws TypeError for options that no call can be made with. */
 export function callerOf(options: Address): Caller {
-  const { env } = process;
-  const profile = findProfile(options.profile || env.TASKYARD_PROFILE, options.address);
-  const places: Place[] = [
-    { ...options, where: (option) => option },
-    {
-      token: env.TASKYARD_TOKEN,
-      tokenFile: env.TASKYARD_TOKEN_FILE,
-      ca: env.TASKYARD_CA,
-      cert: env.TASKYARD_CERT,
-      key: env.TASKYARD_KEY,
-      where: (option) => `TASKYARD_${option.replace("File", "_FILE").toUpperCase()}`,
-    },
-    ...(profile ? [placeOf(profile)] : []),
-  ];
+  const [places, profile] = placesOf(options);
   const server = serverOf(options.address ?? profile?.address ?? DEFAULT_ADDRESS);
   const namespace = options.namespace ?? profile?.namespace ?? "default";
   if (namespace) checkHeader("namespace", namespace);
   checkPaths(places);
-  const token = places.map(tokenOf).find((each) => each !== undefined);
+  const token = tokenOf(places.find((each) => each.token || each.tokenFile || isAnonymous(each)));
   const { cert, key } = pairOf(places);
   const ca = places.find((each) => each.ca)?.ca;
   const isAsked = options.tls || options.ca || options.cert || (options.tls !== false && (ca || cert));
@@ -135,7 +126,41 @@ function serverOf(address: string): { host: string; isHttps: boolean } {
   throw new TypeError(`address: must be HOST:PORT or https://HOST:PORT, is '${address}'`);
 }
 
-function tokenOf({ token, tokenFile, where }: Place): Credentials | undefined {
+/**
+ * Where to look for credentials, in this order: the options, a profile that they name, the environment, a profile that it
+ * names, and the default profile. No token reaches another server than its own: the default profile counts only where no
+ * address is given, and the environment does not say who calls beside a profile that the options name and that does.
+ */
+function placesOf(options: Address): [Place[], Profile | undefined] {
+  const { env } = process;
+  const given: Place = { ...options, where: (option) => option };
+  const where = (option: string) => `TASKYARD_${option.replace("File", "_FILE").toUpperCase()}`;
+  const caller = {
+    token: env.TASKYARD_TOKEN || undefined,
+    tokenFile: env.TASKYARD_TOKEN_FILE,
+    cert: env.TASKYARD_CERT,
+    key: env.TASKYARD_KEY,
+  };
+  const environment: Place = { ...caller, ca: env.TASKYARD_CA, where };
+  if (options.profile) {
+    const profile = findProfile(options.profile);
+    const named: Place = profile ? placeOf(profile) : { where };
+    const showsCaller = named.token || named.tokenFile || named.cert || named.key;
+    return [[given, named, showsCaller ? { ca: env.TASKYARD_CA, where } : environment], profile];
+  }
+  const isWanted = env.TASKYARD_PROFILE || options.address === undefined;
+  const profile = isWanted ? findProfile(env.TASKYARD_PROFILE) : undefined;
+  return [[given, environment, ...(profile ? [placeOf(profile)] : [])], profile];
+}
+
+/** Whether a place asks for no token at all, by an empty one. */
+function isAnonymous({ token, tokenFile }: Place): boolean {
+  return token === "" && !tokenFile;
+}
+
+function tokenOf(place: Place | undefined): Credentials | undefined {
+  if (!place) return undefined;
+  const { token, tokenFile, where } = place;
   if (token && tokenFile) throw new TypeError(`${where("token")} and ${where("tokenFile")}: set only one of them`);
   if (token) return fixedToken(token, where("token"));
   return tokenFile ? new TokenFile(tokenFile, where("tokenFile")) : undefined;

@@ -11,43 +11,34 @@ const TEXTS = ["address", "namespace", "token", ...PATHS] as const;
 export type Profile = { name: string } & { [text in (typeof TEXTS)[number]]?: string };
 
 /**
- * The profile of a name. Without a name it is the default profile, but only for its own address, or where none is given:
- * its token is not for other servers, which a program names itself. Undefined if no profile applies.
+ * The profile of a name, without a name that of `default_profile`. Undefined if there is none.
  *
  * Throws TypeError for a name without a profile and for a file that is not as it should be.
  */
-export function findProfile(name: string | undefined, address: string | undefined): Profile | undefined {
+export function findProfile(name: string | undefined): Profile | undefined {
   const path = configFile();
-  const missing = (wanted: string, why: string) => new TypeError(`profile: '${wanted}' is unknown: ${why}`);
   let text: string;
   try {
     text = readFileSync(path, "utf8");
   } catch (error) {
-    const isAbsent = (error as NodeJS.ErrnoException).code === "ENOENT";
-    if (!isAbsent) throw new TypeError(`profile: ${(error as Error).message}`);
-    if (name) throw missing(name, `${path} does not exist`);
-    return undefined;
+    // Services run without a readable home: they fail only if they ask for a profile.
+    if (!name) return undefined;
+    throw new TypeError(`profile: '${name}' is unknown: ${(error as Error).message}`);
   }
   const config = parsed(path, text);
   const wanted = name || config.default_profile;
-  if (wanted === undefined || wanted === "") return undefined;
+  if (wanted === undefined) return undefined;
   if (typeof wanted !== "string") throw new TypeError(`profile: default_profile of ${path} must be a text`);
   const profiles = tableOf(config.profiles);
   const table = profiles && Object.hasOwn(profiles, wanted) ? tableOf(profiles[wanted]) : undefined;
-  if (!table) {
-    if (name || address === undefined) throw missing(wanted, `${path} has no table [profiles.${wanted}]`);
-    return undefined;
-  }
-  if (!name && address !== undefined && address !== table.address) return undefined;
+  if (!table) throw new TypeError(`profile: '${wanted}' is unknown: ${path} has no table [profiles.${wanted}]`);
   const found: Profile = { name: wanted };
-  for (const each of TEXTS) {
-    const value = table[each];
-    if (value === undefined) continue;
-    if (typeof value !== "string") throw new TypeError(`profile: ${each} of profile ${wanted} must be a text`);
-    found[each] = value;
-  }
-  for (const each of PATHS) {
-    if (found[each]) found[each] = besideConfig(path, found[each]);
+  for (const [key, value] of Object.entries(table)) {
+    const refuse = (why: string) => new TypeError(`profile: ${path}: profiles.${wanted}.${key}: ${why}`);
+    const known = TEXTS.find((each) => each === key);
+    if (!known) throw refuse("unknown key");
+    if (typeof value !== "string" || !value) throw refuse("must be a text");
+    found[known] = PATHS.some((each) => each === key) ? besideConfig(path, value) : value;
   }
   return found;
 }

@@ -35,7 +35,7 @@ function write(name: string, text: string): string {
 const configure = (text: string) => write("taskyard/config.toml", text);
 const tokenOf = (options: Address) => callerOf(options).credentials.token();
 
-test("options come before the environment, and that before the profile", () => {
+test("options come before the environment, and that before its profile", () => {
   configure('[profiles.blue]\naddress = "127.0.0.1:1"\nnamespace = "blue"\ntoken = "of-profile"');
   const caller = callerOf({ profile: "blue" });
   assert.deepEqual([caller.baseUrl, caller.namespace], ["http://127.0.0.1:1", "blue"]);
@@ -46,13 +46,15 @@ test("options come before the environment, and that before the profile", () => {
   assert.equal(tokenOf({}), "of-environment");
   assert.equal(tokenOf({ tokenFile: write("token", "of-file\n") }), "of-file");
   assert.equal(tokenOf({ token: "of-option" }), "of-option");
+  assert.equal(tokenOf({ token: "" }), undefined);
+  // The token of the environment is not for the server of a profile that was asked for.
+  assert.equal(tokenOf({ profile: "blue" }), "of-profile");
 });
 
-test("the default profile holds for its own address, and where none is given", () => {
+test("the default profile counts only where no address is given", () => {
   configure('default_profile = "blue"\n[profiles.blue]\naddress = "127.0.0.1:1"\ntoken = "of-profile"');
   assert.equal(tokenOf({}), "of-profile");
-  assert.equal(tokenOf({ address: "127.0.0.1:1" }), "of-profile");
-  assert.equal(tokenOf({ address: "127.0.0.1:2" }), undefined);
+  assert.equal(tokenOf({ address: "127.0.0.1:1" }), undefined);
 });
 
 test("paths of a profile begin at its folder", () => {
@@ -62,13 +64,16 @@ test("paths of a profile begin at its folder", () => {
 });
 
 test("mistakes in credentials are named without the secret", () => {
-  configure(`[profiles.both]\ntoken = "${SECRET}"\ntoken_file = "token"\n[profiles.number]\ntoken = 5`);
+  configure(
+    `[profiles.both]\ntoken = "${SECRET}"\ntoken_file = "token"\n[profiles.number]\ntoken = 5\n[profiles.typo]\ntokens = "${SECRET}"`,
+  );
   const empty = write("empty", "\n");
   for (const [options, want] of [
     [{ profile: "red" }, /\[profiles\.red\]/],
     [{ profile: "__proto__" }, /unknown/],
     [{ profile: "both" }, /token_file of profile both: set only one/],
-    [{ profile: "number" }, /token of profile number must be a text/],
+    [{ profile: "number" }, /profiles\.number\.token: must be a text/],
+    [{ profile: "typo" }, /profiles\.typo\.tokens: unknown key/],
     [{ token: SECRET, tokenFile: empty }, /set only one of them/],
     [{ tokenFile: empty }, /is empty/],
     [{ tokenFile: write("lines", `${SECRET}\n${SECRET}\n`) }, /printable ASCII/],

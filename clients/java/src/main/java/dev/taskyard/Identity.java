@@ -13,7 +13,7 @@ import java.util.Objects;
 import java.util.function.UnaryOperator;
 
 /**
- * Who calls which server, as decided for one client: options come first, then the environment, then a profile.
+ * Who calls which server, as decided for one client by options, the environment and a profile.
  *
  * @param target what gRPC connects to, {@code HOST:PORT}
  * @param namespace the namespace of all calls
@@ -27,7 +27,11 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
 
     /** The credentials of one place; {@code named} makes of an option's name what people know it by. */
     private record Place(
-            String token, Path tokenFile, Path ca, Path cert, Path key, UnaryOperator<String> named) {}
+            String token, Path tokenFile, Path ca, Path cert, Path key, UnaryOperator<String> named) {
+        boolean showsCaller() {
+            return token != null || tokenFile != null || cert != null || key != null;
+        }
+    }
 
     /** Decides by the environment and the home folder of this process. */
     static Identity of(TaskyardOptions options) {
@@ -37,27 +41,8 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
     /** @throws IllegalArgumentException for options that no call can be made with; the text begins with their name */
     static Identity of(TaskyardOptions options, Map<String, String> environment, Path home) {
         Caller given = options.caller();
-        String name = given.profile() == null ? text(environment, "PROFILE") : given.profile();
-        Profile profile = Profile.find(name, options.address(), environment, home);
-        List<Place> places = new ArrayList<>();
-        places.add(new Place(
-                given.token(), given.tokenFile(), given.ca(), given.cert(), given.key(), option -> option));
-        places.add(new Place(
-                text(environment, "TOKEN"),
-                path(environment, "TOKEN_FILE"),
-                path(environment, "CA"),
-                path(environment, "CERT"),
-                path(environment, "KEY"),
-                option -> "TASKYARD_" + (option.equals("tokenFile") ? "TOKEN_FILE" : option.toUpperCase(Locale.ROOT))));
-        if (profile != null) {
-            places.add(new Place(
-                    profile.text("token"),
-                    profile.path("token_file"),
-                    profile.path("ca"),
-                    profile.path("cert"),
-                    profile.path("key"),
-                    option -> (option.equals("tokenFile") ? "token_file" : option) + " of profile " + profile.name()));
-        }
+        Profile profile = profileOf(options, environment, home);
+        List<Place> places = placesOf(given, environment, profile);
         String address = first(options.address(), profile == null ? null : profile.text("address"), DEFAULT_ADDRESS);
         String namespace = first(options.namespace(), profile == null ? null : profile.text("namespace"), "default");
         Token token = tokenOf(places);
@@ -74,6 +59,48 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
         }
         ClientTls tls = new ClientTls(ca, pair == null ? null : pair.cert(), pair == null ? null : pair.key());
         return new Identity(targetOf(address), namespace, token, tls, tls.credentials());
+    }
+
+    private static Profile profileOf(TaskyardOptions options, Map<String, String> environment, Path home) {
+        String named = options.caller().profile();
+        String name = named == null ? text(environment, "PROFILE") : named;
+        // Its token is not for other servers than its own.
+        boolean isDefaultLeftOut = name == null && options.address() != null;
+        return isDefaultLeftOut ? null : Profile.find(name, environment, home);
+    }
+
+    /**
+     * Where to look for credentials, in this order: the options, a profile that they name, the environment, a profile that
+     * it names or the default one. The environment does not say who calls beside a profile that the options name and that
+     * does: its token is not for that server.
+     */
+    private static List<Place> placesOf(Caller given, Map<String, String> environment, Profile profile) {
+        Place options =
+                new Place(given.token(), given.tokenFile(), given.ca(), given.cert(), given.key(), option -> option);
+        UnaryOperator<String> variable =
+                option -> "TASKYARD_" + option.replace("File", "_FILE").toUpperCase(Locale.ROOT);
+        Place variables = new Place(
+                text(environment, "TOKEN"),
+                path(environment, "TOKEN_FILE"),
+                path(environment, "CA"),
+                path(environment, "CERT"),
+                path(environment, "KEY"),
+                variable);
+        if (profile == null) {
+            return List.of(options, variables);
+        }
+        Place named = new Place(
+                profile.text("token"),
+                profile.path("token_file"),
+                profile.path("ca"),
+                profile.path("cert"),
+                profile.path("key"),
+                option -> option.replace("File", "_file") + " of profile " + profile.name());
+        if (given.profile() == null) {
+            return List.of(options, variables, named);
+        }
+        Place authorities = new Place(null, null, variables.ca(), null, null, variable);
+        return List.of(options, named, named.showsCaller() ? authorities : variables);
     }
 
     /** The credentials that a call shows, by where they come from. */
@@ -107,7 +134,9 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
 
     private static Token tokenOf(List<Place> places) {
         for (Place place : places) {
-            if (place.token() != null && place.tokenFile() != null) {
+            if (place.token() != null && place.token().isEmpty() && place.tokenFile() == null) {
+                return null;
+            } else if (place.token() != null && place.tokenFile() != null) {
                 String both = place.named().apply("token") + " and " + place.named().apply("tokenFile");
                 throw new IllegalArgumentException(both + ": set only one of them");
             } else if (place.token() != null) {

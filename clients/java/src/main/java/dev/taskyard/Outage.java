@@ -8,8 +8,8 @@ import java.util.function.BooleanSupplier;
 /**
  * One outage of the server after the other: how long the present one lasts, and how long to wait before the next try.
  *
- * <p>The delays grow from 0.1 s to 1 s, so that calls go on soon after an upgrade of a few seconds. Each is shortened at random by up to a half, so that clients that lost the same
- * server do not come back all at once.
+ * <p>The delays grow from 0.1 s to 1 s, so that calls go on soon after an upgrade of a few seconds. Each is shortened at
+ * random by up to a half, so that clients that lost the same server do not come back all at once.
  */
 final class Outage {
     private static final long FIRST_DELAY_MS = 100;

@@ -5,7 +5,6 @@ import com.electronwill.nightconfig.core.io.ParsingException;
 import com.electronwill.nightconfig.toml.TomlParser;
 import java.io.IOException;
 import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
@@ -17,26 +16,23 @@ record Profile(String name, Path folder, Path home, Map<String, String> texts) {
             List.of("address", "namespace", "token", "token_file", "ca", "cert", "key");
 
     /**
-     * Finds the profile of a name. Without a name that is the default profile, but only for its own address, or where none
-     * is given: its token is not for other servers, which a program names itself.
+     * Finds the profile of a name, without a name that of {@code default_profile}.
      *
      * @param name the name, null for the default
-     * @param address the address that the program names, null for none
-     * @return null if no profile applies
+     * @return null if there is none
      * @throws IllegalArgumentException for a name without a profile, and for a file that is not as it should be
      */
-    static Profile find(String name, String address, Map<String, String> environment, Path home) {
+    static Profile find(String name, Map<String, String> environment, Path home) {
         Path file = file(environment, home);
         UnmodifiableConfig config;
         try {
             config = new TomlParser().parse(Files.readString(file));
-        } catch (NoSuchFileException absent) {
+        } catch (IOException unreadable) {
+            // Services run without a readable home: they fail only if they ask for a profile.
             if (name == null) {
                 return null;
             }
-            throw unknown(name, file + " does not exist");
-        } catch (IOException unreadable) {
-            throw new IllegalArgumentException("profile: cannot be read: " + unreadable);
+            throw unknown(name, "cannot read " + unreadable.getMessage());
         } catch (ParsingException broken) {
             // The text of the parser quotes the file, which may hold a token.
             throw new IllegalArgumentException("profile: " + file + " is not TOML");
@@ -52,14 +48,9 @@ record Profile(String name, Path folder, Path home, Map<String, String> texts) {
                 ? profiles.get(List.of(wanted))
                 : null;
         if (!(table instanceof UnmodifiableConfig found)) {
-            if (name == null && address != null) {
-                return null;
-            }
             throw unknown(wanted, file + " has no table [profiles." + wanted + "]");
         }
-        Profile profile = new Profile(wanted, file.getParent(), home, textsOf(wanted, found));
-        boolean isOurs = name != null || address == null || address.equals(profile.text("address"));
-        return isOurs ? profile : null;
+        return new Profile(wanted, file.getParent(), home, textsOf(file + ": profiles." + wanted, found));
     }
 
     /** One of the texts, null if the profile has none. */
@@ -76,15 +67,17 @@ record Profile(String name, Path folder, Path home, Map<String, String> texts) {
         return text.startsWith("~/") ? home.resolve(text.substring(2)) : folder.resolve(text);
     }
 
-    private static Map<String, String> textsOf(String name, UnmodifiableConfig table) {
+    private static Map<String, String> textsOf(String where, UnmodifiableConfig table) {
         Map<String, String> texts = new HashMap<>();
-        for (String key : TEXTS) {
-            Object value = table.get(List.of(key));
-            if (value instanceof String text && !text.isEmpty()) {
-                texts.put(key, text);
-            } else if (value != null && !(value instanceof String)) {
-                throw new IllegalArgumentException("profile: " + key + " of profile " + name + " must be a text");
+        for (Map.Entry<String, Object> entry : table.valueMap().entrySet()) {
+            String key = entry.getKey();
+            if (!TEXTS.contains(key)) {
+                throw new IllegalArgumentException("profile: " + where + "." + key + ": unknown key");
             }
+            if (!(entry.getValue() instanceof String text) || text.isEmpty()) {
+                throw new IllegalArgumentException("profile: " + where + "." + key + ": must be a text");
+            }
+            texts.put(key, text);
         }
         return texts;
     }

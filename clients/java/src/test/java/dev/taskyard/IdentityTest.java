@@ -44,7 +44,7 @@ class IdentityTest {
     }
 
     @Test
-    void optionsComeBeforeTheEnvironmentAndThatBeforeTheProfile() throws IOException {
+    void optionsComeBeforeTheEnvironmentAndThatBeforeItsProfile() throws IOException {
         configure("[profiles.blue]\naddress = \"127.0.0.1:1\"\nnamespace = \"blue\"\ntoken = \"of-profile\"");
         var found = identity(TaskyardOptions.ofProfile("blue"));
         assertEquals(List.of("127.0.0.1:1", "blue"), List.of(found.target(), found.namespace()));
@@ -56,14 +56,16 @@ class IdentityTest {
         Path file = Files.writeString(home.resolve("token"), "of-file\n");
         assertEquals("of-file", token(at("127.0.0.1:2").withTokenFile(file)));
         assertEquals("of-option", token(at("127.0.0.1:2").withToken("of-option")));
+        assertNull(token(at("127.0.0.1:2").withToken("")));
+        // The token of the environment is not for the server of a profile that was asked for.
+        assertEquals("of-profile", token(TaskyardOptions.ofProfile("blue")));
     }
 
     @Test
-    void theDefaultProfileHoldsForItsOwnAddressAndWhereNoneIsGiven() throws IOException {
+    void theDefaultProfileCountsOnlyWhereNoAddressIsGiven() throws IOException {
         configure("default_profile = \"blue\"\n[profiles.blue]\naddress = \"127.0.0.1:1\"\ntoken = \"of-profile\"");
         assertEquals("of-profile", token(TaskyardOptions.ofProfile(null)));
-        assertEquals("of-profile", token(at("127.0.0.1:1")));
-        assertNull(token(at("127.0.0.1:2")));
+        assertNull(token(at("127.0.0.1:1")));
     }
 
     @Test
@@ -79,14 +81,16 @@ class IdentityTest {
 
     @Test
     void mistakesInCredentialsAreNamedWithoutTheSecret() throws IOException {
-        configure("[profiles.both]\ntoken = \"" + SECRET + "\"\ntoken_file = \"x\"\n[profiles.number]\ntoken = 5");
+        configure("[profiles.both]\ntoken = \"" + SECRET + "\"\ntoken_file = \"x\"\n[profiles.number]\ntoken = 5"
+                + "\n[profiles.typo]\ntokens = \"" + SECRET + "\"");
         Path empty = Files.writeString(home.resolve("empty"), "\n");
         Path lines = Files.writeString(home.resolve("lines"), SECRET + "\n" + SECRET + "\n");
         Path pem = Path.of("-----BEGIN PRIVATE KEY-----\n" + SECRET);
         var options = at("127.0.0.1:1");
         refused("[profiles.red]", options.withProfile("red"));
         refused("token_file of profile both: set only one", options.withProfile("both"));
-        refused("token of profile number must be a text", options.withProfile("number"));
+        refused("profiles.number.token: must be a text", options.withProfile("number"));
+        refused("profiles.typo.tokens: unknown key", options.withProfile("typo"));
         refused("set only one", options.withToken(SECRET).withTokenFile(empty));
         refused("is empty", options.withTokenFile(empty));
         refused("printable ASCII", options.withTokenFile(lines));
