@@ -49,13 +49,10 @@ func (s *tokenSource) current() string {
 	}
 	file, err := os.Stat(s.path)
 	s.mu.Lock()
-	isChanged := err == nil && !isSame(file, s.file)
-	s.mu.Unlock()
-	if isChanged {
+	defer s.mu.Unlock()
+	if err == nil && !isSame(file, s.file) {
 		s.readAnew()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.token
 }
 
@@ -67,11 +64,16 @@ func isSame(file, before os.FileInfo) bool {
 		file.Size() == before.Size()
 }
 
-// readAnew reads the file. It returns why that does not work, and then the token stays: a file is replaced in steps.
+// readAnew reads the file. It returns why that does not work, and then the token stays: a file is replaced in steps. The
+// lock is held.
 func (s *tokenSource) readAnew() (reason string) {
 	file, err := os.Stat(s.path)
 	if err != nil {
 		return err.Error()
+	}
+	if s.file != nil && !s.file.Mode().IsRegular() {
+		// A pipe gives its token once.
+		return ""
 	}
 	text, err := os.ReadFile(s.path)
 	if err != nil {
@@ -84,8 +86,6 @@ func (s *tokenSource) readAnew() (reason string) {
 	if !isHeader(token) {
 		return s.path + " must hold one line of printable ASCII"
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.token, s.file = token, file
 	return ""
 }
@@ -95,6 +95,8 @@ func (s *tokenSource) renew() bool {
 	if s == nil || s.path == "" {
 		return false
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.readAnew()
 	return true
 }

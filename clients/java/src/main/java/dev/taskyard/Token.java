@@ -58,6 +58,10 @@ final class Token {
     }
 
     private void read(String where) throws IOException {
+        if (token != null && !Files.isRegularFile(file)) {
+            // A pipe gives its token once.
+            return;
+        }
         FileVersion before = FileVersion.of(file);
         String text = Files.readString(file).strip();
         if (text.isEmpty()) {
