@@ -6,12 +6,9 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
-import grpc
 import structlog
-from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from pydantic import HttpUrl, SecretStr
 
 from taskyard.v1 import (
     admin_pb2_grpc,
@@ -35,13 +32,13 @@ from taskyard_server.core.history import RetryPolicy
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
-from taskyard_server.executors.tab_executor import TabExecutor
-from taskyard_server.executors.tab_resolver import Endpoint, TabMap
+from taskyard_server.executors.connections import TlsFilesError
+from taskyard_server.executors.from_settings import ConfiguredExecutor, configured_executor
 from taskyard_server.exposure import authentication_is_on, exposed
 from taskyard_server.gateway import Gateway
 from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.listening import listen, server_options
+from taskyard_server.listening import Servers
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
@@ -57,6 +54,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.tokens import TokenService
+from taskyard_server.setting_types import secret
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.choosing import store_of
 from taskyard_server.store.port import StoreError
@@ -107,15 +105,17 @@ class App:
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
         keeper = self._engine.keeper
         self._figures = None if keeper is None else keeper.figures
-        self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures)
         self._audit = _audit_log(settings.audit)
         self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
         auth = settings.auth if authentication_is_on(settings) else None
         self._admission = (
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
         )
+        self._metrics = Metrics(
+            self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures, self._admission
+        )
         self._token_service = TokenService(
-            self._tokens, None if self._admission is None else self._admission.open_calls.end_stale
+            self._tokens, None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         )
         path = sqlite_path(settings.store.url)
         self._admin_socket = (
@@ -123,10 +123,15 @@ class App:
             if keeper is None or path is None
             else AdminSocket(socket_path(path), StoreService(keeper.store), self._token_service, self._audit)
         )
-        self._server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),), options=server_options())
+        self._servers = Servers(
+            CallInterceptor(self._admission),
+            for_gateway=settings.gateway,
+            is_limited=self._admission is not None,
+        )
         self._health = health.aio.HealthServicer()
         self._certificates = _certificate_files("tls", settings.tls)
         self._gateway = _gateway(settings) if settings.gateway else None
+        self._executor = _executor(self._engine, settings)
         self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
@@ -163,7 +168,7 @@ class App:
             if self._admission is not None:
                 await self._admission.open()
             self._listen()
-            await self._server.start()
+            await self._servers.start()
             if self._gateway is not None:
                 await self._gateway.start()
         except AdmissionError as error:
@@ -187,8 +192,8 @@ class App:
             parts.append(self._tokens.run())
         if self._config.file is not None:
             parts.append(self._config.watch())
-        if settings.executor is not None or settings.tabs:
-            parts.append(self._tab_executor().run())
+        if self._executor is not None:
+            parts.append(self._executor.run())
         self._background = [asyncio.create_task(part) for part in parts]
         served = SERVICES if settings.scheduler.enabled else SERVICES[len(SCHEDULER_SERVICES) :]
         for name in ("", *served):
@@ -288,7 +293,7 @@ class App:
     async def _stop_serving(self) -> None:
         if self._gateway is not None:
             await self._gateway.stop()
-        await self._server.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
+        await self._servers.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self._metrics.stop)
         if self._admin_socket is not None:
             await self._admin_socket.close()
@@ -321,6 +326,10 @@ class App:
         self._engine.admin.reconfigure(settings.limits())
         if self._admission is not None:
             self._admission.reconfigure(settings.auth)
+        self._metrics.take_token(secret(settings.metrics_token))
+        self._webhooks.take_secret(secret(settings.webhooks.secret))
+        if self._executor is not None:
+            self._executor.take(settings)
 
     def _note_reload(self, reload: Reload | None) -> None:
         outcome = "conflict" if reload is None else "ok"
@@ -334,7 +343,7 @@ class App:
         settings = self._settings
         self._add_services()
         try:
-            listen(self._server, settings.grpc, self._certificates)
+            self._servers.listen(settings.grpc, self._certificates)
         except CertificateError as error:
             raise StartError(str(error)) from None
         except RuntimeError:
@@ -342,16 +351,17 @@ class App:
                 f"cannot listen on {settings.grpc}: the port is taken or the address is not ours"
             ) from None
         if self._gateway is not None:
-            self._server.add_insecure_port(self._gateway.make_server_socket())
+            self._servers.listen_for_gateway(self._gateway.make_server_socket())
         try:
-            self._metrics.serve(settings.metrics)
+            self._metrics.serve(settings.metrics, secret(settings.metrics_token), self._certificates)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None
 
     def _add_services(self) -> None:
         scheduler = self._settings.scheduler
-        engine, server = self._engine, self._server
+        engine = self._engine
+        server: Any = self._servers
         names = [*SERVICES, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
         # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
         if scheduler.enabled:
@@ -385,21 +395,7 @@ class App:
         admin_pb2_grpc.add_AdminServiceServicer_to_server(admin, server)
         token_pb2_grpc.add_TokenServiceServicer_to_server(self._token_service, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        channelz.add_channelz_servicer(server)
-        reflection.enable_server_reflection(names, server)
-
-    def _tab_executor(self) -> TabExecutor:
-        settings = self._settings
-        resolver = TabMap(
-            {tab_id: _endpoint(tab.url, tab.token) for tab_id, tab in settings.tabs.items()},
-            None if settings.executor is None else _endpoint(settings.executor, settings.executor_token),
-        )
-        return TabExecutor(
-            self._engine,
-            resolver,
-            workers=settings.scheduler.worker_count,
-            max_answer_bytes=settings.scheduler.max_payload_bytes,
-        )
+        self._servers.add_tools(names)
 
 
 def _certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings) -> CertificateFiles | None:
@@ -412,6 +408,13 @@ def _certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings)
 def _gateway(settings: Settings) -> Gateway:
     certificates = _certificate_files("gatewayTls", settings.gateway_tls)
     return Gateway(settings.rest, origins=settings.cors.origins, hosts=settings.cors.hosts, certificates=certificates)
+
+
+def _executor(engine: MemoryEngine, settings: Settings) -> ConfiguredExecutor | None:
+    try:
+        return configured_executor(engine, settings)
+    except TlsFilesError as error:
+        raise StartError(str(error)) from None
 
 
 def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
@@ -428,7 +431,13 @@ def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
         min_free_bytes=store.min_free_bytes,
         ballast_bytes=BALLAST_BYTES,
     )
-    return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping, encode_delivery=encode_delivery)
+    return MemoryEngine(
+        settings.limits(),
+        store=kept_in,
+        keeping=keeping,
+        encode_delivery=encode_delivery,
+        private=settings.auth.is_on(settings.tls),
+    )
 
 
 def _audit_log(settings: AuditSettings) -> AuditLog | None:
@@ -439,7 +448,3 @@ def _audit_log(settings: AuditSettings) -> AuditLog | None:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise StartError(f"cannot write the audit log to {settings.file}: {reason}") from None
-
-
-def _endpoint(url: HttpUrl, token: SecretStr | None) -> Endpoint:
-    return Endpoint(str(url), None if token is None else token.get_secret_value())

@@ -6,7 +6,9 @@ gateway/README.md explains the file.
 from __future__ import annotations
 
 import json
+import os
 import re
+import resource
 import shutil
 import socket
 from collections.abc import Sequence
@@ -60,6 +62,12 @@ OTHER_NAMES_IN_FILE: Final = '&other_names ["*"]'
 TLS_IN_FILE: Final = "transport_socket: null"
 TLS: Final = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3"
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+CONNECTIONS_IN_FILE: Final = "max_active_downstream_connections: 100000"
+HEAP_IN_FILE: Final = "max_heap_size_bytes: 4294967296"
+MAX_CONNECTIONS: Final = 100_000
+OTHER_FILES: Final = 256
+"""Open files of Envoy that are no callers."""
+LEAST_HEAP_BYTES: Final = 1 << 30
 NO_NAMES: Final = ["none.invalid"]
 SERVER_SECRET: Final = "server"
 CLIENTS_SECRET: Final = "clients"
@@ -74,6 +82,7 @@ class EnvoyConfig:
     origins: Sequence[str] = ()
     hosts: Sequence[str] = ()
     secrets: Secrets | None = None
+    max_connections: int = MAX_CONNECTIONS
 
     def write(self, config: Path, template: Path, admin: Path) -> None:
         """Write the configuration, with an admin endpoint that only this user can reach. Raises `GatewayError`.
@@ -90,6 +99,8 @@ class EnvoyConfig:
             ("the pages that may call", PAGES_IN_FILE, f"&pages {json.dumps(pages)}"),
             ("the names of its host", NAMES_IN_FILE, f"&names {json.dumps(names)}"),
             ("other names", OTHER_NAMES_IN_FILE, f"&other_names {json.dumps(NO_NAMES if '*' in names else ['*'])}"),
+            ("connections", CONNECTIONS_IN_FILE, f"max_active_downstream_connections: {self._connections()}"),
+            ("memory", HEAP_IN_FILE, f"max_heap_size_bytes: {_heap_bytes()}"),
             (TLS_IN_FILE, TLS_IN_FILE, TLS_IN_FILE if self.secrets is None else self.secrets.yaml),
         ):
             if text.count(in_file) != 1:
@@ -110,6 +121,17 @@ class EnvoyConfig:
         own = f"[{self.rest.host}]" if ":" in self.rest.host else self.rest.host
         names = (*LOOPBACK_NAMES, own, machine, machine.partition(".")[0], *(name.lower() for name in self.hosts))
         return ["*"] if "*" in names else list(dict.fromkeys(name for name in names if name))
+
+    def _connections(self) -> int:
+        """As many as open files allow: Envoy takes as many of these as the system lets it have."""
+        open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        allowed = MAX_CONNECTIONS if open_files == resource.RLIM_INFINITY else open_files - OTHER_FILES
+        return max(16, min(self.max_connections, allowed))
+
+
+def _heap_bytes() -> int:
+    """The memory that Envoy may take: half of what the machine has."""
+    return max(LEAST_HEAP_BYTES, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2)
 
 
 class Secrets:

@@ -23,6 +23,7 @@ import structlog
 from taskyard_server.certificates import CertificateError, CertificateFiles
 from taskyard_server.envoy_config import (
     GRPC_IN_FILE,
+    MAX_CONNECTIONS,
     REST_IN_FILE,
     Address,
     EnvoyConfig,
@@ -83,10 +84,12 @@ class Gateway:
         origins: Sequence[str] = (),
         hosts: Sequence[str] = (),
         certificates: CertificateFiles | None = None,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self._rest_asked, self._grpc_asked = rest, grpc
         self._origins, self._hosts = origins, hosts
         self._certificates = certificates
+        self._max_connections = max_connections
         self._secrets: Secrets | None = None
         self._rest = REST_IN_FILE
         self._server: Address | Pipe = GRPC_IN_FILE
@@ -181,8 +184,8 @@ class Gateway:
         assert self._folder is not None
         files = _gateway_files()
         config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
-        wanted = EnvoyConfig(self._rest, self._server, self._origins, self._hosts, self._secrets)
-        wanted.write(config, files / "envoy.yaml", admin)
+        wanted = (self._rest, self._server, self._origins, self._hosts, self._secrets, self._max_connections)
+        EnvoyConfig(*wanted).write(config, files / "envoy.yaml", admin)
         self._refusal = ""
         self._starting = True
         try:

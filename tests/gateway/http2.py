@@ -38,25 +38,34 @@ class Http2:
         if trailers:
             parts.append((HEADERS, END_HEADERS, _block(trailers)))
         for kind, flags, payload in parts[:-1]:
-            self._writer.write(_frame(kind, flags, self._stream, payload))
+            self.send(kind, flags, self._stream, payload)
         kind, flags, payload = parts[-1]
-        self._writer.write(_frame(kind, flags | END_STREAM, self._stream, payload))
+        self.send(kind, flags | END_STREAM, self._stream, payload)
+        return await self.answer_of(self._stream)
+
+    def send(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        """Send a frame."""
+        self._writer.write(_frame(kind, flags, stream, payload))
+
+    async def answer_of(self, number: int) -> tuple[bytes, bytes]:
+        """The header blocks and the body of the response to this stream."""
         blocks = content = b""
         while True:
-            kind, flags, stream, payload = await self._read()
+            kind, flags, stream, payload = await self.read()
             # A request that was answered before its end may be reset when its answer is complete.
-            is_reset = kind == RST_STREAM and stream == self._stream
+            is_reset = kind == RST_STREAM and stream == number
             assert not is_reset, "the server reset the request"
             assert kind != GOAWAY, "the server closed the connection"
             if kind == SETTINGS and not flags & ACK:
                 self._writer.write(_frame(SETTINGS, ACK, 0, b""))
-            if stream == self._stream and kind in (HEADERS, DATA):
+            if stream == number and kind in (HEADERS, DATA):
                 blocks += payload if kind == HEADERS else b""
                 content += payload if kind == DATA else b""
                 if flags & END_STREAM:
                     return blocks, content
 
-    async def _read(self) -> tuple[int, int, int, bytes]:
+    async def read(self) -> tuple[int, int, int, bytes]:
+        """The next frame: kind, flags, stream, payload."""
         high, low, kind, flags, stream = struct.unpack(">BHBBI", await self._reader.readexactly(9))
         return kind, flags, stream, await self._reader.readexactly(high << 16 | low)
 

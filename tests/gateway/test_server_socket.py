@@ -113,7 +113,7 @@ async def test_a_temporary_folder_that_no_socket_can_lie_in_is_not_taken(
         await gateway.stop()
 
 
-async def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+async def test_a_folder_that_cannot_be_made_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/no-such-folder")
     with pytest.raises(GatewayError, match=r"^cannot make a folder for the gateway: no such file or directory$"):
         Gateway().make_server_socket()
