@@ -28,7 +28,11 @@ func newTokenSource(place given) (*tokenSource, error) {
 		if !isHeader(place.token) {
 			return nil, badRequest(place.named("token") + ": must be printable ASCII; a line end may have come along")
 		}
-		return &tokenSource{tried: "the token from " + place.named("token"), token: place.token}, nil
+		where := "from " + place.named("token")
+		if _, name, ok := strings.Cut(where, " of profile "); ok {
+			where = "of profile " + name
+		}
+		return &tokenSource{tried: "the token " + where, token: place.token}, nil
 	}
 	if strings.HasPrefix(place.tokenFile, "tyd_") || strings.HasPrefix(place.tokenFile, "eyJ") {
 		return nil, badRequest(place.named("token_file") + ": must be the path of a file, is a token")

@@ -18,7 +18,8 @@ final class Token {
         checkHeader(token, where);
         this.token = token;
         file = null;
-        tried = "the token from " + where;
+        String option = where.equals("token") ? "the option token" : where;
+        tried = where.startsWith("token of ") ? "the " + where : "the token from " + option;
     }
 
     /** @throws IllegalArgumentException if there is no token in the file */
