@@ -125,7 +125,9 @@ def _announce(settings: Settings) -> None:
     else:
         out.print(f"Tab actions go to [cyan]{settings.executor or 'the instances of their tabs'}[/cyan]. Try:")
     task = '{"agentId":"me","action":"click","tabId":"t1"}'
+    token = ' -H "Authorization: Bearer $TASKYARD_TOKEN"' if authentication_is_on(settings) else ""
     if settings.gateway:
-        out.print(f"  curl -X POST {url}/tasks -H 'Content-Type: application/json' -d '{task}'")
-    plain = "" if settings.tls.cert else "-plaintext "
-    out.print(f"  grpcurl {plain}-d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")
+        ca = " --cacert ca.pem" if settings.gateway_tls.cert else ""
+        out.print(f"  curl{ca}{token} -X POST {url}/tasks -H 'Content-Type: application/json' -d '{task}'")
+    plain = "-cacert ca.pem" if settings.tls.cert else "-plaintext"
+    out.print(f"  grpcurl {plain}{token} -d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")
