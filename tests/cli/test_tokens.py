@@ -10,6 +10,7 @@ import pytest
 from tests.environment import without_settings
 from tests.ports import free_port
 
+BOTH = "give --server or a credential, or --store and --config, not both"
 SECRET = re.compile(r"tyd_[0-9A-Za-z]{38}\n")
 
 
@@ -130,7 +131,8 @@ def test_a_name_cannot_write_to_the_terminal(local):
         (("--admin", "--expires", "-1d"), "--expires: must be a duration such as 12h or 30d"),
         (("--admin", "--expires", "soon"), "--expires: must be a duration such as 12h or 30d"),
         (("--admin", "--expires", "99999999d"), "--expires: must be a duration such as 12h or 30d"),
-        (("--admin", "--server", "x:1", "--store", "sqlite:///x"), "give --server, or --store and --config, not both"),
+        (("--admin", "--server", "x:1", "--store", "sqlite:///x"), BOTH),
+        (("--admin", "--insecure", "--store", "sqlite:///x"), BOTH),
     ],
 )
 def test_what_is_wrong_is_one_line(local, words, problem):
@@ -148,8 +150,9 @@ def test_a_store_without_a_server_is_named(local, tmp_path):
     assert failed.err == f"taskyard: no server runs on {tmp_path}/none.db\n"
 
 
-def test_a_named_store_comes_before_a_server_of_the_environment(anywhere, yard, monkeypatch):
+def test_a_named_store_comes_before_the_server_and_the_token_of_the_environment(anywhere, yard, monkeypatch):
     monkeypatch.setenv("TASKYARD_SERVER", "127.0.0.1:1")
+    monkeypatch.setenv("TASKYARD_TOKEN", "one-that-was-revoked")
     assert anywhere("token", "create", "--admin", "--store", yard[1]).code == 0
 
 

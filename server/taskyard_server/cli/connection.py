@@ -29,11 +29,15 @@ KEEPALIVE: Final = (
 
 
 class Connection:
-    """How a command reaches its server, and who calls. `is_named` says that options or variables name either."""
+    """How a command reaches its server, and who calls.
 
-    def __init__(self, credentials: Credentials, is_named: bool = True) -> None:
+    `is_named` says that options, variables or a profile name either, `by_options` that options do.
+    """
+
+    def __init__(self, credentials: Credentials, is_named: bool = True, by_options: bool = True) -> None:
         self.credentials = credentials
         self.is_named = is_named
+        self.by_options = by_options
 
     @contextmanager
     def opened(self) -> Iterator[grpc.Channel]:
@@ -133,7 +137,9 @@ def connection(
     except ValueError as error:
         raise Failure(str(error)) from None
     names_a_server = server is not None or profile is not None or "TASKYARD_ADDRESS" in environment
-    return Connection(found, names_a_server or found.token is not None or found.tls is not None)
+    is_named = names_a_server or found.token is not None or found.tls is not None
+    by_options = insecure or any(option is not None for option in (server, token_file, ca, cert, key, profile))
+    return Connection(found, is_named, by_options)
 
 
 def connection_to_any_namespace(
