@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -26,8 +25,8 @@ async def jwts(issuer: Issuer, tmp_path: Path) -> Jwts:
 
 
 @pytest.fixture
-async def calls(jwts: Jwts) -> AsyncIterator[OpenCalls]:
-    yield OpenCalls(Authentication([jwts]))
+async def calls(jwts: Jwts) -> OpenCalls:
+    return OpenCalls(Authentication([jwts]))
 
 
 class Call:
