@@ -10,7 +10,6 @@ import pytest
 from tests.environment import without_settings
 from tests.ports import free_port
 
-BOTH = "give --server, or --store and --config, not both"
 SECRET = re.compile(r"tyd_[0-9A-Za-z]{38}\n")
 
 
@@ -131,7 +130,7 @@ def test_a_name_cannot_write_to_the_terminal(local):
         (("--admin", "--expires", "-1d"), "--expires: must be a duration such as 12h or 30d"),
         (("--admin", "--expires", "soon"), "--expires: must be a duration such as 12h or 30d"),
         (("--admin", "--expires", "99999999d"), "--expires: must be a duration such as 12h or 30d"),
-        (("--admin", "--server", "x:1", "--store", "sqlite:///x"), BOTH),
+        (("--admin", "--server", "x:1", "--store", "sqlite:///x"), "give --server, or --store and --config, not both"),
     ],
 )
 def test_what_is_wrong_is_one_line(local, words, problem):
