@@ -166,7 +166,7 @@ class App:
             await self._admin_socket.open()
         try:
             if self._admission is not None:
-                await self._admission.open()
+                await self._admission.open(self._engine.keeper)
             self._listen()
             await self._servers.start()
             if self._gateway is not None:
@@ -436,7 +436,7 @@ def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
         store=kept_in,
         keeping=keeping,
         encode_delivery=encode_delivery,
-        private=settings.auth.is_on(settings.tls),
+        private=authentication_is_on(settings),
     )
 
 
