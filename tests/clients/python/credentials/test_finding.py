@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from taskyard.credentials import AT_THE_TERMINAL, find_credentials
+from taskyard.credentials import AT_THE_TERMINAL, PARTS, find_credentials
 
 PROFILES = """
 default_profile = "home"
@@ -134,6 +134,14 @@ def test_the_variables_have_a_meaning_each(find, folder):
         found.tried
         == f"the token in the file {folder / 'work.token'} given by TASKYARD_TOKEN_FILE and the client certificate c"
     )
+
+
+def test_the_readme_names_each_part_with_its_option_and_variable():
+    table = Path(__file__).parents[4].joinpath("clients/python/README.md").read_text()
+    for part in (*PARTS, "profile"):
+        assert f"`{part}`" in table
+        assert f"`TASKYARD_{part.upper()}`" in table
+        assert part == "token" or f"`{AT_THE_TERMINAL.name(part)}`" in table
 
 
 # Mistakes
