@@ -6,9 +6,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
-import grpc
 import structlog
-from grpc_channelz.v1 import channelz
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -40,7 +38,7 @@ from taskyard_server.exposure import authentication_is_on, exposed
 from taskyard_server.gateway import Gateway
 from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.listening import listen, server_options
+from taskyard_server.listening import Servers
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
@@ -107,12 +105,14 @@ class App:
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
         keeper = self._engine.keeper
         self._figures = None if keeper is None else keeper.figures
-        self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures)
         self._audit = _audit_log(settings.audit)
         self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
         auth = settings.auth if authentication_is_on(settings) else None
         self._admission = (
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
+        )
+        self._metrics = Metrics(
+            self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures, self._admission
         )
         self._token_service = TokenService(
             self._tokens, None if auth is None or self._admission is None else self._admission.open_calls.end_stale
@@ -123,7 +123,11 @@ class App:
             if keeper is None or path is None
             else AdminSocket(socket_path(path), StoreService(keeper.store), self._token_service, self._audit)
         )
-        self._server = grpc.aio.server(interceptors=(CallInterceptor(self._admission),), options=server_options())
+        self._servers = Servers(
+            CallInterceptor(self._admission),
+            for_gateway=settings.gateway,
+            is_limited=self._admission is not None,
+        )
         self._health = health.aio.HealthServicer()
         self._certificates = _certificate_files("tls", settings.tls)
         self._gateway = _gateway(settings) if settings.gateway else None
@@ -164,7 +168,7 @@ class App:
             if self._admission is not None:
                 await self._admission.open()
             self._listen()
-            await self._server.start()
+            await self._servers.start()
             if self._gateway is not None:
                 await self._gateway.start()
         except AdmissionError as error:
@@ -289,7 +293,7 @@ class App:
     async def _stop_serving(self) -> None:
         if self._gateway is not None:
             await self._gateway.stop()
-        await self._server.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
+        await self._servers.stop(None if self._hurry.is_set() else STOP_GRACE_SECS)
         await asyncio.to_thread(self._metrics.stop)
         if self._admin_socket is not None:
             await self._admin_socket.close()
@@ -339,7 +343,7 @@ class App:
         settings = self._settings
         self._add_services()
         try:
-            listen(self._server, settings.grpc, self._certificates)
+            self._servers.listen(settings.grpc, self._certificates)
         except CertificateError as error:
             raise StartError(str(error)) from None
         except RuntimeError:
@@ -347,7 +351,7 @@ class App:
                 f"cannot listen on {settings.grpc}: the port is taken or the address is not ours"
             ) from None
         if self._gateway is not None:
-            self._server.add_insecure_port(self._gateway.make_server_socket())
+            self._servers.listen_for_gateway(self._gateway.make_server_socket())
         try:
             self._metrics.serve(settings.metrics, secret(settings.metrics_token), self._certificates)
         except OSError as error:
@@ -356,7 +360,8 @@ class App:
 
     def _add_services(self) -> None:
         scheduler = self._settings.scheduler
-        engine, server = self._engine, self._server
+        engine = self._engine
+        server: Any = self._servers
         names = [*SERVICES, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
         # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
         if scheduler.enabled:
@@ -390,8 +395,7 @@ class App:
         admin_pb2_grpc.add_AdminServiceServicer_to_server(admin, server)
         token_pb2_grpc.add_TokenServiceServicer_to_server(self._token_service, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        channelz.add_channelz_servicer(server)
-        reflection.enable_server_reflection(names, server)
+        self._servers.add_tools(names)
 
 
 def _certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings) -> CertificateFiles | None:

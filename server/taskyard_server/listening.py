@@ -1,9 +1,12 @@
-"""How the gRPC server listens: the limits of its connections, and its ports."""
+"""How the gRPC server listens: its ports, and the limits of their connections."""
 
+import asyncio
 import resource
-from typing import Final
+from typing import Any, Final
 
 import grpc
+from grpc_channelz.v1 import channelz
+from grpc_reflection.v1alpha import reflection
 
 from taskyard_server.certificates import CertificateFiles, server_credentials
 
@@ -11,6 +14,7 @@ MAX_CONNECTIONS: Final = 50_000
 """Of callers that do not come by the gateway. Fewer where the system allows fewer open files."""
 OTHER_FILES: Final = 512
 """Open files that are left for the store, the log, and whatever else the server does."""
+MAX_STREAMS: Final = 1_000
 HANDSHAKE_SECS: Final = 10
 MAX_METADATA_BYTES: Final = 16 * 1024
 
@@ -22,8 +26,6 @@ SERVER_OPTIONS: Final = (
     # grpc refuses by chance between a soft limit and a hard one. A token may take half of this.
     ("grpc.max_metadata_size", MAX_METADATA_BYTES),
     ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
-    # There is no `grpc.max_concurrent_streams`: it would hold for the gateway's connection too, which carries the calls
-    # of all its callers. Envoy opens another one beyond the limit, but only after some calls were refused.
     # Until a caller has shaken hands and said which settings it has.
     ("grpc.server_handshake_timeout_ms", HANDSHAKE_SECS * 1000),
     # The gateway's keepalive on idle streams would otherwise be answered with "too many pings".
@@ -35,24 +37,66 @@ SERVER_OPTIONS: Final = (
 )
 
 
-def server_options() -> tuple[tuple[str, int], ...]:
-    """The options of the server. Takes as many open files as the system allows, since each caller is one."""
-    return (*SERVER_OPTIONS, ("grpc.max_allowed_incoming_connections", _connections(_raise_open_files())))
+class Servers:
+    """What serves gRPC: one server for all callers, and with `for_gateway` another one for the gateway.
 
-
-def listen(server: grpc.aio.Server, address: str, certificates: CertificateFiles | None) -> None:
-    """Add HOST:PORT, with TLS where there are certificates.
-
-    Raises `RuntimeError` if it cannot be listened on, and `CertificateError`.
+    One connection of the gateway carries the calls of all its callers, so that no limit of a connection may hold there.
+    With `is_limited` a caller has a thousand calls at once on a connection, and further ones wait in their client: what
+    floods of calls that are cancelled at once can hold up is bounded so. Services are added to both.
     """
-    if certificates is None:
-        server.add_insecure_port(address)
-    else:
-        certificates.load()
-        server.add_secure_port(address, server_credentials(certificates))
+
+    def __init__(self, interceptor: grpc.aio.ServerInterceptor, *, for_gateway: bool, is_limited: bool) -> None:
+        connections = ("grpc.max_allowed_incoming_connections", _connections(_raise_open_files()))
+        streams = (("grpc.max_concurrent_streams", MAX_STREAMS),) if is_limited else ()
+        options = (*SERVER_OPTIONS, connections, *streams)
+        self._outer = grpc.aio.server(interceptors=(interceptor,), options=options)
+        self._inner = grpc.aio.server(interceptors=(interceptor,), options=SERVER_OPTIONS) if for_gateway else None
+        self._all = (self._outer,) if self._inner is None else (self._outer, self._inner)
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        """As a server of grpc does."""
+        for server in self._all:
+            server.add_generic_rpc_handlers(handlers)
+
+    def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
+        """As a server of grpc does."""
+        for server in self._all:
+            server.add_registered_method_handlers(service, handlers)
+
+    def add_tools(self, names: list[str]) -> None:
+        """Add channelz, and reflection of the services with these names."""
+        for server in self._all:
+            channelz.add_channelz_servicer(server)
+            reflection.enable_server_reflection(names, server)
+
+    def listen(self, address: str, certificates: CertificateFiles | None) -> None:
+        """Take callers at HOST:PORT, with TLS where there are certificates.
+
+        Raises `RuntimeError` if it cannot be listened on, and `CertificateError`.
+        """
+        if certificates is None:
+            self._outer.add_insecure_port(address)
+        else:
+            certificates.load()
+            self._outer.add_secure_port(address, server_credentials(certificates))
+
+    def listen_for_gateway(self, address: str) -> None:
+        """Take the gateway's calls at `unix:PATH`."""
+        assert self._inner is not None
+        self._inner.add_insecure_port(address)
+
+    async def start(self) -> None:
+        """Serve."""
+        for server in self._all:
+            await server.start()
+
+    async def stop(self, grace: float | None) -> None:
+        """Stop; calls under way have so many seconds."""
+        await asyncio.gather(*(server.stop(grace) for server in self._all))
 
 
 def _raise_open_files() -> int:
+    """Take as many open files as the system allows, since each caller is one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

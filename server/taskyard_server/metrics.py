@@ -18,6 +18,7 @@ from taskyard_server.certificates import CertificateFiles
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.stats import Totals
 from taskyard_server.core.task import ASSIGNED, TERMINAL
+from taskyard_server.interceptors.admission import Admission
 from taskyard_server.metrics_server import MetricsServer
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.figures import StoreFigures
@@ -72,7 +73,10 @@ class Histogram:
 
 
 class Metrics(Collector):
-    """Measures durations as an engine listener, and collects all metrics. `store` is None where nothing is kept."""
+    """Measures durations as an engine listener, and collects all metrics.
+
+    `store` is None where nothing is kept, `admission` where everybody may do everything.
+    """
 
     def __init__(
         self,
@@ -80,8 +84,10 @@ class Metrics(Collector):
         webhooks: WebhookCounts,
         snapshots: Snapshots,
         store: StoreFigures | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self._totals = totals
+        self._admission = admission
         self._webhooks = webhooks
         self._snapshots = snapshots
         self._queue_wait = Histogram()
@@ -186,6 +192,8 @@ class Metrics(Collector):
         families += await self._hosts_and_machine()
         if self._store is not None:
             families += self._store_families(self._store)
+        if self._admission is not None:
+            families += _admission_families(self._admission)
         families.append(self._queue_wait.family("taskyard_queue_wait_seconds", "From queue entry to hand-out."))
         families.append(self._run_time.family("taskyard_run_time_seconds", "From the first start to the end."))
         return families
@@ -229,3 +237,18 @@ class Metrics(Collector):
             text = "Memory in use of the server's machine, in MiB."
             families.append(GaugeMetricFamily("taskyard_machine_memory_mb", text, machine.memory_mb))
         return families
+
+
+def _admission_families(admission: Admission) -> list[Metric]:
+    return [
+        CounterMetricFamily(
+            "taskyard_credentials_refused", "Calls whose credential was wrong or missing.", admission.failures.total
+        ),
+        CounterMetricFamily("taskyard_calls_denied", "Calls that their principal may not make.", admission.denied),
+        CounterMetricFamily(
+            "taskyard_calls_limited", "Calls and streams over the limits of their principal.", admission.limits.refused
+        ),
+        GaugeMetricFamily(
+            "taskyard_open_streams", "Streams of principals that are open.", admission.limits.open_streams
+        ),
+    ]

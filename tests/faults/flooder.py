@@ -139,8 +139,8 @@ def slow_lines() -> Iterator[bytes]:
 
 
 def slow_body() -> Iterator[bytes]:
-    """A hundred calls whose messages arrive byte by byte."""
-    calls = range(1, 200, 2)
+    """Some calls whose messages arrive byte by byte."""
+    calls = range(1, 10, 2)
     yield opened() + b"".join(headers(stream, "END_HEADERS") for stream in calls)
     while True:
         for stream in calls:

@@ -1,6 +1,6 @@
 """Floods of frames and slow callers, against the gateway and against the server: others are served meanwhile.
 
-`SECS` is how long each flood lasts.
+Authentication is on, and the floods bring no credential. `SECS` is how long each of them lasts.
 """
 
 import asyncio
@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.long, pytest.mark.trial]
 
 SECS = float(os.environ.get("SECS", "2"))
 BETWEEN_SECS = 0.01
+TOKEN = "x" * 24
+BEARER = (("authorization", f"Bearer {TOKEN}"),)
 LONGEST_SECS = 5.0
 P99_SECS = 1.0
 """Far more than what is aimed at, 0.25 s: the machine of a test run may be busy."""
@@ -29,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    with control_plane("--store", "memory://") as plane:
+    with control_plane("--store", "memory://", environment={"TASKYARD_ADMIN_TOKEN": TOKEN}) as plane:
         yield plane
 
 
@@ -63,10 +65,10 @@ async def calls(port: int) -> list[float]:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options) as channel:
         stub = task_pb2_grpc.TaskServiceStub(channel)
         request = task_pb2.SubmitTaskRequest(agent_id="ann", action="click")
-        task_id = (await stub.SubmitTask(request, timeout=LONGEST_SECS)).task_id
+        task_id = (await stub.SubmitTask(request, timeout=LONGEST_SECS, metadata=BEARER)).task_id
         end = time.monotonic() + SECS
         while (begin := time.monotonic()) < end:
-            await stub.GetTask(task_pb2.GetTaskRequest(task_id=task_id), timeout=LONGEST_SECS)
+            await stub.GetTask(task_pb2.GetTaskRequest(task_id=task_id), timeout=LONGEST_SECS, metadata=BEARER)
             took.append(time.monotonic() - begin)
             await asyncio.sleep(BETWEEN_SECS)
     return took
