@@ -18,7 +18,7 @@ token = "home-secret"
 [profiles.work]
 address = "https://work.example:443"
 token_file = "work.token"
-ca = "/work/ca.pem"
+ca = "/etc/yard/ca.pem"
 cert = "~/work.pem"
 key = "~/work.key"
 
@@ -105,7 +105,7 @@ def test_a_profile_without_credentials_takes_those_of_the_environment(find):
 
 def test_a_profile_that_the_environment_names_comes_after_the_environment(find):
     found = find(environment={"PROFILE": "work", "TOKEN": "e"})
-    assert (found.address, sent(found), found.tls.ca) == ("work.example:443", "Bearer e", "/work/ca.pem")
+    assert (found.address, sent(found), found.tls.ca) == ("work.example:443", "Bearer e", "/etc/yard/ca.pem")
 
 
 def test_paths_of_a_profile_are_relative_to_its_file(find):
