@@ -26,7 +26,7 @@ from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.admin_socket import AdminSocket, socket_path
 from taskyard_server.audit import AuditLog
-from taskyard_server.certificates import CertificateError, CertificateFiles, certificate_files
+from taskyard_server.certificates import CertificateError, certificate_files
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
@@ -36,14 +36,13 @@ from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.executors.tab_executor import TabExecutor
 from taskyard_server.executors.tab_resolver import Endpoint, TabMap
 from taskyard_server.exposure import authentication_is_on, exposed
-from taskyard_server.gateway import Gateway
 from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.listening import Servers
+from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
-from taskyard_server.security_settings import AuditSettings, GatewayTlsSettings, TlsSettings
+from taskyard_server.security_settings import AuditSettings
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
@@ -127,8 +126,11 @@ class App:
             is_limited=self._admission is not None,
         )
         self._health = health.aio.HealthServicer()
-        self._certificates = _certificate_files("tls", settings.tls)
-        self._gateway = _gateway(settings) if settings.gateway else None
+        try:
+            self._certificates = certificate_files("tls", settings.tls)
+            self._gateway = gateway_of(settings) if settings.gateway else None
+        except CertificateError as error:
+            raise StartError(str(error)) from None
         self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
@@ -402,18 +404,6 @@ class App:
             workers=settings.scheduler.worker_count,
             max_answer_bytes=settings.scheduler.max_payload_bytes,
         )
-
-
-def _certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings) -> CertificateFiles | None:
-    try:
-        return certificate_files(section, settings)
-    except CertificateError as error:
-        raise StartError(str(error)) from None
-
-
-def _gateway(settings: Settings) -> Gateway:
-    certificates = _certificate_files("gatewayTls", settings.gateway_tls)
-    return Gateway(settings.rest, origins=settings.cors.origins, hosts=settings.cors.hosts, certificates=certificates)
 
 
 def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
