@@ -3,7 +3,9 @@
 import os
 import shlex
 import sys
+import tempfile
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ for name in ("COLUMNS", "LINES"):
 for name in ("ADDRESS", "NAMESPACE", "TOKEN", "TOKEN_FILE", "CA", "CERT", "KEY", "PROFILE"):
     # Nor is any client to have the credentials of the person who runs it.
     os.environ.pop(f"TASKYARD_{name}", None)
-os.environ["XDG_CONFIG_HOME"] = os.devnull
+os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir()) / "no-configuration-of-a-user")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:

@@ -70,7 +70,7 @@ func (c *Client) SubmitBatch(ctx context.Context, batch NewBatch) (*SubmittedBat
 		request.Tasks = append(request.Tasks, message)
 	}
 	var answer *taskyardv1.SubmitBatchResponse
-	repeated, err := retryWhileUnavailable(ctx, c.patience, func() (err error) {
+	repeated, err := retryWhileUnavailable(ctx, c.conn, c.patience, func() (err error) {
 		answer, err = c.batches.SubmitBatch(ctx, request)
 		return err
 	})

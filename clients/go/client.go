@@ -27,7 +27,6 @@ const maxWaitPerCall = 20 * time.Second
 // other codes. A call that can be repeated safely is repeated while the server is unavailable, see [WithPatience].
 type Client struct {
 	*settings
-	conn      *grpc.ClientConn
 	tasks     taskyardv1.TaskServiceClient
 	batches   taskyardv1.BatchServiceClient
 	stats     taskyardv1.StatsServiceClient
@@ -35,15 +34,14 @@ type Client struct {
 	submitter *submitter
 }
 
-func newClient(conn *grpc.ClientConn, s *settings) *Client {
-	tasks := taskyardv1.NewTaskServiceClient(conn)
+func newClient(s *settings) *Client {
+	tasks := taskyardv1.NewTaskServiceClient(s.conn)
 	return &Client{
 		settings:  s,
-		conn:      conn,
 		tasks:     tasks,
-		batches:   taskyardv1.NewBatchServiceClient(conn),
-		stats:     taskyardv1.NewStatsServiceClient(conn),
-		targets:   taskyardv1.NewTargetServiceClient(conn),
+		batches:   taskyardv1.NewBatchServiceClient(s.conn),
+		stats:     taskyardv1.NewStatsServiceClient(s.conn),
+		targets:   taskyardv1.NewTargetServiceClient(s.conn),
 		submitter: &submitter{settings: s, tasks: tasks},
 	}
 }

@@ -90,7 +90,7 @@ func (c *Client) command(
 	ctx context.Context, taskID string, target State, call func() (taskyardv1.Task_State, error),
 ) (State, error) {
 	var state taskyardv1.Task_State
-	repeated, err := retryWhileUnavailable(ctx, c.patience, func() (err error) {
+	repeated, err := retryWhileUnavailable(ctx, c.conn, c.patience, func() (err error) {
 		state, err = call()
 		return err
 	})

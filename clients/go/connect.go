@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
@@ -30,29 +28,63 @@ import (
 type Option func(*settings)
 
 type settings struct {
-	namespace   string
-	token       string
-	agent       string
-	credentials credentials.TransportCredentials
-	timeout     time.Duration
-	patience    time.Duration
-	log         *slog.Logger
-	dial        []grpc.DialOption
+	namespace string
+	agent     string
+	options   given
+	profile   string
+	insecure  bool
+	encrypted bool
+	tls       *tls.Config
+	identity  identity
+	security  *transportSecurity // nil without TLS
+	timeout   time.Duration
+	patience  time.Duration
+	log       *slog.Logger
+	dial      []grpc.DialOption
+	conn      *grpc.ClientConn
 }
 
-// WithNamespace sets the namespace of all calls. Default: "default".
+// WithNamespace sets the namespace of all calls. Default: that of the profile, or "default".
 func WithNamespace(namespace string) Option { return func(s *settings) { s.namespace = namespace } }
 
-// WithToken sends a bearer token with all calls. Without [WithTLS] it is sent unencrypted. Default: none.
-func WithToken(token string) Option { return func(s *settings) { s.token = token } }
+// WithToken sends a bearer token with all calls; "" means none at all. Default: TASKYARD_TOKEN, or the token of the
+// profile, or none.
+func WithToken(token string) Option {
+	return func(s *settings) { s.options.token, s.options.noToken = token, token == "" }
+}
+
+// WithTokenFile sends the token in a file with all calls. The file is read anew when it changes, and before a watch or a
+// host goes on whose token was refused. Default: TASKYARD_TOKEN_FILE, or the token_file of the profile, or none.
+func WithTokenFile(path string) Option { return func(s *settings) { s.options.tokenFile = path } }
+
+// WithCA encrypts the connection, and trusts the certificate authorities in a file of PEM. The file is read anew for
+// each connection. Default: TASKYARD_CA, or the ca of the profile, or the root certificates of the system.
+func WithCA(path string) Option { return func(s *settings) { s.options.ca = path } }
+
+// WithClientCertificate encrypts the connection, and shows the server a certificate. It and its private key are in files
+// of PEM, which are read anew for each connection. Default: TASKYARD_CERT and TASKYARD_KEY, or cert and key of the
+// profile, or none.
+func WithClientCertificate(cert, key string) Option {
+	return func(s *settings) { s.options.cert, s.options.key = cert, key }
+}
+
+// WithProfile takes what other options do not say from the table [profiles.NAME] of ~/.config/taskyard/config.toml, which
+// goes before the environment. Default: TASKYARD_PROFILE, which goes after it, or the default_profile of that file, which
+// counts only where no address is given.
+func WithProfile(name string) Option { return func(s *settings) { s.profile = name } }
+
+// WithInsecure permits a token over a connection that is not encrypted, to another machine than this one. Everybody on
+// the way can read it. Default: [Connect] refuses that.
+func WithInsecure() Option { return func(s *settings) { s.insecure = true } }
 
 // WithAgent names the agent of tasks that name no agent themselves. Default: none.
 func WithAgent(agent string) Option { return func(s *settings) { s.agent = agent } }
 
-// WithTLS encrypts the connection. A nil config stands for the root certificates of the system and the name of the
-// server in the address. Default: no encryption.
+// WithTLS encrypts the connection. A nil config stands for the name of the server in the address. What the config leaves
+// open comes from [WithCA] and [WithClientCertificate]. Default: encryption if there is a CA or a client certificate, or
+// if the address begins with https://.
 func WithTLS(config *tls.Config) Option {
-	return func(s *settings) { s.credentials = credentials.NewTLS(config) }
+	return func(s *settings) { s.encrypted, s.tls = true, config }
 }
 
 // WithTimeout sets how long one attempt of a call may take, even if its context allows more. The time that a call asks
@@ -71,32 +103,32 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// Connect returns a client of the server at an address: HOST:PORT, or a gRPC target such as unix:///PATH. It connects
-// with the first call, and again whenever the connection is lost. Close it when it is no longer used. The error is an
-// *[Error] with [CodeBadRequest], for an address or an option that can never work.
+// Connect returns a client of the server at an address: HOST:PORT, https://HOST:PORT, a gRPC target such as
+// unix:///PATH, or "" for that of the profile. It connects with the first call, and again whenever the connection is
+// lost. Close it when it is no longer used. The error is an *[Error] with [CodeBadRequest], for an address or an option
+// that can never work, and for a token that would leave this machine without encryption, see [WithInsecure].
 func Connect(address string, options ...Option) (*Client, error) {
-	s := &settings{
-		namespace:   "default",
-		credentials: insecure.NewCredentials(),
-		timeout:     30 * time.Second,
-		patience:    30 * time.Second,
-		log:         slog.Default(),
-	}
+	s := &settings{timeout: 30 * time.Second, patience: 30 * time.Second, log: slog.Default()}
 	for _, option := range options {
 		option(s)
 	}
-	if err := s.check(address); err != nil {
+	target, err := s.settle(address)
+	if err != nil {
 		return nil, err
 	}
-	conn, err := grpc.NewClient(address, append([]grpc.DialOption{
-		grpc.WithTransportCredentials(s.credentials),
+	var security credentials.TransportCredentials = insecure.NewCredentials()
+	if s.security != nil {
+		security = s.security
+	}
+	conn, err := grpc.NewClient(target, append([]grpc.DialOption{
+		grpc.WithTransportCredentials(security),
 		// The server permits a ping every 10 s. Proxies drop connections that are silent for a minute or more.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: 30 * time.Second, Timeout: 20 * time.Second, PermitWithoutStream: true,
 		}),
 		// By default gRPC waits up to two minutes between attempts to connect.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxDelay},
+			Backoff:           backoff.Config{BaseDelay: firstDelay, Multiplier: 1.6, Jitter: 0.2, MaxDelay: maxDelay},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		// A page of tasks has about 3 MB. A single task may be larger if the server is configured so.
@@ -107,21 +139,48 @@ func Connect(address string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, badRequest(err.Error())
 	}
-	return newClient(conn, s), nil
+	s.conn = conn
+	return newClient(s), nil
 }
 
-// check finds mistakes that would otherwise look like an outage or a fault of the server.
-func (s *settings) check(address string) error {
-	_, port, err := net.SplitHostPort(address)
-	switch isTarget := strings.Contains(address, "/") && !strings.HasPrefix(address, "http"); {
-	case !isTarget && (err != nil || port == ""):
-		return badRequest(fmt.Sprintf("address: must be HOST:PORT, is %q", address))
-	case !isHeader(s.namespace):
-		return badRequest("namespace: must be printable ASCII")
-	case !isHeader(s.token):
-		return badRequest("token: must be printable ASCII; a line end may have come along")
+// settle decides who calls whom, and finds mistakes that would otherwise look like an outage or a fault of the server.
+// It returns what gRPC connects to.
+func (s *settings) settle(address string) (target string, err error) {
+	s.options.named = func(option string) string { return "the option " + option }
+	places, found, err := placesOf(s.options, s.profile, address)
+	if err != nil {
+		return "", err
 	}
-	return nil
+	if found != nil {
+		address = cmp.Or(address, found.texts["address"])
+		s.namespace = cmp.Or(s.namespace, found.texts["namespace"])
+	}
+	s.namespace = cmp.Or(s.namespace, "default")
+	if !isHeader(s.namespace) {
+		return "", badRequest("namespace: must be printable ASCII")
+	}
+	target, isHTTPS, err := targetOf(address)
+	if err != nil {
+		return "", err
+	}
+	if s.identity, err = identityOf(places...); err != nil {
+		return "", err
+	}
+	if isUnix(target) {
+		if s.options.ca != "" || s.options.cert != "" {
+			return "", badRequest("ca, cert: a unix socket is not encrypted")
+		}
+		s.identity.ca, s.identity.cert, s.identity.key = "", "", ""
+	}
+	if s.encrypted = s.encrypted || isHTTPS || s.identity.ca != "" || s.identity.cert != ""; s.encrypted {
+		s.security, err = newTransportSecurity(s.tls, s.identity)
+		return target, err
+	}
+	if s.identity.token != nil && !s.insecure && !staysHere(target) {
+		return "", badRequest("token: without encryption everybody on the way to " + target +
+			" could read it; set a CA or an https:// address, or else WithInsecure")
+	}
+	return target, nil
 }
 
 func isHeader(text string) bool {
@@ -138,7 +197,7 @@ func (s *settings) unary(
 	attempt := func() error {
 		ctx, cancel := context.WithTimeout(ctx, s.timeout+waitOf(request))
 		defer cancel()
-		err := ErrorFrom(invoke(ctx, method, request, answer, conn, options...))
+		err := s.explained(invoke(ctx, method, request, answer, conn, options...))
 		if message, ok := request.(proto.Message); ok && CodeOf(err) == CodeInternal {
 			return cmp.Or(encodingError(message), err)
 		}
@@ -147,7 +206,7 @@ func (s *settings) unary(
 	if !isIdempotent[method] {
 		return attempt()
 	}
-	_, err := retryWhileUnavailable(ctx, s.patience, attempt)
+	_, err := retryWhileUnavailable(ctx, conn, s.patience, attempt)
 	return err
 }
 
@@ -155,13 +214,17 @@ func (s *settings) stream(
 	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
 	options ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
-	return open(s.outgoing(ctx), desc, conn, method, options...)
+	inner, err := open(s.outgoing(ctx), desc, conn, method, options...)
+	if err != nil {
+		return nil, s.explained(err)
+	}
+	return &explainedStream{inner, s}, nil
 }
 
 func (s *settings) outgoing(ctx context.Context) context.Context {
 	ctx = metadata.AppendToOutgoingContext(ctx, "taskyard-namespace", s.namespace)
-	if s.token != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+s.token)
+	if s.identity.token != nil {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+s.identity.token.current())
 	}
 	return ctx
 }

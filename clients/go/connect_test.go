@@ -3,16 +3,20 @@
 package taskyard
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
 
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
@@ -147,5 +151,21 @@ func TestGeneratedStubsUseTheConnectionOfTheClient(t *testing.T) {
 	leases := taskyardv1.NewLeaseServiceClient(client.Conn())
 	if _, err := leases.ClaimTask(ctx, &taskyardv1.ClaimTaskRequest{HostId: "nobody"}); CodeOf(err) != CodeNotFound {
 		t.Error(err)
+	}
+}
+
+func TestReadThatAStoppingServerCancelsIsRepeated(t *testing.T) {
+	var calls atomic.Int32
+	f := &fakeServer{options: []grpc.ServerOption{grpc.UnaryInterceptor(func(
+		ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
+	) (any, error) {
+		if calls.Add(1) == 1 {
+			return nil, status.Error(codes.Canceled, "CANCEL")
+		}
+		return handler(ctx, request)
+	})}}
+	must(serve(t, f).Get(testContext(t), "tsk_1"))(t)
+	if calls.Load() != 2 {
+		t.Error(calls.Load())
 	}
 }

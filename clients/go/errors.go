@@ -27,8 +27,8 @@ const (
 	CodeBadRequest       Code = "bad_request"       // The request is invalid. The reason names the field.
 	CodeBatchTooLarge    Code = "batch_too_large"   // The batch has too many tasks.
 	CodeTooLarge         Code = "too_large"         // The params, the result or the message are too large.
-	CodeUnauthenticated  Code = "unauthenticated"   // The token is missing or not valid.
-	CodePermissionDenied Code = "permission_denied" // The token does not permit the call.
+	CodeUnauthenticated  Code = "unauthenticated"   // The credentials are missing or not valid.
+	CodePermissionDenied Code = "permission_denied" // The credentials do not permit the call.
 	CodeNotFound         Code = "not_found"         // The object does not exist, or is no longer retained.
 	CodeConflict         Code = "conflict"          // The object is in the wrong state for the call.
 	CodeLeaseLost        Code = "lease_lost"        // The lease has ended.
@@ -70,7 +70,8 @@ type Error struct {
 // Error returns the code and the reason.
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Reason }
 
-// Unwrap returns the error of the context if the context ended the call, else nil.
+// Unwrap returns the error of the context if the context ended the call, the words of the transport if the reason says
+// better what helps, else nil.
 func (e *Error) Unwrap() error { return e.cause }
 
 // GRPCStatus makes the status visible to status.FromError and status.Code.

@@ -12,12 +12,20 @@ import (
 )
 
 func ExampleConnect() {
-	client, err := taskyard.Connect("taskyard.example:443",
+	client, err := taskyard.Connect("https://taskyard.example:443",
 		taskyard.WithAgent("ann"),
 		taskyard.WithNamespace("team-blue"),
-		taskyard.WithToken("secret"),
-		taskyard.WithTLS(nil), // The root certificates of the system. Default: no encryption.
+		taskyard.WithTokenFile("/run/secrets/taskyard"), // Read anew when it changes.
+		taskyard.WithCA("/etc/taskyard/ca.pem"),         // Default: the root certificates of the system.
 	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+}
+
+func ExampleConnect_profile() {
+	client, err := taskyard.Connect("") // The address of the profile.
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -3,6 +3,7 @@ module github.com/taskyard/taskyard/clients/go
 go 1.26.0
 
 require (
+	github.com/BurntSushi/toml v1.6.0
 	google.golang.org/genproto/googleapis/api v0.0.0-20261019180522-ce908d29299b
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b
 	google.golang.org/grpc v1.85.0

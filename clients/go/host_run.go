@@ -54,6 +54,7 @@ type hostRun struct {
 	dueHeartbeat      *taskyardv1.Machine // What the next heartbeat reports; nil while none is due.
 	acknowledgedAt    time.Time           // When the last heartbeat was answered, or the last Hello was sent.
 	wasConnected      bool
+	renewed           bool // The token was read anew since a stream worked last.
 	connected         bool
 	loggedCode        Code // Why the host is not connected, as logged last.
 	// interruptAt is when handlers that still run are interrupted, by who asked for it: the host or the server.
@@ -117,7 +118,13 @@ func (r *hostRun) stayConnected(life context.Context) error {
 			r.mu.Lock()
 			r.stop(r.session.hostDeregistered(), &StopError{"lease_lost", found.Reason})
 			r.mu.Unlock()
-		case CodeBadRequest, CodePermissionDenied, CodeUnauthenticated, CodeUnimplemented:
+		case CodeUnauthenticated:
+			if r.renewed || !r.host.client.identity.token.renew() {
+				return found
+			}
+			r.renewed = true
+			r.logOutage(found)
+		case CodeBadRequest, CodePermissionDenied, CodeUnimplemented:
 			return found
 		default:
 			r.logOutage(found)

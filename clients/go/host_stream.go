@@ -77,7 +77,7 @@ func (r *hostRun) greet(stream connectStream) (leaseLength time.Duration, err er
 	r.heartbeatInterval = intervalOf(welcome, defaultHeartbeatInterval)
 	r.log.Info("taskyard: host is connected", "session", welcome.GetSession(), "again", r.wasConnected,
 		"kept", len(welcome.GetKept()), "lost", len(welcome.GetLost()))
-	r.wasConnected, r.loggedCode = true, ""
+	r.wasConnected, r.loggedCode, r.renewed = true, "", false
 	return fromSecs(welcome.GetLeaseSecs()), nil
 }
 

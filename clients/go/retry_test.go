@@ -8,12 +8,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 func TestOutageDoublesItsDelaysUpToALimit(t *testing.T) {
 	o := &outage{patience: time.Minute, random: func() float64 { return 1 }}
 	now := time.Now()
-	for _, want := range []time.Duration{100, 200, 400, 800, 1600, 3000, 3000} {
+	for _, want := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
 		if delay, more := o.nextDelay(now); delay != want*time.Millisecond || !more {
 			t.Errorf("%v, want %v ms", delay, want)
 		}
@@ -52,13 +55,13 @@ func TestOutageAllowsSeveralAttemptsHoweverShortThePatience(t *testing.T) {
 func TestRetryRepeatsWhileUnavailableAndReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries, start := 0, time.Now()
-		repeated, err := retryWhileUnavailable(t.Context(), 30*time.Second, func() error {
+		repeated, err := retryWhileUnavailable(t.Context(), nil, 30*time.Second, func() error {
 			if tries++; time.Since(start) < 20*time.Second {
 				return unavailable("down")
 			}
 			return nil
 		})
-		if err != nil || !repeated || tries < 8 || tries > 30 {
+		if err != nil || !repeated || tries < 20 || tries > 45 {
 			t.Error(err, repeated, tries)
 		}
 	})
@@ -67,7 +70,7 @@ func TestRetryRepeatsWhileUnavailableAndReportsIt(t *testing.T) {
 func TestRetryReturnsTheErrorAfterThePatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		_, err := retryWhileUnavailable(t.Context(), 30*time.Second, func() error { return unavailable("down") })
+		_, err := retryWhileUnavailable(t.Context(), nil, 30*time.Second, func() error { return unavailable("down") })
 		if CodeOf(err) != CodeUnavailable || time.Since(start) != 30*time.Second {
 			t.Error(err, time.Since(start))
 		}
@@ -79,15 +82,58 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		_, err := retryWhileUnavailable(ctx, 30*time.Second, func() error { return unavailable("down") })
+		_, err := retryWhileUnavailable(ctx, nil, 30*time.Second, func() error { return unavailable("down") })
 		if CodeOf(err) != CodeUnavailable || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
 			t.Error(err, time.Since(start))
 		}
 	})
 }
 
+func TestRetryRepeatsWhatAStoppingServerCancels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		_, err := retryWhileUnavailable(t.Context(), nil, time.Minute, func() error {
+			if tries++; tries < 3 {
+				return ErrorFrom(status.Error(codes.Canceled, "CANCEL"))
+			}
+			return nil
+		})
+		if err != nil || tries != 3 {
+			t.Error(err, tries)
+		}
+	})
+}
+
+func TestRetryDoesNotRepeatWhatTheCallerCancels(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	_, err := retryWhileUnavailable(ctx, nil, time.Minute, func() error {
+		tries++
+		cancel()
+		return ErrorFrom(ctx.Err())
+	})
+	if CodeOf(err) != CodeCancelled || tries != 1 {
+		t.Error(err, tries)
+	}
+}
+
+func TestRetryFollowsAnOutageOfThreeSecondsWithinOneMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		_, _ = retryWhileUnavailable(t.Context(), nil, 30*time.Second, func() error {
+			if time.Since(start) < 3*time.Second {
+				return unavailable("down")
+			}
+			return nil
+		})
+		if took := time.Since(start); took > 4*time.Second {
+			t.Error(took)
+		}
+	})
+}
+
 func TestRetryDoesNotRepeatARefusal(t *testing.T) {
-	repeated, err := retryWhileUnavailable(t.Context(), time.Minute, func() error { return badRequest("no") })
+	repeated, err := retryWhileUnavailable(t.Context(), nil, time.Minute, func() error { return badRequest("no") })
 	if CodeOf(err) != CodeBadRequest || repeated {
 		t.Error(err, repeated)
 	}

@@ -39,6 +39,13 @@ func withServer(run func() int) (code int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	// The credentials of who runs the tests are not for their servers.
+	for _, each := range os.Environ() {
+		if name, _, _ := strings.Cut(each, "="); strings.HasPrefix(name, "TASKYARD_") && name != "TASKYARD_BINARY" {
+			_ = os.Unsetenv(name)
+		}
+	}
+	_ = os.Setenv("XDG_CONFIG_HOME", folder)
 	// Another process may take the free port before the server does.
 	server, err := startServer(folder, freeAddress())
 	for tries := 1; err != nil && tries < 3; tries++ {

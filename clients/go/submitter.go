@@ -44,7 +44,7 @@ func (s *submitter) submit(
 	outgoing, _ := metadata.FromOutgoingContext(ctx)
 	// A larger task could break the stream for all. Metadata belong to one call.
 	mayShare := size <= maxBytesPerMessage && len(outgoing) == 0
-	_, err = retryWhileUnavailable(ctx, s.patience, func() (err error) {
+	_, err = retryWhileUnavailable(ctx, s.conn, s.patience, func() (err error) {
 		answer, err = s.attempt(ctx, newSubmission(request, size), mayShare)
 		return err
 	})
@@ -76,7 +76,9 @@ func (s *submitter) begin(submission *submission, mayShare bool) (*submitStream,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, errorFrom(status.Error(codes.Canceled, "the client is closed"))
+		closed := errorFrom(status.Error(codes.Canceled, "the client is closed"))
+		closed.cause = errClosed
+		return nil, closed
 	}
 	s.attempts.Add(1)
 	s.inProgress++

@@ -82,7 +82,7 @@ type WatchOptions struct {
 func (c *Client) Watch(ctx context.Context, options WatchOptions) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		w := &watch{
-			client: c, outage: newOutage(c.patience), cursor: options.Cursor, sendsCurrent: options.IncludeCurrent,
+			client: c, outage: newOutage(c.conn, c.patience), cursor: options.Cursor, sendsCurrent: options.IncludeCurrent,
 			current: map[string]uint64{}, yield: yield, silenceTimeout: silenceTimeout,
 			filter: &taskyardv1.WatchTasksRequest{
 				TaskIds: options.TaskIDs, BatchId: optional(options.BatchID), AgentId: optional(options.Agent),
@@ -105,6 +105,7 @@ type watch struct {
 	silenceTimeout time.Duration
 	yield          func(*Event, error) bool
 	cursor         string
+	renewed        bool // The token was read anew since a stream worked last.
 	// sendsCurrent is true while the server sends the current tasks. There is no cursor to resume from in between:
 	// after a break the server sends all of them again.
 	sendsCurrent bool
@@ -134,6 +135,12 @@ func (w *watch) run(ctx context.Context) error {
 		case CodeCursorExpired:
 			w.client.log.Info("taskyard: the watch begins anew", "error", err)
 			w.cursor, w.sendsCurrent = "", true
+		case CodeUnauthenticated:
+			if w.renewed || !w.client.identity.token.renew() {
+				return err
+			}
+			w.renewed = true
+			w.client.log.Info("taskyard: the watch goes on with the token read anew", "error", err)
 		case CodeUnavailable, CodeInternal, CodeCancelled, CodeDeadlineExceeded:
 			// The end of a server may show as any of these.
 			w.client.log.Info("taskyard: the watch goes on over a new stream", "error", err)
@@ -169,6 +176,7 @@ func (w *watch) readStream(ctx context.Context) error {
 		switch end := message.GetEnd(); {
 		case end == nil:
 			w.outage.reset()
+			w.renewed = false
 		case end.GetReason() == taskyardv1.WatchEnd_tasks_ended:
 			return errWatchEnded
 		case end.GetReason() == taskyardv1.WatchEnd_cursor_expired:

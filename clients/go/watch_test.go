@@ -153,7 +153,7 @@ func TestWatchReplacesASilentStream(t *testing.T) {
 	}}
 	client := serve(t, f)
 	w := &watch{
-		client: client, filter: &taskyardv1.WatchTasksRequest{}, outage: newOutage(waitLimit),
+		client: client, filter: &taskyardv1.WatchTasksRequest{}, outage: newOutage(nil, waitLimit),
 		silenceTimeout: 20 * time.Millisecond,
 		current:        map[string]uint64{}, yield: func(*Event, error) bool { return true },
 	}

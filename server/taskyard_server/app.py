@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
-from pydantic import HttpUrl, SecretStr
 
 from taskyard.v1 import (
     admin_pb2_grpc,
@@ -33,8 +32,8 @@ from taskyard_server.core.history import RetryPolicy
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
-from taskyard_server.executors.tab_executor import TabExecutor
-from taskyard_server.executors.tab_resolver import Endpoint, TabMap
+from taskyard_server.executors.connections import TlsFilesError
+from taskyard_server.executors.from_settings import configured_executor
 from taskyard_server.exposure import authentication_is_on, exposed
 from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
@@ -54,6 +53,7 @@ from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.tokens import TokenService
+from taskyard_server.setting_types import secret
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.choosing import store_of
 from taskyard_server.store.port import StoreError
@@ -104,15 +104,17 @@ class App:
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
         keeper = self._engine.keeper
         self._figures = None if keeper is None else keeper.figures
-        self._metrics = Metrics(self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures)
         self._audit = _audit_log(settings.audit)
         self._tokens = None if keeper is None else TokenDirectory(self._engine.now)
         auth = settings.auth if authentication_is_on(settings) else None
         self._admission = (
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
         )
+        self._metrics = Metrics(
+            self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures, self._admission
+        )
         self._token_service = TokenService(
-            self._tokens, None if self._admission is None else self._admission.open_calls.end_stale
+            self._tokens, None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         )
         path = sqlite_path(settings.store.url)
         self._admin_socket = (
@@ -123,13 +125,14 @@ class App:
         self._servers = Servers(
             CallInterceptor(self._admission),
             for_gateway=settings.gateway,
-            is_limited=self._admission is not None,
+            is_limited=auth is not None,
         )
         self._health = health.aio.HealthServicer()
         try:
             self._certificates = certificate_files("tls", settings.tls)
             self._gateway = gateway_of(settings) if settings.gateway else None
-        except CertificateError as error:
+            self._executor = configured_executor(self._engine, settings)
+        except (CertificateError, TlsFilesError) as error:
             raise StartError(str(error)) from None
         self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
@@ -191,14 +194,14 @@ class App:
             parts.append(self._tokens.run())
         if self._config.file is not None:
             parts.append(self._config.watch())
-        if settings.executor is not None or settings.tabs:
-            parts.append(self._tab_executor().run())
+        if self._executor is not None:
+            parts.append(self._executor.run())
         self._background = [asyncio.create_task(part) for part in parts]
         served = SERVICES if settings.scheduler.enabled else SERVICES[len(SCHEDULER_SERVICES) :]
         for name in ("", *served):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         gc_policy.install()
-        if self._admission is None:
+        if not authentication_is_on(settings):
             level = logging.WARNING if self._is_exposed else logging.INFO
             log.log(level, "everybody_is_admin", why="authentication is off, see auth.required")
         log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
@@ -325,6 +328,10 @@ class App:
         self._engine.admin.reconfigure(settings.limits())
         if self._admission is not None:
             self._admission.reconfigure(settings.auth)
+        self._metrics.take_token(secret(settings.metrics_token))
+        self._webhooks.take_secret(secret(settings.webhooks.secret))
+        if self._executor is not None:
+            self._executor.take(settings)
 
     def _note_reload(self, reload: Reload | None) -> None:
         outcome = "conflict" if reload is None else "ok"
@@ -348,7 +355,7 @@ class App:
         if self._gateway is not None:
             self._servers.listen_for_gateway(self._gateway.make_server_socket())
         try:
-            self._metrics.serve(settings.metrics)
+            self._metrics.serve(settings.metrics, secret(settings.metrics_token), self._certificates)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None
@@ -392,19 +399,6 @@ class App:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         self._servers.add_tools(names)
 
-    def _tab_executor(self) -> TabExecutor:
-        settings = self._settings
-        resolver = TabMap(
-            {tab_id: _endpoint(tab.url, tab.token) for tab_id, tab in settings.tabs.items()},
-            None if settings.executor is None else _endpoint(settings.executor, settings.executor_token),
-        )
-        return TabExecutor(
-            self._engine,
-            resolver,
-            workers=settings.scheduler.worker_count,
-            max_answer_bytes=settings.scheduler.max_payload_bytes,
-        )
-
 
 def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
     store = settings.store
@@ -420,7 +414,13 @@ def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
         min_free_bytes=store.min_free_bytes,
         ballast_bytes=BALLAST_BYTES,
     )
-    return MemoryEngine(settings.limits(), store=kept_in, keeping=keeping, encode_delivery=encode_delivery)
+    return MemoryEngine(
+        settings.limits(),
+        store=kept_in,
+        keeping=keeping,
+        encode_delivery=encode_delivery,
+        private=settings.auth.is_on(settings.tls),
+    )
 
 
 def _audit_log(settings: AuditSettings) -> AuditLog | None:
@@ -431,7 +431,3 @@ def _audit_log(settings: AuditSettings) -> AuditLog | None:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise StartError(f"cannot write the audit log to {settings.file}: {reason}") from None
-
-
-def _endpoint(url: HttpUrl, token: SecretStr | None) -> Endpoint:
-    return Endpoint(str(url), None if token is None else token.get_secret_value())

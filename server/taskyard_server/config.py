@@ -27,7 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS, MAX_LEASE_SECS, Limits
-from taskyard_server.security_settings import AuditSettings, AuthSettings, GatewayTlsSettings, TlsSettings
+from taskyard_server.security_settings import AuditSettings, AuthSettings, GatewayTlsSettings, LongToken, TlsSettings
 from taskyard_server.setting_types import (
     Address,
     BearerToken,
@@ -345,6 +345,12 @@ class Settings(BaseModel):
     grpc: Address = Field(default="127.0.0.1:50051", description="Address of the gRPC server.")
     rest: Address = Field(default="127.0.0.1:9867", description="Address of the gateway: REST, gRPC-Web and gRPC.")
     metrics: Address = Field(default="127.0.0.1:9464", description="Address of the metrics for Prometheus.")
+    metrics_token: LongToken | None = Field(
+        default=None,
+        description="Bearer token that scrapes must bring, of 20 characters or more. Never shown.",
+        validation_alias="metricsToken",
+        serialization_alias="metricsToken",
+    )
     gateway: bool = Field(default=True, description="Whether the gateway runs.")
     executor: HttpUrl | None = Field(
         default=None, description="Base URL that tab actions are sent to. Without it tasks wait for runtime hosts."
@@ -355,10 +361,29 @@ class Settings(BaseModel):
         validation_alias="executorToken",
         serialization_alias="executorToken",
     )
+    executor_ca: HomePath | None = Field(
+        default=None,
+        description="Authorities of the certificate of `executor`, as PEM, in the place of those of the system.",
+        validation_alias="executorCa",
+        serialization_alias="executorCa",
+    )
+    executor_cert: HomePath | None = Field(
+        default=None,
+        description="Client certificate for `executor`, as PEM. This and the two files beside it are read anew when "
+        "they change.",
+        validation_alias="executorCert",
+        serialization_alias="executorCert",
+    )
+    executor_key: HomePath | None = Field(
+        default=None,
+        description="Private key of `executorCert`, as PEM, without a password.",
+        validation_alias="executorKey",
+        serialization_alias="executorKey",
+    )
     tabs: dict[str, Tab] = Field(
         default={},
         description="Base URLs by tab, for tabs that are not behind `executor`: a URL, or an object with `url` and "
-        "`token`, a bearer token for this URL. `executorToken` is not sent there.",
+        "`token`, a bearer token for this URL. `executorToken` is not sent there, nor `executorCert` shown.",
     )
     shutdown_grace_period_seconds: Seconds = Field(
         default=300,

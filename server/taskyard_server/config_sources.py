@@ -21,7 +21,12 @@ from taskyard_server.config import ConfigError, DaemonSettings, SchedulerSetting
 from taskyard_server.setting_types import BearerToken, Count, Section
 
 PREFIX: Final = "TASKYARD_"
-SECRET_KEYS: Final = frozenset({"webhooks", "store", "executorToken", "executor_token", "tabs", "auth"})
+SECRET_KEYS: Final = frozenset(
+    {
+        *("webhooks", "store", "tabs", "auth", "executor"),
+        *("executorToken", "executor_token", "metricsToken", "metrics_token"),
+    }
+)
 """Keys and sections whose values messages do not quote, since they may be secrets."""
 DELIMITER: Final = "__"
 SEVERAL_VARIABLES: Final = {

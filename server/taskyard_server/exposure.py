@@ -58,5 +58,6 @@ def _missing_for_rest(settings: Settings) -> list[str]:
 
 
 def _missing_for_metrics(settings: Settings) -> list[str]:
-    # A section of its own sets it, which is not there yet.
-    return [] if getattr(settings, "metrics_token", None) is not None else ["metricsToken"]
+    missing = [] if settings.metrics_token is not None else ["metricsToken"]
+    # It has the certificate of gRPC.
+    return missing if settings.tls.cert is not None else [*missing, "tls.cert", "tls.key"]

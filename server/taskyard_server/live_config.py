@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
+from pydantic import SecretStr
 from pydantic.alias_generators import to_camel
 
 from taskyard_server.config import ConfigError, DaemonSettings, SchedulerSettings, Settings, by_key
@@ -22,6 +23,8 @@ log = structlog.get_logger(__name__)
 
 AUTH: Final = frozenset(f"auth.{key}" for key in ("adminToken", "jwt", "certificates", "limits"))
 """They reload where authentication is on; it is switched on by a restart alone."""
+SECRETS: Final = frozenset({"webhooks.secret", "executorToken", "metricsToken"})
+"""One that is set reloads to another one; to set the first one, or none, takes a restart."""
 RELOADABLE: Final = (
     frozenset(f"daemon.{to_camel(key)}" for key in DaemonSettings.model_fields)
     | frozenset(
@@ -47,6 +50,7 @@ RELOADABLE: Final = (
         )
     )
     | AUTH
+    | SECRETS
 )
 
 
@@ -98,10 +102,10 @@ class LiveConfig:
         self.error = None
         self.loaded_at = time.time() if self.file else None
         before, wanted = by_key(self.settings, mode="python"), by_key(loaded.settings, mode="python")
-        reloadable = RELOADABLE if self._has_authentication else RELOADABLE - AUTH
+        reloadable = self._reloadable(before, wanted)
         changed = sorted(key for key in reloadable if before[key] != wanted[key])
         needs_restart = sorted(key for key in wanted if key not in reloadable and before[key] != wanted[key])
-        self._put_in_force(loaded)
+        self._put_in_force(loaded, reloadable)
         if changed or needs_restart:
             values = {key: {"old": before[key], "new": wanted[key]} for key in changed}
             log.info("config_reloaded", changed=values, needs_restart=needs_restart)
@@ -109,7 +113,12 @@ class LiveConfig:
         self.reloaded(reload)
         return reload
 
-    def _put_in_force(self, loaded: Loaded) -> None:
+    def _reloadable(self, before: dict[str, Any], wanted: dict[str, Any]) -> frozenset[str]:
+        """The keys that this reload may change."""
+        fixed = {key for key in SECRETS if before[key] is None or wanted[key] is None}
+        return RELOADABLE - fixed - (frozenset() if self._has_authentication else AUTH)
+
+    def _put_in_force(self, loaded: Loaded, reloadable: frozenset[str]) -> None:
         """Apply the keys that can change while the server runs. All others keep their value of the start."""
         current, wanted = self.settings.scheduler, loaded.settings.scheduler
         fixed = {
@@ -117,11 +126,21 @@ class LiveConfig:
             for name, info in SchedulerSettings.model_fields.items()
             if f"scheduler.{info.serialization_alias or to_camel(name)}" not in RELOADABLE
         }
-        sections: dict[str, Section] = {"scheduler": wanted.model_copy(update=fixed), "daemon": loaded.settings.daemon}
+        found = loaded.settings
+        sections: dict[str, Section | SecretStr | None] = {
+            "scheduler": wanted.model_copy(update=fixed),
+            "daemon": found.daemon,
+        }
         if self._has_authentication:
-            sections["auth"] = loaded.settings.auth.model_copy(update={"required": self.settings.auth.required})
+            sections["auth"] = found.auth.model_copy(update={"required": self.settings.auth.required})
+        if "webhooks.secret" in reloadable:
+            sections["webhooks"] = self.settings.webhooks.model_copy(update={"secret": found.webhooks.secret})
+        if "executorToken" in reloadable:
+            sections["executor_token"] = found.executor_token
+        if "metricsToken" in reloadable:
+            sections["metrics_token"] = found.metrics_token
         settings = self.settings.model_copy(update=sections)
-        taken = {key: source for key, source in loaded.sources.items() if key in RELOADABLE}
+        taken = {key: source for key, source in loaded.sources.items() if key in reloadable}
         self._loaded = Loaded(settings, {**self.sources, **taken})
         self.apply(settings)
 

@@ -1,6 +1,6 @@
 """Prometheus metrics over HTTP: the scheduler's figures, summed over namespaces.
 
-No label has values that callers choose, such as agents or namespaces. The server of prometheus-client runs in a thread
+No label has values that callers choose, such as agents or namespaces. The server runs in threads (`metrics_server.py`)
 and asks the event loop for a snapshot at each scrape.
 """
 
@@ -8,17 +8,18 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from threading import Thread
 from typing import Final
-from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, start_http_server
+from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from taskyard_server.certificates import CertificateFiles
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.stats import Totals
 from taskyard_server.core.task import ASSIGNED, TERMINAL
+from taskyard_server.interceptors.admission import Admission
+from taskyard_server.metrics_server import MetricsServer
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
@@ -72,7 +73,10 @@ class Histogram:
 
 
 class Metrics(Collector):
-    """Measures durations as an engine listener, and collects all metrics. `store` is None where nothing is kept."""
+    """Measures durations as an engine listener, and collects all metrics.
+
+    `store` is None where nothing is kept, `admission` where everybody may do everything.
+    """
 
     def __init__(
         self,
@@ -80,8 +84,10 @@ class Metrics(Collector):
         webhooks: WebhookCounts,
         snapshots: Snapshots,
         store: StoreFigures | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self._totals = totals
+        self._admission = admission
         self._webhooks = webhooks
         self._snapshots = snapshots
         self._queue_wait = Histogram()
@@ -92,7 +98,7 @@ class Metrics(Collector):
         if store is not None:
             store.observers.append(self._observe_commit)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._server: tuple[WSGIServer, Thread] | None = None
+        self._server: MetricsServer | None = None
 
     def __call__(self, namespace: str, events: Sequence[Event]) -> None:
         """Measure how long tasks waited and ran."""
@@ -106,22 +112,23 @@ class Metrics(Collector):
             elif event.state in TERMINAL and event.started_at is not None:
                 self._run_time.observe(event.at - event.started_at)
 
-    def serve(self, address: str) -> None:
-        """Answer scrapes at HOST:PORT until `stop`. Raises `OSError` if it cannot listen there."""
+    def serve(self, address: str, token: str | None = None, certificates: CertificateFiles | None = None) -> None:
+        """Answer scrapes at HOST:PORT that bring the token, until `stop`. Raises `OSError` if it cannot listen."""
         self._loop = asyncio.get_running_loop()
         registry = CollectorRegistry()
         for collector in (self, PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR):
             registry.register(collector)
-        host, _, port = address.rpartition(":")
-        self._server = start_http_server(int(port), host, registry)
+        self._server = MetricsServer(address, registry, token, certificates)
+
+    def take_token(self, token: str | None) -> None:
+        """Let scrapes bring this token from now on."""
+        if self._server is not None:
+            self._server.token = token
 
     def stop(self) -> None:
         """Stop answering."""
         if self._server is not None:
-            server, thread = self._server
-            server.shutdown()
-            server.server_close()
-            thread.join(timeout=2)
+            self._server.stop()
 
     def describe(self) -> list[Metric]:
         """No metrics are known before the first scrape."""
@@ -185,6 +192,8 @@ class Metrics(Collector):
         families += await self._hosts_and_machine()
         if self._store is not None:
             families += self._store_families(self._store)
+        if self._admission is not None:
+            families += _admission_families(self._admission)
         families.append(self._queue_wait.family("taskyard_queue_wait_seconds", "From queue entry to hand-out."))
         families.append(self._run_time.family("taskyard_run_time_seconds", "From the first start to the end."))
         return families
@@ -228,3 +237,18 @@ class Metrics(Collector):
             text = "Memory in use of the server's machine, in MiB."
             families.append(GaugeMetricFamily("taskyard_machine_memory_mb", text, machine.memory_mb))
         return families
+
+
+def _admission_families(admission: Admission) -> list[Metric]:
+    return [
+        CounterMetricFamily(
+            "taskyard_credentials_refused", "Calls whose credential was wrong or missing.", admission.failures.total
+        ),
+        CounterMetricFamily("taskyard_calls_denied", "Calls that their principal may not make.", admission.denied),
+        CounterMetricFamily(
+            "taskyard_calls_limited", "Calls and streams over the limits of their principal.", admission.limits.refused
+        ),
+        GaugeMetricFamily(
+            "taskyard_open_streams", "Streams of principals that are open.", admission.limits.open_streams
+        ),
+    ]

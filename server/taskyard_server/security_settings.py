@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError, Url
 
 from taskyard_server.setting_types import BearerToken, Count, HomePath, PositiveSeconds, Section, expand_home
 
-MIN_ADMIN_TOKEN_CHARS = 20
+MIN_TOKEN_CHARS = 20
 
 RoleWord = Literal["agent", "host", "viewer", "operator", "admin"]
 Pattern = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^*\s]*\*?$")]
@@ -41,14 +41,14 @@ def _check_key_place(place: str) -> str:
         url = Url(place)
     except ValueError:
         raise PydanticCustomError("url", "must be a file or a URL") from None
-    if url.scheme != "https" and not (url.scheme == "http" and is_loopback(url.host or "")):
+    if url.scheme != "https" and not (url.scheme == "http" and _is_here(url.host or "")):
         raise PydanticCustomError("url", "must be a file, an https URL, or an http one on loopback")
     if url.username or url.password:
         raise PydanticCustomError("url", "must not hold a password, since it is shown")
     return place
 
 
-def is_loopback(host: str) -> bool:
+def _is_here(host: str) -> bool:
     """Whether a host of a URL is this machine by its address, or `localhost`."""
     try:
         return ip_address(host.strip("[]")).is_loopback
@@ -95,16 +95,20 @@ class LimitSettings(Section):
 
 
 def _check_length(token: SecretStr) -> SecretStr:
-    if len(token.get_secret_value()) < MIN_ADMIN_TOKEN_CHARS:
-        raise PydanticCustomError("token", f"must have {MIN_ADMIN_TOKEN_CHARS} characters or more")
+    if len(token.get_secret_value()) < MIN_TOKEN_CHARS:
+        raise PydanticCustomError("token", f"must have {MIN_TOKEN_CHARS} characters or more")
     return token
+
+
+LongToken = Annotated[BearerToken, AfterValidator(_check_length)]
+"""A token that cannot be guessed."""
 
 
 class AuthSettings(Section):
     """Who may call. Authentication is on with `required`, or with any of `tls`, `auth.jwt` and `auth.adminToken`."""
 
     required: bool = Field(default=False, description="Whether every call needs a credential.")
-    admin_token: Annotated[BearerToken, AfterValidator(_check_length)] | None = Field(
+    admin_token: LongToken | None = Field(
         default=None,
         description="A token with the role admin, of 20 characters or more, such as `openssl rand -hex 20` makes. "
         "Never shown.",

@@ -50,6 +50,11 @@ def expand_home(path: Path) -> Path:
         raise ValueError("no such home directory") from None
 
 
+def secret(value: SecretStr | None) -> str | None:
+    """The secret itself."""
+    return None if value is None else value.get_secret_value()
+
+
 Integer = Annotated[int, BeforeValidator(_refuse_boolean)]
 Float = Annotated[float, BeforeValidator(_refuse_boolean)]
 PositiveInt = Annotated[Integer, Field(gt=0)]

@@ -33,6 +33,7 @@ from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.task import CANCELLED, DONE, FAILED
 from taskyard_server.engine.port import DueDelivery, OutboxPort
+from taskyard_server.setting_types import secret
 from taskyard_server.store.delivery_records import DeliveryRecord, decode_delivery
 from taskyard_server.store.records import encode
 from taskyard_server.webhook_backlog import Backlog
@@ -92,8 +93,8 @@ class Webhooks:
         self.counts = WebhookCounts()
         self._by_namespace: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
         self._settings = settings
-        secret = settings.secret.get_secret_value() if settings.secret else None
-        self._signer = Webhook(secret) if secret else None
+        self._signer: Webhook | None = None
+        self.take_secret(secret(settings.secret))
         self._pending: asyncio.Queue[Delivery] = asyncio.Queue(settings.max_pending)
         self._under_way: set[Delivery] = set()
         self._outbox = outbox
@@ -116,6 +117,10 @@ class Webhooks:
                 except asyncio.QueueFull:
                     self._count_dropped(delivery)
                     log.warning("webhook_dropped", task_id=record.task_id, namespace=namespace, reason="queue full")
+
+    def take_secret(self, signing: str | None) -> None:
+        """Sign with this secret from now on."""
+        self._signer = Webhook(signing) if signing else None
 
     def counts_of(self, namespace: str) -> WebhookCounts:
         """The counts of one namespace."""

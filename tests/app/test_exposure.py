@@ -44,8 +44,8 @@ def test_each_exposed_listener_is_a_line_that_names_what_to_set() -> None:
         "or pass --insecure",
         "rest: 0.0.0.0:2 can be reached from other machines: set gatewayTls.cert, gatewayTls.key, auth.required, "
         "or listen on 127.0.0.1, or pass --insecure",
-        "metrics: 0.0.0.0:3 can be reached from other machines: set metricsToken, or listen on 127.0.0.1, "
-        "or pass --insecure",
+        "metrics: 0.0.0.0:3 can be reached from other machines: set metricsToken, tls.cert, tls.key, "
+        "or listen on 127.0.0.1, or pass --insecure",
     ]
 
 

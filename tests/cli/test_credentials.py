@@ -95,12 +95,15 @@ def commands(group=app, words=()):
 
 
 OF_THIS_MACHINE = {"up", "store"}
+OF_THE_WHOLE_SERVER = {"token", "whoami"}
 
 
 @pytest.mark.parametrize("words", [each for each in commands() if each[0] not in OF_THIS_MACHINE], ids=" ".join)
 def test_every_command_takes_the_same_credentials(anywhere, words):
     shown = anywhere(*words, "--help").out
-    for option in ("server", "namespace", "token-file", "ca", "cert", "key", "profile", "insecure"):
+    about_a_namespace = words[0] not in OF_THE_WHOLE_SERVER
+    assert (" --namespace " in shown) == (about_a_namespace or words == ("token", "create"))
+    for option in ("server", "token-file", "ca", "cert", "key", "profile", "insecure"):
         assert f" --{option} " in shown
     assert " --token " not in shown
 
@@ -119,7 +122,8 @@ def test_a_token_comes_from_a_file_or_the_environment(anywhere, serve, token_fil
 
 def test_a_profile_says_where_the_server_is_and_who_calls(anywhere, serve, authority, tmp_path, monkeypatch):
     server = serve(tls=True)
-    authority.write(tmp_path / "taskyard" if (tmp_path / "taskyard").mkdir() else tmp_path / "taskyard")
+    (tmp_path / "taskyard").mkdir()
+    authority.write(tmp_path / "taskyard")
     text = f'[profiles.p]\naddress = "https://{server.address}"\nca = "ca.pem"\ntoken = "of-profile"\n'
     replace(tmp_path / "taskyard" / "config.toml", text.encode())
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -139,8 +143,8 @@ def test_a_refusal_says_which_way_was_tried_and_not_what_was_sent(error_of, serv
     server = serve()
     server.tokens = set()
     assert error_of("list", "--server", server.address) == (
-        "this token is not known (tried: nothing; give a token by TASKYARD_TOKEN, --token-file or --profile, or a client "
-        "certificate by --cert)"
+        "this token is not known (tried: nothing; give a token by TASKYARD_TOKEN, --token-file or --profile, or a "
+        "client certificate by --cert)"
     )
     monkeypatch.setenv("TASKYARD_TOKEN", "secret")
     told = error_of("list", "--server", server.address)
@@ -151,8 +155,8 @@ def test_a_refusal_says_which_way_was_tried_and_not_what_was_sent(error_of, serv
 def test_a_token_is_not_sent_in_the_clear_unless_that_is_allowed(error_of, monkeypatch):
     monkeypatch.setenv("TASKYARD_TOKEN", "secret")
     assert error_of("list", "--server", "yard.invalid:1") == (
-        "--server: the token given by TASKYARD_TOKEN is not sent in the clear to yard.invalid:1: encrypt the connection "
-        "(https://yard.invalid:1, or --ca), or allow it by --insecure"
+        "--server: the token given by TASKYARD_TOKEN is not sent in the clear to yard.invalid:1: encrypt the "
+        "connection (https://yard.invalid:1, or --ca), or allow it by --insecure"
     )
     assert error_of("list", "--server", "yard.invalid:1", "--insecure").startswith(
         "no server answers at yard.invalid:1"

@@ -178,13 +178,13 @@ def test_a_mistake_in_the_tabs_names_its_key_and_shows_no_token(refusal, tabs, m
 # Reload
 
 
-def test_a_changed_token_holds_after_a_restart(write):
+def test_a_changed_token_of_the_executor_reloads_and_those_of_tabs_hold_after_a_restart(write):
     tabs = {"a": {"url": "http://h:1", "token": TOKEN}}
     live = LiveConfig(write(executorToken=TOKEN, tabs=tabs), {})
     write(executorToken="other", tabs={"a": {"url": "http://h:1", "token": "other"}})
     reload = live.reload()
-    assert (reload.changed, reload.needs_restart) == ([], ["executorToken", "tabs"])
-    assert live.settings.executor_token.get_secret_value() == TOKEN
+    assert (reload.changed, reload.needs_restart) == (["executorToken"], ["tabs"])
+    assert live.settings.executor_token.get_secret_value() == "other"
     assert live.settings.tabs["a"].token.get_secret_value() == TOKEN
 
 

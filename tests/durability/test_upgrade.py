@@ -94,15 +94,23 @@ def is_paused(reading: Reading) -> bool:
 
 def tell_pauses(history: Sequence[Event], spans: Sequence[Span]) -> None:
     """Print how long the SDK's calls took that met an upgrade, and how long all others took."""
+    print(f"it was away {', '.join(f'{until - since:.1f}' for since, until in spans)} s")
+    late = [call.ended - until for since, until in spans for call in history if is_met_by(call, since, until)]
+    print(f"the last answer to a call of before came {max(late, default=0):.1f} s after it was back")
     met: list[float] = []
     others: list[float] = []
     for call in history:
         if isinstance(call, SdkCall) and call.kind != "wait":
-            is_met = any(call.begun < until and call.ended > since for since, until in spans)
+            is_met = any(is_met_by(call, since, until) for since, until in spans)
             (met if is_met else others).append(1000 * (call.ended - call.begun))
     for name, ms in (("met an upgrade", sorted(met)), ("did not", sorted(others))):
         assert ms
         print(f"{len(ms)} calls {name}: p50 {_at(ms, 50):.1f} ms, p99 {_at(ms, 99):.0f} ms, most {ms[-1]:.0f} ms")
+
+
+def is_met_by(call: Event, since: float, until: float) -> bool:
+    """Whether a call of the SDK, other than one that waits for something else, was open while the yard was away."""
+    return isinstance(call, SdkCall) and call.kind != "wait" and call.begun < until and call.ended > since
 
 
 def _at(values: list[float], percent: int) -> float:

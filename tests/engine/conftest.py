@@ -51,9 +51,9 @@ class Clock:
         await self.run_pending()
 
 
-def _engine(kind: str, limits: Limits, *details: Any) -> MemoryEngine:
+def _engine(kind: str, limits: Limits, *details: Any, private: bool = False) -> MemoryEngine:
     """An engine that keeps nothing, or one that keeps everything in a dict."""
-    engine = MemoryEngine(limits, *details, store=DictStore() if kind == "kept" else None)
+    engine = MemoryEngine(limits, *details, store=DictStore() if kind == "kept" else None, private=private)
     opening = engine.open()
     # An empty store is open without a turn of the event loop.
     with pytest.raises(StopIteration):
@@ -76,8 +76,14 @@ async def make_engine(request: pytest.FixtureRequest, clock: Clock) -> AsyncIter
     """Makes engines with the limits that a test sets."""
     engines: list[Engine] = []
 
-    def make(*, seed: int | None = None, wall: Callable[[], float] | None = None, **limits: Any) -> Engine:
-        engines.append(_engine(request.param, Limits(**limits), clock, seed, wall))
+    def make(
+        *,
+        seed: int | None = None,
+        wall: Callable[[], float] | None = None,
+        private: bool = False,
+        **limits: Any,
+    ) -> Engine:
+        engines.append(_engine(request.param, Limits(**limits), clock, seed, wall, private=private))
         return engines[-1]
 
     yield make

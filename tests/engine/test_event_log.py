@@ -45,7 +45,8 @@ class Logs:
         self._numbers = {}
         self._kept = []
 
-    def _encode(self, event):
+    def _encode(self, event, bare):
+        assert not bare
         self.encodings[self._numbers[id(event)]] += 1
         return b"%d " % self._numbers[id(event)]
 

@@ -2,7 +2,7 @@
 
 Each file of `transcripts/` is a conversation, from top to bottom:
 
-    # what it shows, and lines such as `config: {...}`, `executor` or `store` for how the server is started
+    # what it shows, and lines such as `config: {...}`, `executor`, `store` or `no store` for how the server is started
     > POST /tasks
     > {"agentId": "a", "action": "click"}
     < 202 application/json
@@ -11,8 +11,8 @@ Each file of `transcripts/` is a conversation, from top to bottom:
 A `GET /tasks:watch` stays open while the steps after it are played. All its lines are shown there, one a message.
 
 Ids and times are masked: `tsk_<1>` is the first task id of the file, in requests too, `<time>` any time, `<ms>` any
-duration, `<cursor>` any cursor, `<trace>` any trace context. `UPDATE=1` writes the answers of this
-run into the files: read the difference before you commit it.
+duration, `<cursor>` any cursor, `<trace>` any trace context, `<secret>` that of a token. `UPDATE=1` writes the
+answers of this run into the files: read the difference before you commit it.
 """
 
 import json
@@ -35,8 +35,9 @@ from tests.ports import free_port
 
 HERE = Path(__file__).parent / "transcripts"
 ROOT = Path(__file__).parents[2]
-ID = re.compile(r"(tsk|bat|sch|trg)_[0-9a-f]{32}")
-MASKED_ID = re.compile(r"(tsk|bat|sch|trg)_<\d+>")
+ID = re.compile(r"(tsk|bat|sch|trg)_[0-9a-f]{32}|tok_[0-9A-Za-z]{20}")
+MASKED_ID = re.compile(r"(tsk|bat|sch|trg|tok)_<\d+>")
+SECRET = re.compile(r"tyd_[0-9A-Za-z]{38}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 DURATIONS = ("latencyMs", "avgDispatchLatencyMs")
 TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01")
@@ -69,6 +70,7 @@ class Masks:
         text = ID.sub(lambda found: self._name(found[0]), text)
         for name in DURATIONS:
             text = re.sub(rf'"{name}": [0-9.e-]+', f'"{name}": "<ms>"', text)
+        text = SECRET.sub("<secret>", text)
         return TIME.sub("<time>", TRACE.sub("<trace>", CURSOR.sub('"cursor": "<cursor>"', text)))
 
     def unmask(self, text: str) -> str:
@@ -143,6 +145,8 @@ def server(head: list[str], folder: Path) -> Iterator[ControlPlane]:
                 arguments += ["--config", str(folder / "config.json")]
             if line == "# store":
                 arguments += ["--store", f"sqlite:///{folder / 'yard.db'}"]
+            if line == "# no store":
+                arguments += ["--store", "memory://"]
             if line == "# executor":
                 arguments += ["--executor", stack.enter_context(_executor())]
         yield stack.enter_context(control_plane(*arguments))

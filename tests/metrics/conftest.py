@@ -10,7 +10,6 @@ from typing import Any
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
-from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -19,7 +18,9 @@ from taskyard_server.core.leases import Lease
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission, Task, TaskOptions
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.interceptors.admission import Admission
 from taskyard_server.metrics import Metrics
+from taskyard_server.metrics_server import _Server
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.webhooks import WebhookCounts
@@ -76,13 +77,18 @@ class Harness:
             self.port = int(server.getsockname()[1])
         self.address = f"127.0.0.1:{self.port}"
 
-    async def open(self, limits: Limits, store: StoreFigures | None) -> None:
-        """Serve the metrics of an engine with these limits, and these figures of a store."""
+    async def open(
+        self, limits: Limits, store: StoreFigures | None, admission: Admission | None, **serving: Any
+    ) -> None:
+        """Serve the metrics of an engine with these limits, and these figures of a store.
+
+        `serving` are further arguments of `Metrics.serve`.
+        """
         engine = self.engine = await self._ends.enter_async_context(running_engine(limits, lambda: self.now, seed=1))
         self.snapshots = Snapshots(engine, lambda: 60.0)
-        self.metrics = Metrics(engine.admin.totals, self.webhooks, self.snapshots, store)
+        self.metrics = Metrics(engine.admin.totals, self.webhooks, self.snapshots, store, admission)
         engine.subscribe(self.metrics)
-        self.metrics.serve(self.address)
+        self.metrics.serve(self.address, **serving)
         self._ends.push_async_callback(asyncio.to_thread, self.metrics.stop)
 
     async def scrape(self) -> Scrape:
@@ -126,13 +132,18 @@ class Harness:
 async def make_harness(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Awaitable[Harness]]]:
     """Makes a `Harness` with these limits and figures of a store, whose metrics are served."""
     # By default the server checks every half a second whether to stop, which is slow for this many tests.
-    monkeypatch.setattr(ThreadingWSGIServer, "serve_forever", lambda server: BaseServer.serve_forever(server, 0.01))
+    monkeypatch.setattr(_Server, "serve_forever", lambda server: BaseServer.serve_forever(server, 0.01))
     made: list[Harness] = []
 
-    async def make(store: StoreFigures | None = None, **limits: Any) -> Harness:
+    async def make(
+        store: StoreFigures | None = None,
+        admission: Admission | None = None,
+        serving: dict[str, Any] | None = None,
+        **limits: Any,
+    ) -> Harness:
         harness = Harness()
         made.append(harness)
-        await harness.open(Limits(**limits), store)
+        await harness.open(Limits(**limits), store, admission, **(serving or {}))
         return harness
 
     yield make

@@ -25,6 +25,7 @@ EXAMPLES = {
     "executor": "http://127.0.0.1:9222",
     "webhooks.secret": "whsec_c2VjcmV0",
     "log.file": "/var/log/taskyard.log",
+    "metricsToken": "0123456789abcdefghij",
     "auth.adminToken": "0123456789abcdefghij",
 }
 

@@ -233,7 +233,9 @@ class Credentials:
 
 
 class Renewal:
-    """Whether a refused stream is worth another try: its token may have expired, and been renewed in its file.
+    """Whether a refused stream is worth another try.
+
+    The server ends a stream so when its token has expired, which may be renewed in its file, or has other grants now.
 
     Args:
         credentials: The credentials of the stream.
@@ -254,12 +256,11 @@ class Renewal:
             sent: What was sent with the stream.
 
         Returns:
-            Whether to try again: the token has changed, or worked before and may have changed. Each success is good for
-            one more try.
+            Whether to try again: the token has changed, or the credentials have worked. Each success is good for one
+            more try.
         """
         has_worked, self._has_worked = self._has_worked, False
-        token = self._credentials.token
-        return self._credentials.changed_since(sent) or (has_worked and token is not None and token.may_change)
+        return self._credentials.changed_since(sent) or has_worked
 
 
 def find_credentials(

@@ -132,6 +132,13 @@ class QueueFull(TaskyardError):
     task_id: str | None = None
 
 
+class TooManyRequests(TaskyardError):
+    """The caller has used up what it may ask for in a while. `retry_after_secs` says when it may go on."""
+
+    code = "too_many_requests"
+    retryable = True
+
+
 class Unavailable(TaskyardError):
     """No server answers, or it is starting or draining."""
 
@@ -183,6 +190,7 @@ KINDS: Final[dict[str, type[TaskyardError]]] = {
         AlreadyExists,
         CursorExpired,
         QueueFull,
+        TooManyRequests,
         Unavailable,
         Unimplemented,
         DeadlineExceeded,

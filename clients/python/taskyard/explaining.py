@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from typing import Final
 
 from .credentials import NOTHING, Credentials
@@ -19,6 +20,8 @@ CLOSED: Final = re.compile(
     re.IGNORECASE,
 )
 PROBE_SECS: Final = 0.2
+PROBE_AGAIN_SECS: Final = 1.0
+"""During an outage thousands of calls may fail a second."""
 
 
 def explained(error: TaskyardError, credentials: Credentials) -> TaskyardError:
@@ -91,8 +94,18 @@ def _is_answered_on_localhost(address: str) -> bool:
     host, _, port = address.rpartition(":")
     if host != "localhost":
         return False
+    probed_at, is_answered = _probes.get(port, (-PROBE_AGAIN_SECS, False))
+    if time.monotonic() - probed_at < PROBE_AGAIN_SECS:
+        return is_answered
     try:
         socket.create_connection((host, int(port)), PROBE_SECS).close()
     except (OSError, ValueError):
-        return False
-    return True
+        is_answered = False
+    else:
+        is_answered = True
+    _probes[port] = (time.monotonic(), is_answered)
+    return is_answered
+
+
+_probes: dict[str, tuple[float, bool]] = {}
+"""When each port of localhost was probed last, and whether somebody answered."""

@@ -151,7 +151,7 @@ class HostRun:
                     )
                     self._handlers.stop(self._session.handle_deregistration())
                 elif error.code == "unauthenticated" and self._renewal.is_worth_it(self._sent):
-                    log.info("host %s reconnects with its token read anew: %s", self._options.host_id, error.reason)
+                    log.info("host %s connects once more: %s", self._options.host_id, error.reason)
                 elif error.code in FINAL_ERRORS:
                     raise error from failed
                 else:

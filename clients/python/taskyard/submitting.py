@@ -249,7 +249,8 @@ class Submitter:
         """Let unanswered tasks wait for a new stream, unless the error is final or their time is up."""
         self._requeue()
         if isinstance(error, Unauthenticated) and self._renewal.is_worth_it(self._sent):
-            log.info("%d tasks are sent again with the token read anew: %s", len(self._waiting), error)
+            log.info("%d tasks are sent over a new stream: %s", len(self._waiting), error)
+            await asyncio.sleep(self._backoff.delay())
             return
         if not isinstance(error, BROKEN):
             self._owing_since = None

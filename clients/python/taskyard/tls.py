@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 import ssl
 import stat
 from pathlib import Path
+from typing import Final
 
 import grpc
 
 from .profiles import warn_if_shared
 
 log = logging.getLogger("taskyard")
+
+SYSTEM_AUTHORITIES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+"""Where systems keep the authorities that they trust, if OpenSSL names no file."""
 
 
 class TlsFiles:
@@ -67,12 +77,12 @@ class TlsFiles:
         Raises:
             ValueError: A file cannot be read, or does not hold what it should.
         """
-        authorities = _read_file("ca", self.ca) if self.ca else None
+        authorities = _read_file("ca", self.ca) if self.ca else system_authorities()
         certificate = _read_file("cert", self.cert) if self.cert else None
         key = _read_file("key", self.key) if self.key else None
         # gRPC notices nothing before it connects, and then does not say what is wrong.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        if authorities is not None:
+        if self.ca and authorities is not None:
             try:
                 context.load_verify_locations(cadata=authorities.decode("ascii", "replace"))
             except (ssl.SSLError, ValueError):
@@ -81,6 +91,25 @@ class TlsFiles:
             _check_pair(context, self.cert, self.key)
             warn_if_shared(_path(self.key), stat.S_IRWXO)
         return authorities, key, certificate
+
+
+def system_authorities() -> bytes | None:
+    """Read the authorities that this system trusts. gRPC has a list of its own, without those that a company adds.
+
+    Returns:
+        Their certificates; None where the list of gRPC is to be used, since there is no other or the environment names
+        one for gRPC.
+    """
+    if os.environ.get("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"):
+        return None
+    for path in (ssl.get_default_verify_paths().cafile, *SYSTEM_AUTHORITIES):
+        try:
+            found = Path(path).read_bytes() if path else b""
+        except OSError:
+            continue
+        if b"BEGIN CERTIFICATE" in found:
+            return found
+    return None
 
 
 def _check_pair(context: ssl.SSLContext, cert: str, key: str) -> None:

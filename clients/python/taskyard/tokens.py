@@ -53,7 +53,7 @@ class FileToken:
 
     Attributes:
         origin: Where it came from, for people.
-        may_change: Whether another try may have another token. True.
+        may_change: Whether another try may have another token. False for a pipe.
 
     Args:
         path: The path of the file, which holds the token and perhaps white space around it.
@@ -63,8 +63,6 @@ class FileToken:
         ValueError: The file cannot be read, or holds no token. The error does not show what it holds.
     """
 
-    may_change = True
-
     def __init__(self, path: str, origin: str) -> None:
         try:
             self._path = Path(path).expanduser()
@@ -73,6 +71,8 @@ class FileToken:
         self.origin = origin
         self._seen = self._look()
         self._text = self._read()
+        # A pipe gives its token once, and would block whoever reads on.
+        self.may_change = self._path.is_file()
         warn_if_shared(self._path, stat.S_IRWXO)
 
     def current(self) -> str:
@@ -81,7 +81,7 @@ class FileToken:
         Returns:
             The token.
         """
-        seen = self._look()
+        seen = self._look() if self.may_change else self._seen
         if seen != self._seen:
             self.reread()
             # What was seen before reading: a change in between is seen by the next look.

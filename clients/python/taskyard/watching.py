@@ -132,7 +132,8 @@ class Watch:
             except Unauthenticated as error:
                 if not self._renewal.is_worth_it(sent):
                     raise
-                log.info("the watch goes on with the token read anew: %s", error)
+                log.info("the watch goes on over a new stream: %s", error)
+                await self._outage.wait(error)
             except BROKEN as error:
                 log.info("the watch goes on over a new stream: %s", error)
                 await self._outage.wait(error)

@@ -8,6 +8,7 @@
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import type { Transport } from "@connectrpc/connect";
 import { onAbort } from "./abort_listeners.js";
+import { checkHeader, type Credentials, explained, fixedToken } from "./credentials.js";
 import { errorFrom, TaskyardError } from "./errors.js";
 import { abortError, type Clock, retryWhileUnavailable } from "./retrying.js";
 
@@ -37,20 +38,31 @@ export class Calls implements Transport {
   readonly timeoutMs: number;
   readonly patienceMs: number;
   readonly #inner: Transport;
-  readonly #header: Record<string, string>;
+  readonly #namespace: string;
+  readonly #credentials: Credentials;
   readonly #clock: Clock | undefined;
   readonly #open = new Set<AbortController>();
   #isClosed = false;
 
-  /** Throws TypeError or RangeError for options that no call can be made with. */
-  constructor(inner: Transport, options: CallOptions = {}, clock?: Clock) {
+  /**
+   * `credentials` go before the token of the options. Throws TypeError or RangeError for options that no call can be made
+   * with.
+   */
+  constructor(inner: Transport, options: CallOptions = {}, clock?: Clock, credentials?: Credentials) {
     this.#inner = inner;
-    this.#header = headerOf(options);
+    this.#namespace = options.namespace ?? "default";
+    if (this.#namespace) checkHeader("namespace", this.#namespace);
+    this.#credentials = credentials ?? fixedToken(options.token);
     this.#clock = clock;
     this.timeoutMs = options.timeoutMs ?? 30_000;
     if (!(this.timeoutMs > 0)) throw new RangeError(`timeoutMs: must be more than 0, is ${this.timeoutMs}`);
     this.patienceMs = options.patienceMs ?? 30_000;
     if (!(this.patienceMs >= 0)) throw new RangeError(`patienceMs: must not be less than 0, is ${this.patienceMs}`);
+  }
+
+  /** Reads the token anew after a refusal. Returns whether there may be another one. */
+  renew(): boolean {
+    return this.#credentials.renew();
   }
 
   /** Throws `cancelled` once the client is closed. */
@@ -78,7 +90,7 @@ export class Calls implements Transport {
           const limit = headerTimeout(timeoutMs ?? this.timeoutMs);
           return await this.#inner.unary(method, linked, limit, this.#headers(header), input, contextValues);
         } catch (thrown) {
-          throw linked.aborted ? abortError(linked) : errorFrom(thrown);
+          throw this.#errorOf(thrown, linked);
         }
       };
       const isSafe = method.idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
@@ -92,7 +104,8 @@ export class Calls implements Transport {
     try {
       const limit = timeoutMs && headerTimeout(timeoutMs);
       const answer = await this.#inner.stream(method, linked, limit, this.#headers(header), input, contextValues);
-      const message = read(answer.message, linked, () => {
+      const fail = (thrown: unknown) => this.#errorOf(thrown, linked);
+      const message = read(answer.message, fail, () => {
         // A reader that stops early leaves a stream that nothing else would end.
         call.abort();
         end();
@@ -100,7 +113,7 @@ export class Calls implements Transport {
       return { ...answer, message };
     } catch (thrown) {
       end();
-      throw linked.aborted ? abortError(linked) : errorFrom(thrown);
+      throw this.#errorOf(thrown, linked);
     }
   };
 
@@ -140,17 +153,15 @@ export class Calls implements Transport {
 
   #headers(given: HeadersInit | undefined): Headers {
     const header = new Headers(given);
-    for (const [name, value] of Object.entries(this.#header)) header.set(name, value);
+    header.set(NAMESPACE_KEY, this.#namespace);
+    const token = this.#credentials.token();
+    if (token) header.set("authorization", `Bearer ${token}`);
     return header;
   }
-}
 
-/** The header of every call. Throws TypeError for values that no header can hold. */
-export function headerOf({ namespace = "default", token }: CallOptions): Record<string, string> {
-  for (const [name, value] of Object.entries({ namespace, token })) {
-    if (value && !/^[\x20-\x7e]+$/.test(value)) throw new TypeError(`${name}: must be of printable ASCII characters`);
+  #errorOf(thrown: unknown, linked: AbortSignal): TaskyardError {
+    return linked.aborted ? abortError(linked) : explained(errorFrom(thrown), this.#credentials);
   }
-  return { [NAMESPACE_KEY]: namespace, ...(token && { authorization: `Bearer ${token}` }) };
 }
 
 /** A timeout in whole milliseconds that the header can hold. */
@@ -158,11 +169,15 @@ function headerTimeout(ms: number): number {
   return Math.min(Math.ceil(ms), MAX_TIMEOUT_MS);
 }
 
-async function* read<T>(messages: AsyncIterable<T>, signal: AbortSignal, end: () => void): AsyncGenerator<T> {
+async function* read<T>(
+  messages: AsyncIterable<T>,
+  fail: (thrown: unknown) => TaskyardError,
+  end: () => void,
+): AsyncGenerator<T> {
   try {
     yield* messages;
   } catch (thrown) {
-    throw signal.aborted ? abortError(signal) : errorFrom(thrown);
+    throw fail(thrown);
   } finally {
     end();
   }

@@ -3,6 +3,7 @@ import { create, type JsonValue } from "@bufbuild/protobuf";
 import { type Client as Stub, createClient, type Transport } from "@connectrpc/connect";
 import { type Batch, batchFrom, type SubmittedBatch, submittedBatchFrom } from "./batches.js";
 import { type CallOptions, Calls } from "./calls.js";
+import type { Credentials } from "./credentials.js";
 import { errorFrom, TaskyardError } from "./errors.js";
 import { AdminService } from "./gen/taskyard/v1/admin_pb.js";
 import { BatchService, type GetBatchResponse, SubmitBatchRequestSchema } from "./gen/taskyard/v1/batch_pb.js";
@@ -53,6 +54,8 @@ export interface GiveUp {
 export interface Wire {
   /** Called when the client is closed. Default none. */
   disconnect?: () => void;
+  /** What calls show of their caller. Default: the token of the options. */
+  credentials?: Credentials;
   /** Whether tasks that are submitted at the same time share a stream, which gRPC-Web cannot do. Default false. */
   sharesSubmits?: boolean;
 }
@@ -127,10 +130,11 @@ export class Client {
    * @param wire The properties of the transport.
    * @throws TypeError or RangeError for options that no call can be made with.
    */
-  constructor(transport: Transport, options: ClientOptions = {}, { disconnect, sharesSubmits }: Wire = {}) {
-    this.#calls = new Calls(transport, options);
+  constructor(transport: Transport, options: ClientOptions = {}, wire: Wire = {}) {
+    const { disconnect, sharesSubmits, credentials } = wire;
+    this.#calls = new Calls(transport, options, undefined, credentials);
     // Calls of its own: closing the client does not end them.
-    this.#submitter = new Submitter(new Calls(transport, options), sharesSubmits ?? false);
+    this.#submitter = new Submitter(new Calls(transport, options, undefined, credentials), sharesSubmits ?? false);
     this.#agent = options.agent ?? "";
     this.#disconnect = disconnect ?? (() => {});
     this.stubs = {
@@ -325,7 +329,9 @@ export class Client {
     const open = (request: Parameters<Stub<typeof TaskService>["watchTasks"]>[0], signal: AbortSignal) =>
       this.stubs.tasks.watchTasks(request, { signal });
     try {
-      yield* watchEvents(open, { ...options, signal: call.signal }, this.#calls.patienceMs);
+      const renew = () => this.#calls.renew();
+      const linked = { ...options, signal: call.signal };
+      yield* watchEvents(open, linked, this.#calls.patienceMs, undefined, undefined, renew);
     } finally {
       end();
     }

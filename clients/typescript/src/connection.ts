@@ -11,42 +11,22 @@ import {
   constants,
   type OutgoingHttpHeaders,
 } from "node:http2";
-import type { SecureContextOptions } from "node:tls";
+import { isIP } from "node:net";
+import { connect as connectByTls, type TLSSocket } from "node:tls";
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, type Http2SessionManager } from "@connectrpc/connect-node";
+import type { Caller, TlsOptions } from "./caller.js";
+import { hintFor } from "./connection_errors.js";
 
 /** The server permits a ping every 10 s. Proxies drop connections that are idle for a minute or more. */
 const PING_INTERVAL_MS = 30_000;
 /** How long a ping, or an attempt to connect, may stay without an answer. */
 const ANSWER_MS = 20_000;
 
-/** Where the server is and how the connection is secured. */
-export interface Address {
-  /** `HOST:PORT`. Default `127.0.0.1:50051`. */
-  address?: string;
-  /**
-   * True for TLS with Node's certificate authorities. An object with `ca`, `cert`, `key` and so on, as Node's `tls` takes
-   * them, for other authorities or for a client certificate. Default: no TLS.
-   */
-  tls?: boolean | (SecureContextOptions & { servername?: string; rejectUnauthorized?: boolean });
-}
-
 /** A transport to the server, and its connection. */
-export function openConnection({ address = "127.0.0.1:50051", tls }: Address): [Transport, Connection] {
-  checkAddress(address);
-  const baseUrl = `${tls ? "https" : "http"}://${address}`;
-  const connection = new Connection(baseUrl, typeof tls === "object" ? tls : {});
+export function openConnection({ baseUrl, tlsOptions, files }: Caller): [Transport, Connection] {
+  const connection = new Connection(baseUrl, tlsOptions, undefined, files);
   return [createGrpcTransport({ baseUrl, sessionManager: connection }), connection];
-}
-
-/** Throws TypeError for anything but `HOST:PORT`, such as a URL or a host without a port. */
-export function checkAddress(address: string | undefined): void {
-  if (
-    address === undefined ||
-    (/^([^\s:/?#@[\]]+|\[[^\s[\]]+\]):\d+$/.test(address) && URL.canParse(`http://${address}`))
-  )
-    return;
-  throw new TypeError(`address: must be HOST:PORT, is '${address}'`);
 }
 
 /** How often to ping, and how long to wait for an answer, in milliseconds. */
@@ -60,16 +40,19 @@ type Sessions = Pick<Http2SessionManager, "authority" | "request" | "notifyRespo
 /** At most one HTTP/2 session that takes new calls, and earlier ones whose calls have not ended. */
 export class Connection implements Sessions {
   readonly authority: string;
-  readonly #options: SecureContextOptions;
+  readonly #options: () => TlsOptions;
   readonly #keepalive: Keepalive;
+  readonly #files: Caller["files"];
   /** The sessions, and the number of open streams of each. */
   readonly #sessions = new Map<ClientHttp2Session, number>();
   #current: Promise<ClientHttp2Session> | undefined;
   #isClosed = false;
 
-  constructor(url: string, options: SecureContextOptions = {}, keepalive?: Keepalive) {
+  /** `options` is called for each connection; `files` name their certificates. */
+  constructor(url: string, options: () => TlsOptions = () => ({}), keepalive?: Keepalive, files: Caller["files"] = {}) {
     this.authority = new URL(url).origin;
     this.#options = options;
+    this.#files = files;
     this.#keepalive = keepalive ?? { intervalMs: PING_INTERVAL_MS, answerMs: ANSWER_MS };
   }
 
@@ -128,7 +111,8 @@ export class Connection implements Sessions {
   /** Opens a session. `retired` is called once it takes no new calls. */
   #connect(retired: () => void): Promise<ClientHttp2Session> {
     const { intervalMs, answerMs } = this.#keepalive;
-    const session = connect(this.authority, this.#options);
+    const [session, socket] = this.#begin();
+    let state: "dialing" | "connected" | "heard" = "dialing";
     this.#sessions.set(session, 0);
     const giveUp = () => session.destroy(lost(`no answer for ${answerMs / 1000} s`), constants.NGHTTP2_CANCEL);
     let waiting: NodeJS.Timeout | undefined = setTimeout(giveUp, answerMs).unref();
@@ -151,7 +135,18 @@ export class Connection implements Sessions {
       retired();
     });
     return new Promise((resolve, reject) => {
+      const failed = (error: Error, isOurs: boolean) => {
+        const isEncrypted = this.authority.startsWith("https:");
+        const attempt = { isEncrypted, isConnected: state === "connected", ...this.#files };
+        const hint = state === "heard" || isOurs ? undefined : hintFor(error, attempt);
+        reject(hint ? new ConnectError(hint, Code.Unavailable, undefined, undefined, error) : error);
+      };
       session.on("connect", () => {
+        state = "connected";
+      });
+      // A server that demands TLS, or a client certificate, ends the connection before it says a word.
+      session.once("remoteSettings", () => {
+        state = "heard";
         answered();
         // An idle connection does not keep the process alive.
         session.unref();
@@ -160,10 +155,32 @@ export class Connection implements Sessions {
       // Its streams fail with the error too. Without a listener here the error would end the process.
       session.on("error", (error) => {
         retired();
-        reject(error);
+        failed(error, error instanceof ConnectError);
       });
-      session.on("close", () => reject(lost("the connection was closed")));
+      session.on("close", () => failed(lost("the connection was closed"), this.#isClosed));
+      socket?.on("error", (error) => {
+        retired();
+        failed(error, false);
+        // Node leaves a session open whose TLS has ended with an alert, such as that a client certificate is missing.
+        setImmediate(() => socket.destroy());
+      });
     });
+  }
+
+  /** A session, and its socket if it is one of TLS. */
+  #begin(): [ClientHttp2Session, TLSSocket?] {
+    const { protocol, hostname, port } = new URL(this.authority);
+    if (protocol === "http:") return [connect(this.authority)];
+    const host = hostname.replace(/^\[|\]$/g, "");
+    const named = isIP(host) ? {} : { servername: host };
+    try {
+      const server = { host, port: Number(port || 443), ALPNProtocols: ["h2"], ...named };
+      const socket = connectByTls({ ...server, ...this.#options() });
+      return [connect(this.authority, { createConnection: () => socket }), socket];
+    } catch (error) {
+      // A file of certificates that is being replaced.
+      throw lost(`the connection cannot be secured: ${(error as Error).message}`);
+    }
   }
 }
 

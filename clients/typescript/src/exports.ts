@@ -2,6 +2,7 @@
 export type { Batch, BatchOutcome, SubmittedBatch } from "./batches.js";
 export type { CallOptions } from "./calls.js";
 export { Client, type ClientOptions, type GiveUp, type ListOptions, TaskFailed, type Wire } from "./client.js";
+export type { Credentials } from "./credentials.js";
 export { type ErrorCode, type ErrorExtras, TaskyardError } from "./errors.js";
 export {
   type Attempt,

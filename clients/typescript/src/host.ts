@@ -1,8 +1,7 @@
 /** Runtime hosts for Node: register the handlers of actions, then run the host. */
-import { type CallOptions, headerOf } from "./calls.js";
+import { type Address, type Caller, callerOf } from "./caller.js";
 import { Actions } from "./handlers.js";
 import { HostRun } from "./host_run.js";
-import { type Address, checkAddress } from "./connection.js";
 import type { Handler } from "./running_task.js";
 
 /** A signal that follows the first one so soon is the same request: terminals and init processes send two. */
@@ -16,7 +15,7 @@ export interface Logger {
 }
 
 /** The identity and the settings of a host. */
-export interface HostOptions extends Address, Pick<CallOptions, "namespace" | "token"> {
+export interface HostOptions extends Address {
   /** The id of this host. No other running host may use it. */
   hostId: string;
   /** The maximum number of tasks that it runs at once. Default 10. */
@@ -58,18 +57,19 @@ const QUIET_LOGGER: Logger = {
  */
 export class Host {
   readonly #options: HostOptions;
+  readonly #caller: Caller;
   readonly #actions = new Actions();
   #run: HostRun | undefined;
 
   /**
    * @throws RangeError if `slots` is not a whole number of at least 1.
-   * @throws TypeError for an address, namespace or token that no call can be made with.
+   * @throws TypeError for an address, namespace or credentials that no call can be made with, and for a token that would
+   *   leave this machine without encryption.
    */
   constructor(options: HostOptions) {
     const { slots = 1 } = options;
     if (!Number.isInteger(slots) || slots < 1) throw new RangeError(`slots: must be 1 or more, is ${slots}`);
-    checkAddress(options.address);
-    headerOf(options);
+    this.#caller = callerOf(options);
     this.#options = options;
   }
 
@@ -105,7 +105,7 @@ export class Host {
   async run(): Promise<void> {
     if (this.#actions.isEmpty) throw new Error("the host has no handlers: give it some with host.action()");
     if (this.#run) throw new Error("the host runs already");
-    this.#run = new HostRun(this.#options, this.#actions, this.#options.logger ?? QUIET_LOGGER);
+    this.#run = new HostRun(this.#options, this.#caller, this.#actions, this.#options.logger ?? QUIET_LOGGER);
     const stopListening = this.#options.handleSignals === false ? () => {} : this.#drainAtSignals();
     try {
       await this.#run.run();

@@ -7,6 +7,7 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Client as Stub, createClient } from "@connectrpc/connect";
+import type { Caller } from "./caller.js";
 import { Calls } from "./calls.js";
 import { errorFrom, TaskyardError } from "./errors.js";
 import {
@@ -52,6 +53,7 @@ interface StreamState {
 
 export class HostRun {
   readonly #options: HostOptions;
+  readonly #caller: Caller;
   readonly #actions: Actions;
   readonly #logger: Logger;
   readonly #instance = randomKey();
@@ -67,6 +69,8 @@ export class HostRun {
   /** The heartbeats of the present stream, once that is welcome. */
   #heartbeats: HeartbeatTimer | undefined;
   #wasConnected = false;
+  /** Whether the token was read anew since a stream was welcome last. */
+  #isRenewed = false;
   /** The stub of the present connection, once its stream is welcome. */
   #stub: Stub<typeof RuntimeHostService> | undefined;
   /** The code of the last connection error that was logged. */
@@ -78,8 +82,9 @@ export class HostRun {
   #drainCall: Promise<unknown> | undefined;
   #deregisterCall: Promise<void> | undefined;
 
-  constructor(options: HostOptions, actions: Actions, logger: Logger) {
+  constructor(options: HostOptions, caller: Caller, actions: Actions, logger: Logger) {
     this.#options = options;
+    this.#caller = caller;
     this.#actions = actions;
     this.#logger = logger;
     this.#machine = options.machineFigures === false ? undefined : new MachineFigures();
@@ -137,6 +142,9 @@ export class HostRun {
         if (error.code === "conflict" && error.details.cause === "deregistered") {
           this.#logger.warn(`host ${this.#options.hostId} was deregistered: it stops what runs and registers anew`);
           this.#handlers.stop(session.deregistered(), "the host was deregistered");
+        } else if (error.code === "unauthenticated" && !this.#isRenewed && this.#caller.credentials.renew()) {
+          this.#isRenewed = true;
+          this.#log(error);
         } else if (FINAL_ERRORS.includes(error.code)) throw error;
         else this.#log(error);
       }
@@ -149,9 +157,10 @@ export class HostRun {
   /** Holds one stream until the host has left. Throws a `TaskyardError` if the stream breaks; handlers run on. */
   async #connect(): Promise<void> {
     // A connection that has failed may not have noticed it yet, so each try opens a new one.
-    const [transport, connection] = openConnection(this.#options);
-    const { namespace, token } = this.#options;
-    const stub = createClient(RuntimeHostService, new Calls(transport, { namespace, token, patienceMs: CLOSE_MS }));
+    const [transport, connection] = openConnection(this.#caller);
+    const { namespace, credentials } = this.#caller;
+    const calls = new Calls(transport, { namespace, patienceMs: CLOSE_MS }, undefined, credentials);
+    const stub = createClient(RuntimeHostService, calls);
     const stream = new AbortController();
     const stop = () => stream.abort(new TaskyardError("cancelled", "the host leaves"));
     this.#abandoned.signal.addEventListener("abort", stop);
@@ -249,13 +258,14 @@ export class HostRun {
   }
 
   #welcomed(welcome: Welcome, sentAt: number): void {
-    const { hostId, address } = this.#options;
+    const { hostId } = this.#options;
     this.#handlers.stop(this.#session.welcomed(welcome, sentAt), "the lease was lost while the host was away");
     this.#isHeartbeatDue = false;
     const how = this.#wasConnected ? "is back at" : "connected to";
-    this.#logger.info(`host ${hostId} ${how} ${address ?? "its server"} (session ${welcome.session})`);
+    this.#logger.info(`host ${hostId} ${how} ${this.#caller.server} (session ${welcome.session})`);
     if (welcome.lost.length) this.#logger.warn(`${welcome.lost.length} leases were lost while the host was away`);
     this.#wasConnected = true;
+    this.#isRenewed = false;
     this.#loggedCode = undefined;
   }
 
@@ -371,12 +381,12 @@ export class HostRun {
   #log(error: TaskyardError): void {
     if (error.code === this.#loggedCode) return;
     this.#loggedCode = error.code;
-    const { hostId, address } = this.#options;
+    const { hostId } = this.#options;
     if (error.code === "already_exists") {
       this.#logger.warn(`host ${hostId}: another instance holds this id; trying until it is gone`);
     } else if (this.#wasConnected) {
       this.#logger.warn(`host ${hostId} lost its connection, trying on: ${error.reason}`);
-    } else this.#logger.warn(`host ${hostId}: no server at ${address ?? "the default"} yet: ${error.reason}`);
+    } else this.#logger.warn(`host ${hostId}: no server at ${this.#caller.server} yet: ${error.reason}`);
   }
 
   /** There may be a message to write, or a reason to leave. */

@@ -4,23 +4,28 @@
  * Calls fail with a `TaskyardError`, whose `code` says why.
  */
 import { Client, type ClientOptions } from "./client.js";
-import { type Address, openConnection } from "./connection.js";
+import { type Address, callerOf } from "./caller.js";
+import { openConnection } from "./connection.js";
 
 /** Where the server is, and what every call carries. */
-export interface ConnectOptions extends Address, ClientOptions {}
+export interface ConnectOptions extends Address, Omit<ClientOptions, keyof Address> {}
 
 /**
  * Creates a client for Node. It connects with its first call; close it when done.
  *
- * @param options Default: the server at `127.0.0.1:50051`, without TLS, a token or an agent.
- * @throws TypeError or RangeError for options that no call can be made with.
+ * @param options Default: what the environment and the profile say, else the server at `127.0.0.1:50051`, without TLS, a
+ *   token or an agent.
+ * @throws TypeError or RangeError for options that no call can be made with, and for a token that would leave this machine
+ *   without encryption.
  */
 export function connect(options: ConnectOptions = {}): Client {
-  const [transport, connection] = openConnection(options);
-  return new Client(transport, options, { disconnect: () => connection.close(), sharesSubmits: true });
+  const caller = callerOf(options);
+  const [transport, connection] = openConnection(caller);
+  const wire = { disconnect: () => connection.close(), sharesSubmits: true, credentials: caller.credentials };
+  return new Client(transport, { ...options, namespace: caller.namespace }, wire);
 }
 
 export * from "./exports.js";
 export { Host, type HostOptions, type Logger } from "./host.js";
-export type { Address } from "./connection.js";
+export type { Address, TlsOptions } from "./caller.js";
 export { ActionFailed, type Handler, type RunningTask } from "./running_task.js";

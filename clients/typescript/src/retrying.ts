@@ -7,7 +7,8 @@
 import { errorFrom, TaskyardError } from "./errors.js";
 
 const FIRST_DELAY_MS = 100;
-const MAX_DELAY_MS = 3_000;
+/** Short, so that calls go on soon after an upgrade of a few seconds. */
+const MAX_DELAY_MS = 1_000;
 /** The longest delay of a timer, 24 days. Timers fire at once for longer ones. */
 export const MAX_TIMER_MS = 0x7fffffff;
 
@@ -83,8 +84,8 @@ export class Outage {
 /**
  * Makes a call, again and again while the server is unavailable.
  *
- * The call is given the number of the try, from 1. Throws what the call throws, but `unavailable` only after
- * `patienceMs`.
+ * The call is given the number of the try, from 1. Throws what the call throws, but `unavailable`, and a `cancelled` that
+ * is not the caller's, only after `patienceMs`.
  */
 export async function retryWhileUnavailable<T>(
   call: (attempt: number) => Promise<T>,
@@ -98,7 +99,9 @@ export async function retryWhileUnavailable<T>(
       return await call(attempt);
     } catch (thrown) {
       const error = errorFrom(thrown);
-      if (error.code !== "unavailable") throw error;
+      // A server that stops ends some calls as cancelled.
+      const isCancelled = error.code === "cancelled" && !signal?.aborted;
+      if (error.code !== "unavailable" && !isCancelled) throw error;
       await outage.backOff(error, signal);
     }
   }

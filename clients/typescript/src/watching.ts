@@ -75,7 +75,8 @@ export type OpenWatch = (request: Request, signal: AbortSignal) => AsyncIterable
 /**
  * The events of a watch. It ends once all watched tasks have ended if `untilEnded` is set, else never.
  *
- * Throws what the server refuses the watch with, and `unavailable` after an outage of more than `patienceMs`.
+ * Throws what the server refuses the watch with, and `unavailable` after an outage of more than `patienceMs`. A watch
+ * whose token has expired goes on once if `renew` has read another one.
  */
 export async function* watchEvents(
   open: OpenWatch,
@@ -83,9 +84,11 @@ export async function* watchEvents(
   patienceMs: number,
   clock?: Clock,
   silenceLimitMs = SILENCE_LIMIT_MS,
+  renew: () => boolean = () => false,
 ): AsyncGenerator<TaskEvent, void, undefined> {
   const position = new WatchPosition(options);
   const outage = new Outage(patienceMs, clock);
+  let isRenewed = false;
   const { signal } = options;
   for (;;) {
     const stream = new AbortController();
@@ -101,12 +104,14 @@ export async function* watchEvents(
           throw new TaskyardError(code, message.end.message ?? "the server ended the watch");
         }
         outage.reset();
+        isRenewed = false;
       }
       throw new TaskyardError("unavailable", "the server ended the stream");
     } catch (thrown) {
       const error = errorFrom(thrown);
       if (signal?.aborted) throw error;
       if (error.code === "cursor_expired") position.restart();
+      else if (error.code === "unauthenticated" && !isRenewed && renew()) isRenewed = true;
       else if (!isBreak(error)) throw error;
       await outage.backOff(error, signal);
     } finally {

@@ -36,7 +36,7 @@ beforeEach(async () => {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   proxy = await CuttableProxy.inFrontOf(`127.0.0.1:${(server.address() as AddressInfo).port}`);
-  connection = new Connection(`http://${proxy.address}`, {}, KEEPALIVE);
+  connection = new Connection(`http://${proxy.address}`, undefined, KEEPALIVE);
 });
 
 afterEach(() => {

@@ -32,7 +32,32 @@ test("an outage that is longer than the patience ends with the error that it cau
     isCode("unavailable"),
   );
   assert.equal(clock.time, 10_000);
-  assert.ok(Math.max(...clock.slept) <= 3_000);
+  assert.ok(Math.max(...clock.slept) <= 1_000);
+});
+
+test("a call follows an outage of three seconds within one more", async () => {
+  const clock = new FakeClock();
+  await retryWhileUnavailable(() => (clock.time < 3_000 ? Promise.reject(down()) : Promise.resolve()), 30_000, clock);
+  assert.ok(clock.time <= 4_000);
+});
+
+test("a call that a stopping server cancels is repeated, one that its caller cancels is not", async () => {
+  const cancelled = () => Promise.reject(new TaskyardError("cancelled", "CANCEL"));
+  assert.equal(
+    await retryWhileUnavailable(
+      (attempt) => (attempt < 3 ? cancelled() : Promise.resolve(attempt)),
+      9_000,
+      new FakeClock(),
+    ),
+    3,
+  );
+  let tries = 0;
+  const call = () => {
+    tries += 1;
+    return cancelled();
+  };
+  await assert.rejects(retryWhileUnavailable(call, 9_000, new FakeClock(), AbortSignal.abort()), isCode("cancelled"));
+  assert.equal(tries, 1);
 });
 
 test("a short patience leaves time for several tries", async () => {

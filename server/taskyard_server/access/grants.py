@@ -106,6 +106,11 @@ class Access:
     payloads: Names | None = None
     hosts: tuple[Grant, ...] | None = None
 
+    @property
+    def scope(self) -> list[str] | None:
+        """The agents whose tasks are there for it, as they stand in what is bound to them; None is all."""
+        return None if self.agents is None else self.agents.disjoint().patterns
+
     def may_be_host(self, host_id: str) -> bool:
         """Whether it may act as this host."""
         return self.hosts is None or any(host_id in grant.hosts for grant in self.hosts)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskyard_server.core.errors import PermissionDenied
+from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.names import EVERY_NAME, Names
 
-from .grants import Access, Principal, Requirement, Role
+from .grants import Access, Grant, Principal, Requirement, Role
 
 MAX_REMEMBERED: Final = 256
 """Judgements that are remembered for one principal; a role in every namespace could be asked for any number of them."""
@@ -28,10 +29,11 @@ def judge(principal: Principal, requirement: Requirement, namespace: str) -> Acc
 
 def check_names(access: Access, requirement: Requirement, request: Any) -> None:
     """Refuse a request in the name of an agent or a host that the grants do not cover: `PermissionDenied`."""
-    if requirement.agent_field and access.agents is not None:
-        check_agent(access, getattr(request, requirement.agent_field))
-    if requirement.host_field and access.hosts is not None:
-        check_host(access, getattr(request, requirement.host_field))
+    # An empty name is nobody's; what it lacks is said by the checks of the request, which all refuse it.
+    if requirement.agent_field and access.agents is not None and (name := getattr(request, requirement.agent_field)):
+        check_agent(access, name)
+    if requirement.host_field and access.hosts is not None and (name := getattr(request, requirement.host_field)):
+        check_host(access, name)
 
 
 def check_agent(access: Access, agent_id: str) -> None:
@@ -44,6 +46,31 @@ def check_host(access: Access, host_id: str) -> None:
     """Refuse to act as a host that the grants do not cover: `PermissionDenied`."""
     if not access.may_be_host(host_id):
         raise PermissionDenied(f"the role host is needed for the host {host_id!r}")
+
+
+def check_offer(access: Access, host_id: str, profile: HostProfile) -> None:
+    """Refuse a host that would take tasks beyond what the grants cover for it: `PermissionDenied`."""
+    if access.hosts is None:
+        return
+    covering = [grant for grant in access.hosts if host_id in grant.hosts]
+    if any(_covers(grant, profile) for grant in covering):
+        return
+    may = " or ".join(
+        f"the projects {_listed(grant.projects)} and the actions {_listed(grant.actions)}" for grant in covering
+    )
+    raise PermissionDenied(f"the host {host_id!r} may take tasks of {may or 'nothing'} only; let it name them")
+
+
+def _covers(grant: Grant, profile: HostProfile) -> bool:
+    if not grant.projects.is_every and (profile.project is None or profile.project not in grant.projects):
+        return False
+    return grant.actions.is_every or (
+        profile.actions is not None and all(action in grant.actions for action in profile.actions)
+    )
+
+
+def _listed(allowed: Names) -> str:
+    return ", ".join(allowed.patterns) or "(none)"
 
 
 def _judge(principal: Principal, requirement: Requirement, namespace: str) -> Access:

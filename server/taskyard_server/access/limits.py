@@ -42,10 +42,10 @@ class TokenBucket:
         self._rate = rate
         self._full_at = float("-inf")
 
-    def take(self, now: float) -> float:
-        """Take a token. Returns 0, or for how many seconds there is none, and takes none then."""
+    def take(self, now: float, count: int = 1) -> float:
+        """Take tokens. Returns 0, or for how many seconds there are not so many, and takes none then."""
         per_sec, burst = self._rate
-        full_at = max(self._full_at, now) + 1 / per_sec
+        full_at = max(self._full_at, now) + count / per_sec
         missing = full_at - now - burst / per_sec
         # Sums of times are not exact.
         if missing > 1e-9:
@@ -66,6 +66,8 @@ class RequestLimits:
         self._streams: dict[Role, int | None] = {}
         self._buckets: dict[str, TokenBucket] = {}
         self._open: dict[str, int] = {}
+        self.refused = 0
+        """Calls and streams that were too many."""
         self.reconfigure(settings)
 
     @property
@@ -90,6 +92,7 @@ class RequestLimits:
                 self._buckets = {key: each for key, each in self._buckets.items() if not each.is_full(now)}
             bucket = self._buckets[principal.credential] = TokenBucket(rate)
         if missing := bucket.take(now):
+            self.refused += 1
             raise TooManyRequests(
                 f"at most {rate.per_sec:g} calls a second, {rate.burst:g} at once, are allowed",
                 math.ceil(missing * 1_000),
@@ -101,6 +104,7 @@ class RequestLimits:
         count = self._open.get(credential, 0)
         most = self._streams.get(principal.strongest_role)
         if most is not None and count >= most:
+            self.refused += 1
             raise TooManyRequests(f"at most {most} streams may be open at once", RETRY_AFTER_MS)
         self._open[credential] = count + 1
 

@@ -29,11 +29,15 @@ KEEPALIVE: Final = (
 
 
 class Connection:
-    """How a command reaches its server, and who calls. `is_named` says that options or variables name either."""
+    """How a command reaches its server, and who calls.
 
-    def __init__(self, credentials: Credentials, is_named: bool = True) -> None:
+    `is_named` says that options or variables name either; `is_given` that an option names the server.
+    """
+
+    def __init__(self, credentials: Credentials, is_named: bool = True, is_given: bool = False) -> None:
         self.credentials = credentials
         self.is_named = is_named
+        self.is_given = is_given
 
     @contextmanager
     def opened(self) -> Iterator[grpc.Channel]:
@@ -132,8 +136,9 @@ def connection(
         )
     except ValueError as error:
         raise Failure(str(error)) from None
-    names_a_server = server is not None or profile is not None or "TASKYARD_ADDRESS" in environment
-    return Connection(found, names_a_server or found.token is not None or found.tls is not None)
+    is_given = server is not None or profile is not None
+    is_named = is_given or "TASKYARD_ADDRESS" in environment or found.token is not None or found.tls is not None
+    return Connection(found, is_named, is_given)
 
 
 def connection_to_any_namespace(

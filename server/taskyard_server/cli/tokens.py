@@ -217,9 +217,9 @@ def _service(connection: Connection, config_file: Path | None, store: str | None
 
 def _reached(connection: Connection, config_file: Path | None, store: str | None) -> Connection:
     names_a_store = store is not None or config_file is not None
-    if connection.is_named and names_a_store:
-        raise Failure("give --server or a credential, or --store and --config, not both")
-    if connection.is_named:
+    if connection.is_given and names_a_store:
+        raise Failure("give --server, or --store and --config, not both")
+    if connection.is_named and not names_a_store:
         return connection
     try:
         file = sqlite_in(config_file, store)

@@ -114,7 +114,8 @@ def _announce(settings: Settings) -> None:
     url = f"http{'s' if settings.gateway_tls.cert else ''}://{settings.rest}"
     rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
-    out.print(f"Metrics are at [cyan]http://{settings.metrics}/metrics[/cyan].")
+    scheme = "http" if settings.tls.cert is None else "https"
+    out.print(f"Metrics are at [cyan]{scheme}://{settings.metrics}/metrics[/cyan].")
     if (path := sqlite_path(settings.store.url)) is None:
         out.print("Nothing is kept: tasks are gone when it ends.")
     else:

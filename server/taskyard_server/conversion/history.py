@@ -14,8 +14,9 @@ def history_message(
     state: TaskState,
     host_id: str | None,
     attempt_started_at: float | None,
+    bare: bool = False,
 ) -> pb.Task:
-    """A `Task` with only these fields set. The attempt in progress is listed last."""
+    """A `Task` with only these fields set. The attempt in progress is listed last. If `bare` none tells its error."""
     message = pb.Task()
     if policy is not None:
         message.retry_policy.CopyFrom(policy_message(policy))
@@ -35,7 +36,7 @@ def history_message(
         attempts = (*attempts, Attempt(history.last_number + 1, host_id, attempt_started_at, None, None, None))
     if len(attempts) > 1 or policy is not None:
         for attempt in attempts:
-            _add_attempt(message, attempt)
+            _add_attempt(message, attempt, bare)
     return message
 
 
@@ -50,12 +51,12 @@ def policy_message(policy: RetryPolicy) -> pb.RetryPolicy:
     )
 
 
-def _add_attempt(message: pb.Task, attempt: Attempt) -> None:
+def _add_attempt(message: pb.Task, attempt: Attempt, bare: bool) -> None:
     message.attempts.add(
         number=attempt.number,
         host_id=attempt.host_id,
         started_at=None if attempt.started_at is None else timestamp(attempt.started_at),
         ended_at=None if attempt.ended_at is None else timestamp(attempt.ended_at),
-        error=attempt.error,
+        error=None if bare else attempt.error,
         code=attempt.code,
     )

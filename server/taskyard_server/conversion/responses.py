@@ -1,5 +1,6 @@
 """Responses built from the types of the core. Fields that do not apply stay unset."""
 
+from collections.abc import Callable
 from typing import Final
 
 from google.protobuf.struct_pb2 import Struct
@@ -32,17 +33,22 @@ def lease_message(lease: Lease) -> lease_pb2.Lease:
 
 
 def task_page(
-    field: bytes, tasks: list[Task], limit: int, next_after: int | None = None, by_rest: bool = False
+    field: bytes,
+    tasks: list[Task],
+    limit: int,
+    next_after: int | None = None,
+    by_rest: bool = False,
+    encode: Callable[[Task], bytes] = encode_task,
 ) -> tuple[list[bytes], int | None]:
     """The first tasks, up to `limit` and the bytes of a page but at least one, and where the next page starts.
 
-    Each task is encoded as the field with the tag `field`.
+    Each task is encoded by `encode`, as the field with the tag `field`.
     """
     max_bytes = MAX_REST_PAGE_BYTES if by_rest else MAX_PAGE_BYTES
     page: list[bytes] = []
     size = 0
     for count, task in enumerate(tasks):
-        encoded = nested(field, encode_task(task))
+        encoded = nested(field, encode(task))
         size += len(encoded)
         if count == limit or (count and size > max_bytes):
             return page, tasks[count - 1].seq

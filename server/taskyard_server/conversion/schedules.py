@@ -10,6 +10,7 @@ from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.task_pb2 import SubmitTaskRequest
 from taskyard_server.cadence import Cron, Every, Once, check_zone, parse_cron, parse_interval
 from taskyard_server.core.errors import BadRequest
+from taskyard_server.core.names import Names
 from taskyard_server.core.schedules.schedule import (
     DEFAULT_CATCH_UP_WINDOW_SECS,
     Cadence,
@@ -136,14 +137,14 @@ def catch_up_policy(policy: pb.CatchUp.Policy.ValueType) -> CatchUp | None:
     return CATCH_UPS.get(policy)
 
 
-def schedule_message(schedule: Schedule) -> pb.Schedule:
-    """A schedule as a message."""
+def schedule_message(schedule: Schedule, payloads: Names | None = None) -> pb.Schedule:
+    """A schedule as a message, to a caller who is shown the payloads of these agents; None is all."""
     spec = schedule.spec
     message = pb.Schedule(
         schedule_id=schedule.id,
         display_name=spec.display_name,
         time_zone=spec.time_zone,
-        task=_template(spec),
+        task=_template(spec, _is_bare(spec, payloads)),
         overlap=pb.Overlap.Policy.Value(spec.overlap.value),
         catch_up=pb.CatchUp.Policy.Value(spec.catch_up.value),
         catch_up_window_secs=spec.catch_up_window_secs,
@@ -164,8 +165,12 @@ def schedule_message(schedule: Schedule) -> pb.Schedule:
     return message
 
 
-def trigger_message(trigger: Trigger) -> pb.Trigger:
-    """A trigger as a message."""
+def trigger_message(trigger: Trigger, payloads: Names | None = None) -> pb.Trigger:
+    """A trigger as a message, to a caller who is shown the payloads of these agents; None is all."""
+    reason = _pending_reason(trigger) if trigger.state is TriggerState.PENDING else trigger.reason
+    if trigger.state is TriggerState.FAILED and _is_bare(trigger.schedule.spec, payloads):
+        # It may be the error of the task.
+        reason = None
     return pb.Trigger(
         trigger_id=trigger.id,
         schedule_id=trigger.schedule.id,
@@ -176,7 +181,7 @@ def trigger_message(trigger: Trigger) -> pb.Trigger:
         fired_at=None if trigger.fired_at is None else timestamp(trigger.fired_at),
         ended_at=None if trigger.ended_at is None else timestamp(trigger.ended_at),
         task_id=trigger.task_id,
-        reason=_pending_reason(trigger) if trigger.state is TriggerState.PENDING else trigger.reason,
+        reason=reason,
         traceparent=trigger.traceparent,
     )
 
@@ -219,7 +224,12 @@ def _window(request: pb.CreateScheduleRequest | pb.UpdateScheduleRequest) -> int
     return request.catch_up_window_secs if request.HasField("catch_up_window_secs") else DEFAULT_CATCH_UP_WINDOW_SECS
 
 
-def _template(spec: ScheduleSpec) -> pb.TaskTemplate:
+def _is_bare(spec: ScheduleSpec, payloads: Names | None) -> bool:
+    """Whether a caller who is shown the payloads of these agents is not shown those of a schedule's tasks."""
+    return payloads is not None and spec.task.agent_id not in payloads
+
+
+def _template(spec: ScheduleSpec, bare: bool) -> pb.TaskTemplate:
     task = spec.task
     options = task.options
     message = pb.TaskTemplate(
@@ -229,7 +239,7 @@ def _template(spec: ScheduleSpec) -> pb.TaskTemplate:
         ref=task.ref,
         priority=task.priority or None,
         deadline_secs=None if spec.deadline_secs is None else round(spec.deadline_secs),
-        callback_url=options.callback_url,
+        callback_url=None if bare else options.callback_url,
         project=options.project,
         requires=sorted(options.requires),
         labels=dict(options.labels),
@@ -237,7 +247,7 @@ def _template(spec: ScheduleSpec) -> pb.TaskTemplate:
         token_limit=options.token_limit,
         retry_policy=None if options.retry is None else policy_message(options.retry),
     )
-    if task.params is not None:
+    if task.params is not None and not bare:
         message.params.SetInParent()
         message.params.MergeFromString(task.params)
     return message

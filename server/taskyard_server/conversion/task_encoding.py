@@ -3,6 +3,9 @@
 Building a protobuf object and serializing it takes several times as long, and each task is encoded several times.
 The rare fields are left to protobuf, since concatenated encodings merge into one message. The tests require every
 encoding to equal what protobuf makes of the same task.
+
+A `bare` encoding is for callers who are shown no payloads (docs/security.md, Payloads): it leaves out `params`,
+`result`, `progress`, the texts of errors, and the `callback_url`, which may hold a secret.
 """
 
 from collections.abc import Callable
@@ -94,15 +97,15 @@ REPORTED: Final = {
 }
 
 
-def encode_task(task: Task) -> bytes:
+def encode_task(task: Task, bare: bool = False) -> bytes:
     """A `Task` (docs/rules.md, Task fields)."""
-    parts = _current_parts(task)
-    if task.params is not None:
+    parts = _current_parts(task, bare)
+    if task.params is not None and not bare:
         add_nested(parts, PARAMS, task.params)
     return b"".join(parts)
 
 
-def encode_event(event: Event) -> bytes:
+def encode_event(event: Event, bare: bool = False) -> bytes:
     """A `WatchTasksResponse` with an event and the task just after it. It omits `params`, which never change."""
     task = event.task
     completed_at = event.at if event.state in TERMINAL else None
@@ -119,8 +122,9 @@ def encode_event(event: Event) -> bytes:
         event.progress,
         event.history,
         event.attempt_started_at,
+        bare,
     )
-    if event.state is DONE and task.result is not None:
+    if event.state is DONE and task.result is not None and not bare:
         add_nested(task_parts, RESULT, task.result)
     parts = [EVENT_KIND[event.kind]]
     add_timestamp(parts, EVENT_AT, event.at)
@@ -130,11 +134,11 @@ def encode_event(event: Event) -> bytes:
     return nested(EVENT, b"".join(parts))
 
 
-def encode_current(task: Task, now: float) -> bytes:
+def encode_current(task: Task, now: float, bare: bool = False) -> bytes:
     """A `WatchTasksResponse` with the current state of a task, sent when a watch begins."""
     parts = [CURRENT]
     add_timestamp(parts, EVENT_AT, now)
-    add_nested(parts, EVENT_TASK, b"".join(_current_parts(task)))
+    add_nested(parts, EVENT_TASK, b"".join(_current_parts(task, bare)))
     return nested(EVENT, b"".join(parts))
 
 
@@ -187,7 +191,7 @@ def encode_reported(state: TaskState) -> bytes:
     return REPORTED[state]
 
 
-def _current_parts(task: Task) -> list[bytes]:
+def _current_parts(task: Task, bare: bool) -> list[bytes]:
     """The encoded fields of a task in its current state, without `params`."""
     parts = _task_parts(
         task,
@@ -200,8 +204,9 @@ def _current_parts(task: Task) -> list[bytes]:
         task.progress,
         task.history,
         None if task.lease is None else task.lease.started_at,
+        bare,
     )
-    if task.result is not None:
+    if task.result is not None and not bare:
         add_nested(parts, RESULT, task.result)
     return parts
 
@@ -217,6 +222,7 @@ def _task_parts(
     progress: bytes | None,
     history: History,
     attempt_started_at: float | None,
+    bare: bool,
 ) -> list[bytes]:
     """The encoded fields of a task at one moment, without payloads. Immutable fields are read from the task itself."""
     parts: list[bytes] = []
@@ -240,26 +246,26 @@ def _task_parts(
             add_varint(parts, min(round((completed_at - started_at) * 1000), MAX_UINT32))
     if completed_at is not None:
         add_timestamp(parts, COMPLETED_AT, completed_at)
-    if error is not None:
+    if error is not None and not bare:
         add_text(parts, ERROR, error)
     if task.position is not None:
         parts.append(POSITION)
         add_varint(parts, task.position)
     if host_id is not None:
         add_text(parts, HOST_ID, host_id)
-    if progress is not None:
+    if progress is not None and not bare:
         add_nested(parts, PROGRESS, progress)
     options = task.options
     if options is not NO_OPTIONS:
-        _add_options(parts, options)
+        _add_options(parts, options, bare)
     if history is not NO_HISTORY or options.retry is not None:
-        message = history_message(history, options.retry, state, host_id, attempt_started_at)
+        message = history_message(history, options.retry, state, host_id, attempt_started_at, bare)
         parts.append(message.SerializeToString())
     return parts
 
 
-def _add_options(parts: list[bytes], options: TaskOptions) -> None:
-    if options.callback_url is not None:
+def _add_options(parts: list[bytes], options: TaskOptions, bare: bool) -> None:
+    if options.callback_url is not None and not bare:
         add_text(parts, CALLBACK_URL, options.callback_url)
     if options.project is not None:
         add_text(parts, PROJECT, options.project)

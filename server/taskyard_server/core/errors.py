@@ -120,6 +120,10 @@ class QueueFull(Refusal):
         super().__init__(message, details)
         self.task = task
 
+    def of_agent(self) -> QueueFull:
+        """The same with the figures of the task's agent alone. Made in the turn of the refusal."""
+        return QueueFull(self.message, {**self.details, "queued": self.task.agent.queued}, self.task)
+
 
 class TooManySchedules(Refusal):
     """The namespace has `maxSchedules` schedules: one must be deleted before another is made."""

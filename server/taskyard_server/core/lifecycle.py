@@ -60,7 +60,8 @@ class Lifecycle:
     `queued` counts pending and queued tasks, `inflight` assigned and running ones, `paused` paused ones. `delayed`
     holds pending tasks by the time at which they come due. `last_token` is the fencing token of the last grant, 0
     before the first; what restores a namespace sets it. `stood_still_secs` is how long default deadlines stood still
-    because nobody served the namespace. `changes` gathers what changed for a store, None where there is none.
+    because nobody served the namespace. `changes` gathers what changed for a store, None where there is none. Without
+    `tells_position` no task says how many were counted as queued after it.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Lifecycle:
         self.limits = limits
         self.changes = changes
         self.stood_still_secs = 0.0
+        self.tells_position = True
         self.counters = Counters()
         self.last_token = 0
         self.tasks = TaskTable(entropy)
@@ -121,7 +123,8 @@ class Lifecycle:
         agent.figures.submitted += 1
         self.counters.submitted += 1
         self.count_queued(task)
-        task.position = self.queued
+        if self.tells_position:
+            task.position = self.queued
         if not is_pending:
             self.enqueue(now, task)
         else:

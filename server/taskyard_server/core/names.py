@@ -26,6 +26,16 @@ class Names:
         """The same as a grant lists them, sorted."""
         return sorted([*self.exact, *(prefix + EVERY for prefix in self.prefixes)])
 
+    def disjoint(self) -> Names:
+        """The same names, listed so that each is held once: by one exact name, or by one prefix."""
+        prefixes: list[str] = []
+        for prefix in sorted(self.prefixes):
+            # In this order a beginning comes before all that it begins.
+            if not prefixes or not prefix.startswith(prefixes[-1]):
+                prefixes.append(prefix)
+        found = tuple(prefixes)
+        return Names(frozenset([name for name in self.exact if not name.startswith(found)]), found)
+
     @property
     def is_every(self) -> bool:
         """Whether every name is one of them."""

@@ -71,6 +71,11 @@ class PastKeys:
         task.position = past.position
         return task
 
+    def forget_positions(self) -> None:
+        """Tell of no task how many were counted as queued after it."""
+        for past in self._by_name.values():
+            past.position = None
+
     def give_back(self, name: Name, task_id: str) -> bool:
         """Forget the key of a task that is in memory again; False if it is that of another task, which keeps it."""
         past = self._by_name.get(name)

@@ -1,7 +1,8 @@
 """Every task that the scheduler knows, in order of submission: found by id, walked from any point.
 
-An id is `tsk_` and 128 bits in hex: milliseconds, the order of submission, and entropy. The order in it leads to a
-page of some thousand tasks. Pages keep each dict small, so that none is ever resized for long, and let a listing start
+An id is `tsk_` and 128 bits in hex: milliseconds, the order of submission, and entropy, which is drawn once a
+millisecond, or for each id where those of other tasks must not be computed from it. The order in it leads to a page of
+some thousand tasks. Pages keep each dict small, so that none is ever resized for long, and let a listing start
 anywhere without a walk from the beginning.
 """
 
@@ -19,9 +20,13 @@ IN_PAGE: Final[list[str]] = [f"{number:03x}" for number in range(1 << PAGE_BITS)
 
 
 class TaskTable:
-    """The tasks, and the source of their ids. `entropy` returns 40 random bits."""
+    """The tasks, and the source of their ids. `entropy` returns 40 random bits.
+
+    With `draws_each` they are drawn for each id.
+    """
 
     def __init__(self, entropy: Callable[[], int]) -> None:
+        self.draws_each = False
         self._pages: dict[str, dict[str, Task]] = {}
         self._entropy = entropy
         self._last_seq = 0
@@ -65,6 +70,8 @@ class TaskTable:
             # Within a millisecond the order tells ids apart, so entropy is drawn once for each.
             self._ms, self._page = ms, -1
             self._time, self._tail = f"tsk_{ms:012x}", f"{self._entropy():010x}"
+        elif self.draws_each:
+            self._tail = f"{self._entropy():010x}"
         self._last_seq = seq = self._last_seq + 1
         page = seq >> PAGE_BITS
         if page != self._page:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from taskyard_server.core.errors import CursorExpired
 from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.names import Names
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 
 from .recent_events import LEFT_LOG, CommitMark, RecentEvents
@@ -35,6 +36,9 @@ class EventFilter:
 
     With `ends`, a feed lists the events of matching tasks in all states, so that its watchers know which tasks have
     ended; `states` then only selects which of them are sent.
+
+    `agents` are those whose tasks are there for the watcher, and `payloads` those whose payloads it is shown; None is
+    all.
     """
 
     task_ids: frozenset[str] | None = None
@@ -43,11 +47,14 @@ class EventFilter:
     target: str | None = None
     states: frozenset[TaskState] | None = None
     ends: bool = False
+    agents: Names | None = None
+    payloads: Names | None = None
 
     def concerns(self, task: Task) -> bool:
         """Whether the task is watched, in any state."""
         return (
-            (self.task_ids is None or task.id in self.task_ids)
+            (self.agents is None or task.agent_id in self.agents)
+            and (self.task_ids is None or task.id in self.task_ids)
             and (self.batch_id is None or task.options.batch_id == self.batch_id)
             and (self.agent_id is None or task.agent_id == self.agent_id)
             and (self.target is None or task.options.target == self.target)
@@ -56,7 +63,12 @@ class EventFilter:
     @property
     def is_broad(self) -> bool:
         """Whether the filter selects no tasks by id, batch, agent or target."""
-        return all(criterion is None for criterion in (self.task_ids, self.batch_id, self.agent_id, self.target))
+        criteria = (self.task_ids, self.batch_id, self.agent_id, self.target, self.agents)
+        return all(criterion is None for criterion in criteria)
+
+    def is_bare(self, task: Task) -> bool:
+        """Whether the watcher is shown no payloads of this task."""
+        return self.payloads is not None and task.agent_id not in self.payloads
 
     def allows(self, state: TaskState) -> bool:
         """Whether events that leave a task in this state are sent."""
@@ -143,7 +155,7 @@ class Feed:
             event = events.event(number)
             listed.append(event)
             if self.event_filter.allows(event.state):
-                parts.append(events.encoded(number))
+                parts.append(events.encoded(number, self.event_filter.is_bare(event.task)))
                 size += len(parts[-1])
         return Slice(listed, b"".join(parts), end)
 
@@ -240,7 +252,10 @@ class Watcher:
 
 
 class Feeds:
-    """The feeds of one log, indexed by the most selective criterion of their filters."""
+    """The feeds of one log, indexed by the most selective criterion of their filters.
+
+    Beginnings of agents' names are looked up once for each length that any of them has.
+    """
 
     def __init__(self) -> None:
         self._feeds: dict[EventFilter, Feed] = {}
@@ -249,6 +264,8 @@ class Feeds:
         self._by_batch: dict[str, dict[Feed, None]] = {}
         self._by_agent: dict[str, dict[Feed, None]] = {}
         self._by_target: dict[str, dict[Feed, None]] = {}
+        self._by_prefix: dict[str, dict[Feed, None]] = {}
+        self._prefix_lengths: list[int] = []
 
     def __bool__(self) -> bool:
         return bool(self._feeds)
@@ -265,6 +282,7 @@ class Feeds:
                 self._broad[feed] = None
             for index, key in self._index_entries(event_filter):
                 index.setdefault(key, {})[feed] = None
+            self._prefixes_changed(event_filter)
         return feed
 
     def remove(self, feed: Feed) -> None:
@@ -275,6 +293,7 @@ class Feeds:
             del index[key][feed]
             if not index[key]:
                 del index[key]
+        self._prefixes_changed(feed.event_filter)
 
     def of(self, task: Task) -> list[Feed]:
         """The feeds whose filters may match an event of this task."""
@@ -283,6 +302,10 @@ class Feeds:
             feeds += self._by_task.get(task.id, ())
         if self._by_agent:
             feeds += self._by_agent.get(task.agent_id, ())
+        for length in self._prefix_lengths:
+            if length > len(task.agent_id):
+                break
+            feeds += self._by_prefix.get(task.agent_id[:length], ())
         options = task.options
         if self._by_batch and options.batch_id is not None:
             feeds += self._by_batch.get(options.batch_id, ())
@@ -299,5 +322,17 @@ class Feeds:
             yield self._by_batch, event_filter.batch_id
         elif event_filter.agent_id is not None:
             yield self._by_agent, event_filter.agent_id
+        elif event_filter.agents is not None:
+            # An agent is found under one of them, so that its events are offered to the feed once.
+            agents = event_filter.agents.disjoint()
+            for agent_id in agents.exact:
+                yield self._by_agent, agent_id
+            for prefix in agents.prefixes:
+                yield self._by_prefix, prefix
         elif event_filter.target is not None:
             yield self._by_target, event_filter.target
+
+    def _prefixes_changed(self, event_filter: EventFilter) -> None:
+        """Find again which lengths prefixes have, after a filter that may have some was added or removed."""
+        if event_filter.agents is not None:
+            self._prefix_lengths = sorted({len(prefix) for prefix in self._by_prefix})

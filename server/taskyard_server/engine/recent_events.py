@@ -1,7 +1,7 @@
 """The latest events of one namespace by number, with the cursors that name a place among them.
 
-An event is encoded when the first watcher needs it, once for all watchers, by a function that the caller supplies. The
-oldest events are dropped first: the bounds are a count, bytes and an age.
+An event is encoded when the first watcher needs it, once for all watchers, by a function that the caller supplies; once
+more for those who are shown no payloads. The oldest events are dropped first: the bounds are a count, bytes and an age.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Final, NamedTuple, TypeAlias
 from taskyard_server.core.errors import BadRequest, CursorExpired
 from taskyard_server.core.events import Event, EventKind
 
-EncodeEvent: TypeAlias = Callable[[Event], bytes]
+EncodeEvent: TypeAlias = Callable[[Event, bool], bytes]
+"""Encodes an event, or what is shown of it to watchers without payloads."""
 
 EVENT_MEMORY_BYTES: Final = 250
 TASK_MEMORY_BYTES: Final = 700
@@ -94,7 +95,8 @@ class RecentEvents:
         self._commits: list[tuple[int, CommitMark]] = [(0, last_commit())]
         self._events: list[Event] = []
         self._bytes = 0
-        # A cache of encoded events in two generations: a full new generation replaces the old one.
+        # A cache of encoded events in two generations: a full new generation replaces the old one. Those without
+        # payloads are under the negative numbers.
         self._new_encoded: dict[int, bytes] = {}
         self._old_encoded: dict[int, bytes] = {}
         self._new_encoded_bytes = 0
@@ -119,14 +121,15 @@ class RecentEvents:
         """The event of this number, which must be kept."""
         return self._events[number - self.first]
 
-    def encoded(self, number: int) -> bytes:
-        """The event in the encoding that watchers are sent."""
-        encoded = self._new_encoded.get(number)
+    def encoded(self, number: int, bare: bool = False) -> bytes:
+        """The event in the encoding that watchers are sent; if `bare`, that without payloads."""
+        key = -number if bare else number
+        encoded = self._new_encoded.get(key)
         if encoded is None:
-            encoded = self._old_encoded.get(number) or self._encode(self.event(number))
+            encoded = self._old_encoded.get(key) or self._encode(self.event(number), bare)
             if self._new_encoded_bytes > self._bounds.max_encoded_bytes // 2:
                 self._old_encoded, self._new_encoded, self._new_encoded_bytes = self._new_encoded, {}, 0
-            self._new_encoded[number] = encoded
+            self._new_encoded[key] = encoded
             self._new_encoded_bytes += len(encoded)
         return encoded
 

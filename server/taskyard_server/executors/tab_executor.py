@@ -28,6 +28,7 @@ from taskyard_server.core.task import Task
 from taskyard_server.engine.port import Engine
 
 from .answers import ActionFailed, result_from_answer
+from .connections import Connections
 from .tab_resolver import Endpoint, TabNotFound, TabResolver
 
 log = structlog.get_logger(__name__)
@@ -88,6 +89,7 @@ class TabExecutor:
         workers: int = 4,
         max_answer_bytes: int = 262_144,
         namespace: str = "default",
+        connections: Connections | None = None,
     ) -> None:
         self._engine = engine
         self._resolver = resolver
@@ -98,8 +100,7 @@ class TabExecutor:
         self._executions: set[Execution] = set()
         self._by_task: dict[str, Execution] = {}
         self._unawaited: set[asyncio.Task[None]] = set()
-        limits = httpx.Limits(max_connections=workers, max_keepalive_connections=workers)
-        self._http = httpx.AsyncClient(limits=limits, trust_env=False)
+        self._connections = connections or Connections(workers)
 
     async def run(self) -> None:
         """Claim and execute tasks until cancelled; then release what runs."""
@@ -123,7 +124,7 @@ class TabExecutor:
             await asyncio.gather(renewing, *jobs, return_exceptions=True)
             with contextlib.suppress(Refusal):
                 await self._engine.hosts.deregister(self._namespace, HOST_ID)
-            await self._http.aclose()
+            await self._connections.close()
 
     async def _register(self) -> None:
         while True:
@@ -240,14 +241,17 @@ class TabExecutor:
         headers = {"content-type": "application/json", "x-taskyard-fencing-token": str(token)}
         if task.options.traceparent:
             headers["traceparent"] = task.options.traceparent
-        async with self._http.stream(
-            "POST",
-            f"{endpoint.base_url.rstrip('/')}/tabs/{_path_segment(tab_id)}/action",
-            content=json.dumps(body),
-            headers=headers,
-            auth=BearerAuth(endpoint.token) if endpoint.token else None,
-            timeout=None,
-        ) as response:
+        async with (
+            self._connections.to(endpoint) as http,
+            http.stream(
+                "POST",
+                f"{endpoint.base_url.rstrip('/')}/tabs/{_path_segment(tab_id)}/action",
+                content=json.dumps(body),
+                headers=headers,
+                auth=BearerAuth(endpoint.token) if endpoint.token else None,
+                timeout=None,
+            ) as response,
+        ):
             return response.status_code, await self._read(response)
 
     async def _read(self, response: httpx.Response) -> bytes:

@@ -11,10 +11,11 @@ class TabNotFound(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The base URL of an instance, and the bearer token that it requires, if any."""
+    """The base URL of an instance, the bearer token that it requires, if any, and whether it is `executor`."""
 
     base_url: str
     token: str | None = field(default=None, repr=False)
+    is_executor: bool = False
 
 
 class TabResolver(Protocol):
@@ -25,15 +26,15 @@ class TabResolver(Protocol):
 
 
 class TabMap:
-    """A fixed map of tabs to endpoints. All other tabs are at `default`, if that is given."""
+    """A map of tabs to endpoints. All other tabs are at `default`, if that is given; it may be replaced."""
 
     def __init__(self, endpoints: Mapping[str, Endpoint], default: Endpoint | None = None) -> None:
         self._endpoints = dict(endpoints)
-        self._default = default
+        self.default = default
 
     async def resolve(self, tab_id: str) -> Endpoint:
         """The tab's endpoint; raises `TabNotFound`."""
-        endpoint = self._endpoints.get(tab_id, self._default)
+        endpoint = self._endpoints.get(tab_id, self.default)
         if endpoint is None:
             raise TabNotFound(tab_id)
         return endpoint

@@ -24,6 +24,7 @@ from .open_calls import ENDED, OpenCalls
 
 if TYPE_CHECKING:
     from taskyard_server.access.jwt import Jwts
+    from taskyard_server.access.sealing import Sealing
 
 CHECK_SECS: Final = 20.0
 """How often the credentials of open calls are looked at again, and counted refusals are written down."""
@@ -50,7 +51,8 @@ class Admission:
     """Admits calls. One for all interceptors of a server; without `settings` everybody is the local admin.
 
     `tokens` knows those that are kept in the store. Changes are written to `audit`; `door` is what callers come by
-    where that is neither REST nor gRPC. `clock` is in seconds.
+    where that is neither REST nor gRPC. `clock` is in seconds. Cursors and page tokens are sealed by a `secret` that
+    outlives the process, or by one of its own.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Admission:
         *,
         audit: AuditLog | None = None,
         door: str | None = None,
+        secret: bytes | None = None,
     ) -> None:
         self.audit = audit
         self.failures = Failures(clock, None if audit is None else self._note_failure)
@@ -72,6 +75,7 @@ class Admission:
         self._tokens = tokens
         self._jwts: Jwts | None = None
         self._is_on = settings is not None
+        self.sealing = None if settings is None else _sealing(secret)
         self._authentication = Authentication()
         self.open_calls = OpenCalls(self._authentication)
         if settings is not None:
@@ -178,6 +182,11 @@ class Gate:
         """The same servicer method; what it changes is written down where there is an audit log."""
         return serve if self._auditor is None else self._auditor.audited(serve)
 
+    @property
+    def seal(self) -> Sealing | None:
+        """Seals what must tell callers nothing; None where authentication is off."""
+        return self._admission.sealing
+
     def enter(self, headers: Headers, context: Context) -> Entry:
         """Let a call in. Raises `Unauthenticated`, `TooManyRequests` or `PermissionDenied`."""
         return self._admission.enter(self, headers, context)
@@ -214,3 +223,10 @@ class Gate:
         """Count a wrong credential, and delay its answer. Without one there is nothing to guess."""
         if headers.authorization is not None:
             await self._admission.failures.delay(address_of(headers, context))
+
+
+def _sealing(secret: bytes | None) -> Sealing:
+    # What makes ciphers takes a while to import, and is not needed where authentication is off.
+    from taskyard_server.access.sealing import Sealing
+
+    return Sealing(secret)

@@ -13,6 +13,7 @@ import grpc
 from taskyard_server.access.authentication import Credentials
 from taskyard_server.access.certificates import forwarded_uris, read_certificate
 from taskyard_server.access.grants import EVERYTHING, Access
+from taskyard_server.conversion.page_tokens import Listing, Seal
 from taskyard_server.conversion.trace_context import TRACEPARENT
 from taskyard_server.core.errors import BadRequest
 
@@ -36,7 +37,10 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who calls, and how. `target` is the path and query of a REST call as they came; `is_head` tells HEAD from GET."""
+    """Who calls, and how. `target` is the path and query of a REST call as they came; `is_head` tells HEAD from GET.
+
+    `seal` is for what must tell its holder nothing; None where authentication is off.
+    """
 
     namespace: str = DEFAULT_NAMESPACE
     by_rest: bool = False
@@ -44,6 +48,13 @@ class Call:
     target: str | None = None
     is_head: bool = False
     access: Access = EVERYTHING
+    seal: Seal | None = None
+
+    def listing(self, kind: str, *filters: object) -> Listing:
+        """A listing of the caller's namespace, whose page tokens hold for callers of the same scope."""
+        if self.seal is None:
+            return Listing(kind, self.namespace, *filters)
+        return Listing(kind, self.namespace, *filters, seal=self.seal, scope=self.access.scope)
 
 
 ANYBODY: Final = Call()
@@ -74,14 +85,14 @@ class Headers(NamedTuple):
     certificate: str | None
     forwarded_for: str | None
 
-    def call(self, access: Access = EVERYTHING) -> Call:
+    def call(self, access: Access = EVERYTHING, seal: Seal | None = None) -> Call:
         """The call that these began. Raises `BadRequest` for a malformed namespace."""
         namespace = self.namespace
         if namespace != DEFAULT_NAMESPACE and not NAMESPACE.fullmatch(namespace):
             raise BadRequest(f"{NAMESPACE_KEY}: must be 1 to 63 letters, digits, dots, dashes or underscores")
         if access is EVERYTHING and namespace == DEFAULT_NAMESPACE and not self.by_rest and self.traceparent is None:
             return ANYBODY
-        return Call(namespace, self.by_rest, self.traceparent, self.target, self.is_head, access)
+        return Call(namespace, self.by_rest, self.traceparent, self.target, self.is_head, access, seal)
 
 
 def read_headers(context: Context) -> Headers:

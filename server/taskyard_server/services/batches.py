@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import grpc
 
 from taskyard.v1 import batch_pb2 as pb
 from taskyard.v1.batch_pb2_grpc import BatchServiceServicer
+from taskyard_server.access.grants import Access
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.page_tokens import Listing, page_size
+from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import error_message, task_page
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.conversion.timestamps import timestamp
@@ -21,6 +23,7 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 
 from .rest_hints import ACCEPTED, send_hint
+from .shown_tasks import shown_refusal, task_encoder
 
 TASKS: Final = tag(pb.GetBatchResponse, "tasks")
 
@@ -62,7 +65,9 @@ class BatchService(BatchServiceServicer):
             )
             for number, task in enumerate(request.tasks)
         ]
-        response = await self._engine.tasks.submit_batch(call.namespace, submissions, show=_submitted)
+        response = await self._engine.tasks.submit_batch(
+            call.namespace, submissions, show=partial(_submitted, call.access)
+        )
         if call.by_rest:
             await send_hint(context, ACCEPTED)
         return response
@@ -71,12 +76,15 @@ class BatchService(BatchServiceServicer):
         self, request: pb.GetBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> Any:
         del context
-        listing = Listing("batch", current_call().namespace, request.batch_id)
+        call = current_call()
+        listing = call.listing("batch", request.batch_id)
+        encode_task = task_encoder(call.access)
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
 
         def encode(batch: Batch) -> bytes:
-            tasks, next_after = task_page(TASKS, [task for task in batch.tasks.values() if task.seq > after], limit)
+            listed = [task for task in batch.tasks.values() if task.seq > after]
+            tasks, next_after = task_page(TASKS, listed, limit, encode=encode_task)
             response = pb.GetBatchResponse(
                 batch_id=batch.id,
                 agent_id=batch.agent_id,
@@ -89,28 +97,31 @@ class BatchService(BatchServiceServicer):
                 response.next_page_token = listing.token(next_after)
             return b"".join([response.SerializeToString(), *tasks])
 
-        return await self._engine.tasks.get_batch(current_call().namespace, request.batch_id, show=encode)
+        return await self._engine.tasks.get_batch(
+            call.namespace, request.batch_id, agents=call.access.agents, show=encode
+        )
 
     async def CancelBatch(  # noqa: N802
         self, request: pb.CancelBatchRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.CancelBatchResponse:
         del context
-        cancelled = await self._engine.tasks.cancel_batch(current_call().namespace, request.batch_id)
+        call = current_call()
+        cancelled = await self._engine.tasks.cancel_batch(call.namespace, request.batch_id, agents=call.access.agents)
         return pb.CancelBatchResponse(status=STATES[CANCELLED], batch_id=request.batch_id, cancelled=cancelled)
 
 
-def _submitted(submission: BatchSubmission) -> pb.SubmitBatchResponse:
+def _submitted(access: Access, submission: BatchSubmission) -> pb.SubmitBatchResponse:
     return pb.SubmitBatchResponse(
-        tasks=[_outcome(outcome) for outcome in submission.outcomes],
+        tasks=[_outcome(access, outcome) for outcome in submission.outcomes],
         submitted=sum(isinstance(outcome, Task) for outcome in submission.outcomes),
         batch_id=submission.batch.id,
     )
 
 
-def _outcome(outcome: Task | Refusal) -> pb.BatchOutcome:
+def _outcome(access: Access, outcome: Task | Refusal) -> pb.BatchOutcome:
     if isinstance(outcome, Task):
         return pb.BatchOutcome(task_id=outcome.id, state=STATES[outcome.state], position=outcome.position)
-    message = pb.BatchOutcome(state=STATES[REJECTED], error=error_message(outcome))
+    message = pb.BatchOutcome(state=STATES[REJECTED], error=error_message(shown_refusal(access, outcome)))
     if isinstance(outcome, QueueFull):
         message.task_id = outcome.task.id
     return message

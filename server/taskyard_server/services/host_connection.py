@@ -16,6 +16,8 @@ import grpc
 import structlog
 
 from taskyard.v1 import runtime_host_pb2 as pb
+from taskyard_server.access.judging import check_host, check_offer
+from taskyard_server.access.limits import Rate, TokenBucket
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.report_requests import reports, whole_token
@@ -49,6 +51,10 @@ MAX_RESULTS_BYTES: Final = 3_500_000
 """Larger report results omit the error texts, since the host might reject the message."""
 MAX_REPORTS_PER_TURN: Final = 100
 """Maximum reports of one message that are applied per turn of the event loop."""
+PACE: Final = Rate(per_sec=10_000, burst=20_000)
+"""Messages of a host. Reading pauses where more come, so that one host does not take the time of all others."""
+PACED_MESSAGES: Final = 100
+"""The pace is looked at after each so many messages."""
 HELLO_TIMEOUT_SECS: Final = 30.0
 FINAL_WRITE_TIMEOUT_SECS: Final = 1.0
 """Maximum wait for each pending write once the stream is closing."""
@@ -71,7 +77,8 @@ class Connection:
         self._engine = engine
         self._max_payload_bytes = max_payload_bytes
         self._context = context
-        self._namespace = current_call().namespace
+        call = current_call()
+        self._namespace, self._access = call.namespace, call.access
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._opened = False
         self._welcome: bytes | None = None
@@ -80,6 +87,8 @@ class Connection:
         self._waiting: deque[pb.ConnectRequest] = deque()
         self._waiting_bytes = 0
         self._applier: asyncio.Task[None] | None = None
+        self._pace = TokenBucket(PACE)
+        self._unpaced = 0
         self._responses: deque[bytes] = deque()
         self._unsent_bytes = 0
         self._assignments_first = False
@@ -128,13 +137,16 @@ class Connection:
     async def _open(self, message: pb.Hello) -> Session:
         """Open the session of the stream and send the welcome."""
         self._host_id = requests.host_id(message.host_id)
+        check_host(self._access, self._host_id)
         instance = requests.name(message.instance, "instance")
         if instance is None:
             raise BadRequest("instance: is required")
+        profile = requests.host_profile(message)
+        check_offer(self._access, self._host_id, profile)
         hello = Hello(
             self._host_id,
             instance,
-            profile=requests.host_profile(message),
+            profile=profile,
             display_name=requests.name(message.display_name, "display_name"),
             slots=message.slots if message.HasField("slots") else None,
             labels=requests.labels(message.labels, "labels"),
@@ -185,8 +197,18 @@ class Connection:
                 await self._apply(request)
             else:
                 await self._apply_later(request)
+            self._unpaced += 1
+            if self._unpaced == PACED_MESSAGES:
+                await self._keep_pace()
             while len(self._responses) > MAX_UNSENT_MESSAGES or self._unsent_bytes > MAX_UNSENT_BYTES:
                 await self._wait_for_write()
+
+    async def _keep_pace(self) -> None:
+        """Wait until the host may send more. Its own messages wait meanwhile, and none is lost."""
+        clock = asyncio.get_running_loop().time
+        while secs := self._pace.take(clock(), self._unpaced):  # noqa: ASYNC110
+            await asyncio.sleep(secs)
+        self._unpaced = 0
 
     async def _apply(self, request: pb.ConnectRequest) -> None:
         match request.WhichOneof("message"):

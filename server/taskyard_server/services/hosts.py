@@ -8,8 +8,9 @@ import grpc
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceServicer
+from taskyard_server.access.judging import check_offer
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.page_tokens import Listing, page_size
+from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.engine.port import Engine
@@ -41,13 +42,14 @@ class RuntimeHostService(RuntimeHostServiceServicer):
     ) -> pb.RegisterHostResponse:
         del context
         namespace = current_call().namespace
-        host_id = requests.host_id(request.host_id)
+        host_id, profile = requests.host_id(request.host_id), requests.host_profile(request)
+        check_offer(current_call().access, host_id, profile)
         machine = requests.machine(request, self._max_payload_bytes)
         host = await self._engine.hosts.register(
             namespace,
             host_id,
             requests.name(request.display_name, "display_name"),
-            requests.host_profile(request),
+            profile,
             slots=request.slots if request.HasField("slots") else None,
             labels=requests.labels(request.labels, "labels"),
             show=self._message,
@@ -86,7 +88,7 @@ class RuntimeHostService(RuntimeHostServiceServicer):
 
     async def ListHosts(self, request: pb.ListHostsRequest, context: Context) -> pb.ListHostsResponse:  # noqa: N802
         del context
-        listing = Listing("hosts", current_call().namespace)
+        listing = current_call().listing("hosts")
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
 

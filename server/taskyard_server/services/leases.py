@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import grpc
@@ -10,8 +11,9 @@ import grpc
 from taskyard.v1 import lease_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.lease_pb2_grpc import LeaseServiceServicer
+from taskyard_server.access.judging import check_offer
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.page_tokens import Listing, page_size
+from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.report_requests import ReportRequest, fencing_token, report
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES, lease_message
 from taskyard_server.conversion.task_encoding import STATES, encode_assignment, encode_task
@@ -95,7 +97,7 @@ class LeaseService(LeaseServiceServicer):
 
     async def ListLeases(self, request: pb.ListLeasesRequest, context: Context) -> pb.ListLeasesResponse:  # noqa: N802
         del context
-        listing = Listing("leases", current_call().namespace, request.host_id)
+        listing = current_call().listing("leases", request.host_id)
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
 
@@ -120,13 +122,16 @@ class LeaseService(LeaseServiceServicer):
     async def _claim(
         self, request: pb.ClaimTaskRequest | pb.ClaimTasksRequest, count: int, show: Callable[[list[Lease]], T]
     ) -> T:
+        call, host_id = current_call(), requests.host_id(request.host_id)
+        check = None if call.access.hosts is None else partial(check_offer, call.access, host_id)
         return await self._engine.leases.claim(
-            current_call().namespace,
-            requests.host_id(request.host_id),
+            call.namespace,
+            host_id,
             count,
             _lease_secs(request),
             min(request.wait_ms / 1000, MAX_WAIT_SECS),
             requests.name(request.project, "project"),
+            check=check,
             show=show,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -11,7 +12,7 @@ import structlog
 from taskyard.v1 import schedule_pb2 as pb
 from taskyard.v1.schedule_pb2_grpc import ScheduleServiceServicer
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.page_tokens import BAD_PAGE_TOKEN, Listing, page_size
+from taskyard_server.conversion.page_tokens import BAD_PAGE_TOKEN, page_size
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.schedules import (
     catch_up_policy,
@@ -62,21 +63,24 @@ class ScheduleService(ScheduleServiceServicer):
 
     async def GetSchedule(self, request: pb.GetScheduleRequest, context: Context) -> pb.GetScheduleResponse:  # noqa: N802
         del context
-        schedule = await self._schedules.get(current_call().namespace, request.schedule_id, show=schedule_message)
+        call = current_call()
+        show = partial(schedule_message, payloads=call.access.payloads)
+        schedule = await self._schedules.get(call.namespace, request.schedule_id, show=show)
         return pb.GetScheduleResponse(schedule=schedule)
 
     async def ListSchedules(  # noqa: N802
         self, request: pb.ListSchedulesRequest, context: Context
     ) -> pb.ListSchedulesResponse:
         del context
-        listing = Listing("schedules", current_call().namespace)
+        call = current_call()
+        listing = call.listing("schedules")
         after = listing.start(request.page_token)
         limit = page_size(request.page_size)
 
         def page(schedules: list[Schedule]) -> pb.ListSchedulesResponse:
             response, size, last = pb.ListSchedulesResponse(), 0, 0
             for schedule in schedules:
-                message = schedule_message(schedule)
+                message = schedule_message(schedule, call.access.payloads)
                 size += message.ByteSize()
                 if response.schedules and (len(response.schedules) == limit or size > MAX_PAGE_BYTES):
                     response.next_page_token = listing.token(last)
@@ -85,7 +89,7 @@ class ScheduleService(ScheduleServiceServicer):
                 last = schedule.number
             return response
 
-        return await self._schedules.list_schedules(current_call().namespace, after, show=page)
+        return await self._schedules.list_schedules(call.namespace, after, show=page)
 
     async def UpdateSchedule(  # noqa: N802
         self, request: pb.UpdateScheduleRequest, context: Context
@@ -150,7 +154,9 @@ class ScheduleService(ScheduleServiceServicer):
 
     async def GetTrigger(self, request: pb.GetTriggerRequest, context: Context) -> pb.GetTriggerResponse:  # noqa: N802
         del context
-        trigger = await self._schedules.get_trigger(current_call().namespace, request.trigger_id, show=trigger_message)
+        call = current_call()
+        show = partial(trigger_message, payloads=call.access.payloads)
+        trigger = await self._schedules.get_trigger(call.namespace, request.trigger_id, show=show)
         return pb.GetTriggerResponse(trigger=trigger)
 
     async def ListTriggers(self, request: pb.ListTriggersRequest, context: Context) -> pb.ListTriggersResponse:  # noqa: N802
@@ -163,9 +169,8 @@ class ScheduleService(ScheduleServiceServicer):
             trigger_filter = replace(trigger_filter, due_from=requests.seconds(request.due_from, "dueFrom"))
         if request.HasField("due_before"):
             trigger_filter = replace(trigger_filter, due_before=requests.seconds(request.due_before, "dueBefore"))
-        listing = Listing(
+        listing = current_call().listing(
             "triggers",
-            current_call().namespace,
             request.schedule_id,
             request.state,
             trigger_filter.due_from,
@@ -174,7 +179,8 @@ class ScheduleService(ScheduleServiceServicer):
         before = _page_key(listing.start_name(request.page_token))
         limit = page_size(request.page_size)
         page = await self._schedules.list_triggers(current_call().namespace, trigger_filter, before, limit)
-        response = pb.ListTriggersResponse(triggers=map(trigger_message, page.triggers))
+        payloads = current_call().access.payloads
+        response = pb.ListTriggersResponse(triggers=[trigger_message(each, payloads) for each in page.triggers])
         if page.next_before is not None:
             due_at, number = page.next_before
             response.next_page_token = listing.token(f"{due_at!r}/{number}")

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import grpc
 
 from taskyard.v1 import stats_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
-from taskyard_server.conversion.page_tokens import Listing
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import go_duration, timestamp
+from taskyard_server.core.agents import OTHERS
 from taskyard_server.core.hosts import Host
-from taskyard_server.core.stats import Stats
+from taskyard_server.core.limits import Limits
+from taskyard_server.core.names import Names
+from taskyard_server.core.stats import AgentStats, Stats
 from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
@@ -26,6 +28,13 @@ from taskyard_server.webhooks import WebhookCounts
 DEFAULT_PAGE_SNAPSHOTS: Final = 100
 MAX_PAGE_SNAPSHOTS: Final = 1_000
 MAX_TARGET_WAITS: Final = 100
+
+
+class OwnFigures(TypedDict):
+    """What a caller is shown who is shown its own agents alone."""
+
+    queue: pb.QueueStats
+    metrics: pb.SchedulerMetrics
 
 
 class StatsService(StatsServiceServicer):
@@ -54,9 +63,11 @@ class StatsService(StatsServiceServicer):
         self, request: pb.GetStatsRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> pb.GetStatsResponse:
         del request, context
-        namespace = current_call().namespace
+        call = current_call()
+        namespace, agents = call.namespace, call.access.agents
         stats = await self._engine.admin.stats(namespace)
-        limits = stats.limits
+        if agents is not None:
+            return pb.GetStatsResponse(config=self._config(stats.limits), **_own_figures(stats, agents))
         return pb.GetStatsResponse(
             queue=pb.QueueStats(
                 total_queued=stats.queued,
@@ -67,15 +78,7 @@ class StatsService(StatsServiceServicer):
                 targets=await self._engine.tasks.list_targets(namespace, "", show=_target_waits),
             ),
             metrics=_metrics(stats, self._webhook_counts(namespace)),
-            config=pb.SchedulerConfig(
-                strategy=self._strategy,
-                max_queue_size=limits.max_queue_size,
-                max_per_agent=limits.max_per_agent,
-                max_inflight=limits.max_inflight,
-                max_per_agent_flight=limits.max_per_agent_inflight,
-                worker_count=self._worker_count,
-                result_ttl=go_duration(limits.result_ttl_secs),
-            ),
+            config=self._config(stats.limits),
             hosts=await self._engine.hosts.list_hosts(namespace, 0, show=self._hosts),
             store=_store_size(self._store),
         )
@@ -85,7 +88,7 @@ class StatsService(StatsServiceServicer):
     ) -> pb.ListSnapshotsResponse:
         del context
         server = request.server if request.HasField("server") else None
-        listing = Listing("snapshots", current_call().namespace, request.host_id, server)
+        listing = current_call().listing("snapshots", request.host_id, server)
         before = listing.start(request.page_token)
         limit = min(request.page_size, MAX_PAGE_SNAPSHOTS) or DEFAULT_PAGE_SNAPSHOTS
         snapshots = self._snapshots.newest_first(current_call().namespace, request.host_id or None, before, server)
@@ -98,6 +101,17 @@ class StatsService(StatsServiceServicer):
                 break
             response.snapshots.append(message)
         return response
+
+    def _config(self, limits: Limits) -> pb.SchedulerConfig:
+        return pb.SchedulerConfig(
+            strategy=self._strategy,
+            max_queue_size=limits.max_queue_size,
+            max_per_agent=limits.max_per_agent,
+            max_inflight=limits.max_inflight,
+            max_per_agent_flight=limits.max_per_agent_inflight,
+            worker_count=self._worker_count,
+            result_ttl=go_duration(limits.result_ttl_secs),
+        )
 
     def _hosts(self, listed: list[Host]) -> pb.HostStats | None:
         hosts = [host for host in listed if not host.built_in]
@@ -164,15 +178,37 @@ def _metrics(stats: Stats, webhooks: WebhookCounts) -> pb.SchedulerMetrics:
         tasks_retried=counters.retried or None,
         webhooks_delivered=webhooks.delivered or None,
         webhooks_failed=webhooks.failed or None,
-        agents={
-            name: pb.AgentMetrics(
-                submitted=agent.submitted,
-                completed=agent.completed,
-                failed=agent.failed,
-                cancelled=agent.cancelled,
-                rejected=agent.rejected,
-                tokens_used=agent.tokens_used or None,
-            )
-            for name, agent in stats.agents.items()
-        },
+        agents={name: _agent_metrics(agent) for name, agent in stats.agents.items()},
     )
+
+
+def _agent_metrics(agent: AgentStats) -> pb.AgentMetrics:
+    return pb.AgentMetrics(
+        submitted=agent.submitted,
+        completed=agent.completed,
+        failed=agent.failed,
+        cancelled=agent.cancelled,
+        rejected=agent.rejected,
+        tokens_used=agent.tokens_used or None,
+    )
+
+
+def _own_figures(stats: Stats, agents: Names) -> OwnFigures:
+    """The figures of these agents alone, for a caller who is shown no others (docs/security.md, Agents)."""
+    own = {name: agent for name, agent in stats.agents.items() if name in agents and name != OTHERS}
+    each = own.values()
+    return {
+        "queue": pb.QueueStats(
+            total_queued=sum(agent.queued for agent in each),
+            total_inflight=sum(agent.inflight for agent in each),
+            agent_counts={name: agent.queued for name, agent in own.items() if agent.queued},
+        ),
+        "metrics": pb.SchedulerMetrics(
+            tasks_submitted=sum(agent.submitted for agent in each),
+            tasks_completed=sum(agent.completed for agent in each),
+            tasks_failed=sum(agent.failed for agent in each),
+            tasks_cancelled=sum(agent.cancelled for agent in each),
+            tasks_rejected=sum(agent.rejected for agent in each),
+            agents={name: _agent_metrics(agent) for name, agent in own.items()},
+        ),
+    }

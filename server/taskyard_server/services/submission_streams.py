@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import grpc
 
 from taskyard.v1 import task_pb2 as pb
+from taskyard_server.access.grants import Access
+from taskyard_server.access.judging import check_agent
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.responses import error_message
 from taskyard_server.conversion.task_encoding import encode_outcomes
-from taskyard_server.core.errors import QueueFull, Refusal, Unavailable
+from taskyard_server.core.errors import PermissionDenied, QueueFull, Refusal, Unavailable
+from taskyard_server.core.task import Submission
 from taskyard_server.engine.port import Answer, Engine
 from taskyard_server.interceptors.callers import Call, current_call
 
 from .answers_ahead import AnswersAhead
+from .shown_tasks import shown_refusal
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Messages: TypeAlias = AsyncIterator["pb.SubmitTasksRequest | Refusal"]
@@ -86,10 +91,13 @@ class SubmissionStreams:
 
     def _submit_chunk(self, call: Call, tasks: Sequence[pb.SubmitTaskRequest]) -> Answer[bytes]:
         submissions = requests.submissions(tasks, call.traceparent, self._max_payload_bytes, self._default_retry)
+        if call.access.agents is not None:
+            submissions = _judged(call.access, submissions)
+        encode_refusal = partial(_encode_refusal, call.access)
         return self._engine.tasks.submit_each(
             call.namespace,
             converted(submissions),
-            show=lambda admitted: encode_outcomes(with_refusals(submissions, admitted), _encode_refusal),
+            show=lambda admitted: encode_outcomes(with_refusals(submissions, admitted), encode_refusal),
         )
 
 
@@ -172,8 +180,22 @@ class _Stream:
             raise self._failure
 
 
-def _encode_refusal(refusal: Refusal) -> bytes:
-    outcome = pb.SubmitOutcome(error=error_message(refusal))
+def _judged(access: Access, submissions: list[Submission | Refusal]) -> list[Submission | Refusal]:
+    """The same, with the refusal of each in the name of an agent that the caller is not."""
+    judged: list[Submission | Refusal] = []
+    for submission in submissions:
+        if not isinstance(submission, Refusal):
+            try:
+                check_agent(access, submission.agent_id)
+            except PermissionDenied as refusal:
+                judged.append(refusal.with_traceback(None))
+                continue
+        judged.append(submission)
+    return judged
+
+
+def _encode_refusal(access: Access, refusal: Refusal) -> bytes:
+    outcome = pb.SubmitOutcome(error=error_message(shown_refusal(access, refusal)))
     if isinstance(refusal, QueueFull):
         outcome.rejected_task_id = refusal.task.id
     return outcome.SerializeToString()

@@ -8,7 +8,7 @@ import grpc
 
 from taskyard.v1 import target_pb2 as pb
 from taskyard.v1.target_pb2_grpc import TargetServiceServicer
-from taskyard_server.conversion.page_tokens import Listing, page_size
+from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.task_encoding import STATES
 from taskyard_server.conversion.timestamps import timestamp
@@ -30,7 +30,7 @@ class TargetService(TargetServiceServicer):
 
     async def ListTargets(self, request: pb.ListTargetsRequest, context: Context) -> pb.ListTargetsResponse:  # noqa: N802
         del context
-        listing = Listing("targets", current_call().namespace, request.status)
+        listing = current_call().listing("targets", request.status)
         after = listing.start_name(request.page_token)
         limit = page_size(request.page_size)
         if request.status not in (pb.Target.unspecified, *STATUSES.values()):

@@ -1,7 +1,7 @@
 """WatchTasks: the current tasks if requested, then events and bookmarks, and at last the reason for the end.
 
 Messages are built from encoded parts, since concatenated encodings merge into one message. An event is encoded once for
-all watches.
+all watches, and once more for those who are shown no payloads.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from typing import Any, Final, TypeAlias, TypeVar
 import grpc
 
 from taskyard.v1 import task_pb2 as pb
+from taskyard_server.access.grants import Access
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.task_encoding import encode_current
-from taskyard_server.conversion.wire import nested, tag
 from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Unavailable
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.event_feeds import MAX_SLICE_BYTES, MAX_SLICE_EVENTS, EventFilter, Watcher
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.engine.recent_events import CommitMark
+from taskyard_server.interceptors.callers import Call
+
+from .watch_cursors import SealedCursors, WatchCursors
 
 T = TypeVar("T")
 
@@ -31,7 +34,6 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 BOOKMARK_INTERVAL_SECS: Final = 15.0
 MAX_TASK_IDS: Final = 10_000
 
-CURSOR: Final = tag(pb.WatchTasksResponse, "cursor")
 BOOKMARK: Final = pb.WatchTasksResponse(bookmark=True).SerializeToString()
 
 
@@ -43,24 +45,27 @@ class TaskWatches:
         self._logs = logs
         self._bookmark_secs = bookmark_secs
         self._open: set[Watcher] = set()
+        self._sealed_cursors: SealedCursors = {}
         self._changed = asyncio.Event()
 
-    async def watch(self, namespace: str, request: pb.WatchTasksRequest, context: Context) -> None:
+    async def watch(self, call: Call, request: pb.WatchTasksRequest, context: Context) -> None:
         """Write the encoded messages of one watch. Raises before the first message, or after a final `end` message.
 
         It writes to the context instead of yielding, since each layer of generators would add a cost to every message.
         """
-        event_filter = _event_filter(request)
-        watcher = self._logs.watch(namespace, event_filter, request.cursor or None)
+        event_filter = _event_filter(request, call.access)
+        cursors = WatchCursors(call, self._sealed_cursors)
+        watcher = self._logs.watch(call.namespace, event_filter, cursors.read(request.cursor))
         self._open.add(watcher)
         try:
-            await self._write_messages(watcher, namespace, event_filter, request, context)
+            await self._write_messages(watcher, cursors, call.namespace, event_filter, request, context)
         finally:
             self._leave(watcher)
 
     async def _write_messages(
         self,
         watcher: Watcher,
+        cursors: WatchCursors,
         namespace: str,
         event_filter: EventFilter,
         request: pb.WatchTasksRequest,
@@ -79,11 +84,11 @@ class TaskWatches:
                     await context.write(events)
             # A watch that fails earlier has not sent all current tasks and must be started anew.
             is_resumable = True
-            await context.write(BOOKMARK + _cursor(watcher))
-            await self._follow(watcher, context)
+            await context.write(BOOKMARK + cursors.field(watcher))
+            await self._follow(watcher, cursors, context)
         except Exception as error:
             failure = error
-        await context.write(_end(failure) + (_cursor(watcher) if is_resumable else b""))
+        await context.write(_end(failure) + (cursors.field(watcher) if is_resumable else b""))
         if failure is not None:
             raise failure
 
@@ -96,13 +101,13 @@ class TaskWatches:
                     self._changed.clear()
                     await self._changed.wait()
 
-    async def _follow(self, watcher: Watcher, context: Context) -> None:
+    async def _follow(self, watcher: Watcher, cursors: WatchCursors, context: Context) -> None:
         """Write the events after the watcher's position, until all watched tasks have ended."""
         while True:
             if watcher.is_behind:
                 events = watcher.take()
                 if events:
-                    await context.write(events + _cursor(watcher))
+                    await context.write(events + cursors.field(watcher))
                 else:
                     await asyncio.sleep(0)
             elif watcher.tasks_ended:
@@ -111,7 +116,7 @@ class TaskWatches:
                 raise Unavailable("the server shuts down")
             elif not await watcher.wait(self._bookmark_secs):
                 watcher.take()
-                await context.write(BOOKMARK + _cursor(watcher))
+                await context.write(BOOKMARK + cursors.field(watcher))
 
     async def _live_tasks(self, namespace: str, event_filter: EventFilter) -> set[str]:
         """The watched tasks that have not ended. Tasks that are not retained have."""
@@ -125,27 +130,35 @@ class TaskWatches:
         self, namespace: str, event_filter: EventFilter, since: CommitMark
     ) -> AsyncIterator[bytes]:
         """The current state of each watched task that changed after a commit, encoded."""
-        async for tasks in self._engine.tasks.changed_since(namespace, since.number, since.ms):
+        changes = self._engine.tasks.changed_since(namespace, since.number, since.ms, agents=event_filter.agents)
+        async for tasks in changes:
             for task in tasks:
                 if event_filter.concerns(task) and event_filter.allows(task.state):
-                    yield encode_current(task, self._engine.now())
+                    yield encode_current(task, self._engine.now(), event_filter.is_bare(task))
 
     async def _current_events(self, namespace: str, event_filter: EventFilter) -> AsyncIterator[bytes]:
         """The current state of each task that matches the filter, encoded."""
 
         def encode_allowed(task: Task) -> bytes | None:
-            return encode_current(task, self._engine.now()) if event_filter.allows(task.state) else None
+            if not event_filter.allows(task.state):
+                return None
+            return encode_current(task, self._engine.now(), event_filter.is_bare(task))
 
         if event_filter.task_ids is not None or event_filter.batch_id is not None:
             async for event in self._selected(namespace, event_filter, encode_allowed):
                 yield event
             return
-        task_filter = TaskFilter(agent_id=event_filter.agent_id, states=event_filter.states, target=event_filter.target)
+        task_filter = TaskFilter(
+            agents=event_filter.agents,
+            agent_id=event_filter.agent_id,
+            states=event_filter.states,
+            target=event_filter.target,
+        )
         after: int | None = 0
         while after is not None:
             page = await self._engine.tasks.list_tasks(namespace, task_filter, after, MAX_SLICE_EVENTS)
             for task in page.tasks:
-                yield encode_current(task, self._engine.now())
+                yield encode_current(task, self._engine.now(), event_filter.is_bare(task))
             after = page.next_after
 
     async def _selected(
@@ -164,13 +177,18 @@ class TaskWatches:
             try:
                 assert event_filter.batch_id is not None
                 task_ids = await self._engine.tasks.get_batch(
-                    namespace, event_filter.batch_id, show=lambda batch: frozenset(batch.tasks)
+                    namespace,
+                    event_filter.batch_id,
+                    agents=event_filter.agents,
+                    show=lambda batch: frozenset(batch.tasks),
                 )
             except NotFound:
                 return
         for task_id in sorted(task_ids):
             with contextlib.suppress(NotFound):
-                shown = await self._engine.tasks.get(namespace, task_id, show=show_concerned)
+                shown = await self._engine.tasks.get(
+                    namespace, task_id, agents=event_filter.agents, show=show_concerned
+                )
                 if shown is not None:
                     yield shown
 
@@ -194,8 +212,8 @@ async def _in_slices(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield b"".join(parts)
 
 
-def _event_filter(request: pb.WatchTasksRequest) -> EventFilter:
-    """The event filter of a request. Raises `BadRequest` with the name of the field."""
+def _event_filter(request: pb.WatchTasksRequest, access: Access) -> EventFilter:
+    """The event filter of a request by a caller of this access. Raises `BadRequest` with the name of the field."""
     task_ids = frozenset(filter(None, request.task_ids))
     if len(task_ids) > MAX_TASK_IDS:
         raise BadRequest(f"taskIds: must have at most {MAX_TASK_IDS} entries")
@@ -210,11 +228,10 @@ def _event_filter(request: pb.WatchTasksRequest) -> EventFilter:
         target=request.target or None,
         states=requests.states(request.state, TaskState),
         ends=request.until_ended,
+        agents=access.agents,
+        # Those who see only their own agents' tasks see their payloads, too.
+        payloads=access.payloads if access.agents is None else None,
     )
-
-
-def _cursor(watcher: Watcher) -> bytes:
-    return nested(CURSOR, watcher.cursor.encode())
 
 
 def _end(failure: Exception | None) -> bytes:

@@ -10,16 +10,17 @@ import grpc
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.page_tokens import Listing, page_size
+from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import task_page
-from taskyard_server.conversion.task_encoding import STATES, encode_accepted, encode_task
+from taskyard_server.conversion.task_encoding import STATES, encode_accepted
 from taskyard_server.conversion.wire import nested, tag
-from taskyard_server.core.errors import Refusal
+from taskyard_server.core.errors import QueueFull, Refusal
 from taskyard_server.core.task import TERMINAL, Task, TaskState
 from taskyard_server.engine.port import Engine, TaskFilter
 from taskyard_server.interceptors.callers import current_call
 
 from .rest_hints import ACCEPTED, send_hint
+from .shown_tasks import shown_refusal, task_encoder
 from .submission_streams import SubmissionStreams
 from .task_watches import TaskWatches
 
@@ -63,7 +64,10 @@ class TaskService(TaskServiceServicer):
             self._max_payload_bytes,
             self._default_retry,
         )
-        response = await self._engine.tasks.submit(call.namespace, submission, show=encode_accepted)
+        try:
+            response = await self._engine.tasks.submit(call.namespace, submission, show=encode_accepted)
+        except QueueFull as refusal:
+            raise shown_refusal(call.access, refusal) from None
         if call.by_rest:
             await send_hint(context, ACCEPTED)
         return response
@@ -79,11 +83,15 @@ class TaskService(TaskServiceServicer):
 
     async def GetTask(self, request: pb.GetTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
-        return await self._engine.tasks.get(current_call().namespace, request.task_id, show=encode_task)
+        call = current_call()
+        return await self._engine.tasks.get(
+            call.namespace, request.task_id, agents=call.access.agents, show=task_encoder(call.access)
+        )
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> Any:  # noqa: N802
         call = current_call()
         task_filter = TaskFilter(
+            agents=call.access.agents,
             agent_id=request.agent_id or None,
             states=requests.states(request.state, TaskState),
             batch_id=request.batch_id or None,
@@ -91,9 +99,8 @@ class TaskService(TaskServiceServicer):
             created_from=requests.bound(request, "created_from", "createdFrom"),
             created_until=requests.bound(request, "created_until", "createdUntil"),
         )
-        listing = Listing(
+        listing = call.listing(
             "tasks",
-            call.namespace,
             request.agent_id,
             request.state,
             request.batch_id,
@@ -113,7 +120,8 @@ class TaskService(TaskServiceServicer):
             newest_first=request.newest_first,
             history=request.history,
         )
-        tasks, next_after = task_page(TASKS, page.tasks, limit, page.next_after, call.by_rest)
+        encode = task_encoder(call.access)
+        tasks, next_after = task_page(TASKS, page.tasks, limit, page.next_after, call.by_rest, encode)
         response = pb.ListTasksResponse(count=len(tasks))
         if next_after is not None:
             response.next_page_token = listing.token(next_after)
@@ -123,20 +131,24 @@ class TaskService(TaskServiceServicer):
 
     async def CancelTask(self, request: pb.CancelTaskRequest, context: Context) -> pb.CancelTaskResponse:  # noqa: N802
         del context
-        state = await self._engine.tasks.cancel(current_call().namespace, request.task_id, show=_state)
+        call = current_call()
+        state = await self._engine.tasks.cancel(call.namespace, request.task_id, agents=call.access.agents, show=_state)
         return pb.CancelTaskResponse(status=STATES[state], task_id=request.task_id)
 
     async def PauseTask(self, request: pb.PauseTaskRequest, context: Context) -> pb.PauseTaskResponse:  # noqa: N802
         del context
-        state = await self._engine.tasks.pause(current_call().namespace, request.task_id, show=_state)
+        call = current_call()
+        state = await self._engine.tasks.pause(call.namespace, request.task_id, agents=call.access.agents, show=_state)
         return pb.PauseTaskResponse(status=STATES[state], task_id=request.task_id)
 
     async def ResumeTask(self, request: pb.ResumeTaskRequest, context: Context) -> pb.ResumeTaskResponse:  # noqa: N802
         del context
+        call = current_call()
         state = await self._engine.tasks.resume(
-            current_call().namespace,
+            call.namespace,
             request.task_id,
             token_limit=request.token_limit if request.HasField("token_limit") else None,
+            agents=call.access.agents,
             show=_state,
         )
         return pb.ResumeTaskResponse(status=STATES[state], task_id=request.task_id)
@@ -147,23 +159,32 @@ class TaskService(TaskServiceServicer):
         del context
         has_result = request.HasField("result")
         result = requests.payload(request.result, "result", self._max_payload_bytes) if has_result else None
-        state = await self._engine.tasks.resolve(current_call().namespace, request.task_id, result, show=_state)
+        call = current_call()
+        state = await self._engine.tasks.resolve(
+            call.namespace, request.task_id, result, agents=call.access.agents, show=_state
+        )
         return pb.ResolveTaskResponse(status=STATES[state], task_id=request.task_id)
 
     async def WaitTask(self, request: pb.WaitTaskRequest, context: Context) -> Any:  # noqa: N802
         del context
         wait_secs = request.timeout_ms / 1000 if request.HasField("timeout_ms") else DEFAULT_WAIT_SECS
+        call = current_call()
+        encode = task_encoder(call.access)
+
+        def encode_waited(task: Task) -> bytes:
+            return nested(WAITED_TASK, encode(task)) + ENDED[task.state in TERMINAL]
+
         return await self._engine.tasks.wait(
-            current_call().namespace, request.task_id, min(wait_secs, MAX_WAIT_SECS), show=_encode_waited
+            call.namespace,
+            request.task_id,
+            min(wait_secs, MAX_WAIT_SECS),
+            agents=call.access.agents,
+            show=encode_waited,
         )
 
     async def WatchTasks(self, request: pb.WatchTasksRequest, context: Context) -> None:  # type: ignore[override]  # noqa: N802
-        await self._watches.watch(current_call().namespace, request, context)
+        await self._watches.watch(current_call(), request, context)
 
 
 def _state(task: Task) -> TaskState:
     return task.state
-
-
-def _encode_waited(task: Task) -> bytes:
-    return nested(WAITED_TASK, encode_task(task)) + ENDED[task.state in TERMINAL]

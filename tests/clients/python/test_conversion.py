@@ -1,7 +1,6 @@
 """Conversion of tasks and JSON values between plain Python and messages."""
 
 import dataclasses
-import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskyard import Attempt, NewTask, Progress, RetryPolicy, Task, TaskState
-from taskyard.channel import SERVICE_CONFIG
 from taskyard.new_tasks import TaskFields
 from taskyard.v1 import batch_pb2
 from taskyard.v1 import task_pb2 as pb
@@ -120,11 +118,3 @@ def test_a_task_of_a_batch_is_the_same_without_agent_and_callback():
         message.ClearField("deadline")
     assert batched == batch_pb2.BatchTask.FromString(alone.SerializeToString())
     assert (batched.action, batched.params["x"], batched.idempotency_key) == ("click", 1, "key")
-
-
-def test_grpc_repeats_only_idempotent_calls():
-    (config,) = json.loads(SERVICE_CONFIG)["methodConfig"]
-    methods = {name["method"] for name in config["name"]}
-    assert {"GetTask", "ListTasks", "WaitTask", "GetBatch", "CancelBatch", "GetStats"} <= methods
-    others = {"SubmitTask", "SubmitTasks", "SubmitBatch", "CancelTask", "ResumeTask", "WatchTasks", "Connect"}
-    assert not methods & others

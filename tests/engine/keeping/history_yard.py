@@ -51,11 +51,11 @@ class WaitingStore(DictStore):
 class HistoryYard:
     """The engine with one host, and what tests do with it."""
 
-    def __init__(self, clock, store=None, *, history_days=7.0, patience_secs=10.0, **limits):
+    def __init__(self, clock, store=None, *, history_days=7.0, patience_secs=10.0, private=False, **limits):
         self.clock, self.store = clock, store or WaitingStore()
         keeping = Keeping(history_days=history_days, patience_secs=patience_secs)
         limits = {"max_queue_size": 10**6, "max_per_agent": 10**6, **limits}
-        self.engine = MemoryEngine(Limits(**limits), clock, store=self.store, keeping=keeping)
+        self.engine = MemoryEngine(Limits(**limits), clock, store=self.store, keeping=keeping, private=private)
         self.tasks = self.engine.tasks
 
     async def open(self):

@@ -36,7 +36,8 @@ class MemoryEngine:
     """Implements `port.Engine`. A `seed` makes ids and jitter repeatable, for tests.
 
     `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. With a `store` everything survives
-    the process; `open` loads it. With `encode_delivery` too there is an outbox of what it makes.
+    the process; `open` loads it. With `encode_delivery` too there is an outbox of what it makes. If `private` nothing
+    that is told of one task tells of others: ids cannot be computed from one another, and no task has a position.
     """
 
     def __init__(
@@ -48,8 +49,9 @@ class MemoryEngine:
         store: Store | None = None,
         keeping: Keeping | None = None,
         encode_delivery: DeliveryEncoder | None = None,
+        private: bool = False,
     ) -> None:
-        self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed)
+        self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed, private)
         self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
         self._outbox: MemoryOutbox | None = None
         if store is not None and encode_delivery is not None:

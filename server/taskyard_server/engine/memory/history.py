@@ -1,8 +1,9 @@
 """Tasks that have left memory: found by their ids, and brought back for a command, from the rows of the store.
 
 Whoever looks for a task looks in memory first, then waits until all that happened is committed, since a task may leave
-memory before its end is, then reads its row, and then looks in memory again. One task is brought back by one call at a
-time: the others wait for it, so that none of them puts an older row in the place of a newer one.
+memory before its end is, then reads its row, and then looks in memory again. A task of another agent than the caller's
+is looked for as one that never was, so that neither the answer nor its time tells of it. One task is brought back by
+one call at a time: the others wait for it, so that none of them puts an older row in the place of a newer one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from taskyard_server.store.loading import FAULTS, adopt, stored_task
 from taskyard_server.store.port import StoreError, key_of, namespace_of
 
 if TYPE_CHECKING:
+    from taskyard_server.core.names import Names
     from taskyard_server.core.task import Task
     from taskyard_server.store.port import Page, Store, TaskRows
 
@@ -48,31 +50,35 @@ class History:
         self._driver = driver
         self._loads: dict[int, list[asyncio.Future[None]]] = {}
 
-    async def find(self, state: NamespaceState, task_id: str) -> Task | None:
+    async def find(self, state: NamespaceState, task_id: str, agents: Names | None = None) -> Task | None:
         """The task as it ended, for reading alone; None if it is in memory.
 
-        Raises `NotFound`, and `Unavailable` while the store does not answer.
+        Raises `NotFound`, also for a task of another agent than these, and `Unavailable` while the store does not
+        answer.
         """
         key = _key(state, task_id)
         for _ in range(MAX_READS):
-            rows = await self._rows(state, key, task_id)
+            rows = await self._rows(state, key, task_id, agents)
             if rows is None:
                 return None
-            task = _task(state, rows, task_id)
+            task = _task(state, rows, task_id, agents)
             if rows.ended is not None:
                 return task
             # It was brought back, ended, and left memory again while its row was read.
         log.error("task_lost", namespace=state.namespace, task=task_id, check="taskyard store check")
         raise Internal(DAMAGED)
 
-    async def bring_back(self, state: NamespaceState, task_id: str, check: Callable[[Task], None]) -> None:
+    async def bring_back(
+        self, state: NamespaceState, task_id: str, check: Callable[[Task], None], agents: Names | None = None
+    ) -> None:
         """Put a failed task back into memory, for a command that must follow in this turn.
 
         `check` raises why the command is refused for a task that ended otherwise, or raises for any that it does not
-        allow. Raises `NotFound`, and `Unavailable` while the store does not answer.
+        allow. Raises `NotFound`, also for a task of another agent than these, and `Unavailable` while the store does
+        not answer.
         """
         key = _key(state, task_id)
-        while state.scheduler.life.tasks.get(task_id) is None:
+        while state.find(task_id, agents) is None:
             if (waits := self._loads.get(key)) is not None:
                 wait: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 waits.append(wait)
@@ -80,18 +86,20 @@ class History:
                 continue
             waits = self._loads[key] = []
             try:
-                await self._load(state, key, task_id, check)
+                await self._load(state, key, task_id, check, agents)
             finally:
                 del self._loads[key]
                 for wait in waits:
                     if not wait.done():
                         wait.set_result(None)
 
-    async def _load(self, state: NamespaceState, key: int, task_id: str, check: Callable[[Task], None]) -> None:
-        rows = await self._rows(state, key, task_id)
+    async def _load(
+        self, state: NamespaceState, key: int, task_id: str, check: Callable[[Task], None], agents: Names | None
+    ) -> None:
+        rows = await self._rows(state, key, task_id, agents)
         if rows is None:
             return
-        task = _task(state, rows, task_id)
+        task = _task(state, rows, task_id, agents)
         check(task)
         if task.state is not FAILED or rows.ended is None:
             # A live one is always in memory.
@@ -101,13 +109,13 @@ class History:
         # Unless the command makes it live it leaves memory again when time next advances, so that must be arranged.
         self._driver.mark_dirty(state)
 
-    async def _rows(self, state: NamespaceState, key: int, task_id: str) -> TaskRows | None:
+    async def _rows(self, state: NamespaceState, key: int, task_id: str, agents: Names | None) -> TaskRows | None:
         """The committed rows of a task that is not in memory; None if it is. Raises `NotFound`."""
         await self._answers.kept(state)
-        if state.scheduler.life.tasks.get(task_id) is not None:
+        if state.find(task_id, agents) is not None:
             return None
         rows = await self.answered(self._store.task(key))
-        if state.scheduler.life.tasks.get(task_id) is not None:
+        if state.find(task_id, agents) is not None:
             return None
         if rows is None:
             raise NotFound("task not found")
@@ -142,10 +150,10 @@ def _key(state: NamespaceState, task_id: str) -> int:
     return key_of(state.number, number)
 
 
-def _task(state: NamespaceState, rows: TaskRows, task_id: str) -> Task:
-    """The task of these rows. Raises `NotFound` if it has another id than is looked for."""
+def _task(state: NamespaceState, rows: TaskRows, task_id: str, agents: Names | None) -> Task:
+    """The task of these rows. Raises `NotFound` if it has another id than is looked for, or another agent."""
     task = read_task(state, rows)
-    if task.id != task_id:
+    if task.id != task_id or (agents is not None and task.agent_id not in agents):
         raise NotFound("task not found")
     return task
 
@@ -153,7 +161,10 @@ def _task(state: NamespaceState, rows: TaskRows, task_id: str) -> Task:
 def read_task(state: NamespaceState, rows: TaskRows) -> Task:
     """The task of these rows, for reading alone. Raises `Internal` if they are at fault."""
     try:
-        return stored_task(rows, state.scheduler.life.stood_still_secs)
+        task = stored_task(rows, state.scheduler.life.stood_still_secs)
     except FAULTS:
         log.exception("record_at_fault", namespace=state.namespace, key=rows.key, check="taskyard store check")
         raise Internal(DAMAGED) from None
+    if not state.scheduler.life.tells_position:
+        task.position = None
+    return task

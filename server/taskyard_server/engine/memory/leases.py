@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from taskyard_server.core.errors import Refusal
+from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
 from taskyard_server.core.reports import Report
 from taskyard_server.core.task import TaskState
@@ -41,10 +42,13 @@ class MemoryLeases:
         wait_secs: float = 0,
         project: str | None = None,
         *,
+        check: Callable[[HostProfile], None] | None = None,
         show: Callable[[list[Lease]], T],
     ) -> T:
         self._namespaces.refuse_once_closed()
         state = self._get(namespace)
+        if check is not None and (host := state.scheduler.hosts.find(host_id)) is not None:
+            check(host.profile.narrowed(project))
         claim = WaitingClaim(show, asyncio.get_running_loop().create_future())
         try:
             offer = self._claim_or_offer(state, claim, host_id, count, lease_secs, project, wait_secs > 0)

@@ -13,10 +13,11 @@ from taskyard_server.core.changes import Changes
 from taskyard_server.core.errors import Refusal
 from taskyard_server.core.events import Event
 from taskyard_server.core.leases import Lease, Stop
+from taskyard_server.core.names import Names
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.schedules.schedule import TriggerEvent
-from taskyard_server.core.task import TERMINAL
+from taskyard_server.core.task import TERMINAL, Task
 from taskyard_server.engine.sessions import Session
 from taskyard_server.store.port import Group
 from taskyard_server.store.rows import add_rows
@@ -110,6 +111,11 @@ class NamespaceState:
         """Serve nothing more: what changed cannot be kept."""
         self.fault = CLOSED
         log.error("namespace_closed", namespace=self.namespace, error=str(error), check="taskyard store check")
+
+    def find(self, task_id: str, agents: Names | None = None) -> Task | None:
+        """The task in memory; None also for one of another agent than these."""
+        task = self.scheduler.find(task_id)
+        return None if task is None or (agents is not None and task.agent_id not in agents) else task
 
     def is_unkept(self, task_id: str) -> bool:
         """Whether the present state of a task is not committed yet."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from taskyard_server.core.changes import Changes
 from taskyard_server.core.errors import Internal, NotFound, Unavailable
 from taskyard_server.core.limits import Limits
+from taskyard_server.core.privacy import keep_private
 from taskyard_server.core.scheduler import Scheduler
 
 from .answers import Answers
 from .driver import Driver
+from .entropy import entropy
 from .namespace import NamespaceState
 
 if TYPE_CHECKING:
@@ -28,10 +29,11 @@ class Namespaces:
     """The namespaces by name, and what the facets of the engine share: limits, both clocks, the driver, the answers.
 
     `keeper` keeps them in a store, if there is one, and `history` is what has left memory, if that is kept.
-    `drain_notice` is set while the engine drains, `closed` once it accepts no more waiting calls.
+    `drain_notice` is set while the engine drains, `closed` once it accepts no more waiting calls. If `private` nothing
+    that is told of one task tells of others.
     """
 
-    def __init__(self, limits: Limits, clock: Clock, wall: Clock, seed: int | None) -> None:
+    def __init__(self, limits: Limits, clock: Clock, wall: Clock, seed: int | None, private: bool = False) -> None:
         self.limits = limits
         self.now = clock
         self.wall = wall
@@ -40,7 +42,8 @@ class Namespaces:
         self.keeper: KeeperPort | None = None
         self.history: History | None = None
         self._last_number = 0
-        self._random = random.Random(seed)
+        self._private = private
+        self._entropy = entropy(seed, private)
         self._states: dict[str, NamespaceState] = {}
         self.driver = Driver(self._states, clock, wall)
         self.answers = Answers()
@@ -84,7 +87,9 @@ class Namespaces:
         if state is None:
             self._last_number += 1
             changes = None if self.keeper is None else Changes()
-            scheduler = Scheduler(self.limits, self.random_bits, changes)
+            scheduler = Scheduler(self.limits, self._entropy, changes)
+            if self._private:
+                keep_private(scheduler.life)
             if self.drain_notice is not None:
                 scheduler.drain()
             state = self._states[name] = NamespaceState(name, scheduler, self._last_number, changes)
@@ -109,6 +114,8 @@ class Namespaces:
         self._last_number = max(self._last_number, loaded.number)
         state = NamespaceState(loaded.name, loaded.scheduler, loaded.number, loaded.scheduler.changes)
         state.fault = loaded.error
+        if self._private:
+            keep_private(loaded.scheduler.life)
         if self.drain_notice is not None:
             loaded.scheduler.drain()
         state.outbox.last = loaded.last_outbox
@@ -127,4 +134,4 @@ class Namespaces:
 
     def random_bits(self) -> int:
         """Forty random bits, for an id."""
-        return self._random.getrandbits(40)
+        return self._entropy()

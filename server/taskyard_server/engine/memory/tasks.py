@@ -10,7 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
-from taskyard_server.core.errors import BadRequest, CursorExpired, Refusal, Unavailable
+from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Refusal, Unavailable
+from taskyard_server.core.names import Names
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import TERMINAL, Submission, Task, TaskState
@@ -66,22 +67,24 @@ class MemoryTasks:
         state = self._namespaces.get_or_create(namespace)
         return await self._answers.give(state, lambda: show(state.scheduler.submit_batch(self._now(), submissions)))
 
-    async def get(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
+    async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         state = self._namespaces.get(namespace, "task")
-        if (past := await self._past(state, task_id)) is not None:
+        if (past := await self._past(state, task_id, agents)) is not None:
             return show(past)
-        return await self._read(state, task_id, lambda: show(state.scheduler.get(task_id)))
+        return await self._read(state, task_id, agents, lambda: show(state.scheduler.get(task_id)))
 
     def state_of(self, namespace: str, task_id: str) -> TaskState | None:
         state = self._namespaces.find(namespace)
         task = None if state is None else state.scheduler.find(task_id)
         return None if task is None else task.state
 
-    async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
+    async def wait(
+        self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> T:
         state = self._namespaces.get(namespace, "task")
-        if (past := await self._past(state, task_id)) is not None:
+        if (past := await self._past(state, task_id, agents)) is not None:
             return show(past)
-        task = await self._read(state, task_id, lambda: state.scheduler.get(task_id))
+        task = await self._read(state, task_id, agents, lambda: state.scheduler.get(task_id))
         if task.state not in TERMINAL and secs > 0 and not self._namespaces.closed:
             ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             waits = state.end_waits.setdefault(task_id, set())
@@ -92,7 +95,7 @@ class MemoryTasks:
                 waits.discard(ended)
                 if not waits and state.end_waits.get(task_id) is waits:
                     del state.end_waits[task_id]
-        return await self._read(state, task_id, lambda: show(task))
+        return await self._read(state, task_id, None, lambda: show(task))
 
     async def list_tasks(
         self,
@@ -115,7 +118,9 @@ class MemoryTasks:
             return await HistoryListing(past, state, task_filter, after, limit, newest_first).page()
         return await self._answers.of(state, await self._list_tasks(state, task_filter, after, limit, newest_first))
 
-    async def changed_since(self, namespace: str, commit: int, ms: int) -> AsyncIterator[list[Task]]:
+    async def changed_since(
+        self, namespace: str, commit: int, ms: int, *, agents: Names | None = None
+    ) -> AsyncIterator[list[Task]]:
         namespaces, state = self._namespaces, self._namespaces.find(namespace)
         if namespaces.remembers_secs < self._now() - ms / 1000:
             raise CursorExpired(LEFT_LOG)
@@ -123,24 +128,26 @@ class MemoryTasks:
             return
         after: int | None = 0
         while after is not None:
-            page = await self.list_tasks(namespace, TaskFilter(), after, MAX_SCANNED_PER_TURN)
+            page = await self.list_tasks(namespace, TaskFilter(agents=agents), after, MAX_SCANNED_PER_TURN)
             yield [task for task in page.tasks if task.commit > commit]
             after = page.next_after
         if namespaces.history is not None:
             async for tasks in namespaces.history.ended_since(state, ms):
-                yield [task for task in tasks if task.commit > commit]
+                yield [task for task in tasks if task.commit > commit and (agents is None or task.agent_id in agents)]
 
-    async def cancel(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
+    async def cancel(
+        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> T:
         def cancel(state: NamespaceState) -> T:
             return show(state.scheduler.cancel(self._now(), task_id))
 
-        return await self._command(namespace, task_id, cancel, check_cancel)
+        return await self._command(namespace, task_id, agents, cancel, check_cancel)
 
-    async def pause(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
+    async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         def pause(state: NamespaceState) -> T:
             return show(state.scheduler.pause(self._now(), task_id))
 
-        return await self._command(namespace, task_id, pause, check_pause)
+        return await self._command(namespace, task_id, agents, pause, check_pause)
 
     async def resume(
         self,
@@ -149,26 +156,42 @@ class MemoryTasks:
         target: str | None = None,
         token_limit: int | None = None,
         *,
+        agents: Names | None = None,
         show: Callable[[Task], T],
     ) -> T:
         def resume(state: NamespaceState) -> T:
             return show(state.scheduler.resume(self._now(), task_id, target, token_limit))
 
-        return await self._command(namespace, task_id, resume, partial(check_resume, target=target))
+        return await self._command(namespace, task_id, agents, resume, partial(check_resume, target=target))
 
-    async def resolve(self, namespace: str, task_id: str, result: bytes | None, *, show: Callable[[Task], T]) -> T:
+    async def resolve(
+        self,
+        namespace: str,
+        task_id: str,
+        result: bytes | None,
+        *,
+        agents: Names | None = None,
+        show: Callable[[Task], T],
+    ) -> T:
         def resolve(state: NamespaceState) -> T:
             return show(state.scheduler.resolve(self._now(), task_id, result))
 
-        return await self._command(namespace, task_id, resolve, check_resolve)
+        return await self._command(namespace, task_id, agents, resolve, check_resolve)
 
-    async def get_batch(self, namespace: str, batch_id: str, *, show: Callable[[Batch], T]) -> T:
+    async def get_batch(
+        self, namespace: str, batch_id: str, *, agents: Names | None = None, show: Callable[[Batch], T]
+    ) -> T:
         state = self._namespaces.get(namespace, "batch")
-        return await self._answers.give(state, lambda: show(state.scheduler.batch(batch_id)))
+        return await self._answers.give(state, lambda: show(_batch(state, batch_id, agents)))
 
-    async def cancel_batch(self, namespace: str, batch_id: str) -> int:
+    async def cancel_batch(self, namespace: str, batch_id: str, *, agents: Names | None = None) -> int:
         state = self._namespaces.get_for_command(namespace, "batch")
-        return await self._answers.give(state, lambda: state.scheduler.cancel_batch(self._now(), batch_id))
+
+        def cancel() -> int:
+            _batch(state, batch_id, agents)
+            return state.scheduler.cancel_batch(self._now(), batch_id)
+
+        return await self._answers.give(state, cancel)
 
     async def list_targets(self, namespace: str, after: str, *, show: Callable[[list[Target]], T]) -> T:
         state = self._namespaces.find(namespace)
@@ -177,25 +200,38 @@ class MemoryTasks:
         return await self._answers.give(state, lambda: show(state.scheduler.targets.after(after)))
 
     async def _command(
-        self, namespace: str, task_id: str, command: Callable[[NamespaceState], T], check: Callable[[Task], None]
+        self,
+        namespace: str,
+        task_id: str,
+        agents: Names | None,
+        command: Callable[[NamespaceState], T],
+        check: Callable[[Task], None],
     ) -> T:
         """Run a command about a task. One that has left memory is brought back, if `check` allows the command."""
         state = self._namespaces.get_for_command(namespace, "task")
         history = self._namespaces.history
-        if history is not None and state.scheduler.find(task_id) is None:
-            await history.bring_back(state, task_id, check)
+        if history is not None and state.find(task_id, agents) is None:
+            await history.bring_back(state, task_id, check, agents)
             state = self._namespaces.get_for_command(namespace, "task")
-        return await self._answers.give(state, lambda: command(state))
 
-    async def _past(self, state: NamespaceState, task_id: str) -> Task | None:
+        def run() -> T:
+            if agents is not None and state.find(task_id, agents) is None:
+                raise NotFound("task not found")
+            return command(state)
+
+        return await self._answers.give(state, run)
+
+    async def _past(self, state: NamespaceState, task_id: str, agents: Names | None) -> Task | None:
         """The task as it ended, if it has left memory."""
         history = self._namespaces.history
-        if history is None or state.scheduler.find(task_id) is not None:
+        if history is None or state.find(task_id, agents) is not None:
             return None
-        return await history.find(state, task_id)
+        return await history.find(state, task_id, agents)
 
-    async def _read(self, state: NamespaceState, task_id: str, read: Callable[[], T]) -> T:
+    async def _read(self, state: NamespaceState, task_id: str, agents: Names | None, read: Callable[[], T]) -> T:
         """What is read of one task, at once where nothing of it waits for a commit."""
+        if agents is not None and state.find(task_id, agents) is None:
+            raise NotFound("task not found")
         return await self._answers.give(state, read) if state.is_unkept(task_id) else read()
 
     async def _list_tasks(
@@ -214,3 +250,11 @@ class MemoryTasks:
                 return TaskPage(matches, None)
             after = scanned[-1].seq
             await asyncio.sleep(0)
+
+
+def _batch(state: NamespaceState, batch_id: str, agents: Names | None) -> Batch:
+    """The batch; raises `NotFound`, also for one of another agent than these."""
+    batch = state.scheduler.batch(batch_id)
+    if agents is not None and batch.agent_id not in agents:
+        raise NotFound("batch not found")
+    return batch

@@ -96,9 +96,12 @@ class LeasePort(Protocol):
         wait_secs: float = 0,
         project: str | None = None,
         *,
+        check: Callable[[HostProfile], None] | None = None,
         show: Callable[[list[Lease]], T],
     ) -> T:
         """Lease up to `count` tasks to a host. Waits up to `wait_secs` if none is claimable.
+
+        `check` raises why the caller may not claim what a host of this profile may run.
 
         `show` is called in the turn of the grant, or with no leases at the end of the wait. The leases of a call that
         is cancelled are given back.

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
 from taskyard_server.core.errors import Refusal
+from taskyard_server.core.names import Names
 from taskyard_server.core.targets import Target
 from taskyard_server.core.task import Submission, Task, TaskState
 
@@ -18,9 +19,10 @@ T = TypeVar("T")
 class TaskFilter:
     """Which tasks a listing returns; None matches all (docs/rules.md, Listing).
 
-    `created_from` and `created_until` are times, the first one included.
+    `created_from` and `created_until` are times, the first one included. `agents` are those of the caller.
     """
 
+    agents: Names | None = None
     agent_id: str | None = None
     states: frozenset[TaskState] | None = None
     batch_id: str | None = None
@@ -31,7 +33,8 @@ class TaskFilter:
     def matches(self, task: Task) -> bool:
         """Whether the task matches every criterion."""
         return (
-            (self.agent_id is None or task.agent_id == self.agent_id)
+            (self.agents is None or task.agent_id in self.agents)
+            and (self.agent_id is None or task.agent_id == self.agent_id)
             and (self.states is None or task.state in self.states)
             and (self.batch_id is None or task.options.batch_id == self.batch_id)
             and (self.target is None or task.options.target == self.target)
@@ -52,7 +55,10 @@ class TaskPage:
 
 
 class TaskPort(Protocol):
-    """Commands on tasks, batches and targets."""
+    """Commands on tasks, batches and targets.
+
+    `agents` are those of the caller, None for all: a task or a batch of another agent is as if it were not there.
+    """
 
     async def submit(self, namespace: str, submission: Submission, *, show: Callable[[Task], T]) -> T:
         """Admit one task. Raises `BadRequest`, `AlreadyExists`, `QueueFull` or `Unavailable`."""
@@ -67,13 +73,15 @@ class TaskPort(Protocol):
     ) -> T:
         """Admit several tasks as one batch. Raises `BadRequest` for an invalid one before any is admitted."""
 
-    async def get(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
+    async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         """The task, in memory or as it ended, from the history. Raises `NotFound`."""
 
     def state_of(self, namespace: str, task_id: str) -> TaskState | None:
         """The state of a task as it is now, which may not be kept yet: for answers that wait until it is."""
 
-    async def wait(self, namespace: str, task_id: str, secs: float, *, show: Callable[[Task], T]) -> T:
+    async def wait(
+        self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> T:
         """The task once it is terminal, or after `secs`; at once from the history. Raises `NotFound`."""
 
     async def list_tasks(
@@ -93,16 +101,20 @@ class TaskPort(Protocol):
         where there is no history.
         """
 
-    def changed_since(self, namespace: str, commit: int, ms: int) -> AsyncIterator[list[Task]]:
+    def changed_since(
+        self, namespace: str, commit: int, ms: int, *, agents: Names | None = None
+    ) -> AsyncIterator[list[Task]]:
         """The tasks that changed after a commit, which was at `ms`, as they stand now; rejected ones are not kept.
 
         Raises `CursorExpired` where some of them may have been forgotten, and `Unavailable`.
         """
 
-    async def cancel(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
+    async def cancel(
+        self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]
+    ) -> T:
         """Cancel a task. Raises `NotFound` or `Conflict`."""
 
-    async def pause(self, namespace: str, task_id: str, *, show: Callable[[Task], T]) -> T:
+    async def pause(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         """Pause a task in flight. Raises `NotFound` or `Conflict`."""
 
     async def resume(
@@ -112,6 +124,7 @@ class TaskPort(Protocol):
         target: str | None = None,
         token_limit: int | None = None,
         *,
+        agents: Names | None = None,
         show: Callable[[Task], T],
     ) -> T:
         """Requeue a paused or failed task, or release a held one. `token_limit` replaces the limit of the task.
@@ -119,13 +132,23 @@ class TaskPort(Protocol):
         Raises `NotFound`, `Conflict`, `BadRequest` or `Unavailable`.
         """
 
-    async def resolve(self, namespace: str, task_id: str, result: bytes | None, *, show: Callable[[Task], T]) -> T:
+    async def resolve(
+        self,
+        namespace: str,
+        task_id: str,
+        result: bytes | None,
+        *,
+        agents: Names | None = None,
+        show: Callable[[Task], T],
+    ) -> T:
         """End a paused or failed task as done. Raises `NotFound` or `Conflict`."""
 
-    async def get_batch(self, namespace: str, batch_id: str, *, show: Callable[[Batch], T]) -> T:
+    async def get_batch(
+        self, namespace: str, batch_id: str, *, agents: Names | None = None, show: Callable[[Batch], T]
+    ) -> T:
         """The batch. Raises `NotFound`."""
 
-    async def cancel_batch(self, namespace: str, batch_id: str) -> int:
+    async def cancel_batch(self, namespace: str, batch_id: str, *, agents: Names | None = None) -> int:
         """Cancel the tasks of a batch that have not ended. Returns how many were cancelled. Raises `NotFound`."""
 
     async def list_targets(self, namespace: str, after: str, *, show: Callable[[list[Target]], T]) -> T:

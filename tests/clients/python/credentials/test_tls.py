@@ -57,6 +57,13 @@ async def test_a_server_with_tls_is_reached_by_its_authority(serve, with_tls, fi
     assert server.seen == ["secret", "secret", "", ""]
 
 
+async def test_https_trusts_the_authorities_of_this_system(serve, with_tls, files, monkeypatch):
+    server = await serve(with_tls())
+    monkeypatch.delenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", raising=False)
+    monkeypatch.setenv("SSL_CERT_FILE", str(files["ca"]))
+    assert await get(f"https://{server.address}") == "a"
+
+
 async def test_a_server_that_asks_for_a_certificate_is_reached_by_one(serve, with_tls, files):
     server = await serve(with_tls(asks=True))
     assert await get(server.address, **files) == "a"

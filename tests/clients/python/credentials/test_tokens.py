@@ -1,11 +1,13 @@
 """Tokens of files, which change, and what happens to calls and streams whose token is refused."""
 
 import asyncio
+import os
 
 import grpc
 import pytest
 
 from taskyard import Client, NewTask, PermissionDenied, SyncClient, Unauthenticated
+from taskyard.credentials import find_credentials
 from tests.certificates import replace
 
 
@@ -60,6 +62,17 @@ async def test_a_file_that_is_away_or_broken_for_a_while_leaves_the_token(server
     assert server.seen == ["one", "one", "two"]
     assert "secret" not in caplog.text
     assert "se\ncret" not in caplog.text
+
+
+async def test_a_pipe_is_read_once(server, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = asyncio.create_task(asyncio.to_thread(pipe.write_bytes, b"one"))
+    client = await asyncio.to_thread(find_credentials, server.address, token_file=pipe)
+    await writing
+    os.utime(pipe)
+    assert [client.metadata()[-1] for _ in range(2)] == [("authorization", "Bearer one")] * 2
+    assert not client.changed_since(client.metadata())
 
 
 async def test_a_refused_call_says_which_way_was_tried_and_not_what_was_sent(server, client, token_file):
@@ -153,13 +166,19 @@ async def test_each_success_is_good_for_one_more_try(server, client):
     assert server.seen == ["one"] * 4
 
 
-async def test_a_watch_with_a_fixed_token_ends_at_once(server):
+async def test_a_fixed_token_is_tried_once_more_too_since_it_may_have_other_grants(server):
     async with Client(server.address, token="one") as client:
         events = client.watch()
         await anext(events)
         server.expired.set()
-        with pytest.raises(Unauthenticated, match="expired"):
-            await anext(events)
+        assert (await anext(events)).task.id == "after-1"
+    assert server.seen == ["one", "one"]
+
+
+async def test_a_watch_that_never_worked_ends_at_once(server, client):
+    server.tokens = set()
+    with pytest.raises(Unauthenticated, match="this token is not known"):
+        await anext(client.watch())
     assert server.seen == ["one"]
 
 

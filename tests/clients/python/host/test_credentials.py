@@ -60,13 +60,11 @@ async def test_a_host_whose_token_is_not_renewed_tries_once_more_and_ends(server
     assert len(server.hellos) == 2
 
 
-async def test_a_host_with_a_fixed_token_ends_at_once(server, make_host, work):
+async def test_a_host_that_was_never_welcome_ends_at_once(server, make_host, work):
+    server.refuse = ("unauthenticated", "this token was revoked")
     host = make_host(token="secret")
     host.action("click")(lambda _: None)
-    running = work(host)
-    stream = await server.welcomed()
-    stream.abort("unauthenticated", "this token was revoked")
-    error = await ended(running)
+    error = await ended(work(host))
     assert error.reason == "this token was revoked (tried: the token given by token=)"
     assert len(server.hellos) == 1
 

@@ -3,13 +3,13 @@ package dev.taskyard;
 import dev.taskyard.v1.Task;
 import io.grpc.Channel;
 import io.grpc.ClientInterceptors;
+import io.grpc.ConnectivityState;
+import io.grpc.Context;
 import io.grpc.Grpc;
 import io.grpc.ManagedChannel;
-import io.grpc.Metadata;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.stub.AbstractStub;
-import io.grpc.stub.MetadataUtils;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -21,12 +21,9 @@ final class Calls {
     private static final int MAX_RECEIVE_BYTES = 8 * 1024 * 1024;
 
     private static final int CLOSE_SECS = 5;
-    private static final Metadata.Key<String> NAMESPACE =
-            Metadata.Key.of("taskyard-namespace", Metadata.ASCII_STRING_MARSHALLER);
-    private static final Metadata.Key<String> AUTHORIZATION =
-            Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
 
     private final TaskyardOptions options;
+    private final Identity identity;
     private final ManagedChannel connection;
     private final Channel channel;
     private volatile boolean closed;
@@ -34,21 +31,18 @@ final class Calls {
     /** The answer of a call, and the number of tries that it took. */
     record Answered<T>(T answer, int tries) {}
 
+    /** @throws IllegalArgumentException for options that no call can be made with */
     Calls(TaskyardOptions options) {
         this.options = options;
-        connection = Grpc.newChannelBuilder(options.address(), options.credentials())
+        identity = Identity.of(options);
+        connection = Grpc.newChannelBuilder(identity.target(), identity.security())
                 // The server permits a ping every 10 s. Proxies drop connections that are idle for a minute or more.
                 .keepAliveTime(30, TimeUnit.SECONDS)
                 .keepAliveTimeout(20, TimeUnit.SECONDS)
                 .keepAliveWithoutCalls(true)
                 .maxInboundMessageSize(MAX_RECEIVE_BYTES)
                 .build();
-        Metadata headers = new Metadata();
-        headers.put(NAMESPACE, options.namespace());
-        if (options.token() != null) {
-            headers.put(AUTHORIZATION, "Bearer " + options.token());
-        }
-        channel = ClientInterceptors.intercept(connection, MetadataUtils.newAttachHeadersInterceptor(headers));
+        channel = ClientInterceptors.intercept(connection, new Identification(identity));
     }
 
     <S> S stub(Function<Channel, S> factory) {
@@ -107,12 +101,12 @@ final class Calls {
 
     /** The same, with the number of tries. */
     <T> Answered<T> repeatedAndCounted(Supplier<T> call) {
-        Outage outage = new Outage(options.patience());
+        Outage outage = outage();
         for (int tries = 1; ; tries++) {
             try {
                 return new Answered<>(once(call), tries);
             } catch (TaskyardException error) {
-                if (!error.code().equals("unavailable")) {
+                if (!isOutage(error)) {
                     throw error;
                 }
                 backOff(outage, error);
@@ -127,12 +121,12 @@ final class Calls {
      * @param current the state of the task as it stands
      */
     Task.State transition(Task.State state, Supplier<Task.State> call, Supplier<Task.State> current) {
-        Outage outage = new Outage(options.patience());
+        Outage outage = outage();
         for (int tries = 1; ; tries++) {
             try {
                 return once(call);
             } catch (TaskyardException error) {
-                if (error.code().equals("unavailable")) {
+                if (isOutage(error)) {
                     backOff(outage, error);
                 } else if (tries > 1 && error.code().equals("conflict") && current.get() == state) {
                     // A try before this one has succeeded, and its answer was lost.
@@ -142,6 +136,22 @@ final class Calls {
                 }
             }
         }
+    }
+
+    /** An outage of this connection, which ends as soon as a lost connection is back. */
+    Outage outage() {
+        return new Outage(options.patience(), () -> connection.getState(false) == ConnectivityState.READY);
+    }
+
+    /** Reads the token anew after a refusal. Returns whether there may be another one. */
+    boolean renew() {
+        return identity.renew();
+    }
+
+    /** Whether the server is unavailable, or ended a call because it stops: then it ends some as cancelled. */
+    private boolean isOutage(TaskyardException error) {
+        boolean isOurs = closed || Thread.currentThread().isInterrupted() || Context.current().isCancelled();
+        return error.code().equals("unavailable") || error.code().equals("cancelled") && !isOurs;
     }
 
     /** Connects again without a delay. By itself gRPC waits up to two minutes between attempts. */

@@ -3,24 +3,31 @@ package dev.taskyard;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.function.BooleanSupplier;
 
 /**
  * One outage of the server after the other: how long the present one lasts, and how long to wait before the next try.
  *
- * <p>The delays grow from 0.1 s to 3 s. Each is shortened at random by up to a half, so that clients that lost the same
- * server do not come back all at once.
+ * <p>The delays grow from 0.1 s to 1 s, so that calls go on soon after an upgrade of a few seconds. Each is shortened at
+ * random by up to a half, so that clients that lost the same server do not come back all at once.
  */
 final class Outage {
     private static final long FIRST_DELAY_MS = 100;
-    private static final long MAX_DELAY_MS = 3_000;
+    private static final long MAX_DELAY_MS = 1_000;
 
+    /** How often to look whether the connection is back. */
+    private static final long LOOK_MS = 20;
+
+    private final BooleanSupplier isConnected;
     private final long patienceNanos;
     private final long maxDelayMs;
     private long delayMs;
     private long since;
     private boolean lasts;
 
-    Outage(Duration patience) {
+    /** {@code isConnected} ends a wait that began without a connection. */
+    Outage(Duration patience, BooleanSupplier isConnected) {
+        this.isConnected = isConnected;
         patienceNanos = patience.toNanos();
         // A short patience must leave time for several tries.
         maxDelayMs = Math.max(1, Math.min(MAX_DELAY_MS, patience.toMillis() / 4));
@@ -34,7 +41,7 @@ final class Outage {
     }
 
     /**
-     * Waits before the next try.
+     * Waits before the next try, or until a lost connection is back.
      *
      * @throws TaskyardException {@code error} once the patience is used up, {@code cancelled} if the thread is interrupted
      */
@@ -51,7 +58,15 @@ final class Outage {
         double jittered = delayMs * ThreadLocalRandom.current().nextDouble(0.5, 1);
         delayMs = Math.min(delayMs * 2, maxDelayMs);
         try {
-            Thread.sleep(Math.min(Math.round(jittered), leftNanos / 1_000_000 + 1));
+            long until = now + Math.min(Math.round(jittered) * 1_000_000, leftNanos + 1_000_000);
+            // A server that answers over its connection is waited for until the end.
+            boolean wasConnected = isConnected.getAsBoolean();
+            for (long left = until - now; left > 0; left = until - System.nanoTime()) {
+                Thread.sleep(Math.min(LOOK_MS, left / 1_000_000 + 1));
+                if (!wasConnected && isConnected.getAsBoolean()) {
+                    return;
+                }
+            }
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             throw TaskyardException.of(Status.CANCELLED, "interrupted while the server was unavailable");

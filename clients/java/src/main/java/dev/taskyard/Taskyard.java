@@ -76,9 +76,9 @@ public final class Taskyard implements AutoCloseable {
     }
 
     /**
-     * Creates a client with the default options, without TLS. It connects with its first call.
+     * Creates a client with the default options. It connects with its first call.
      *
-     * @param address where the server is, {@code HOST:PORT}
+     * @param address where the server is, {@code HOST:PORT}, or {@code https://HOST:PORT} for TLS
      * @return the client
      * @throws IllegalArgumentException if the address has another form
      */
@@ -91,6 +91,8 @@ public final class Taskyard implements AutoCloseable {
      *
      * @param options where the server is, and what every call carries
      * @return the client
+     * @throws IllegalArgumentException for credentials that cannot be used, for an unknown profile, and for a token that
+     *     would leave this machine without encryption
      */
     public static Taskyard connect(TaskyardOptions options) {
         return new Taskyard(options);
@@ -314,7 +316,7 @@ public final class Taskyard implements AutoCloseable {
         calls.checkOpen();
         watches.removeIf(Watch::isOver);
         Watch watch = new Watch(
-                calls.stub(TaskServiceGrpc::newStub), filters, new Outage(options.patience()), calls::reconnectAtOnce);
+                calls.stub(TaskServiceGrpc::newStub), filters, calls.outage(), calls::reconnectAtOnce, calls::renew);
         watches.add(watch);
         if (calls.isClosed()) {
             watch.close();

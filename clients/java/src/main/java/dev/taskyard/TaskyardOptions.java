@@ -1,23 +1,27 @@
 package dev.taskyard;
 
 import io.grpc.ChannelCredentials;
-import io.grpc.InsecureChannelCredentials;
-import io.grpc.TlsChannelCredentials;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Where the server is, and what every call of a client carries. Immutable: each {@code with} method returns a changed copy.
+ * Where the server is, who calls it, and what every call of a client carries. Immutable: each {@code with} method returns a
+ * changed copy.
  *
- * <p>Defaults: no agent, the namespace {@code default}, no token, no TLS, a timeout of 30 s, a patience of 30 s.
+ * <p>Defaults: no agent, a timeout of 30 s, a patience of 30 s; all else as the environment and the profile say, see
+ * {@link Caller}.
  *
- * @param address where the server is, {@code HOST:PORT}
+ * @param address where the server is, {@code HOST:PORT}, or {@code https://HOST:PORT} for TLS; null for that of the
+ *     profile, or {@code 127.0.0.1:50051}
  * @param agent the agent of tasks that name none; empty for none, then each task must name one
- * @param namespace the namespace of all calls, printable ASCII
- * @param token the token of the caller, printable ASCII, sent as {@code authorization: Bearer TOKEN}; null for none
- * @param credentials how the connection is secured
+ * @param namespace the namespace of all calls, printable ASCII; null for that of the profile, or {@code default}
+ * @param caller who calls, and whom the caller trusts
+ * @param tls whether the connection is secured by TLS. It also is if there is a CA or a client certificate, or if the
+ *     address begins with {@code https://}
+ * @param credentials how the connection is secured, in place of TLS with the files of the caller; null for those
  * @param timeout how long a call waits for its answer before it ends as {@code deadline_exceeded}, more than 0; streams
  *     have no limit
  * @param patience how long calls that are safe to repeat are repeated while the server is unavailable; 0 for no repeats
@@ -26,12 +30,13 @@ public record TaskyardOptions(
         String address,
         String agent,
         String namespace,
-        String token,
+        Caller caller,
+        boolean tls,
         ChannelCredentials credentials,
         Duration timeout,
         Duration patience) {
     private static final Pattern ADDRESS =
-            Pattern.compile("([^\\s:/?#@\\[\\]]+|\\[[0-9a-fA-F:.%]+\\]):(?<port>\\d{1,5})");
+            Pattern.compile("([^\\s:/?#@\\[\\]]+|\\[[0-9a-fA-F:.%]+\\])(:(?<port>\\d{1,5}))?");
 
     /** Longer than any call, and short enough as a number of nanoseconds. */
     private static final Duration MAX = Duration.ofDays(36_500);
@@ -42,16 +47,14 @@ public record TaskyardOptions(
      * @throws IllegalArgumentException for options that no call can be made with; the text begins with the option's name
      */
     public TaskyardOptions {
-        Objects.requireNonNull(address, "address");
         Objects.requireNonNull(agent, "agent");
-        Objects.requireNonNull(namespace, "namespace");
-        Objects.requireNonNull(credentials, "credentials");
+        Objects.requireNonNull(caller, "caller");
         Objects.requireNonNull(timeout, "timeout");
         Objects.requireNonNull(patience, "patience");
-        check(isAddress(address), "address: must be HOST:PORT, is '" + address + "'");
-        check(isHeader(namespace), "namespace: must be of printable ASCII characters");
+        check(address == null || isAddress(address), addressRefusal(address));
+        check(namespace == null || isHeader(namespace), "namespace: must be of printable ASCII characters");
         // gRPC would send another value, and log this one.
-        check(token == null || isHeader(token), "token: must be of printable ASCII characters");
+        check(caller.token() == null || isHeader(caller.token()), "token: must be of printable ASCII characters");
         check(!timeout.isZero() && !timeout.isNegative(), "timeout: must be more than 0, is " + timeout);
         check(!patience.isNegative(), "patience: must not be less than 0, is " + patience);
         timeout = timeout.compareTo(MAX) < 0 ? timeout : MAX;
@@ -64,9 +67,19 @@ public record TaskyardOptions(
         }
     }
 
-    private static boolean isAddress(String text) {
-        Matcher address = ADDRESS.matcher(text);
-        return address.matches() && Integer.parseInt(address.group("port")) <= 65_535;
+    /** Whether a text is {@code HOST:PORT} or {@code https://HOST:PORT}; the latter may leave out the port 443. */
+    static boolean isAddress(String text) {
+        boolean isHttps = text.startsWith("https://");
+        Matcher address = ADDRESS.matcher(isHttps ? text.substring("https://".length()).replaceAll("/$", "") : text);
+        if (!address.matches()) {
+            return false;
+        }
+        String port = address.group("port");
+        return port == null ? isHttps : Integer.parseInt(port) <= 65_535;
+    }
+
+    static String addressRefusal(String address) {
+        return "address: must be HOST:PORT or https://HOST:PORT, is '" + address + "'";
     }
 
     private static boolean isHeader(String text) {
@@ -76,19 +89,29 @@ public record TaskyardOptions(
     /**
      * The default options.
      *
-     * @param address where the server is, {@code HOST:PORT}
+     * @param address where the server is, {@code HOST:PORT}, or {@code https://HOST:PORT} for TLS
      * @return the options
      * @throws IllegalArgumentException if the address has another form
      */
     public static TaskyardOptions of(String address) {
-        return new TaskyardOptions(
-                address,
-                "",
-                "default",
-                null,
-                InsecureChannelCredentials.create(),
-                Duration.ofSeconds(30),
-                Duration.ofSeconds(30));
+        Objects.requireNonNull(address, "address");
+        return ofAddress(address);
+    }
+
+    /**
+     * The options of a profile, which names the server and the caller.
+     *
+     * @param name the table {@code [profiles.NAME]} of {@code ~/.config/taskyard/config.toml}; null for TASKYARD_PROFILE, or
+     *     the {@code default_profile} of that file, or the server at {@code 127.0.0.1:50051}
+     * @return the options
+     */
+    public static TaskyardOptions ofProfile(String name) {
+        return ofAddress(null).withProfile(name);
+    }
+
+    private static TaskyardOptions ofAddress(String address) {
+        Duration usual = Duration.ofSeconds(30);
+        return new TaskyardOptions(address, "", null, Caller.UNNAMED, false, null, usual, usual);
     }
 
     /**
@@ -98,7 +121,7 @@ public record TaskyardOptions(
      * @return the changed options
      */
     public TaskyardOptions withAgent(String agent) {
-        return new TaskyardOptions(address, agent, namespace, token, credentials, timeout, patience);
+        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
     }
 
     /**
@@ -109,37 +132,105 @@ public record TaskyardOptions(
      * @throws IllegalArgumentException if it is not printable ASCII
      */
     public TaskyardOptions withNamespace(String namespace) {
-        return new TaskyardOptions(address, agent, namespace, token, credentials, timeout, patience);
+        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
+    }
+
+    /**
+     * Sets who calls, and whom the caller trusts.
+     *
+     * @param caller the caller
+     * @return the changed options
+     * @throws IllegalArgumentException if its token is not printable ASCII
+     */
+    public TaskyardOptions withCaller(Caller caller) {
+        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
     }
 
     /**
      * Sets the token that all calls carry.
      *
-     * @param token the token, null for none
+     * @param token the token, null for that of the environment or the profile
      * @return the changed options
      * @throws IllegalArgumentException if it is not printable ASCII
      */
     public TaskyardOptions withToken(String token) {
-        return new TaskyardOptions(address, agent, namespace, token, credentials, timeout, patience);
+        return withCaller(new Caller(
+                token, caller.tokenFile(), caller.ca(), caller.cert(), caller.key(), caller.profile(), caller.insecure()));
     }
 
     /**
-     * Secures the connection by TLS, with the certificate authorities of the Java runtime.
+     * Sets the file with the token that all calls carry, which is read anew when it changes.
+     *
+     * @param tokenFile the file
+     * @return the changed options
+     */
+    public TaskyardOptions withTokenFile(Path tokenFile) {
+        return withCaller(new Caller(
+                caller.token(), tokenFile, caller.ca(), caller.cert(), caller.key(), caller.profile(), caller.insecure()));
+    }
+
+    /**
+     * Secures the connection by TLS, and trusts the certificate authorities in a PEM file, which is read anew when it
+     * changes.
+     *
+     * @param ca the file
+     * @return the changed options
+     */
+    public TaskyardOptions withCa(Path ca) {
+        return withCaller(new Caller(
+                caller.token(), caller.tokenFile(), ca, caller.cert(), caller.key(), caller.profile(), caller.insecure()));
+    }
+
+    /**
+     * Secures the connection by TLS, and shows the server a certificate. Both files are read anew when they change.
+     *
+     * @param cert a PEM file with the certificate
+     * @param key a PEM file with its private key in PKCS #8
+     * @return the changed options
+     */
+    public TaskyardOptions withClientCertificate(Path cert, Path key) {
+        return withCaller(new Caller(
+                caller.token(), caller.tokenFile(), caller.ca(), cert, key, caller.profile(), caller.insecure()));
+    }
+
+    /**
+     * Sets the profile that says what neither the options nor the environment say.
+     *
+     * @param profile the table {@code [profiles.NAME]} of {@code ~/.config/taskyard/config.toml}, null for the default
+     * @return the changed options
+     */
+    public TaskyardOptions withProfile(String profile) {
+        return withCaller(new Caller(
+                caller.token(), caller.tokenFile(), caller.ca(), caller.cert(), caller.key(), profile, caller.insecure()));
+    }
+
+    /**
+     * Permits a token without encryption to another machine, where everybody on the way can read it.
+     *
+     * @return the changed options
+     */
+    public TaskyardOptions withInsecure() {
+        return withCaller(new Caller(
+                caller.token(), caller.tokenFile(), caller.ca(), caller.cert(), caller.key(), caller.profile(), true));
+    }
+
+    /**
+     * Secures the connection by TLS, with the certificate authorities of the Java runtime unless there is a CA.
      *
      * @return the changed options
      */
     public TaskyardOptions withTls() {
-        return withCredentials(TlsChannelCredentials.create());
+        return new TaskyardOptions(address, agent, namespace, caller, true, credentials, timeout, patience);
     }
 
     /**
-     * Secures the connection in a way of your own, for instance with a client certificate.
+     * Secures the connection in a way of your own, which the files of certificates do not change.
      *
-     * @param credentials how the connection is secured
+     * @param credentials how the connection is secured, null for TLS by files or none
      * @return the changed options
      */
     public TaskyardOptions withCredentials(ChannelCredentials credentials) {
-        return new TaskyardOptions(address, agent, namespace, token, credentials, timeout, patience);
+        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
     }
 
     /**
@@ -150,7 +241,7 @@ public record TaskyardOptions(
      * @throws IllegalArgumentException if it is not more than 0
      */
     public TaskyardOptions withTimeout(Duration timeout) {
-        return new TaskyardOptions(address, agent, namespace, token, credentials, timeout, patience);
+        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
     }
 
     /**
@@ -161,7 +252,7 @@ public record TaskyardOptions(
      * @throws IllegalArgumentException if it is less than 0
      */
     public TaskyardOptions withPatience(Duration patience) {
-        return new TaskyardOptions(address, agent, namespace, token, credentials, timeout, patience);
+        return new TaskyardOptions(address, agent, namespace, caller, tls, credentials, timeout, patience);
     }
 
     /** The address, agent and namespace, without the token. */

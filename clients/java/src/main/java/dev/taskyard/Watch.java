@@ -20,6 +20,7 @@ import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
 
 /**
  * The events of the watched tasks, one after the other.
@@ -43,6 +44,7 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
     private final WatchTasksRequest filters;
     private final Outage outage;
     private final Runnable reconnect;
+    private final BooleanSupplier renew;
     private final Queue<TaskEvent> unread = new ArrayDeque<>();
     /** The current tasks that were reported, by their hash as they stood. */
     private final Map<String, Integer> reported = new HashMap<>();
@@ -57,8 +59,20 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
     private Stream stream;
     private volatile boolean closed;
 
-    /** {@code reconnect} opens the connection again without the delay of gRPC. */
-    Watch(TaskServiceStub stub, WatchTasksRequest filters, Outage outage, Runnable reconnect) {
+    /** Whether the token was read anew since a stream worked last. */
+    private boolean renewed;
+
+    /**
+     * {@code reconnect} opens the connection again without the delay of gRPC. {@code renew} reads the token anew, and
+     * returns whether there may be another one.
+     */
+    Watch(
+            TaskServiceStub stub,
+            WatchTasksRequest filters,
+            Outage outage,
+            Runnable reconnect,
+            BooleanSupplier renew) {
+        this.renew = renew;
         this.stub = stub;
         this.filters = filters;
         this.outage = outage;
@@ -184,6 +198,7 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
         }
         if (!message.hasEnd()) {
             outage.reset();
+            renewed = false;
         } else if (message.getEnd().getReason() == WatchEnd.Reason.tasks_ended) {
             ended = true;
         } else {
@@ -198,6 +213,8 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
         if (error.code().equals("cursor_expired")) {
             resumeFrom = null;
             listing = true;
+        } else if (error.code().equals("unauthenticated") && !renewed && renew.getAsBoolean()) {
+            renewed = true;
         } else if (!BREAKS.contains(error.code())) {
             throw error;
         }

@@ -81,7 +81,7 @@ class OutageTest {
 
     @Test
     void aCallThatWorksRestoresThePatience() {
-        Outage outage = new Outage(Duration.ofMillis(20));
+        Outage outage = new Outage(Duration.ofMillis(20), () -> false);
         TaskyardException error = TaskyardException.of(Status.UNAVAILABLE, "away");
         assertThrows(TaskyardException.class, () -> {
             while (true) {
@@ -97,7 +97,7 @@ class OutageTest {
         Thread.currentThread().interrupt();
         var error = assertThrows(
                 TaskyardException.class,
-                () -> new Outage(Duration.ofHours(1)).backOff(TaskyardException.of(Status.UNAVAILABLE, "away")));
+                () -> new Outage(Duration.ofHours(1), () -> false).backOff(TaskyardException.of(Status.UNAVAILABLE, "away")));
         assertEquals("cancelled", error.code());
         assertTrue(Thread.interrupted());
     }

@@ -23,6 +23,7 @@ class ReadmeTest {
             import dev.taskyard.*;
             import dev.taskyard.v1.*;
             import io.grpc.StatusRuntimeException;
+            import java.nio.file.Path;
             import java.time.Duration;
             import java.util.List;
             import java.util.Map;

@@ -1,0 +1,52 @@
+"""The tab executor that settings describe."""
+
+from __future__ import annotations
+
+from pydantic import HttpUrl, SecretStr
+
+from taskyard_server.config import Settings
+from taskyard_server.engine.port import Engine
+from taskyard_server.setting_types import secret
+
+from .connections import Connections, TlsFiles
+from .tab_executor import TabExecutor
+from .tab_resolver import Endpoint, TabMap
+
+
+class ConfiguredExecutor:
+    """A tab executor that takes another `executorToken` while it runs."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        """Raises `TlsFilesError`."""
+        tabs = {tab_id: _endpoint(tab.url, tab.token) for tab_id, tab in settings.tabs.items()}
+        self._resolver = TabMap(tabs)
+        self.take(settings)
+        workers = settings.scheduler.worker_count
+        files = TlsFiles(settings.executor_ca, settings.executor_cert, settings.executor_key)
+        self._executor = TabExecutor(
+            engine,
+            self._resolver,
+            workers=workers,
+            max_answer_bytes=settings.scheduler.max_payload_bytes,
+            connections=Connections(workers, None if files == TlsFiles() else files),
+        )
+
+    def take(self, settings: Settings) -> None:
+        """Send the token of these settings with later requests."""
+        if settings.executor is not None:
+            self._resolver.default = _endpoint(settings.executor, settings.executor_token, is_executor=True)
+
+    async def run(self) -> None:
+        """Execute tasks until cancelled."""
+        await self._executor.run()
+
+
+def configured_executor(engine: Engine, settings: Settings) -> ConfiguredExecutor | None:
+    """The executor, if the settings name any instance. Raises `TlsFilesError`."""
+    if settings.executor is None and not settings.tabs:
+        return None
+    return ConfiguredExecutor(engine, settings)
+
+
+def _endpoint(url: HttpUrl, token: SecretStr | None, *, is_executor: bool = False) -> Endpoint:
+    return Endpoint(str(url), secret(token), is_executor)

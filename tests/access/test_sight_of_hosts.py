@@ -1,0 +1,158 @@
+"""A host's credential: hosts, projects and actions of its grant alone (docs/security.md, What)."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import grpc
+import pytest
+
+from taskyard.v1 import lease_pb2, runtime_host_pb2, task_pb2
+from tests.access.sight_yard import ACTION, PROJECT, Stubs, refusal, sight_yard, stubs
+from tests.access.yards import AGENT, Yard
+
+MAY = f"may take tasks of the projects {PROJECT} and the actions {ACTION}, t* only; let it name them"
+WITHIN = {"project": PROJECT, "actions": [ACTION]}
+BEYOND: list[dict[str, Any]] = [
+    {},
+    {"project": PROJECT},
+    {"actions": [ACTION]},
+    {"project": "other", "actions": [ACTION]},
+    {"project": PROJECT, "actions": [ACTION, "other"]},
+]
+
+
+@pytest.fixture(scope="module")
+def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    with sight_yard(tmp_path_factory.mktemp("yard")) as made:
+        yield made
+
+
+@pytest.fixture
+def operator(yard: Yard) -> Iterator[Stubs]:
+    with stubs(yard, "operator") as made:
+        yield made
+
+
+@pytest.fixture
+def narrow(yard: Yard) -> Iterator[Stubs]:
+    with stubs(yard, "narrow host") as made:
+        yield made
+
+
+def hello(host: str, **offered: Any) -> runtime_host_pb2.ConnectRequest:
+    return runtime_host_pb2.ConnectRequest(hello=runtime_host_pb2.Hello(host_id=host, instance="i", **offered))
+
+
+def connect(caller: Stubs, host: str, **offered: Any) -> runtime_host_pb2.ConnectResponse:
+    """The first answer on a stream."""
+    stream = caller.hosts.Connect(iter([hello(host, **offered)]), metadata=caller.metadata, timeout=20)
+    return next(stream)
+
+
+def register(caller: Stubs, host: str, **offered: Any) -> Any:
+    return caller.call(caller.hosts.RegisterHost, runtime_host_pb2.RegisterHostRequest(host_id=host, **offered))
+
+
+def claim(caller: Stubs, host: str, **fields: Any) -> Any:
+    return caller.call(caller.leases.ClaimTask, lease_pb2.ClaimTaskRequest(host_id=host, **fields))
+
+
+@pytest.mark.parametrize("enter", [connect, register])
+@pytest.mark.parametrize("offered", BEYOND)
+def test_a_host_offers_what_its_grant_covers_alone(narrow: Stubs, enter: Any, offered: dict[str, Any]) -> None:
+    told = refusal(lambda: enter(narrow, "h1", **offered))
+    assert told[:2] == (grpc.StatusCode.PERMISSION_DENIED, f"the host 'h1' {MAY}")
+
+
+@pytest.mark.parametrize("enter", [connect, register])
+@pytest.mark.parametrize("offered", [WITHIN, {"project": PROJECT, "actions": ["t", "type", ACTION]}])
+def test_a_host_within_its_grant_is_let_in(narrow: Stubs, enter: Any, offered: dict[str, Any]) -> None:
+    assert enter(narrow, "h2", **offered)
+
+
+@pytest.mark.parametrize("enter", [connect, register, claim])
+def test_a_host_is_one_of_its_grant_alone(narrow: Stubs, enter: Any) -> None:
+    offered = {} if enter is claim else WITHIN
+    assert refusal(lambda: enter(narrow, "other", **offered))[:2] == (
+        grpc.StatusCode.PERMISSION_DENIED,
+        "the role host is needed for the host 'other'",
+    )
+
+
+def test_a_stream_without_a_host_id_is_a_bad_request(narrow: Stubs) -> None:
+    assert refusal(lambda: connect(narrow, "", **WITHIN))[:2] == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "host_id: is required",
+    )
+
+
+def test_a_host_that_another_registered_wider_claims_within_the_grant_alone(operator: Stubs, narrow: Stubs) -> None:
+    register(operator, "h3")
+    submitted = task_pb2.SubmitTaskRequest(agent_id=AGENT, action="other", project=PROJECT)
+    task_id = operator.call(operator.tasks.SubmitTask, submitted).task_id
+    assert refusal(lambda: claim(narrow, "h3"))[:2] == (grpc.StatusCode.PERMISSION_DENIED, f"the host 'h3' {MAY}")
+    refusal(lambda: claim(narrow, "h3", project=PROJECT))
+    register(narrow, "h3", **WITHIN)
+    assert not claim(narrow, "h3").claimed
+    operator.call(operator.tasks.CancelTask, task_pb2.CancelTaskRequest(task_id=task_id))
+
+
+def test_nothing_changes_by_reports_on_the_lease_of_another_host(operator: Stubs, narrow: Stubs) -> None:
+    register(operator, "other")
+    register(narrow, "h4", **WITHIN)
+    submitted = task_pb2.SubmitTaskRequest(agent_id=AGENT, action="other", project=PROJECT)
+    task_id = operator.call(operator.tasks.SubmitTask, submitted).task_id
+    lease = claim(operator, "other")
+    assert lease.task_id == task_id
+    get = task_pb2.GetTaskRequest(task_id=task_id)
+    before = operator.call(operator.tasks.GetTask, get)
+    leases_before = operator.call(operator.leases.ListLeases, lease_pb2.ListLeasesRequest(host_id="other"))
+    named = {"task_id": task_id, "fencing_token": lease.fencing_token}
+    for name, fields in {
+        "StartTask": {},
+        "ReportProgress": {},
+        "CompleteTask": {},
+        "FailTask": {"error": "broken"},
+        "ReleaseTask": {},
+        "RenewLease": {},
+    }.items():
+        method, make = getattr(narrow.leases, name), getattr(lease_pb2, f"{name}Request")
+        told = [
+            refusal(partial(narrow.call, method, make(host_id=host, **named, **fields)))[:2] for host in ("other", "h4")
+        ]
+        assert told[0][0] is grpc.StatusCode.PERMISSION_DENIED
+        assert "lease lost" in told[1][1]
+    report = runtime_host_pb2.Report(task_id=task_id, fencing_token=lease.fencing_token)
+    report.completed.SetInParent()
+    heartbeat = runtime_host_pb2.Heartbeat(leases=[runtime_host_pb2.HeldLease(**named)])
+    requests = [
+        hello("h4", **WITHIN, leases=[runtime_host_pb2.HeldLease(**named)]),
+        runtime_host_pb2.ConnectRequest(reports=runtime_host_pb2.Reports(reports=[report])),
+        runtime_host_pb2.ConnectRequest(heartbeat=heartbeat),
+    ]
+    stream = narrow.hosts.Connect(iter(requests), metadata=narrow.metadata, timeout=20)
+    answers = {answer.WhichOneof("message"): answer for answer in stream}
+    assert [held.task_id for held in answers["welcome"].welcome.lost] == [task_id]
+    assert answers["report_results"].report_results.results[0].error.code == "lease_lost"
+    assert [held.task_id for held in answers["heartbeat_ack"].heartbeat_ack.lost] == [task_id]
+    assert operator.call(operator.tasks.GetTask, get) == before
+    leases = operator.call(operator.leases.ListLeases, lease_pb2.ListLeasesRequest(host_id="other"))
+    assert leases == leases_before
+    release = lease_pb2.ReleaseTaskRequest(host_id="other", **named)
+    operator.call(operator.leases.ReleaseTask, release)
+    operator.call(operator.tasks.CancelTask, task_pb2.CancelTaskRequest(task_id=task_id))
+
+
+def test_a_host_gets_the_tasks_of_its_grant_with_their_payloads(operator: Stubs, narrow: Stubs) -> None:
+    register(narrow, "h5", **WITHIN)
+    ids = []
+    for action, project in (("other", PROJECT), (ACTION, "other"), (ACTION, PROJECT)):
+        request = task_pb2.SubmitTaskRequest(agent_id=AGENT, action=action, project=project)
+        request.params.update({"word": "rosebud"})
+        ids.append(operator.call(operator.tasks.SubmitTask, request).task_id)
+    claimed = claim(narrow, "h5")
+    assert (claimed.task_id, claimed.task.params["word"]) == (ids[2], "rosebud")
+    assert not claim(narrow, "h5").claimed
+    for task_id in ids:
+        operator.call(operator.tasks.CancelTask, task_pb2.CancelTaskRequest(task_id=task_id))
