@@ -19,8 +19,18 @@ ROWS = {
     "triggers": 3,
     "outbox": 3,
     "tokens": 3,
+    "secrets": 3,
 }
-OTHERS = (Table.STOPPING, Table.HOSTS, Table.AGENTS, Table.SCHEDULES, Table.TRIGGERS, Table.OUTBOX, Table.TOKENS)
+OTHERS = (
+    Table.STOPPING,
+    Table.HOSTS,
+    Table.AGENTS,
+    Table.SCHEDULES,
+    Table.TRIGGERS,
+    Table.OUTBOX,
+    Table.TOKENS,
+    Table.SECRETS,
+)
 
 
 def group(number: int) -> Group:

@@ -15,8 +15,9 @@ from taskyard_server.access.judging import check_names, judge
 from taskyard_server.access.limits import RequestLimits
 from taskyard_server.access.requirements import is_stream, requirement_of
 from taskyard_server.audit import AuditLog
-from taskyard_server.core.errors import PermissionDenied, Refusal, Unauthenticated
+from taskyard_server.core.errors import PermissionDenied, Refusal, Unauthenticated, Unavailable
 from taskyard_server.security_settings import AuthSettings
+from taskyard_server.store.port import StoreError
 
 from .auditing import Auditor
 from .callers import Context, Headers, address_of, credentials_of
@@ -25,6 +26,7 @@ from .open_calls import ENDED, OpenCalls
 if TYPE_CHECKING:
     from taskyard_server.access.jwt import Jwts
     from taskyard_server.access.sealing import Sealing
+    from taskyard_server.engine.memory.keeper import Keeper
 
 CHECK_SECS: Final = 20.0
 """How often the credentials of open calls are looked at again, and counted refusals are written down."""
@@ -51,8 +53,7 @@ class Admission:
     """Admits calls. One for all interceptors of a server; without `settings` everybody is the local admin.
 
     `tokens` knows those that are kept in the store. Changes are written to `audit`; `door` is what callers come by
-    where that is neither REST nor gRPC. `clock` is in seconds. Cursors and page tokens are sealed by a `secret` that
-    outlives the process, or by one of its own.
+    where that is neither REST nor gRPC. `clock` is in seconds.
     """
 
     def __init__(
@@ -63,7 +64,6 @@ class Admission:
         *,
         audit: AuditLog | None = None,
         door: str | None = None,
-        secret: bytes | None = None,
     ) -> None:
         self.audit = audit
         self.failures = Failures(clock, None if audit is None else self._note_failure)
@@ -75,7 +75,7 @@ class Admission:
         self._tokens = tokens
         self._jwts: Jwts | None = None
         self._is_on = settings is not None
-        self.sealing = None if settings is None else _sealing(secret)
+        self.sealing = None if settings is None else _sealing(None)
         self._authentication = Authentication()
         self.open_calls = OpenCalls(self._authentication)
         if settings is not None:
@@ -96,8 +96,15 @@ class Admission:
         self.limits.reconfigure(settings.limits)
         self.open_calls.end_stale()
 
-    async def open(self) -> None:
-        """Read the keys of the issuers of JWTs. Raises `AdmissionError`."""
+    async def open(self, keeper: Keeper | None = None) -> None:
+        """Read the keys of issuers of JWTs, and the secret of a store, if there is one. Raises `AdmissionError`."""
+        if keeper is not None and self.sealing is not None:
+            from taskyard_server.access.sealing_secret import kept_secret
+
+            try:
+                self.sealing = _sealing(await kept_secret(keeper))
+            except (StoreError, Unavailable) as error:
+                raise AdmissionError(str(error)) from None
         if self._jwts is None:
             return
         from taskyard_server.access.key_sets import KeySetError
@@ -219,9 +226,9 @@ class Gate:
         entry.task.uncancel()
         return Unauthenticated(ENDED)
 
-    async def delay(self, headers: Headers, context: Context) -> None:
+    async def delay(self, refusal: Refusal, headers: Headers, context: Context) -> None:
         """Count a wrong credential, and delay its answer. Without one there is nothing to guess."""
-        if headers.authorization is not None:
+        if headers.authorization is not None and refusal.message != ENDED:
             await self._admission.failures.delay(address_of(headers, context))
 
 

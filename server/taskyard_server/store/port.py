@@ -34,6 +34,8 @@ class Table(IntEnum):
     OUTBOX = 9
     TOKENS = 10
     """Its rows belong to no namespace."""
+    SECRETS = 11
+    """Nor do these."""
 
 
 def key_of(namespace: int, number: int) -> int:

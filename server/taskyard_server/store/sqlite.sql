@@ -22,9 +22,11 @@ CREATE TABLE schedules (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE triggers (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE outbox (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE secrets (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: to 2
 CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE secrets (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: read_meta
 SELECT number, at, epoch FROM meta;
@@ -59,6 +61,8 @@ INSERT OR REPLACE INTO triggers VALUES (?, ?);
 INSERT OR REPLACE INTO outbox VALUES (?, ?);
 -- name: put_tokens
 INSERT OR REPLACE INTO tokens VALUES (?, ?);
+-- name: put_secrets
+INSERT OR REPLACE INTO secrets VALUES (?, ?);
 -- name: remove_namespaces
 DELETE FROM namespaces WHERE key = ?;
 -- name: remove_tasks
@@ -81,6 +85,8 @@ DELETE FROM triggers WHERE key = ?;
 DELETE FROM outbox WHERE key = ?;
 -- name: remove_tokens
 DELETE FROM tokens WHERE key = ?;
+-- name: remove_secrets
+DELETE FROM secrets WHERE key = ?;
 
 -- The rows of a table between two keys.
 
@@ -100,6 +106,8 @@ SELECT key, record FROM triggers WHERE key BETWEEN ? AND ? ORDER BY key;
 SELECT key, record FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_tokens
 SELECT key, record FROM tokens WHERE key BETWEEN ? AND ? ORDER BY key;
+-- name: rows_of_secrets
+SELECT key, record FROM secrets WHERE key BETWEEN ? AND ? ORDER BY key;
 
 -- Tasks: key, task, state, ended, ended at. A task row that is missing, which check finds, reads as an empty record.
 
@@ -147,6 +155,8 @@ SELECT count(*), max(key) FROM (SELECT key FROM triggers WHERE key >= ? ORDER BY
 SELECT count(*), max(key) FROM (SELECT key FROM outbox WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_tokens
 SELECT count(*), max(key) FROM (SELECT key FROM tokens WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_secrets
+SELECT count(*), max(key) FROM (SELECT key FROM secrets WHERE key >= ? ORDER BY key LIMIT ?);
 
 -- What must never be found, for check.
 

@@ -27,6 +27,7 @@ TABLES: Final = (
     "triggers",
     "outbox",
     "tokens",
+    "secrets",
 )
 """The names of the tables in the order of `port.Table`, which is not imported here."""
 _HEADER: Final = b"SQLite format 3\0"

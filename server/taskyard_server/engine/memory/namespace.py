@@ -113,9 +113,12 @@ class NamespaceState:
         log.error("namespace_closed", namespace=self.namespace, error=str(error), check="taskyard store check")
 
     def find(self, task_id: str, agents: Names | None = None) -> Task | None:
-        """The task in memory; None also for one of another agent than these."""
+        """The task in memory; None also for one of another agent than these, after as long a time."""
         task = self.scheduler.find(task_id)
-        return None if task is None or (agents is not None and task.agent_id not in agents) else task
+        if agents is None:
+            return task
+        agent_id = task_id if task is None else task.agent_id
+        return task if agent_id in agents and task is not None else None
 
     def is_unkept(self, task_id: str) -> bool:
         """Whether the present state of a task is not committed yet."""

@@ -1,0 +1,51 @@
+"""The secret by which cursors and page tokens are sealed, as the store keeps it, so that they outlive a restart.
+
+It is made where authentication is on for the first time. Who reads the store could make such texts, and needs a
+credential to use them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import structlog
+
+from taskyard_server.engine.memory.keeper import Keeper
+from taskyard_server.store.port import Group, Table
+
+log = structlog.get_logger(__name__)
+
+SECRET_BYTES: Final = 32
+NUMBER: Final = 1
+"""The key of its row."""
+
+
+async def kept_secret(keeper: Keeper) -> bytes:
+    """The secret that the store of an open engine keeps; a new one if it kept none. Raises `Unavailable`."""
+    async for rows in keeper.store.rows(Table.SECRETS):
+        for number, secret in rows:
+            if number == NUMBER and len(secret) == SECRET_BYTES:
+                return bytes(secret)
+    made = _NewSecret(os.urandom(SECRET_BYTES))
+    await keeper.committer.keep(made, _tell_nobody)
+    return made.secret
+
+
+class _NewSecret:
+    """A `Source` of the committer, with one row."""
+
+    def __init__(self, secret: bytes) -> None:
+        self.secret = secret
+
+    def add_rows(self, group: Group) -> None:
+        """See `Source`."""
+        group.put(Table.SECRETS, NUMBER, self.secret)
+
+    def close_for(self, error: Exception) -> None:
+        """See `Source`. What was sealed before ends with the process."""
+        log.error("secret_not_kept", fault=str(error))
+
+
+def _tell_nobody(_secs: float) -> None:
+    """Nobody waits for it."""
