@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.control_plane import ControlPlane, control_plane
-from tests.grpcurl import installed_grpcurl
+from tests.grpcurl import INSTALL_SECS, installed_grpcurl
 
 pytestmark = pytest.mark.long
 
