@@ -1,4 +1,4 @@
-"""By an agent's credential the tasks of others are not there (docs/security.md, What an agent cannot learn)."""
+"""By an agent's credential the tasks of others are not there (docs/security.md, Agents)."""
 
 import json
 from collections.abc import Iterator

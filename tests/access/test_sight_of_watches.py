@@ -1,4 +1,4 @@
-"""Watches by an agent's credential hold no event of others' tasks (docs/security.md, What an agent cannot learn)."""
+"""Watches by an agent's credential hold no event of others' tasks (docs/security.md, Agents)."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -44,7 +44,8 @@ def submit(
     request = filled(task_pb2.SubmitTaskRequest(), task | given(single))
     with connection.opened() as channel:
         answer = task_pb2_grpc.TaskServiceStub(channel).SubmitTask(request, **connection.call())
-    _show(answer, as_json, f"{answer.task_id} is {word(answer.state)} at position {answer.position}")
+    place = f" at position {answer.position}" if answer.HasField("position") else ""
+    _show(answer, as_json, f"{answer.task_id} is {word(answer.state)}{place}")
 
 
 @with_connection
