@@ -23,7 +23,7 @@ from pathlib import Path
 from rows import Case, Figure, Result, Run, table
 
 FAMILIES = (
-    "core", "memory", "submits", "end_to_end", "latency", "watching", "idle_hosts", "start_up", "durable",
+    "core", "memory", "submits", "end_to_end", "latency", "watching", "idle_hosts", "start_up", "durable", "secured",
 )  # fmt: skip
 PACKAGES = ("grpcio", "protobuf", "uvloop")
 

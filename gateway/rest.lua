@@ -197,6 +197,10 @@ local function failure(handle, headers, status, is_head)
   if wanted and wanted:find("^[45]%d%d$") then
     headers:replace(":status", wanted)
   end
+  local wait_ms = wanted == "429" and json:match('"retryAfterMs":%s*(%d+)')
+  if wait_ms then
+    headers:replace("retry-after", string.format("%d", math.ceil(wait_ms / 1000)))
+  end
 end
 
 -- HEAD is a GET without the body of its answer (RFC 9110, 9.3.2). The transcoder knows no HEAD, and Envoy writes every

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
@@ -200,6 +201,19 @@ func TestTokenFileIsReadAnewWhenItChanges(t *testing.T) {
 	}
 	if got := strings.Join(sent, ", "); got != "Bearer first, Bearer again, Bearer third, Bearer third" {
 		t.Error(got)
+	}
+}
+
+func TestPipeGivesItsTokenOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	written := make(chan error, 1)
+	go func() { written <- os.WriteFile(path, []byte("of-pipe\n"), 0o600) }()
+	token := settled(t, "127.0.0.1:1", WithTokenFile(path)).identity.token
+	if err := receive(t, written); err != nil || token.current() != "of-pipe" || !token.renew() || token.current() != "of-pipe" {
+		t.Error(err, token.current())
 	}
 }
 

@@ -31,6 +31,7 @@ type outage struct {
 	random   func() float64
 	since    time.Time
 	tries    int
+	isLost   bool // There was no connection at the end of the last wait.
 }
 
 func newOutage(conn *grpc.ClientConn, patience time.Duration) *outage {
@@ -65,7 +66,7 @@ func (o *outage) wait(ctx context.Context, err error) error {
 	}
 	limit, cancel := context.WithTimeout(ctx, delay)
 	defer cancel()
-	if o.conn == nil || !cameBack(limit, o.conn) {
+	if o.conn == nil || !o.cameBack(limit) {
 		<-limit.Done()
 	}
 	if ctx.Err() == nil {
@@ -78,17 +79,20 @@ func (o *outage) wait(ctx context.Context, err error) error {
 
 // cameBack waits until a lost connection is back, or until the context ends. It returns false at once for one that was
 // not lost. While gRPC waits between its own attempts to connect, calls fail without one.
-func cameBack(ctx context.Context, conn *grpc.ClientConn) bool {
-	state := conn.GetState()
-	for state == connectivity.TransientFailure || state == connectivity.Connecting {
-		if !conn.WaitForStateChange(ctx, state) {
+func (o *outage) cameBack(ctx context.Context) bool {
+	// It may have come back during the attempt after the last wait.
+	wasLost := o.isLost
+	for {
+		state := o.conn.GetState()
+		o.isLost = state == connectivity.TransientFailure || state == connectivity.Connecting
+		if !o.isLost {
+			return wasLost
+		}
+		wasLost = true
+		if !o.conn.WaitForStateChange(ctx, state) {
 			return false
 		}
-		if state = conn.GetState(); state == connectivity.Ready || state == connectivity.Shutdown {
-			return true
-		}
 	}
-	return false
 }
 
 // retryWhileUnavailable repeats an attempt while the server is unavailable, and where a server that stops has ended it as

@@ -28,7 +28,11 @@ func newTokenSource(place given) (*tokenSource, error) {
 		if !isHeader(place.token) {
 			return nil, badRequest(place.named("token") + ": must be printable ASCII; a line end may have come along")
 		}
-		return &tokenSource{tried: "the token from " + place.named("token"), token: place.token}, nil
+		where := "from " + place.named("token")
+		if _, name, ok := strings.Cut(where, " of profile "); ok {
+			where = "of profile " + name
+		}
+		return &tokenSource{tried: "the token " + where, token: place.token}, nil
 	}
 	if strings.HasPrefix(place.tokenFile, "tyd_") || strings.HasPrefix(place.tokenFile, "eyJ") {
 		return nil, badRequest(place.named("token_file") + ": must be the path of a file, is a token")
@@ -49,13 +53,10 @@ func (s *tokenSource) current() string {
 	}
 	file, err := os.Stat(s.path)
 	s.mu.Lock()
-	isChanged := err == nil && !isSame(file, s.file)
-	s.mu.Unlock()
-	if isChanged {
+	defer s.mu.Unlock()
+	if err == nil && !isSame(file, s.file) {
 		s.readAnew()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.token
 }
 
@@ -67,11 +68,16 @@ func isSame(file, before os.FileInfo) bool {
 		file.Size() == before.Size()
 }
 
-// readAnew reads the file. It returns why that does not work, and then the token stays: a file is replaced in steps.
+// readAnew reads the file. It returns why that does not work, and then the token stays: a file is replaced in steps. The
+// lock is held.
 func (s *tokenSource) readAnew() (reason string) {
 	file, err := os.Stat(s.path)
 	if err != nil {
 		return err.Error()
+	}
+	if s.file != nil && !s.file.Mode().IsRegular() {
+		// A pipe gives its token once.
+		return ""
 	}
 	text, err := os.ReadFile(s.path)
 	if err != nil {
@@ -84,8 +90,6 @@ func (s *tokenSource) readAnew() (reason string) {
 	if !isHeader(token) {
 		return s.path + " must hold one line of printable ASCII"
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.token, s.file = token, file
 	return ""
 }
@@ -95,6 +99,8 @@ func (s *tokenSource) renew() bool {
 	if s == nil || s.path == "" {
 		return false
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.readAnew()
 	return true
 }

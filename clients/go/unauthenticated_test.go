@@ -61,7 +61,7 @@ func TestRefusalSaysWhichCredentialsWereTriedAndNotWhatTheyHold(t *testing.T) {
 		"the token from the option token":                    {options: []Option{WithToken("tyd_0123456789")}},
 		"the token from TASKYARD_TOKEN":                      {environment: "TASKYARD_TOKEN"},
 		"the token file " + file:                             {options: []Option{WithTokenFile(file)}},
-		"the token from token of profile blue":               {options: []Option{WithProfile("blue")}},
+		"the token of profile blue":                          {options: []Option{WithProfile("blue")}},
 		"the client certificate " + cert: {
 			options: []Option{WithClientCertificate(cert, key), WithCA(ca.file)},
 		},

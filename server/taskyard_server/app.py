@@ -25,7 +25,7 @@ from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.admin_socket import AdminSocket, socket_path
 from taskyard_server.audit import AuditLog
-from taskyard_server.certificates import CertificateError, CertificateFiles, certificate_files
+from taskyard_server.certificates import CertificateError, certificate_files
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.history import RetryPolicy
@@ -33,16 +33,15 @@ from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.executors.connections import TlsFilesError
-from taskyard_server.executors.from_settings import ConfiguredExecutor, configured_executor
+from taskyard_server.executors.from_settings import configured_executor
 from taskyard_server.exposure import authentication_is_on, exposed
-from taskyard_server.gateway import Gateway
 from taskyard_server.interceptors.admission import Admission, AdmissionError
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.listening import Servers
+from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
-from taskyard_server.security_settings import AuditSettings, GatewayTlsSettings, TlsSettings
+from taskyard_server.security_settings import AuditSettings
 from taskyard_server.services.admin import AdminService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
@@ -126,12 +125,15 @@ class App:
         self._servers = Servers(
             CallInterceptor(self._admission),
             for_gateway=settings.gateway,
-            is_limited=self._admission is not None,
+            is_limited=auth is not None,
         )
         self._health = health.aio.HealthServicer()
-        self._certificates = _certificate_files("tls", settings.tls)
-        self._gateway = _gateway(settings) if settings.gateway else None
-        self._executor = _executor(self._engine, settings)
+        try:
+            self._certificates = certificate_files("tls", settings.tls)
+            self._gateway = gateway_of(settings) if settings.gateway else None
+            self._executor = configured_executor(self._engine, settings)
+        except (CertificateError, TlsFilesError) as error:
+            raise StartError(str(error)) from None
         self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
@@ -199,7 +201,7 @@ class App:
         for name in ("", *served):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         gc_policy.install()
-        if self._admission is None:
+        if not authentication_is_on(settings):
             level = logging.WARNING if self._is_exposed else logging.INFO
             log.log(level, "everybody_is_admin", why="authentication is off, see auth.required")
         log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
@@ -396,25 +398,6 @@ class App:
         token_pb2_grpc.add_TokenServiceServicer_to_server(self._token_service, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         self._servers.add_tools(names)
-
-
-def _certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings) -> CertificateFiles | None:
-    try:
-        return certificate_files(section, settings)
-    except CertificateError as error:
-        raise StartError(str(error)) from None
-
-
-def _gateway(settings: Settings) -> Gateway:
-    certificates = _certificate_files("gatewayTls", settings.gateway_tls)
-    return Gateway(settings.rest, origins=settings.cors.origins, hosts=settings.cors.hosts, certificates=certificates)
-
-
-def _executor(engine: MemoryEngine, settings: Settings) -> ConfiguredExecutor | None:
-    try:
-        return configured_executor(engine, settings)
-    except TlsFilesError as error:
-        raise StartError(str(error)) from None
 
 
 def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:

@@ -13,7 +13,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    HttpUrl,
     SecretStr,
     SerializationInfo,
     SerializerFunctionWrapHandler,
@@ -40,6 +39,7 @@ from taskyard_server.setting_types import (
     PositiveSeconds,
     Seconds,
     Section,
+    UrlWithPassword,
 )
 from taskyard_server.store_url import DOCUMENTED_DEFAULT, checked_store_url, default_store_url
 
@@ -301,7 +301,7 @@ class CorsSettings(Section):
 class TabSettings(Section):
     """Where the actions of one tab are sent, and the bearer token that is sent along."""
 
-    url: HttpUrl = Field(description="Base URL that the actions of the tab are sent to.")
+    url: UrlWithPassword = Field(description="Base URL that the actions of the tab are sent to.")
     token: BearerToken | None = Field(default=None, description="Bearer token for requests to `url`. Never shown.")
 
     @model_serializer(mode="wrap")
@@ -352,7 +352,7 @@ class Settings(BaseModel):
         serialization_alias="metricsToken",
     )
     gateway: bool = Field(default=True, description="Whether the gateway runs.")
-    executor: HttpUrl | None = Field(
+    executor: UrlWithPassword | None = Field(
         default=None, description="Base URL that tab actions are sent to. Without it tasks wait for runtime hosts."
     )
     executor_token: BearerToken | None = Field(

@@ -63,6 +63,8 @@ TLS_IN_FILE: Final = "transport_socket: null"
 TLS: Final = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3"
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 CONNECTIONS_IN_FILE: Final = "max_active_downstream_connections: 100000"
+TURN_IN_FILE: Final = "http.max_requests_per_io_cycle: 1000000"
+LIMITED_TURN: Final = 5
 HEAP_IN_FILE: Final = "max_heap_size_bytes: 4294967296"
 MAX_CONNECTIONS: Final = 100_000
 OTHER_FILES: Final = 256
@@ -75,7 +77,10 @@ CLIENTS_SECRET: Final = "clients"
 
 @dataclass(frozen=True, slots=True)
 class EnvoyConfig:
-    """What one Envoy is to serve: REST on `rest`, in front of the gRPC server on `server`, for pages of `origins`."""
+    """What one Envoy is to serve: REST on `rest`, in front of the gRPC server on `server`, for pages of `origins`.
+
+    With `is_limited` a caller that sends thousands of requests at once does not hold up others.
+    """
 
     rest: Address
     server: Address | Pipe
@@ -83,6 +88,7 @@ class EnvoyConfig:
     hosts: Sequence[str] = ()
     secrets: Secrets | None = None
     max_connections: int = MAX_CONNECTIONS
+    is_limited: bool = False
 
     def write(self, config: Path, template: Path, admin: Path) -> None:
         """Write the configuration, with an admin endpoint that only this user can reach. Raises `GatewayError`.
@@ -101,6 +107,7 @@ class EnvoyConfig:
             ("other names", OTHER_NAMES_IN_FILE, f"&other_names {json.dumps(NO_NAMES if '*' in names else ['*'])}"),
             ("connections", CONNECTIONS_IN_FILE, f"max_active_downstream_connections: {self._connections()}"),
             ("memory", HEAP_IN_FILE, f"max_heap_size_bytes: {_heap_bytes()}"),
+            ("requests of a turn", TURN_IN_FILE, self._turn()),
             (TLS_IN_FILE, TLS_IN_FILE, TLS_IN_FILE if self.secrets is None else self.secrets.yaml),
         ):
             if text.count(in_file) != 1:
@@ -121,6 +128,9 @@ class EnvoyConfig:
         own = f"[{self.rest.host}]" if ":" in self.rest.host else self.rest.host
         names = (*LOOPBACK_NAMES, own, machine, machine.partition(".")[0], *(name.lower() for name in self.hosts))
         return ["*"] if "*" in names else list(dict.fromkeys(name for name in names if name))
+
+    def _turn(self) -> str:
+        return f"http.max_requests_per_io_cycle: {LIMITED_TURN}" if self.is_limited else TURN_IN_FILE
 
     def _connections(self) -> int:
         """As many as open files allow: Envoy takes as many of these as the system lets it have."""

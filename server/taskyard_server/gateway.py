@@ -75,6 +75,7 @@ class Gateway:
     That listens where `make_server_socket` says, or else on `grpc`, `host:port`. With port 0 Envoy picks a free one;
     `address` tells which. Pages of `origins` may call from browsers, and on loopback `hosts` are further names by which
     it may be called (`CorsSettings`). With `certificates` it serves TLS; new files are in force within a second.
+    `is_limited` is for callers that nobody trusts (`EnvoyConfig`).
     """
 
     def __init__(
@@ -85,11 +86,12 @@ class Gateway:
         hosts: Sequence[str] = (),
         certificates: CertificateFiles | None = None,
         max_connections: int = MAX_CONNECTIONS,
+        is_limited: bool = False,
     ) -> None:
         self._rest_asked, self._grpc_asked = rest, grpc
         self._origins, self._hosts = origins, hosts
         self._certificates = certificates
-        self._max_connections = max_connections
+        self._limits = (max_connections, is_limited)
         self._secrets: Secrets | None = None
         self._rest = REST_IN_FILE
         self._server: Address | Pipe = GRPC_IN_FILE
@@ -184,8 +186,8 @@ class Gateway:
         assert self._folder is not None
         files = _gateway_files()
         config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
-        wanted = (self._rest, self._server, self._origins, self._hosts, self._secrets, self._max_connections)
-        EnvoyConfig(*wanted).write(config, files / "envoy.yaml", admin)
+        wanted = (self._rest, self._server, self._origins, self._hosts, self._secrets)
+        EnvoyConfig(*wanted, *self._limits).write(config, files / "envoy.yaml", admin)
         self._refusal = ""
         self._starting = True
         try:

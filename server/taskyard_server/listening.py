@@ -1,4 +1,4 @@
-"""How the gRPC server listens: its ports, and the limits of their connections."""
+"""How the server listens: its ports, the limits of their connections, and the gateway."""
 
 import asyncio
 import resource
@@ -8,7 +8,10 @@ import grpc
 from grpc_channelz.v1 import channelz
 from grpc_reflection.v1alpha import reflection
 
-from taskyard_server.certificates import CertificateFiles, server_credentials
+from taskyard_server.certificates import CertificateFiles, certificate_files, server_credentials
+from taskyard_server.config import Settings
+from taskyard_server.exposure import authentication_is_on
+from taskyard_server.gateway import Gateway
 
 MAX_CONNECTIONS: Final = 50_000
 """Of callers that do not come by the gateway. Fewer where the system allows fewer open files."""
@@ -93,6 +96,17 @@ class Servers:
     async def stop(self, grace: float | None) -> None:
         """Stop; calls under way have so many seconds."""
         await asyncio.gather(*(server.stop(grace) for server in self._all))
+
+
+def gateway_of(settings: Settings) -> Gateway:
+    """The gateway of these settings. Raises `CertificateError`."""
+    return Gateway(
+        settings.rest,
+        origins=settings.cors.origins,
+        hosts=settings.cors.hosts,
+        certificates=certificate_files("gatewayTls", settings.gateway_tls),
+        is_limited=authentication_is_on(settings),
+    )
 
 
 def _raise_open_files() -> int:

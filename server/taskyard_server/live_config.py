@@ -102,12 +102,14 @@ class LiveConfig:
         self.error = None
         self.loaded_at = time.time() if self.file else None
         before, wanted = by_key(self.settings, mode="python"), by_key(loaded.settings, mode="python")
+        # Without secrets, for the log.
+        old, new = by_key(self.settings), by_key(loaded.settings)
         reloadable = self._reloadable(before, wanted)
         changed = sorted(key for key in reloadable if before[key] != wanted[key])
         needs_restart = sorted(key for key in wanted if key not in reloadable and before[key] != wanted[key])
         self._put_in_force(loaded, reloadable)
         if changed or needs_restart:
-            values = {key: {"old": before[key], "new": wanted[key]} for key in changed}
+            values = {key: {"old": old[key], "new": new[key]} for key in changed}
             log.info("config_reloaded", changed=values, needs_restart=needs_restart)
         reload = Reload(changed, needs_restart)
         self.reloaded(reload)

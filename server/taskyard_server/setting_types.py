@@ -4,7 +4,17 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    HttpUrl,
+    PlainSerializer,
+    SecretStr,
+    SerializationInfo,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
@@ -13,6 +23,7 @@ MASK: Final = "**********"
 """What is shown of a secret."""
 SCHEMES: Final = frozenset({"unix", "unix-abstract", "vsock", "dns", "ipv4", "ipv6", "xds", "passthrough"})
 BEARER_TOKEN: Final = re.compile("[!-~]+")
+PASSWORD: Final = re.compile(r"(?<=://)([^/?#:]*):[^/?#]*@")
 
 
 def _refuse_boolean(value: Any) -> Any:
@@ -50,6 +61,15 @@ def expand_home(path: Path) -> Path:
         raise ValueError("no such home directory") from None
 
 
+def shown_url(url: object) -> str:
+    """A URL with a mask in the place of its password."""
+    return PASSWORD.sub(rf"\1:{MASK}@", str(url))
+
+
+def _dump_url(url: HttpUrl, info: SerializationInfo) -> Any:
+    return shown_url(url) if info.mode == "json" else url
+
+
 def secret(value: SecretStr | None) -> str | None:
     """The secret itself."""
     return None if value is None else value.get_secret_value()
@@ -65,6 +85,8 @@ Seconds = Annotated[Float, Field(ge=0, allow_inf_nan=False)]
 HomePath = Annotated[Path, AfterValidator(expand_home)]
 """A path that may begin with `~`."""
 Address = Annotated[str, Field(pattern=r"^[^:/\s]+:\d{1,5}$"), AfterValidator(_check_port)]
+UrlWithPassword = Annotated[HttpUrl, PlainSerializer(_dump_url)]
+"""A URL that may hold a user and a password, which is never shown."""
 BearerToken = Annotated[SecretStr, AfterValidator(_check_token)]
 
 

@@ -19,7 +19,7 @@ from taskyard_server.certificates import CertificateFiles
 from taskyard_server.gateway import Gateway
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
-from taskyard_server.listening import listen
+from taskyard_server.listening import Servers
 from taskyard_server.security_settings import AuthSettings, CertificateRule, GrantSettings
 from taskyard_server.services.tokens import TokenService
 from tests.certificates import Authority, Leaf
@@ -88,14 +88,14 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
     cert, key = authority.leaf(uris=["spiffe://taskyard/gateway/g1"]).write(tmp_path, "server")
     ca = authority.write(tmp_path)
     admission = Admission(SETTINGS)
-    server = grpc.aio.server(interceptors=(CallInterceptor(admission),))
+    server = Servers(CallInterceptor(admission), for_gateway=True, is_limited=False)
     token_pb2_grpc.add_TokenServiceServicer_to_server(TokenService(None, admission.open_calls.end_stale), server)
     clear, tls, client_tls = (f"127.0.0.1:{free_port()}" for _ in range(3))
-    listen(server, clear, None)
-    listen(server, tls, CertificateFiles("tls", cert, key, None))
-    listen(server, client_tls, CertificateFiles("tls", cert, key, ca))
+    server.listen(clear, None)
+    server.listen(tls, CertificateFiles("tls", cert, key, None))
+    server.listen(client_tls, CertificateFiles("tls", cert, key, ca))
     gateway = Gateway("127.0.0.1:0", certificates=CertificateFiles("gatewayTls", cert, key, ca))
-    server.add_insecure_port(gateway.make_server_socket())
+    server.listen_for_gateway(gateway.make_server_socket())
     await server.start()
     await gateway.start()
     yield Server(authority, tmp_path, clear, tls, client_tls, gateway)
@@ -192,10 +192,10 @@ async def test_the_gateway_drops_a_header_of_the_caller(server: Server) -> None:
 
 async def test_a_gateway_without_tls_passes_no_certificate_on() -> None:
     admission = Admission(SETTINGS)
-    server = grpc.aio.server(interceptors=(CallInterceptor(admission),))
+    server = Servers(CallInterceptor(admission), for_gateway=True, is_limited=False)
     token_pb2_grpc.add_TokenServiceServicer_to_server(TokenService(None, admission.open_calls.end_stale), server)
     gateway = Gateway("127.0.0.1:0")
-    server.add_insecure_port(gateway.make_server_socket())
+    server.listen_for_gateway(gateway.make_server_socket())
     await server.start()
     await gateway.start()
     try:

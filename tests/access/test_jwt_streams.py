@@ -9,7 +9,7 @@ import pytest
 
 from taskyard_server.access.authentication import Authentication, Credentials
 from taskyard_server.access.jwt import Jwts
-from taskyard_server.interceptors.open_calls import PORTION, OpenCalls
+from taskyard_server.interceptors.open_calls import END_AFTER_SECS, PORTION, OpenCalls
 from taskyard_server.security_settings import ClaimRule, GrantSettings
 from tests.access.issuers import NOW, Issuer, key_set
 
@@ -48,7 +48,7 @@ class Call:
             self._calls.leave(task)
 
     async def is_ended(self) -> bool:
-        await asyncio.sleep(0)
+        await asyncio.wait([self.task], timeout=2 * END_AFTER_SECS)
         return self.task.done()
 
 
@@ -126,4 +126,5 @@ async def test_a_call_that_ends_by_itself_meanwhile_leaves_nothing_behind(
     assert await check == PORTION * 2 - 1
     await asyncio.gather(*(call.task for call in made), return_exceptions=True)
     assert not calls._open
+    assert not calls._ending
     assert not calls._ended

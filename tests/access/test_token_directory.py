@@ -220,6 +220,17 @@ async def test_use_is_noted_at_once_and_written_together(yards: Yards) -> None:
     assert [token.last_used_at for token in after.after(0, ended=False)] == [yards.clock.now, yards.clock.now, None]
 
 
+async def test_the_use_of_many_is_written_in_slices(yards: Yards) -> None:
+    directory = await yards.directory()
+    for _, secret in [await made(directory) for _ in range(5)]:
+        directory.find(secret)
+    written = []
+    while directory.write_used(2):
+        await settled(yards.engine)
+        written.append(sum(token.last_used_at is not None for token in (await yards.restarted()).after(0, ended=True)))
+    assert written == [2, 4]
+
+
 async def test_without_use_nothing_is_written(yards: Yards) -> None:
     directory = await yards.directory()
     await made(directory)

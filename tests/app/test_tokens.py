@@ -186,13 +186,16 @@ async def test_who_has_revoked_the_last_admin_gets_in_again(start, command):
     assert [(token["createdBy"], "revokedAt" in token) for token in listed] == [("local", True)] * 2
 
 
-async def test_tokens_can_be_made_before_authentication_is_on(start):
-    server = await start({})
+async def test_tokens_can_be_made_before_authentication_is_on(start, tmp_path):
+    server = await start({"audit": {"file": str(tmp_path / "audit.log")}})
     me = await whoami(server)
     assert (me.name, me.kind, me.authentication) == ("local", "local", False)
     stub = token_pb2_grpc.TokenServiceStub(server.channel)
     answer = await stub.CreateToken(pb.CreateTokenRequest(name="ann", grants=[ADMIN]))
     assert answer.token.created_by == "local"
+    (line,) = (tmp_path / "audit.log").read_text().splitlines()
+    assert answer.token.token_id in line
+    assert answer.secret not in line
     server.signal(signal.SIGTERM)
     assert await server.exited() == 0
     server = await start({**REQUIRED})

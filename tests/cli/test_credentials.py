@@ -156,7 +156,7 @@ def test_a_token_is_not_sent_in_the_clear_unless_that_is_allowed(error_of, monke
     monkeypatch.setenv("TASKYARD_TOKEN", "secret")
     assert error_of("list", "--server", "yard.invalid:1") == (
         "--server: the token given by TASKYARD_TOKEN is not sent in the clear to yard.invalid:1: encrypt the "
-        "connection (https://yard.invalid:1, or --ca), or allow it by --insecure"
+        "connection (https://yard.invalid:1 or --ca), or allow it by --insecure"
     )
     assert error_of("list", "--server", "yard.invalid:1", "--insecure").startswith(
         "no server answers at yard.invalid:1"

@@ -148,8 +148,9 @@ def test_a_store_without_a_server_is_named(local, tmp_path):
     assert failed.err == f"taskyard: no server runs on {tmp_path}/none.db\n"
 
 
-def test_a_named_store_comes_before_a_server_of_the_environment(anywhere, yard, monkeypatch):
+def test_a_named_store_comes_before_the_server_and_the_token_of_the_environment(anywhere, yard, monkeypatch):
     monkeypatch.setenv("TASKYARD_SERVER", "127.0.0.1:1")
+    monkeypatch.setenv("TASKYARD_TOKEN", "one-that-was-revoked")
     assert anywhere("token", "create", "--admin", "--store", yard[1]).code == 0
 
 

@@ -24,8 +24,8 @@ BETWEEN_SECS = 0.01
 TOKEN = "x" * 24
 BEARER = (("authorization", f"Bearer {TOKEN}"),)
 LONGEST_SECS = 5.0
-P99_SECS = 1.0
-"""Far more than what is aimed at, 0.25 s: the machine of a test run may be busy."""
+P99_SECS = 3.0
+"""Far more than what is aimed at, 0.25 s: the floods take the same cores, and the machine of a test run may be busy."""
 ROOT = Path(__file__).parents[2]
 
 

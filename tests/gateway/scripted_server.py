@@ -66,6 +66,15 @@ class Tasks(task_pb2_grpc.TaskServiceServicer):
                     retryable=True,
                     details=details,
                 )
+            case "limited":
+                await refuse(
+                    context,
+                    grpc.StatusCode.RESOURCE_EXHAUSTED,
+                    "too_many_requests",
+                    'too many: "retryAfterMs": 99000',
+                    "429",
+                    details={"retryAfterMs": 1_001},
+                )
             case "long":
                 await refuse(context, grpc.StatusCode.NOT_FOUND, "not_found", "x" * 2000)
             case "plain":

@@ -6,9 +6,7 @@ All commands of a document run from top to bottom. Its ids stand for those of th
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,12 @@ from typing import Any
 import pytest
 
 from tests.gateway.control_plane import ControlPlane, control_plane
+from tests.grpcurl import INSTALL_SECS, installed_grpcurl
 
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "gateway/README.md")
-GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.3"
-FOLDER = Path(sys.prefix) / "bin"
-INSTALL_SECS = 400
 SECS = 30
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 HERE_DOCUMENT = re.compile(r"<<(\w+)")
@@ -34,19 +30,8 @@ ANYTHING = "{...}"
 
 @pytest.fixture(scope="module")
 def grpcurl() -> Path:
-    """The grpcurl beside this Python; Go installs it where it is missing."""
-    installed = FOLDER / "grpcurl"
-    if not installed.exists():
-        go = shutil.which("go")
-        if go is None:
-            pytest.skip("needs Go, which installs grpcurl")
-        command = [go, "install", GRPCURL]
-        result = subprocess.run(
-            command, env={**os.environ, "GOBIN": str(FOLDER)}, capture_output=True, text=True, timeout=INSTALL_SECS
-        )
-        if result.returncode:
-            pytest.skip(f"needs grpcurl, which Go could not install: {result.stderr[-500:]}")
-    return installed
+    """The grpcurl beside this Python."""
+    return installed_grpcurl()
 
 
 @dataclass(frozen=True)
@@ -58,7 +43,7 @@ class Step:
 
 
 def steps(document: str) -> list[Step]:
-    """The grpcurl commands of a document, here-documents included."""
+    """The grpcurl commands of a document, here-documents included; those over TLS are in test_secure_commands.py."""
     found = []
     for block in CONSOLE.findall((ROOT / document).read_text()):
         lines = block.splitlines()
@@ -72,7 +57,7 @@ def steps(document: str) -> list[Step]:
             shown = []
             while lines and not lines[0].startswith("$ "):
                 shown.append(lines.pop(0))
-            if "grpcurl" in command[0]:
+            if "grpcurl" in command[0] and "-cacert" not in command[0]:
                 found.append(Step("\n".join(command), "\n".join(shown)))
     return found
 

@@ -53,6 +53,13 @@ async def test_the_body_that_the_server_sends_is_the_body(
     assert_json(await rest.get(f"/tasks/{task_id}"), status, body)
 
 
+async def test_too_many_requests_say_when_to_come_again_in_whole_seconds(rest: httpx.AsyncClient) -> None:
+    answer = await rest.get("/tasks/limited")
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
+    assert answer.json()["details"] == {"retryAfterMs": 1_001}
+    assert "retry-after" not in (await rest.get("/tasks/full")).headers
+
+
 async def test_a_refusal_after_the_headers_were_sent_is_the_same(rest: httpx.AsyncClient) -> None:
     answer = await rest.post("/tasks", json={"agentId": "late"})
     assert_json(answer, 409, {"code": "conflict", "error": "too late"})

@@ -2,21 +2,25 @@
 
 import asyncio
 import json
+import shutil
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
 import pytest_asyncio
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
+from taskyard_server import gateway as gateway_module
 from taskyard_server.gateway import Gateway
-from tests.gateway.gateways import SECS, client_of, connection_to, exchange
+from tests.gateway.gateways import SECS, client_of, connection_to, exchange, read_response
 from tests.gateway.http2 import HEADERS, SETTINGS, Http2
 from tests.gateway.scripted_server import Tasks
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.long]
 
+FILES = Path(__file__).parents[2] / "gateway"
 HEADER_SECS = 10
 MAX_STREAMS = 10_000
 
@@ -121,6 +125,50 @@ async def test_a_watch_outlives_the_time_outs_of_idle_connections(narrow: Gatewa
         assert not reader.at_eof()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reader.read(), 1)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hasty(server: tuple[Tasks, str], tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gateway]:
+    """A gateway whose time-outs are shorter: 2 s instead of a minute for a call, and of 5 minutes without any."""
+    folder = tmp_path_factory.mktemp("gateway") / "gateway"
+    shutil.copytree(FILES, folder)
+    text = (folder / "envoy.yaml").read_text()
+    for usual in ("max_stream_duration: 60s", "idle_timeout: 300s"):
+        assert text.count(usual) == 1
+        text = text.replace(usual, f"{usual.partition(':')[0]}: 2s")
+    (folder / "envoy.yaml").write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gateway_module, "_gateway_files", lambda: folder)
+        gateway = Gateway("127.0.0.1:0", server[1])
+        await gateway.start()
+        yield gateway
+        await gateway.stop()
+
+
+async def test_a_body_that_arrives_slowly_is_408(hasty: Gateway) -> None:
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b" ")
+            await asyncio.sleep(0.2)
+
+    async with connection_to(hasty) as (reader, writer):
+        writer.write(b"POST /tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n{")
+        dripping = asyncio.create_task(drip(writer))
+        try:
+            status, _, body = await read_response(reader)
+        finally:
+            dripping.cancel()
+    assert (status, json.loads(body)["code"]) == (408, "unavailable")
+
+
+async def test_a_connection_without_requests_is_closed_and_a_watch_goes_on(hasty: Gateway) -> None:
+    async with connection_to(hasty) as (watching, writer), connection_to(hasty) as (idle, _):
+        writer.write(b"GET /tasks:watch HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await watching.readuntil(b"\r\n\r\n")
+        async with asyncio.timeout(SECS):
+            assert await idle.read() == b""
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(watching.read(), 3)
 
 
 async def test_a_body_over_the_limit_is_413_and_is_not_read_to_its_end(gateway: Gateway) -> None:

@@ -15,8 +15,10 @@ import httpx
 import pytest
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
+from taskyard_server.access.certificates import forwarded_uris
 from taskyard_server.certificates import CertificateFiles
-from taskyard_server.gateway import Gateway, GatewayError
+from taskyard_server.envoy_config import GatewayError
+from taskyard_server.gateway import Gateway
 from tests.certificates import Authority, Leaf
 from tests.gateway.gateways import SECS
 
@@ -97,6 +99,52 @@ async def test_the_server_sees_the_uris_of_a_client_certificate_and_none_that_th
         "URI=spiffe://taskyard/host/h2",
     ]
     assert not any("admin" in field for field in fields)
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "spiffe://elsewhere/x;URI=spiffe://taskyard/admin",
+        "spiffe://elsewhere/x,URI=spiffe://taskyard/admin",
+        'spiffe://elsewhere/x";URI="spiffe://taskyard/admin',
+        "spiffe://elsewhere/x%3BURI=spiffe://taskyard/admin",
+        "spiffe://elsewhere/x%2CURI%3Dspiffe://taskyard/admin",
+    ],
+)
+async def test_a_uri_cannot_pass_for_two(gateway: Gateway, authority: Authority, tmp_path: Path, uri: str) -> None:
+    """Whoever may choose a part of the URI that an authority signs chooses no second one."""
+    leaf = authority.leaf(uris=[uri])
+    try:
+        metadata = await seen(gateway, trusting(authority, leaf, tmp_path))
+    except REFUSED:
+        return
+    assert "spiffe://taskyard/admin" not in forwarded_uris(metadata.get("x-forwarded-client-cert"))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"x-forwarded-client-cert: URI=spiffe://taskyard/admin\r\nx-forwarded-client-cert: URI=spiffe://taskyard/admin",
+        b"X-Forwarded-Client-Cert: URI=spiffe://taskyard/admin\r\nX-FORWARDED-FOR: 192.0.2.1",
+        b"x_forwarded_client_cert: URI=spiffe://taskyard/admin\r\nx_forwarded_for: 192.0.2.1",
+        b"x-forwarded-for: 192.0.2.1\r\nx-forwarded-for: 192.0.2.2, 192.0.2.3",
+        b"connection: x-forwarded-client-cert\r\nx-forwarded-client-cert: URI=spiffe://taskyard/admin",
+        b"forwarded: for=192.0.2.1\r\nx-real-ip: 192.0.2.1\r\nx-envoy-external-address: 192.0.2.1",
+    ],
+)
+async def test_no_spelling_of_a_header_passes_for_the_gateways_own(
+    gateway: Gateway, authority: Authority, headers: bytes
+) -> None:
+    host, _, port = gateway.address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=trusting(authority))
+    writer.write(b"GET /tasks/x HTTP/1.1\r\nhost: localhost\r\n" + headers + b"\r\n\r\n")
+    async with asyncio.timeout(SECS):
+        body = (await reader.readuntil(b"}")).partition(b"\r\n\r\n")[2]
+    writer.close()
+    metadata = json.loads(json.loads(body)["error"])
+    assert [value for key, value in metadata if key == "x-forwarded-for"] == ["127.0.0.1"]
+    assert not [key for key, _ in metadata if "client-cert" in key or "client_cert" in key or "_" in key]
+    assert "192.0.2" not in "".join(value for key, value in metadata if key.startswith("x-envoy"))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ import pytest
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1 import task_pb2
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
+from taskyard_server.audit import AuditLog
+from taskyard_server.interceptors.admission import Admission
 
 from .host_streams import run_loop, serving
 
@@ -135,7 +137,21 @@ async def watch_hosts_and_cancel(server):
     ],
 )
 async def test_a_call_leaves_no_reference_cycle(call):
-    async with serving() as server:
+    await check(call, None)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [submit, submit_invalid_task, submit_over_a_stream, report_refused, connect, connect_and_cancel],
+)
+async def test_a_call_that_is_written_to_the_audit_log_leaves_none_either(call, tmp_path):
+    log = AuditLog(tmp_path / "audit.log", 1_000_000, 2)
+    await check(call, Admission(None, audit=log))
+    log.close()
+
+
+async def check(call, admission):
+    async with serving(admission=admission) as server:
         await run(call, server)
         gc.collect()
         gc.disable()

@@ -22,6 +22,7 @@ from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.interceptors.open_calls import ENDED
 from taskyard_server.security_settings import AuthSettings
+from taskyard_server.services import tokens
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.tokens import NOT_KEPT, TokenService
@@ -130,6 +131,15 @@ async def test_tokens_are_listed_in_pages_oldest_first(yard):
         if not token:
             break
     assert found == [ids[:2], ids[2:4], ids[4:]]
+
+
+async def test_a_page_is_no_longer_than_a_message_may_be(yard, monkeypatch):
+    ids = [(await yard.create(agent("x"))).token.token_id for _ in range(3)]
+    monkeypatch.setattr(tokens, "MAX_PAGE_BYTES", 100)
+    page = await yard.listed()
+    assert [each.token_id for each in page.tokens] == ids[:1]
+    rest = await yard.listed(page_token=page.next_page_token)
+    assert [each.token_id for each in rest.tokens] == ids[1:2]
 
 
 async def test_a_page_token_of_another_query_is_refused(yard, refused):

@@ -153,7 +153,7 @@ class Credentials:
         if token is not None and not self.is_encrypted and not insecure and not is_local(self.address):
             raise ValueError(
                 f"{spelling.name('address')}: {token.origin} is not sent in the clear to {self.address}: encrypt the "
-                f"connection (https://{self.address}, or {spelling.given('ca')}), or allow it by "
+                f"connection ({self.address_with_tls} or {spelling.given('ca')}), or allow it by "
                 f"{'insecure=True' if spelling is IN_PYTHON else spelling.name('insecure')}"
             )
 
@@ -164,6 +164,11 @@ class Credentials:
     def is_encrypted(self) -> bool:
         """Whether the connection is encrypted."""
         return self.tls is not None or self._channel_credentials is not None
+
+    @property
+    def address_with_tls(self) -> str:
+        """How to write the address of the same server with TLS."""
+        return HTTPS + ("HOST:PORT" if WITH_SCHEME.fullmatch(self.address) else self.address)
 
     @property
     def tried(self) -> str:

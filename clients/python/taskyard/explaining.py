@@ -70,7 +70,7 @@ def _connection_problem(raw: str, credentials: Credentials) -> str:
         if not credentials.is_encrypted:
             return (
                 f"{server} closed the connection before it answered: if it demands TLS, use "
-                f"https://{credentials.address} or {given('ca')}"
+                f"{credentials.address_with_tls} or {given('ca')}"
             )
         if tls is None or not tls.cert:
             return (

@@ -8,14 +8,16 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from .errors import CallCancelled, DeadlineExceeded, Internal, TaskyardError, Unavailable
+from .errors import CallCancelled, DeadlineExceeded, Internal, TaskyardError, TooManyRequests, Unavailable
 
 FIRST_DELAY_SECS: Final = 0.1
 MAX_DELAY_SECS: Final = 0.5
 """A restart of the server takes one to three seconds, and nobody is to wait much longer than that."""
 
-BROKEN: Final = (Unavailable, Internal, CallCancelled, DeadlineExceeded)
-"""The errors after which a stream may be opened again: a server that goes away causes any of these."""
+BROKEN: Final = (Unavailable, Internal, CallCancelled, DeadlineExceeded, TooManyRequests)
+"""The errors after which a stream may be opened again: a server that goes away causes any but the last of these."""
+MAX_SPREAD: Final = 1.25
+"""Who is told when to come again comes up to this much later, so that not all of them do at once."""
 
 T = TypeVar("T")
 
@@ -35,15 +37,21 @@ class Backoff:
         self._max = max_secs
         self._next = first_secs
 
-    def delay(self) -> float:
+    def delay(self, error: TaskyardError | None = None) -> float:
         """Choose the next delay.
+
+        Args:
+            error: Why it is tried again. If it came too often, the delay is no shorter than the server says. Default
+                unknown.
 
         Returns:
             How long to wait before the next try, in seconds.
         """
-        delay = self._next
-        self._next = min(delay * 2, self._max)
-        return delay * random.uniform(0.5, 1)
+        delay = self._next * random.uniform(0.5, 1)
+        self._next = min(self._next * 2, self._max)
+        if isinstance(error, TooManyRequests) and error.retry_after_secs is not None:
+            return max(delay, error.retry_after_secs * random.uniform(1, MAX_SPREAD))
+        return delay
 
     def reset(self) -> None:
         """Begin with the first delay again, after a success."""
@@ -95,11 +103,11 @@ class Outage:
         left = self._since + self._patience - now
         if left <= 0:
             raise error
-        await asyncio.sleep(min(self._backoff.delay(), left))
+        await asyncio.sleep(min(self._backoff.delay(error), left))
 
 
 async def call_persistently(call: Callable[[], Awaitable[T]], patience_secs: float) -> tuple[T, bool]:
-    """Repeat a call while the server is unavailable.
+    """Repeat a call while the server is unavailable, or takes no more calls of this caller.
 
     Args:
         call: Makes the call.
@@ -109,14 +117,15 @@ async def call_persistently(call: Callable[[], Awaitable[T]], patience_secs: flo
         What the call returns, and whether it took more than one try.
 
     Raises:
-        TaskyardError: What the call raised; `Unavailable` and `CallCancelled` only after the patience. A server that
-            stops ends calls as cancelled; those that are cancelled here raise no `TaskyardError`.
+        TaskyardError: What the call raised; `Unavailable`, `TooManyRequests` and `CallCancelled` only after the
+            patience. A server that stops ends calls as cancelled; those that are cancelled here raise no
+            `TaskyardError`.
     """
     outage = Outage(patience_secs)
     repeated = False
     while True:
         try:
             return await call(), repeated
-        except (Unavailable, CallCancelled) as error:
+        except (Unavailable, CallCancelled, TooManyRequests) as error:
             await outage.wait(error)
             repeated = True

@@ -261,7 +261,7 @@ class Submitter:
         self._expire(error)
         if self._waiting:
             left = self._expires_at(self._waiting[0]) - self._loop.time()
-            delay = min(self._backoff.delay(), left)
+            delay = min(self._backoff.delay(error), left)
             log.info("%d tasks wait %.1f s for a new stream: %s", len(self._waiting), delay, error)
             await asyncio.sleep(delay)
             self._expire(error)

@@ -18,7 +18,8 @@ export interface Credentials {
 /** A token that never changes, or none. `where` names the place that it comes from. */
 export function fixedToken(token: string | undefined, where = "token"): Credentials {
   if (token) checkHeader(where, token);
-  const tried = token ? `the token from ${sourceOf(where)}` : "nothing: no token is set";
+  const from = where.startsWith("token of ") ? where : `token from ${sourceOf(where)}`;
+  const tried = token ? `the ${from}` : "nothing: no token is set";
   return { token: () => token || undefined, tried, renew: () => false };
 }
 

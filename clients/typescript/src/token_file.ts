@@ -43,6 +43,8 @@ export class TokenFile implements Credentials {
   }
 
   #read(): void {
+    // A pipe gives its token once.
+    if (this.#seen && !this.#seen.isFile()) return;
     const seen = statSync(this.#path, { bigint: true });
     const token = readFileSync(this.#path, "utf8").trim();
     if (!token) throw new TypeError(`${this.#path} is empty`);

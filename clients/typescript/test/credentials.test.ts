@@ -187,7 +187,7 @@ test("a refusal says which credentials were tried, and not what they hold", asyn
     [{}, "nothing: no token and no client certificate is set"],
     [{ token: SECRET }, "the token from the option token"],
     [{ tokenFile: file }, `the token file ${file} from the option tokenFile`],
-    [{ profile: "blue" }, "the token from token of profile blue"],
+    [{ profile: "blue" }, "the token of profile blue"],
   ] as [Address, string][]) {
     const client = connect({ address: server.address, ...options });
     const watch = client.watch({});

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import structlog
@@ -27,6 +28,9 @@ log = structlog.get_logger(__name__)
 
 WRITE_SECS: Final = 60.0
 """How often it is written when tokens were last used."""
+WRITTEN_AT_ONCE: Final = 200
+WRITE_PAUSE_SECS: Final = 0.05
+"""Many are written in slices, with a pause after each, so that nobody waits for long."""
 SHOWN_SECS: Final = 30 * 86_400.0
 """For how long a token is shown after it was revoked or has expired."""
 MAX_TOKENS: Final = 100_000
@@ -158,15 +162,19 @@ class TokenDirectory:
         while True:
             await asyncio.sleep(WRITE_SECS)
             self.forget(self._clock())
-            self.write_used()
+            while self.write_used(WRITTEN_AT_ONCE):  # noqa: ASYNC110 - the sleep is a pause
+                await asyncio.sleep(WRITE_PAUSE_SECS)
 
-    def write_used(self) -> None:
-        """Let the end of this turn commit when tokens were last used."""
-        used, self._used = self._used, {}
-        self._changed.update((token, None) for token in used if token.id in self._by_id)
+    def write_used(self, most: int = MAX_TOKENS) -> bool:
+        """Let the end of this turn commit when up to `most` tokens were last used. Whether there are more."""
+        for token in list(islice(self._used, most)):
+            del self._used[token]
+            if token.id in self._by_id:
+                self._changed[token] = None
         committer = self._committer
         if committer is not None and (self._changed or self._forgotten) and not committer.is_stuck:
             committer.keep(self, _tell_nobody)
+        return bool(self._used)
 
     def forget(self, now: float) -> None:
         """Forget the tokens that ended `SHOWN_SECS` before `now` or earlier."""

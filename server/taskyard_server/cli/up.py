@@ -14,8 +14,10 @@ from taskyard_server import logs
 from taskyard_server.app import App, StartError
 from taskyard_server.config import ConfigError, LogSettings, Settings
 from taskyard_server.envoy_config import GatewayError
+from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
+from taskyard_server.setting_types import shown_url
 from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, sqlite_path
 
 from .failure import Failure
@@ -123,9 +125,12 @@ def _announce(settings: Settings) -> None:
     if settings.executor is None and not settings.tabs:
         out.print("Tasks wait for runtime hosts; --executor URL forwards tab actions. Try:")
     else:
-        out.print(f"Tab actions go to [cyan]{settings.executor or 'the instances of their tabs'}[/cyan]. Try:")
+        to = "the instances of their tabs" if settings.executor is None else shown_url(settings.executor)
+        out.print(f"Tab actions go to [cyan]{to}[/cyan]. Try:")
     task = '{"agentId":"me","action":"click","tabId":"t1"}'
+    token = ' -H "Authorization: Bearer $TASKYARD_TOKEN"' if authentication_is_on(settings) else ""
     if settings.gateway:
-        out.print(f"  curl -X POST {url}/tasks -H 'Content-Type: application/json' -d '{task}'")
-    plain = "" if settings.tls.cert else "-plaintext "
-    out.print(f"  grpcurl {plain}-d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")
+        ca = " --cacert ca.pem" if settings.gateway_tls.cert else ""
+        out.print(f"  curl{ca}{token} -X POST {url}/tasks -H 'Content-Type: application/json' -d '{task}'")
+    plain = "-cacert ca.pem" if settings.tls.cert else "-plaintext"
+    out.print(f"  grpcurl {plain}{token} -d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")

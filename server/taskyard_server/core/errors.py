@@ -72,12 +72,11 @@ class TooManyRequests(Refusal):
 
     def __init__(self, message: str, retry_after_ms: int) -> None:
         super().__init__(message, {"retryAfterMs": retry_after_ms})
-        self._retry_after_ms = retry_after_ms
 
     @property
     def retry_after_ms(self) -> int:
         """When the next call may come, in milliseconds from now."""
-        return self._retry_after_ms
+        return int(self.details.get("retryAfterMs", RETRY_AFTER_MS))
 
 
 class NotFound(Refusal):

@@ -226,9 +226,9 @@ class Gate:
         entry.task.uncancel()
         return Unauthenticated(ENDED)
 
-    async def delay(self, headers: Headers, context: Context) -> None:
+    async def delay(self, refusal: Refusal, headers: Headers, context: Context) -> None:
         """Count a wrong credential, and delay its answer. Without one there is nothing to guess."""
-        if headers.authorization is not None:
+        if headers.authorization is not None and refusal.message != ENDED:
             await self._admission.failures.delay(address_of(headers, context))
 
 

@@ -194,7 +194,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             log.error("internal_error", method=method, exc_info=error)
         self._log(method, call, begin, refusal.code)
         if gate is not None and refusal.code == "unauthenticated":
-            await gate.delay(headers, context)
+            await gate.delay(refusal, headers, context)
         status = MAPPINGS[refusal.code].grpc
         aborting = context.abort(status, message_of(refusal), trailing_metadata(refusal, headers.by_rest))
         # grpc keeps the error that ends a call in the call. Where that error leads back to the call, by the frames that

@@ -13,6 +13,8 @@ from taskyard_server.access.grants import Principal
 from taskyard_server.core.errors import Unauthenticated
 
 PORTION: Final = 50
+END_AFTER_SECS: Final = 0.2
+"""grpc cannot end a call whose task is cancelled while its first metadata are sent: its client would wait for ever."""
 ENDED = "the credential of this call was revoked, has expired, or has other grants now"
 
 
@@ -27,6 +29,7 @@ class OpenCalls:
     def __init__(self, authentication: Authentication) -> None:
         self._authentication = authentication
         self._open: dict[asyncio.Task[object], _OpenCall] = {}
+        self._ending: dict[asyncio.Task[object], asyncio.TimerHandle] = {}
         self._ended: set[asyncio.Task[object]] = set()
 
     def enter(self, credentials: Credentials, principal: Principal) -> asyncio.Task[object]:
@@ -40,6 +43,8 @@ class OpenCalls:
         """Note that a call is over."""
         self._open.pop(task, None)
         self._ended.discard(task)
+        if (ending := self._ending.pop(task, None)) is not None:
+            ending.cancel()
 
     def was_ended(self, task: asyncio.Task[object]) -> bool:
         """Whether the cancellation of this task means that its credential no longer holds."""
@@ -65,15 +70,19 @@ class OpenCalls:
         """End those of `calls` that are stale. `known` are the principals that were found by now."""
         ended = 0
         for task, call in calls:
-            if task not in self._open or task in self._ended:
+            if task not in self._open or task in self._ending or task in self._ended:
                 continue
             if call.credentials not in known:
                 known[call.credentials] = self._find(call.credentials)
             if known[call.credentials] != call.principal:
-                self._ended.add(task)
-                task.cancel()
+                self._ending[task] = asyncio.get_running_loop().call_later(END_AFTER_SECS, self._end, task)
                 ended += 1
         return ended
+
+    def _end(self, task: asyncio.Task[object]) -> None:
+        del self._ending[task]
+        self._ended.add(task)
+        task.cancel()
 
     def _find(self, credentials: Credentials) -> Principal | None:
         try:

@@ -15,7 +15,8 @@ from taskyard_server.access.grants import Principal
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.access.tokens import ID_PREFIX, Token
 from taskyard_server.conversion import requests
-from taskyard_server.conversion.page_tokens import Listing, page_size
+from taskyard_server.conversion.page_tokens import page_size
+from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import BadRequest, Conflict
 from taskyard_server.interceptors.callers import current_call
@@ -59,16 +60,17 @@ class TokenService(TokenServiceServicer):
     async def ListTokens(self, request: pb.ListTokensRequest, context: Context) -> pb.ListTokensResponse:  # noqa: N802
         del context
         tokens = self._kept()
-        # Tokens belong to no namespace.
-        listing = Listing("tokens", "", request.include_ended)
+        listing = current_call().listing("tokens", request.include_ended)
         after, limit = listing.start(request.page_token), page_size(request.page_size)
         await tokens.settled()
-        response, last = pb.ListTokensResponse(), 0
+        response, last, size = pb.ListTokensResponse(), 0, 0
         for token in tokens.after(after, ended=request.include_ended):
-            if len(response.tokens) == limit:
+            message = _message_of(token)
+            size += message.ByteSize()
+            if len(response.tokens) == limit or (response.tokens and size > MAX_PAGE_BYTES):
                 response.next_page_token = listing.token(last)
                 break
-            response.tokens.append(_message_of(token))
+            response.tokens.append(message)
             last = token.number
         return response
 

@@ -22,8 +22,16 @@ class Doorkeeper(TaskServiceServicer):
         self.seen: list[str] = []
         self.code = grpc.StatusCode.UNAUTHENTICATED
         self.expired = asyncio.Event()
-        """Ends the streams."""
+        """Ends the streams and waits."""
+        self.ended = asyncio.Event()
+        """Ends the task that is waited for."""
         self.address = ""
+
+    async def admitted(self, count: int) -> None:
+        """Wait until so many calls have come."""
+        async with asyncio.timeout(10):
+            while len(self.seen) < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
     async def _admit(self, context: Any) -> None:
         authorization = dict(context.invocation_metadata()).get("authorization", "")
@@ -34,6 +42,11 @@ class Doorkeeper(TaskServiceServicer):
     async def GetTask(self, request: pb.GetTaskRequest, context: Any) -> pb.Task:  # noqa: N802
         await self._admit(context)
         return _task(request.task_id)
+
+    async def WaitTask(self, request: pb.WaitTaskRequest, context: Any) -> pb.WaitTaskResponse:  # noqa: N802
+        await self._admit(context)
+        await self._until_expired(context, self.ended.wait())
+        return pb.WaitTaskResponse(ended=True, task=_task(request.task_id))
 
     async def SubmitTask(self, request: pb.SubmitTaskRequest, context: Any) -> pb.SubmitTaskResponse:  # noqa: N802
         del request

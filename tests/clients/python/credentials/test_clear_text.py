@@ -42,8 +42,13 @@ async def test_a_token_in_the_clear_is_refused_and_the_error_says_what_to_do(kin
         kind("yard.example:50051", token="secret")
     assert str(raised.value) == (
         "address: the token given by token= is not sent in the clear to yard.example:50051: encrypt the connection "
-        "(https://yard.example:50051, or ca=), or allow it by insecure=True"
+        "(https://yard.example:50051 or ca=), or allow it by insecure=True"
     )
+
+
+async def test_the_advice_is_an_address_that_is_taken():
+    with pytest.raises(ValueError, match=r"encrypt the connection \(https://HOST:PORT or ca=\)"):
+        Client("dns:///yard.example:50051", token="secret")
 
 
 @pytest.mark.parametrize(

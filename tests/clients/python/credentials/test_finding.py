@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from taskyard.credentials import AT_THE_TERMINAL, find_credentials
+from taskyard.credentials import AT_THE_TERMINAL, PARTS, find_credentials
 
 PROFILES = """
 default_profile = "home"
@@ -18,7 +18,7 @@ token = "home-secret"
 [profiles.work]
 address = "https://work.example:443"
 token_file = "work.token"
-ca = "/work/ca.pem"
+ca = "/etc/yard/ca.pem"
 cert = "~/work.pem"
 key = "~/work.key"
 
@@ -105,7 +105,7 @@ def test_a_profile_without_credentials_takes_those_of_the_environment(find):
 
 def test_a_profile_that_the_environment_names_comes_after_the_environment(find):
     found = find(environment={"PROFILE": "work", "TOKEN": "e"})
-    assert (found.address, sent(found), found.tls.ca) == ("work.example:443", "Bearer e", "/work/ca.pem")
+    assert (found.address, sent(found), found.tls.ca) == ("work.example:443", "Bearer e", "/etc/yard/ca.pem")
 
 
 def test_paths_of_a_profile_are_relative_to_its_file(find):
@@ -134,6 +134,14 @@ def test_the_variables_have_a_meaning_each(find, folder):
         found.tried
         == f"the token in the file {folder / 'work.token'} given by TASKYARD_TOKEN_FILE and the client certificate c"
     )
+
+
+def test_the_readme_names_each_part_with_its_option_and_variable():
+    table = Path(__file__).parents[4].joinpath("clients/python/README.md").read_text()
+    for part in (*PARTS, "profile"):
+        assert f"`{part}`" in table
+        assert f"`TASKYARD_{part.upper()}`" in table
+        assert part == "token" or f"`{AT_THE_TERMINAL.name(part)}`" in table
 
 
 # Mistakes

@@ -6,7 +6,7 @@ import os
 import grpc
 import pytest
 
-from taskyard import Client, NewTask, PermissionDenied, SyncClient, Unauthenticated
+from taskyard import Client, NewTask, PermissionDenied, SyncClient, Unauthenticated, task_calls
 from taskyard.credentials import find_credentials
 from tests.certificates import replace
 
@@ -135,6 +135,24 @@ async def test_a_missing_permission_is_not_tried_again(server, client, token_fil
 
 
 # Streams
+
+
+async def test_a_long_wait_that_is_ended_goes_on_by_the_next_call(server, client, monkeypatch):
+    monkeypatch.setattr(task_calls, "ADMITTED_SECS", 0)
+    waiting = asyncio.create_task(client.wait("a"))
+    await server.admitted(1)
+    server.expired.set()
+    await server.admitted(2)
+    server.ended.set()
+    assert (await waiting).id == "a"
+    assert server.seen == ["one", "one"]
+
+
+async def test_a_wait_that_is_refused_at_the_door_ends(server, client):
+    server.tokens = set()
+    with pytest.raises(Unauthenticated, match="this token is not known"):
+        await client.wait("a")
+    assert server.seen == ["one"]
 
 
 async def test_a_watch_whose_token_expires_goes_on_with_the_new_one(server, client, token_file):

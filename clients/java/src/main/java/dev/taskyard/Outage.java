@@ -24,6 +24,8 @@ final class Outage {
     private long delayMs;
     private long since;
     private boolean lasts;
+    /** Whether there was a connection at the end of the last wait: it may have come back during the try after that. */
+    private boolean wasConnectedBefore = true;
 
     /** {@code isConnected} ends a wait that began without a connection. */
     Outage(Duration patience, BooleanSupplier isConnected) {
@@ -60,13 +62,14 @@ final class Outage {
         try {
             long until = now + Math.min(Math.round(jittered) * 1_000_000, leftNanos + 1_000_000);
             // A server that answers over its connection is waited for until the end.
-            boolean wasConnected = isConnected.getAsBoolean();
+            boolean wasConnected = wasConnectedBefore && isConnected.getAsBoolean();
             for (long left = until - now; left > 0; left = until - System.nanoTime()) {
                 Thread.sleep(Math.min(LOOK_MS, left / 1_000_000 + 1));
                 if (!wasConnected && isConnected.getAsBoolean()) {
-                    return;
+                    break;
                 }
             }
+            wasConnectedBefore = isConnected.getAsBoolean();
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             throw TaskyardException.of(Status.CANCELLED, "interrupted while the server was unavailable");

@@ -18,7 +18,8 @@ final class Token {
         checkHeader(token, where);
         this.token = token;
         file = null;
-        tried = "the token from " + where;
+        String option = where.equals("token") ? "the option token" : where;
+        tried = where.startsWith("token of ") ? "the " + where : "the token from " + option;
     }
 
     /** @throws IllegalArgumentException if there is no token in the file */
@@ -58,6 +59,10 @@ final class Token {
     }
 
     private void read(String where) throws IOException {
+        if (token != null && !Files.isRegularFile(file)) {
+            // A pipe gives its token once.
+            return;
+        }
         FileVersion before = FileVersion.of(file);
         String text = Files.readString(file).strip();
         if (text.isEmpty()) {

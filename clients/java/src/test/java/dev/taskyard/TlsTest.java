@@ -193,7 +193,7 @@ class TlsTest {
         Path file = Files.writeString(folder.resolve("token"), SECRET);
         var own = clients.issue();
         tried("nothing: no token and no client certificate is set", plain());
-        tried("the token from token", plain().withToken(SECRET));
+        tried("the token from the option token", plain().withToken(SECRET));
         tried("the token file " + file + " from tokenFile", plain().withTokenFile(file));
         tried("the client certificate " + own.cert(), showing(mutual().withCa(ca.file()), own));
     }
