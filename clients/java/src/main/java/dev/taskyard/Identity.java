@@ -47,7 +47,7 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
         String namespace = first(options.namespace(), profile == null ? null : profile.text("namespace"), "default");
         Token token = tokenOf(places);
         if (options.credentials() != null) {
-            boolean isEncrypted = !(options.credentials() instanceof InsecureChannelCredentials);
+            boolean isEncrypted = !isInsecure(options.credentials());
             checkSecrecy(address, token, isEncrypted || given.insecure());
             return new Identity(targetOf(address), namespace, token, null, options.credentials());
         }
@@ -166,6 +166,11 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
             throw new IllegalArgumentException("token: without encryption everybody on the way to " + target
                     + " could read it; set ca or an https:// address, or else insecure");
         }
+    }
+
+    /** Whether credentials of gRPC, perhaps with some for calls on top, do not encrypt. */
+    private static boolean isInsecure(ChannelCredentials credentials) {
+        return credentials.withoutBearerTokens() instanceof InsecureChannelCredentials;
     }
 
     /** Whether what is sent to a target does not leave this machine. No name is looked up. */

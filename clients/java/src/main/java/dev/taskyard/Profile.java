@@ -53,6 +53,12 @@ record Profile(String name, Path folder, Path home, Map<String, String> texts) {
         return new Profile(wanted, file.getParent(), home, textsOf(file + ": profiles." + wanted, found));
     }
 
+    /** The name alone: the texts may have a token. */
+    @Override
+    public String toString() {
+        return "Profile[" + name + "]";
+    }
+
     /** One of the texts, null if the profile has none. */
     String text(String key) {
         return texts.get(key);
@@ -69,12 +75,13 @@ record Profile(String name, Path folder, Path home, Map<String, String> texts) {
 
     private static Map<String, String> textsOf(String where, UnmodifiableConfig table) {
         Map<String, String> texts = new HashMap<>();
-        for (Map.Entry<String, Object> entry : table.valueMap().entrySet()) {
+        for (UnmodifiableConfig.Entry entry : table.entrySet()) {
             String key = entry.getKey();
+            Object value = entry.getValue();
             if (!TEXTS.contains(key)) {
                 throw new IllegalArgumentException("profile: " + where + "." + key + ": unknown key");
             }
-            if (!(entry.getValue() instanceof String text) || text.isEmpty()) {
+            if (!(value instanceof String text) || text.isEmpty()) {
                 throw new IllegalArgumentException("profile: " + where + "." + key + ": must be a text");
             }
             texts.put(key, text);

@@ -6,6 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.grpc.CallCredentials;
+import io.grpc.CompositeChannelCredentials;
+import io.grpc.InsecureChannelCredentials;
+import io.grpc.Metadata;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -13,6 +17,7 @@ import java.nio.file.StandardCopyOption;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Executor;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -134,6 +139,22 @@ class IdentityTest {
         }
         environment.put("TASKYARD_TOKEN", "secret");
         assertThrows(IllegalArgumentException.class, () -> identity(at("taskyard.example:1")));
+    }
+
+    @Test
+    void credentialsOfGrpcThatDoNotEncryptAreNotTakenForOthers() {
+        var clear = InsecureChannelCredentials.create();
+        for (var each : List.of(clear, CompositeChannelCredentials.create(clear, new NoCredentials()))) {
+            var options = at("taskyard.example:1").withToken("secret").withCredentials(each);
+            assertThrows(IllegalArgumentException.class, () -> identity(options));
+        }
+    }
+
+    private static final class NoCredentials extends CallCredentials {
+        @Override
+        public void applyRequestMetadata(RequestInfo call, Executor executor, MetadataApplier applier) {
+            applier.apply(new Metadata());
+        }
     }
 
     @Test
