@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from taskyard_server.core.agents import Agent
 from taskyard_server.core.errors import BadRequest, CursorExpired, Unavailable
 from taskyard_server.core.events import Event, EventKind
+from taskyard_server.core.names import names
 from taskyard_server.core.task import Submission, Task, TaskOptions, TaskState
 from taskyard_server.engine import event_feeds
 from taskyard_server.engine.event_feeds import EventFilter
@@ -41,13 +42,14 @@ class Logs:
     def __init__(self, **bounds):
         self.now = 0.0
         self.encodings = Counter()
+        self.bare_encodings = Counter()
         self.event_logs = EventLogs(self._encode, lambda: self.now, Bounds(**bounds))
         self._numbers = {}
         self._kept = []
 
     def _encode(self, event, bare):
-        assert not bare
-        self.encodings[self._numbers[id(event)]] += 1
+        encodings = self.bare_encodings if bare else self.encodings
+        encodings[self._numbers[id(event)]] += 1
         return b"%d " % self._numbers[id(event)]
 
     def append(self, *events, namespace=NAMESPACE):
@@ -98,6 +100,8 @@ FILTERS = st.builds(
     agent_id=st.sampled_from([None, None, "ann"]),
     target=st.sampled_from([None, None, "x"]),
     states=st.sampled_from([None, None, frozenset({TaskState.DONE}), frozenset({TaskState.QUEUED, TaskState.RUNNING})]),
+    agents=st.none() | st.lists(st.sampled_from(["ann", "bob", "a*", "an*", "b*", "annie*"])).map(names),
+    payloads=st.sampled_from([None, None, names([]), names(["ann"])]),
 )
 STEPS = st.lists(
     st.tuples(st.sampled_from(["append", "append elsewhere"]), st.lists(EVENTS, min_size=1, max_size=8))
@@ -375,6 +379,22 @@ def test_an_event_is_encoded_once_for_all_watchers_and_only_when_it_is_taken():
     assert logs.encodings == {0: 1, 1: 1, 2: 1}
 
 
+def test_an_event_is_encoded_once_more_for_those_who_are_shown_no_payloads_and_only_for_them():
+    logs = Logs()
+    watchers = [logs.watch(EventFilter(payloads=names(["ann"]))) for _ in range(20)]
+    watchers += [logs.watch(EventFilter(payloads=names([]), agent_id="bob")) for _ in range(20)]
+    logs.append(*(make_event(make_task("t", agent)) for agent in ("ann", "bob")))
+    for watcher in watchers:
+        take_all(watcher)
+    assert (logs.encodings, logs.bare_encodings) == ({0: 1}, {1: 1})
+    take_all(logs.watch(cursor=None))
+    logs.watch()
+    logs.append(make_event(make_task("t", "bob")))
+    for watcher in watchers:
+        take_all(watcher)
+    assert 2 not in logs.encodings
+
+
 def test_an_event_is_matched_only_against_feeds_that_may_match():
     logs = Logs()
     for number in range(1000):
@@ -382,10 +402,15 @@ def test_an_event_is_matched_only_against_feeds_that_may_match():
         logs.watch(EventFilter(batch_id=f"b{number}", agent_id="ann"))
         logs.watch(EventFilter(agent_id=f"a{number}", target="x"))
         logs.watch(EventFilter(target=f"x{number}"))
+        logs.watch(EventFilter(agents=names([f"a{number}", "team"]), target="y"))
+        logs.watch(EventFilter(agents=names([f"p{number}-*"])))
     feeds = feeds_of(logs)
     assert feeds.of(make_task("none", "ann")) == []
     assert len(feeds.of(make_task("t5"))) == 1
-    assert len(feeds.of(make_task("t7", "a7", batch="b7", target="x7"))) == 4
+    assert len(feeds.of(make_task("t7", "a7", batch="b7", target="x7"))) == 5
+    assert len(feeds.of(make_task("none", "p7-1"))) == 1
+    assert len(feeds.of(make_task("none", "p7"))) == 0
+    assert len(feeds._prefix_lengths) == 3
     logs.watch()
     assert len(feeds.of(make_task("none"))) == 1
 
@@ -398,6 +423,7 @@ def test_watchers_that_leave_free_their_feeds():
         EventFilter(batch_id="b"),
         EventFilter(agent_id="ann"),
         EventFilter(target="x", states=frozenset({TaskState.DONE})),
+        EventFilter(agents=names(["ann", "b*", "bo*"])),
     ]
     watchers = [logs.watch(event_filter) for event_filter in filters * 2]
     logs.append_many(3)
