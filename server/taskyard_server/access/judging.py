@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from taskyard_server.core.errors import PermissionDenied
 from taskyard_server.core.hosts import HostProfile
-from taskyard_server.core.names import EVERY_NAME, Names
+from taskyard_server.core.names import Names
 
 from .grants import Access, Grant, Principal, Requirement, Role
 
@@ -95,6 +95,6 @@ def _judge(principal: Principal, requirement: Requirement, namespace: str) -> Ac
         principal=principal,
         role=max(grant.role for grant in grants),
         agents=None if everyone else own,
-        payloads=None if any(view.payloads for view in views) or own == EVERY_NAME else own,
+        payloads=None if any(view.payloads for view in views) or own.is_every else own,
         hosts=tuple(grant for grant in grants if grant.role is Role.HOST),
     )
