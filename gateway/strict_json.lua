@@ -31,12 +31,15 @@ local STRINGS = {items = {opens = QUOTE, name = "a string"}}
 local TASK = {fields = {requires = STRINGS, retryPolicy = {fields = {nonRetryableCodes = STRINGS}}}}
 local TASKS = {items = {opens = OPEN_OBJECT, name = "an object", fields = TASK.fields}}
 local SCHEDULE = {fields = {task = TASK}}
+local GRANT = {namespaces = STRINGS, agents = STRINGS, hosts = STRINGS, projects = STRINGS, actions = STRINGS}
+local GRANTS = {items = {opens = OPEN_OBJECT, name = "an object", fields = GRANT}}
 local OTHER = {fields = {}}
 local MESSAGES = {
   {"^/tasks$", TASK},
   {"^/tasks/batch$", {fields = {tasks = TASKS}}},
   {"^/schedules$", SCHEDULE},
   {"^/schedules/[^/]+$", SCHEDULE},
+  {"^/tokens$", {fields = {grants = GRANTS}}},
   {"^/api/runtime%-hosts/register$", {fields = {capabilities = STRINGS, actions = STRINGS}}},
 }
 
