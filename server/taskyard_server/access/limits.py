@@ -36,15 +36,15 @@ class Rate(NamedTuple):
 class TokenBucket:
     """One bucket of tokens. It is full at first, and is kept as the time at which it will be full again."""
 
-    __slots__ = ("_full_at", "_rate")
+    __slots__ = ("_full_at", "rate")
 
     def __init__(self, rate: Rate) -> None:
-        self._rate = rate
+        self.rate = rate
         self._full_at = float("-inf")
 
     def take(self, now: float, count: int = 1) -> float:
         """Take tokens. Returns 0, or for how many seconds there are not so many, and takes none then."""
-        per_sec, burst = self._rate
+        per_sec, burst = self.rate
         full_at = max(self._full_at, now) + count / per_sec
         missing = full_at - now - burst / per_sec
         # Sums of times are not exact.
@@ -83,20 +83,26 @@ class RequestLimits:
 
     def admit(self, principal: Principal, now: float) -> None:
         """Count a call. Raises `TooManyRequests`, which says when the next one may come."""
-        rate = self._rates.get(principal.strongest_role) if self._rates else None
+        bucket = self.bucket_of(principal, now) if self._rates else None
+        if bucket is not None and (missing := bucket.take(now)):
+            self.refused += 1
+            rate = bucket.rate
+            raise TooManyRequests(
+                f"at most {rate.per_sec:g} calls a second, {rate.burst:g} at once, are allowed",
+                math.ceil(missing * 1_000),
+            )
+
+    def bucket_of(self, principal: Principal, now: float) -> TokenBucket | None:
+        """What the calls of a principal are taken from; None if they are not limited."""
+        rate = self._rates.get(principal.strongest_role)
         if rate is None:
-            return
+            return None
         bucket = self._buckets.get(principal.credential)
         if bucket is None:
             if len(self._buckets) >= MAX_PRINCIPALS:
                 self._buckets = {key: each for key, each in self._buckets.items() if not each.is_full(now)}
             bucket = self._buckets[principal.credential] = TokenBucket(rate)
-        if missing := bucket.take(now):
-            self.refused += 1
-            raise TooManyRequests(
-                f"at most {rate.per_sec:g} calls a second, {rate.burst:g} at once, are allowed",
-                math.ceil(missing * 1_000),
-            )
+        return bucket
 
     def open_stream(self, principal: Principal) -> None:
         """Count a stream that begins. Raises `TooManyRequests`."""

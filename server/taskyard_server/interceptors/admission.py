@@ -12,7 +12,7 @@ from taskyard_server.access.certificates import Certificates
 from taskyard_server.access.failures import Failures
 from taskyard_server.access.grants import EVERYTHING, Access, Principal, Requirement
 from taskyard_server.access.judging import check_names, judge
-from taskyard_server.access.limits import RequestLimits
+from taskyard_server.access.limits import RequestLimits, TokenBucket
 from taskyard_server.access.requirements import is_stream, requirement_of
 from taskyard_server.audit import AuditLog
 from taskyard_server.core.errors import PermissionDenied, Refusal, Unauthenticated, Unavailable
@@ -39,11 +39,12 @@ class AdmissionError(Exception):
 
 
 class Entry(NamedTuple):
-    """A call that was let in. `stream_of` is set where it counts as an open stream."""
+    """A call that was let in. `stream_of` is set where it counts as an open stream, whose messages keep to `pace`."""
 
     access: Access
     task: asyncio.Task[object] | None = None
     stream_of: Principal | None = None
+    pace: TokenBucket | None = None
 
 
 ADMITTED: Final = Entry(EVERYTHING)
@@ -167,7 +168,8 @@ class Admission:
         if not gate.is_stream:
             return Entry(access, self.open_calls.enter(credentials, principal))
         limits.open_stream(principal)
-        return Entry(access, self.open_calls.enter(credentials, principal), principal)
+        pace = limits.bucket_of(principal, self._clock())
+        return Entry(access, self.open_calls.enter(credentials, principal), principal, pace)
 
     def _note_failure(self, address: str) -> None:
         assert self.audit is not None

@@ -13,6 +13,7 @@ import grpc
 from taskyard_server.access.authentication import Credentials
 from taskyard_server.access.certificates import forwarded_uris, read_certificate
 from taskyard_server.access.grants import EVERYTHING, Access
+from taskyard_server.access.limits import TokenBucket
 from taskyard_server.conversion.page_tokens import Listing, Seal
 from taskyard_server.conversion.trace_context import TRACEPARENT
 from taskyard_server.core.errors import BadRequest
@@ -39,7 +40,8 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 class Call:
     """Who calls, and how. `target` is the path and query of a REST call as they came; `is_head` tells HEAD from GET.
 
-    `seal` is for what must tell its holder nothing; None where authentication is off.
+    `seal` is for what must tell its holder nothing; None where authentication is off. Each message of a stream is taken
+    from `pace`, where the calls of its principal are limited.
     """
 
     namespace: str = DEFAULT_NAMESPACE
@@ -49,6 +51,7 @@ class Call:
     is_head: bool = False
     access: Access = EVERYTHING
     seal: Seal | None = None
+    pace: TokenBucket | None = None
 
     def listing(self, kind: str, *filters: object) -> Listing:
         """A listing of the caller's namespace, whose page tokens hold for callers of the same scope."""
@@ -85,14 +88,14 @@ class Headers(NamedTuple):
     certificate: str | None
     forwarded_for: str | None
 
-    def call(self, access: Access = EVERYTHING, seal: Seal | None = None) -> Call:
+    def call(self, access: Access = EVERYTHING, seal: Seal | None = None, pace: TokenBucket | None = None) -> Call:
         """The call that these began. Raises `BadRequest` for a malformed namespace."""
         namespace = self.namespace
         if namespace != DEFAULT_NAMESPACE and not NAMESPACE.fullmatch(namespace):
             raise BadRequest(f"{NAMESPACE_KEY}: must be 1 to 63 letters, digits, dots, dashes or underscores")
         if access is EVERYTHING and namespace == DEFAULT_NAMESPACE and not self.by_rest and self.traceparent is None:
             return ANYBODY
-        return Call(namespace, self.by_rest, self.traceparent, self.target, self.is_head, access, seal)
+        return Call(namespace, self.by_rest, self.traceparent, self.target, self.is_head, access, seal, pace)
 
 
 def read_headers(context: Context) -> Headers:

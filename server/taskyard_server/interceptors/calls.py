@@ -117,7 +117,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                     call = headers.call()
                 else:
                     entry = gate.enter(headers, context)
-                    call = headers.call(entry.access, gate.seal)
+                    call = headers.call(entry.access, gate.seal, entry.pace)
                 set_current_call(call)
                 _check(request, call, gate, headers, context)
                 response = await serve(request, context)
@@ -154,7 +154,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                     call = headers.call()
                 else:
                     entry = gate.enter(headers, context)
-                    call = headers.call(entry.access, gate.seal)
+                    call = headers.call(entry.access, gate.seal, entry.pace)
                 set_current_call(call)
                 _check(request, call, gate, headers, context)
                 async for response in serve(request, context):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -13,6 +14,7 @@ import grpc
 from taskyard.v1 import task_pb2 as pb
 from taskyard_server.access.grants import Access
 from taskyard_server.access.judging import check_agent
+from taskyard_server.access.limits import TokenBucket
 from taskyard_server.conversion import requests
 from taskyard_server.conversion.refusals import converted, with_refusals
 from taskyard_server.conversion.responses import error_message
@@ -50,6 +52,8 @@ class SubmissionStreams:
             while (request := await self._next_request(messages, stream)) is not None:
                 if isinstance(request, Refusal):
                     raise request
+                if call.pace is not None:
+                    await _keep(call.pace)
                 await stream.write(await self._submit(call, request.tasks), request.ByteSize)
             await stream.finish()
         except Refusal:
@@ -99,6 +103,12 @@ class SubmissionStreams:
             converted(submissions),
             show=lambda admitted: encode_outcomes(with_refusals(submissions, admitted), encode_refusal),
         )
+
+
+async def _keep(pace: TokenBucket) -> None:
+    """Wait until a message may be applied, which counts as a call. Its sender waits meanwhile, and nothing is lost."""
+    while secs := pace.take(time.monotonic()):  # noqa: ASYNC110
+        await asyncio.sleep(secs)
 
 
 class _Stream:
