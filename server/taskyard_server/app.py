@@ -123,8 +123,8 @@ class App:
             else AdminSocket(socket_path(path), StoreService(keeper.store), self._token_service, self._audit)
         )
         self._servers = Servers(
-            CallInterceptor(self._admission),
-            for_gateway=settings.gateway,
+            CallInterceptor(self._admission, settings.tls.client_ca is not None),
+            CallInterceptor(self._admission, settings.gateway_tls.client_ca is not None) if settings.gateway else None,
             is_limited=auth is not None,
         )
         self._health = health.aio.HealthServicer()

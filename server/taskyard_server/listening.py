@@ -41,19 +41,27 @@ SERVER_OPTIONS: Final = (
 
 
 class Servers:
-    """What serves gRPC: one server for all callers, and with `for_gateway` another one for the gateway.
+    """What serves gRPC: one server for all callers, and another one for the gateway, each with its interceptor.
 
     One connection of the gateway carries the calls of all its callers, so that no limit of a connection may hold there.
     With `is_limited` a caller has a thousand calls at once on a connection, and further ones wait in their client: what
     floods of calls that are cancelled at once can hold up is bounded so. Services are added to both.
     """
 
-    def __init__(self, interceptor: grpc.aio.ServerInterceptor, *, for_gateway: bool, is_limited: bool) -> None:
+    def __init__(
+        self,
+        interceptor: grpc.aio.ServerInterceptor,
+        for_gateway: grpc.aio.ServerInterceptor | None,
+        *,
+        is_limited: bool,
+    ) -> None:
         connections = ("grpc.max_allowed_incoming_connections", _connections(_raise_open_files()))
         streams = (("grpc.max_concurrent_streams", MAX_STREAMS),) if is_limited else ()
         options = (*SERVER_OPTIONS, connections, *streams)
         self._outer = grpc.aio.server(interceptors=(interceptor,), options=options)
-        self._inner = grpc.aio.server(interceptors=(interceptor,), options=SERVER_OPTIONS) if for_gateway else None
+        self._inner = (
+            None if for_gateway is None else grpc.aio.server(interceptors=(for_gateway,), options=SERVER_OPTIONS)
+        )
         self._all = (self._outer,) if self._inner is None else (self._outer, self._inner)
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:

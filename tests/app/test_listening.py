@@ -22,7 +22,7 @@ LEAST_CONNECTIONS = 64
 async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
     """Where a server listens that takes few connections."""
     monkeypatch.setattr(listening, "MAX_CONNECTIONS", LEAST_CONNECTIONS)
-    servers, port = Servers(CallInterceptor(None), for_gateway=False, is_limited=True), free_port()
+    servers, port = Servers(CallInterceptor(None), None, is_limited=True), free_port()
     health_servicer: Any = health.aio.HealthServicer()
     await health_servicer.set("", health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(health_servicer, servers)  # type: ignore[arg-type]

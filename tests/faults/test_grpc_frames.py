@@ -13,6 +13,7 @@ from h2.connection import H2Connection
 from h2.events import ResponseReceived, TrailersReceived
 
 from taskyard.v1 import task_pb2, task_pb2_grpc
+from tests.access.yards import Yard, yard
 from tests.gateway.control_plane import ControlPlane, control_plane
 
 SECS = 20.0
@@ -80,6 +81,11 @@ def status_by_now(wire: socket.socket, connection: H2Connection) -> str | None:
         data = wire.recv(65_536)
     except BlockingIOError:
         return None
+    return status_in(connection, data)
+
+
+def status_in(connection: H2Connection, data: bytes) -> str | None:
+    """The gRPC status in what has come, if it is there."""
     for event in connection.receive_data(data):
         if isinstance(event, ResponseReceived | TrailersReceived) and "grpc-status" in (found := dict(event.headers)):
             return str(found["grpc-status"])
@@ -100,3 +106,18 @@ def test_calls_with_such_bodies_are_not_served_and_hold_up_nobody(plane, door):
             )
         assert "0" not in [status_by_now(*call) for call in calls]
     assert listed.count == 0
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
+    with yard(tmp_path_factory.mktemp("yard")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_a_stranger_is_refused_before_its_message_has_come(guarded, body):
+    with call_with(guarded.plane.ports["grpc"], body) as (wire, connection):
+        status = None
+        while status is None:
+            status = status_in(connection, wire.recv(65_536))
+    assert status == str(grpc.StatusCode.UNAUTHENTICATED.value[0])

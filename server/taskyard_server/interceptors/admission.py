@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from taskyard_server.access.authentication import AdminToken, Authentication, BearerSource
+from taskyard_server.access.authentication import AdminToken, Authentication, BearerSource, Credentials
 from taskyard_server.access.certificates import Certificates
 from taskyard_server.access.failures import Failures
 from taskyard_server.access.grants import EVERYTHING, Access, Principal, Requirement
@@ -20,7 +21,7 @@ from taskyard_server.security_settings import AuthSettings
 from taskyard_server.store.port import StoreError
 
 from .auditing import Auditor
-from .callers import Context, Headers, address_of, credentials_of
+from .callers import Context, Headers, address_of, authorization_in, credentials_of
 from .open_calls import ENDED, OpenCalls
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ KEYS_SECS: Final = 1.0
 
 class AdmissionError(Exception):
     """Nobody can be admitted as the settings say; the text is one line for the operator."""
+
+
+_known: ContextVar[tuple[str | None, Principal] | None] = ContextVar("known", default=None)
+"""The principal that the metadata of this call have told already, and by which authorization."""
 
 
 class Entry(NamedTuple):
@@ -152,12 +157,33 @@ class Admission:
         self._jwts.reconfigure(settings.jwt)
         return self._jwts
 
+    def refusal_by_metadata(self, metadata: Any, takes_certificates: bool) -> Unauthenticated | None:
+        """Why a call cannot be let in, whatever its message is; None where that cannot be told yet.
+
+        grpc serves a unary call once its message has come, which may be never: strangers must not hold places so.
+        """
+        if not self._is_on:
+            return None
+        authorization = authorization_in(metadata)
+        if authorization is None and takes_certificates:
+            return None
+        try:
+            principal = self._authentication.principal(Credentials(authorization))
+        except Unauthenticated as refusal:
+            return refusal
+        _known.set((authorization, principal))
+        return None
+
     def enter(self, gate: Gate, headers: Headers, context: Context) -> Entry:
         """Let a call in. Raises `Unauthenticated`, `TooManyRequests` or `PermissionDenied`."""
         if gate.requirement.anyone or not self._is_on:
             return ADMITTED
         credentials = credentials_of(headers, context)
-        principal = self._authentication.principal(credentials)
+        known = _known.get()
+        if known is not None and known[0] == credentials.authorization:
+            principal = known[1]
+        else:
+            principal = self._authentication.principal(credentials)
         limits = self.limits
         limits.admit(principal, self._clock())
         try:

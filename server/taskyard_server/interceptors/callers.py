@@ -124,6 +124,15 @@ def read_headers(context: Context) -> Headers:
     return Headers(namespace, by_rest, traceparent, target, is_head, authorization, certificate, forwarded_for)
 
 
+def authorization_in(metadata: Any) -> str | None:
+    """The `authorization` among the metadata of a call; "" where there are two, which could be read in two ways."""
+    found: str | None = None
+    for key, value in metadata or ():
+        if key == AUTHORIZATION_KEY:
+            found = str(value) if found is None else ""
+    return found
+
+
 def credentials_of(headers: Headers, context: Context) -> Credentials:
     """What a call brought to be known by. Certificates count only where no `authorization` came."""
     if headers.authorization is not None:

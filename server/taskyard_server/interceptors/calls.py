@@ -45,10 +45,14 @@ class RestRequest(NamedTuple):
 
 
 class CallInterceptor(grpc.aio.ServerInterceptor):
-    """Wraps each handler once for gRPC and once for REST, and keeps it. Without `admission` everybody is admin."""
+    """Wraps each handler once for gRPC and once for REST, and keeps it. Without `admission` everybody is admin.
 
-    def __init__(self, admission: Admission | None = None) -> None:
+    `takes_certificates` says that callers may be known by a client certificate at this server.
+    """
+
+    def __init__(self, admission: Admission | None = None, takes_certificates: bool = True) -> None:
         self._admission = admission
+        self._takes_certificates = takes_certificates
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._wrapped_for_rest: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._throttle = Throttle("requests")
@@ -70,7 +74,22 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             check = _target_check(method) if by_rest else None
             wrapped = self._wrap(method, handler) if check is None else self._wrap_for_rest(method, handler, check)
             remembered[method] = wrapped
+        if self._admission is not None:
+            metadata = handler_call_details.invocation_metadata
+            refusal = self._admission.refusal_by_metadata(metadata, self._takes_certificates)
+            if refusal is not None:
+                return self._refusing(method, self._admission.gate(method), refusal)
         return wrapped
+
+    def _refusing(self, method: str, gate: Gate, refusal: Refusal) -> grpc.RpcMethodHandler[Any, Any]:
+        """A handler that refuses a call without waiting for its message."""
+
+        async def refuse(_: object, context: Context) -> None:
+            refusing = self._refuse(method, ANYBODY, time.perf_counter(), refusal, context, gate, read_headers(context))
+            del context
+            await refusing
+
+        return grpc.stream_stream_rpc_method_handler(refuse)
 
     def _is_guarded(self, method: str) -> bool:
         """Whether a method of a service that is not ours needs more than to be called."""
