@@ -170,6 +170,7 @@ async def test_no_content_and_no_secret_is_in_the_log(server, path):
     await call.write(task_pb2.SubmitTasksRequest(tasks=[task()]))
     await call.done_writing()
     await call.read()
+    assert await call.read() is grpc.aio.EOF
     text = path.read_text()
     assert len(text.splitlines()) == 5
     assert SECRET not in text
