@@ -1,6 +1,7 @@
 """The log file: whole lines of JSON, rotation, and failures that break nothing else (docs/rules.md, Logs)."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -46,6 +47,31 @@ def lines_of(path):
 
 def events(lines):
     return [line["event"] for line in lines]
+
+
+# Who may read it
+
+
+def test_other_users_of_the_machine_cannot_read_it_nor_what_follows_it(path):
+    before = os.umask(0o022)
+    try:
+        file = LogFile(path, 100, 2)
+        for _ in range(3):
+            file.write("x" * 80)
+    finally:
+        os.umask(before)
+    assert {each.name: oct(each.stat().st_mode & 0o777) for each in path.parent.iterdir()} == {
+        "taskyard.log": "0o640",
+        "taskyard.log.1": "0o640",
+        "taskyard.log.2": "0o640",
+    }
+
+
+def test_a_mode_that_its_owner_has_set_stays(path):
+    path.touch()
+    path.chmod(0o644)
+    LogFile(path, NO_ROTATION_BYTES, 1).write("x")
+    assert path.stat().st_mode & 0o777 == 0o644
 
 
 # Writing

@@ -12,6 +12,7 @@ from taskyard_server.certificates import CertificateFiles, certificate_files, se
 from taskyard_server.config import Settings
 from taskyard_server.exposure import authentication_is_on
 from taskyard_server.gateway import Gateway
+from taskyard_server.interceptors.compression import LEFT_AS_THEY_COME
 
 MAX_CONNECTIONS: Final = 50_000
 """Of callers that do not come by the gateway. Fewer where the system allows fewer open files."""
@@ -37,6 +38,7 @@ SERVER_OPTIONS: Final = (
     # Streams of hosts that vanished without a word end within a minute.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
+    *LEFT_AS_THEY_COME,
 )
 
 

@@ -69,6 +69,8 @@ class LiveConfig:
         self.file = file
         self._flags = flags
         self._loaded: Loaded = load(file, flags)
+        # By a restart alone it changes: also where a reload takes the last thing away that switched it on.
+        self._has_authentication = self.settings.auth.is_on(self.settings.tls)
         self._last_content = self._content()
         self.apply: Callable[[Settings], None] = lambda _: None
         self.reloaded: Callable[[Reload | None], None] = lambda _: None
@@ -84,10 +86,6 @@ class LiveConfig:
     def sources(self) -> dict[str, str]:
         """The source of each dotted key that is set: `file`, `environment` or `flag`."""
         return self._loaded.sources
-
-    @property
-    def _has_authentication(self) -> bool:
-        return self.settings.auth.is_on(self.settings.tls)
 
     def reload(self) -> Reload:
         """Read the file again. Raises `ConfigError` for a broken file, and changes nothing."""

@@ -17,19 +17,32 @@ log = structlog.get_logger(__name__)
 
 
 OWNER_ONLY: Final = 0o600
+NOT_OTHERS: Final = 0o640
 
 
-class _PrivateHandler(RotatingFileHandler):
-    """Opens files that only their owner can read, whatever mode they had before."""
+class _Handler(RotatingFileHandler):
+    """Makes files that other users of the machine cannot read: they tell of tasks. A mode that is set later stays."""
+
+    new_mode = NOT_OTHERS
 
     def _open(self) -> TextIOWrapper:
         file = open(  # noqa: SIM115
             self.baseFilename,
             self.mode,
             encoding=self.encoding,
-            opener=lambda path, flags: os.open(path, flags, OWNER_ONLY),
+            opener=lambda path, flags: os.open(path, flags, self.new_mode),
         )
         assert isinstance(file, TextIOWrapper)
+        return file
+
+
+class _PrivateHandler(_Handler):
+    """Opens files that only their owner can read, whatever mode they had before."""
+
+    new_mode = OWNER_ONLY
+
+    def _open(self) -> TextIOWrapper:
+        file = super()._open()
         os.fchmod(file.fileno(), OWNER_ONLY)
         return file
 
@@ -37,7 +50,7 @@ class _PrivateHandler(RotatingFileHandler):
 class LogFile:
     """A file of lines. Before a line would make it too large, it becomes FILE.1 and a new file begins.
 
-    A `private` one can be read by its owner alone.
+    A `private` one can be read by its owner alone, another one by the owner's group.
     """
 
     def __init__(self, path: Path, max_bytes: int, backups: int, *, private: bool = False) -> None:
@@ -47,7 +60,7 @@ class LogFile:
         if not path.parent.exists():
             path.parent.mkdir()
         self.path = path
-        kind = _PrivateHandler if private else RotatingFileHandler
+        kind = _PrivateHandler if private else _Handler
         self._handler = kind(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
         self._lock = Lock()
 

@@ -5,9 +5,11 @@ Scrapes are few. What calls more often, or slowly, is cut off before it costs mu
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterable
 from hashlib import sha256
 from socketserver import ThreadingMixIn
@@ -23,6 +25,8 @@ MAX_CONNECTIONS: Final = 32
 """Connections at once; further ones are closed."""
 SILENCE_SECS: Final = 10
 """For how long a caller may say nothing, or not read."""
+LONGEST_SECS: Final = 30.0
+"""For how long a caller may take in all, who says a little every so often: it keeps a place from others."""
 UNAUTHORIZED: Final = "401 Unauthorized"
 BEARER: Final = "bearer "
 
@@ -88,6 +92,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def __init__(self, *args: Any) -> None:
         self._free = BoundedSemaphore(MAX_CONNECTIONS)
+        self._open: dict[socket.socket, float] = {}
         super().__init__(*args)
 
     def server_bind(self) -> None:
@@ -113,9 +118,11 @@ class _Server(ThreadingMixIn, WSGIServer):
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        self._open[request] = time.monotonic()
         try:
             super().process_request(request, client_address)
         except BaseException:
+            self._open.pop(request, None)
             self._free.release()
             raise
 
@@ -123,7 +130,17 @@ class _Server(ThreadingMixIn, WSGIServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self._open.pop(request, None)
             self._free.release()
+
+    def service_actions(self) -> None:
+        """Cut off who takes too long. It is called twice a second."""
+        latest = time.monotonic() - LONGEST_SECS
+        for connection, since in list(self._open.items()):
+            if since < latest:
+                with contextlib.suppress(OSError):
+                    # That of TLS would take the encryption from a thread that is using it.
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of callers that go away, or shake hands badly: they would fill the log."""

@@ -16,6 +16,7 @@ ACTION, PROJECT = "click", "web"
 PRINCIPALS: Final[Mapping[str, list[dict[str, Any]]]] = {
     "bob": [{"role": "agent", "namespaces": [NAMESPACE], "agents": [OTHER_AGENT]}],
     "an*": [{"role": "agent", "namespaces": [NAMESPACE], "agents": ["an*"]}],
+    "every agent": [{"role": "agent", "namespaces": [NAMESPACE], "agents": ["*"]}],
     "viewer who is ann": [
         {"role": "viewer", "namespaces": [NAMESPACE]},
         {"role": "agent", "namespaces": [NAMESPACE], "agents": [AGENT]},

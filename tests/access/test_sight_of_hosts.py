@@ -21,6 +21,15 @@ BEYOND: list[dict[str, Any]] = [
     {"project": PROJECT, "actions": [ACTION, "other"]},
 ]
 
+REPORTS: dict[str, dict[str, Any]] = {
+    "StartTask": {},
+    "ReportProgress": {},
+    "CompleteTask": {},
+    "FailTask": {"error": "broken"},
+    "ReleaseTask": {},
+    "RenewLease": {},
+}
+
 
 @pytest.fixture(scope="module")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
@@ -98,6 +107,61 @@ def test_a_host_that_another_registered_wider_claims_within_the_grant_alone(oper
     operator.call(operator.tasks.CancelTask, task_pb2.CancelTaskRequest(task_id=task_id))
 
 
+def reported(caller: Stubs, host: str, task_id: str, token: float) -> list[Any]:
+    """What a host is answered to each report on a task: by calls, and on a stream without and with an event.
+
+    The stream registers it, and at the end it is not registered.
+    """
+    told: list[Any] = []
+    for name, fields in REPORTS.items():
+        method, make = getattr(caller.leases, name), getattr(lease_pb2, f"{name}Request")
+        request = make(host_id=host, task_id=task_id, fencing_token=token, **fields)
+        told.append(refusal(partial(caller.call, method, request)))
+    report = runtime_host_pb2.Report(task_id=task_id, fencing_token=token)
+    reports = [report, runtime_host_pb2.Report(task_id=task_id, fencing_token=token)]
+    reports[1].released.SetInParent()
+    requests = [hello(host, **WITHIN), runtime_host_pb2.ConnectRequest(reports={"reports": reports})]
+    stream = caller.hosts.Connect(iter(requests), metadata=caller.metadata, timeout=20)
+    (results,) = [answer.report_results for answer in stream if answer.HasField("report_results")]
+    caller.call(caller.hosts.DeregisterHost, runtime_host_pb2.DeregisterHostRequest(host_id=host))
+    return [*told, *[result.SerializeToString() for result in results.results]]
+
+
+@pytest.mark.parametrize("token", [1, 1e9])
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_a_report_on_a_task_of_another_host_is_answered_as_one_on_no_task(
+    operator: Stubs, narrow: Stubs, token: float, is_registered: bool
+) -> None:
+    def told_of(task_id: str) -> list[Any]:
+        if is_registered:
+            register(narrow, "h5", **WITHIN)
+        return reported(narrow, "h5", task_id, token)
+
+    register(operator, "other")
+    submitted = task_pb2.SubmitTaskRequest(agent_id=AGENT, action="other", project=PROJECT)
+    leased, queued = (operator.call(operator.tasks.SubmitTask, submitted).task_id for _ in range(2))
+    assert claim(operator, "other").task_id == leased
+    missing = told_of("tsk_none")
+    for task_id in (leased, queued):
+        assert told_of(task_id) == missing
+        operator.call(operator.tasks.CancelTask, task_pb2.CancelTaskRequest(task_id=task_id))
+        assert told_of(task_id) == missing
+
+
+def test_a_host_is_told_how_its_own_lease_ended(operator: Stubs, narrow: Stubs) -> None:
+    register(narrow, "h6", **WITHIN)
+    submitted = task_pb2.SubmitTaskRequest(agent_id=AGENT, action=ACTION, project=PROJECT)
+    task_id = operator.call(operator.tasks.SubmitTask, submitted).task_id
+    lease = claim(narrow, "h6")
+    assert lease.task_id == task_id
+    operator.call(operator.tasks.CancelTask, task_pb2.CancelTaskRequest(task_id=task_id))
+    named = {"host_id": "h6", "task_id": task_id, "fencing_token": lease.fencing_token}
+    told = refusal(lambda: narrow.call(narrow.leases.CompleteTask, lease_pb2.CompleteTaskRequest(**named)))
+    assert told[0] is grpc.StatusCode.ABORTED
+    assert "lease lost: task is cancelled" in told[1]
+    assert narrow.call(narrow.leases.ReleaseTask, lease_pb2.ReleaseTaskRequest(**named)).state
+
+
 def test_nothing_changes_by_reports_on_the_lease_of_another_host(operator: Stubs, narrow: Stubs) -> None:
     register(operator, "other")
     register(narrow, "h4", **WITHIN)
@@ -109,20 +173,13 @@ def test_nothing_changes_by_reports_on_the_lease_of_another_host(operator: Stubs
     before = operator.call(operator.tasks.GetTask, get)
     leases_before = operator.call(operator.leases.ListLeases, lease_pb2.ListLeasesRequest(host_id="other"))
     named = {"task_id": task_id, "fencing_token": lease.fencing_token}
-    for name, fields in {
-        "StartTask": {},
-        "ReportProgress": {},
-        "CompleteTask": {},
-        "FailTask": {"error": "broken"},
-        "ReleaseTask": {},
-        "RenewLease": {},
-    }.items():
+    for name, fields in REPORTS.items():
         method, make = getattr(narrow.leases, name), getattr(lease_pb2, f"{name}Request")
         told = [
             refusal(partial(narrow.call, method, make(host_id=host, **named, **fields)))[:2] for host in ("other", "h4")
         ]
         assert told[0][0] is grpc.StatusCode.PERMISSION_DENIED
-        assert "lease lost" in told[1][1]
+        assert told[1] == (grpc.StatusCode.NOT_FOUND, "task not found")
     report = runtime_host_pb2.Report(task_id=task_id, fencing_token=lease.fencing_token)
     report.completed.SetInParent()
     heartbeat = runtime_host_pb2.Heartbeat(leases=[runtime_host_pb2.HeldLease(**named)])
@@ -134,7 +191,7 @@ def test_nothing_changes_by_reports_on_the_lease_of_another_host(operator: Stubs
     stream = narrow.hosts.Connect(iter(requests), metadata=narrow.metadata, timeout=20)
     answers = {answer.WhichOneof("message"): answer for answer in stream}
     assert [held.task_id for held in answers["welcome"].welcome.lost] == [task_id]
-    assert answers["report_results"].report_results.results[0].error.code == "lease_lost"
+    assert answers["report_results"].report_results.results[0].error.code == "not_found"
     assert [held.task_id for held in answers["heartbeat_ack"].heartbeat_ack.lost] == [task_id]
     assert operator.call(operator.tasks.GetTask, get) == before
     leases = operator.call(operator.leases.ListLeases, lease_pb2.ListLeasesRequest(host_id="other"))

@@ -230,3 +230,18 @@ def test_an_agent_is_told_its_own_figures_alone(ann: Stubs, bob: Stubs, operator
     assert everything.HasField("store")
     assert [own.HasField("store"), own.HasField("hosts"), own.queue.HasField("targets")] == [False] * 3
     assert AGENT not in str(own)
+
+
+def test_who_is_every_agent_is_told_their_figures_and_nothing_of_the_yard(
+    yard: Yard, ann: Stubs, operator: Stubs
+) -> None:
+    submit(ann)
+    everything = operator.call(operator.stats.GetStats, stats_pb2.GetStatsRequest())
+    with stubs(yard, "every agent") as caller:
+        own = caller.call(caller.stats.GetStats, stats_pb2.GetStatsRequest())
+    assert own.metrics.agents == everything.metrics.agents
+    assert [own.queue.total_queued, own.queue.total_inflight] == [
+        everything.queue.total_queued,
+        everything.queue.total_inflight,
+    ]
+    assert [own.HasField("store"), own.HasField("hosts"), own.queue.HasField("targets")] == [False] * 3

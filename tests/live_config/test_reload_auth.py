@@ -47,3 +47,13 @@ def test_a_reload_does_not_switch_authentication_off(config_file):
     config_file.write({})
     assert live.reload().needs_restart == ["auth.required"]
     assert live.settings.auth.required
+
+
+@pytest.mark.parametrize("key", ["adminToken", "jwt"])
+def test_after_a_reload_without_any_credential_the_next_one_can_bring_some(config_file, key):
+    live = config_file.start({"auth": {key: KEYS[key]}})
+    config_file.write({})
+    live.reload()
+    config_file.write({"auth": {key: KEYS[key]}})
+    assert live.reload().changed == [f"auth.{key}"]
+    assert config_file.applied[-1].auth == live.settings.auth

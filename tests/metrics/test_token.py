@@ -134,6 +134,26 @@ async def test_callers_that_say_nothing_do_not_keep_others_out_for_ever(make_har
         connection.close()
 
 
+async def test_callers_that_say_a_little_every_so_often_do_not_keep_others_out_for_ever(make_harness, monkeypatch):
+    monkeypatch.setattr(metrics_server, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(metrics_server, "LONGEST_SECS", 0.5)
+    harness = await make_harness()
+    slow = [socket.create_connection(("127.0.0.1", harness.port)) for _ in range(2)]
+    cut_off = 0
+    async with asyncio.timeout(10):
+        while cut_off < len(slow):
+            cut_off = 0
+            for connection in slow:
+                try:
+                    connection.sendall(b"x")
+                except ConnectionError:
+                    cut_off += 1
+            await asyncio.sleep(0.05)
+    assert (await Scraper(harness.port)())[0] == 200
+    for connection in slow:
+        connection.close()
+
+
 # TLS
 
 

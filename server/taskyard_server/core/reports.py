@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from .attempts import OVER_BUDGET
-from .errors import Conflict, LeaseLost, Refusal
+from .errors import Conflict, LeaseLost, NotFound, Refusal
 from .hosts import Hosts
 from .leases import Lease, lease_length
 from .lifecycle import Lifecycle
@@ -32,6 +32,8 @@ STARTED_REPORT: Final = ReportKind.STARTED
 PROGRESS_REPORT: Final = ReportKind.PROGRESS
 COMPLETED_REPORT: Final = ReportKind.COMPLETED
 FAILED_REPORT: Final = ReportKind.FAILED
+
+NO_TASK: Final = "task not found"
 
 
 class Report(NamedTuple):
@@ -58,16 +60,30 @@ class Reports:
         self._life = life
         self._hosts = hosts
 
-    def take_each(self, now: float, host_id: str, reports: Sequence[Report]) -> list[TaskState | Refusal]:
-        """Take reports in order; for each, the state of its task just after it, or why it was refused."""
+    def take_each(
+        self, now: float, host_id: str, reports: Sequence[Report], *, own_only: bool = False
+    ) -> list[TaskState | Refusal]:
+        """Take reports in order; for each, the state of its task just after it, or why it was refused.
+
+        If `own_only` the host is told of tasks that it had last, and of all others as of one that is not there.
+        """
         outcomes: list[TaskState | Refusal] = []
         for report in reports:
+            hidden = own_only and not self.is_own(host_id, report.task_id)
             try:
                 outcomes.append(self.take(now, host_id, report).state)
             except Refusal as refusal:
                 # With its traceback, the refusal would hold this frame and so the list that holds it: a cycle.
                 outcomes.append(refusal.with_traceback(None))
+            # A host that is not registered is told so before its task is looked for, but for a release.
+            if hidden and (report.kind is ReportKind.RELEASED or not isinstance(outcomes[-1], NotFound)):
+                outcomes[-1] = NotFound(NO_TASK)
         return outcomes
+
+    def is_own(self, host_id: str, task_id: str) -> bool:
+        """Whether a task is in memory and was last handed to this host."""
+        task = self._life.tasks.get(task_id)
+        return task is not None and task.host_id == host_id
 
     def take(self, now: float, host_id: str, report: Report) -> Task:
         """Take one report. A start or a release may be repeated, since its answer may have been lost."""
@@ -115,13 +131,20 @@ class Reports:
         token: int,
         lease_secs: float | None = None,
         tokens: int | None = None,
+        *,
+        own_only: bool = False,
     ) -> Lease:
         """Extend a lease to its own length, or `lease_secs`, from now. A renewal never shortens it.
 
         `tokens` counts those that this attempt has used so far; over its budget the task fails, and `LeaseLost` is
-        raised.
+        raised. `own_only` is as in `take_each`.
         """
-        lease = self._lease_of(now, host_id, task_id, token)
+        try:
+            lease = self._lease_of(now, host_id, task_id, token)
+        except LeaseLost:
+            if own_only and not self.is_own(host_id, task_id):
+                raise NotFound(NO_TASK) from None
+            raise
         secs = lease_length(lease_secs, lease.secs)
         if secs != lease.secs:
             lease.secs = secs

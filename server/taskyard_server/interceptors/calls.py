@@ -24,6 +24,7 @@ from taskyard_server.logs import Throttle
 
 from .admission import Admission, Gate
 from .callers import ANYBODY, REST_KEY, Call, Headers, current_call, read_headers, set_current_call
+from .compression import BadCompression, uncompressed
 from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
 from .head import HeadContext, HeadersSent
 from .request_target import TargetCheck, target_check
@@ -69,8 +70,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         wrapped = remembered.get(method)
         if wrapped is None:
             handler = await continuation(handler_call_details)
-            if handler is None or not (method.startswith("/taskyard.") or self._is_guarded(method)):
-                return handler
+            if handler is None:
+                return None
+            if not (method.startswith("/taskyard.") or self._is_guarded(method)):
+                return _opening(handler)
             check = _target_check(method) if by_rest else None
             wrapped = self._wrap(method, handler) if check is None else self._wrap_for_rest(method, handler, check)
             remembered[method] = wrapped
@@ -292,13 +295,8 @@ def _checked_stream(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Co
 
 def _keeping_what_came(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], RestRequest | Refusal]:
     """Return the message together with its bytes, or the refusal of bytes that are no message."""
-    parse_or_refuse = _tolerant(parse)
-
-    def parse_request(data: bytes) -> RestRequest | Refusal:
-        message = parse_or_refuse(data)
-        return message if isinstance(message, Refusal) else RestRequest(data, message)
-
-    return parse_request
+    assert parse is not None
+    return _tolerant(lambda data: RestRequest(data, parse(data)))
 
 
 def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
@@ -309,11 +307,25 @@ def _tolerant(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any]:
         if len(data) > MAX_MESSAGE_BYTES:
             return TooLarge(f"request: must be at most {MAX_MESSAGE_BYTES} bytes, is {len(data)}")
         try:
-            return parse(data)
-        except DecodeError:
+            message = uncompressed(data, MAX_MESSAGE_BYTES)
+            if message is None:
+                return TooLarge(f"request: must be at most {MAX_MESSAGE_BYTES} bytes, and is compressed")
+            return parse(message)
+        except (BadCompression, DecodeError):
             return BadRequest(MALFORMED)
 
     return parse_or_refuse
+
+
+def _opening(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
+    """A handler that is not ours, which reads compressed messages as well."""
+    parse = handler.request_deserializer
+
+    def open_and_parse(data: bytes) -> Any:
+        # Whatever is raised here is `internal` for the caller.
+        return parse(uncompressed(data, MAX_MESSAGE_BYTES))
+
+    return handler._replace(request_deserializer=open_and_parse)  # type: ignore[no-any-return]
 
 
 def _unless_bytes(serialize: Callable[[Any], bytes] | None) -> Callable[[Any], bytes]:

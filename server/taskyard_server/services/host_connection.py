@@ -78,7 +78,7 @@ class Connection:
         self._max_payload_bytes = max_payload_bytes
         self._context = context
         call = current_call()
-        self._namespace, self._access = call.namespace, call.access
+        self._namespace, self._access, self._own_only = call.namespace, call.access, call.access.hosts is not None
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._opened = False
         self._welcome: bytes | None = None
@@ -274,7 +274,9 @@ class Connection:
                 await asyncio.sleep(0)
             chunk = message.reports[first : first + MAX_REPORTS_PER_TURN]
             checked = reports(chunk, self._engine.now(), self._max_payload_bytes)
-            answer = self._engine.leases.report(self._namespace, self._host_id, converted(checked), patient=True)
+            answer = self._engine.leases.report(
+                self._namespace, self._host_id, converted(checked), patient=True, own_only=self._own_only
+            )
             kept = answer.kept
             for outcome in with_refusals(checked, answer.value):
                 if isinstance(outcome, Refusal):
@@ -290,14 +292,12 @@ class Connection:
         self._ahead.add(nested(REPORT_RESULTS, b"".join(results)), message.ByteSize(), kept)
 
     def _refused_result(self, report: pb.Report, refusal: Refusal) -> pb.ReportResult:
-        """The result of a refused report: its error, and the state of the task if there is one."""
+        """The result of a refused report: its error, and the state of the task if there is one for this host."""
         error = error_message(refusal)
         error.error = message_of(refusal)
-        result = pb.ReportResult(error=error)
-        state = self._engine.tasks.state_of(self._namespace, report.task_id)
-        if state is not None:
-            result.state = STATES[state]
-        return result
+        host_id = self._host_id if self._own_only else None
+        state = self._engine.tasks.state_of(self._namespace, report.task_id, host_id)
+        return pb.ReportResult(error=error, state=None if state is None else STATES[state])
 
     # Writing
 

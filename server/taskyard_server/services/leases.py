@@ -66,6 +66,7 @@ class LeaseService(LeaseServiceServicer):
             fencing_token(request.fencing_token),
             _lease_secs(request),
             request.tokens_used if request.HasField("tokens_used") else None,
+            own_only=current_call().access.hosts is not None,
             show=_renewed,
         )
 
@@ -114,7 +115,9 @@ class LeaseService(LeaseServiceServicer):
         """Apply a report. Returns the state of the task just after it, or raises its refusal."""
         host_id = requests.host_id(request.host_id)
         host_report = report(request, self._engine.now(), self._max_payload_bytes)
-        (outcome,) = await self._engine.leases.report(current_call().namespace, host_id, [host_report])
+        call = current_call()
+        own_only = call.access.hosts is not None
+        (outcome,) = await self._engine.leases.report(call.namespace, host_id, [host_report], own_only=own_only)
         if isinstance(outcome, Refusal):
             raise outcome
         return STATES[outcome]

@@ -11,12 +11,13 @@ import grpc
 from taskyard.v1 import stats_pb2 as pb
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard.v1.stats_pb2_grpc import StatsServiceServicer
+from taskyard_server.access.grants import Access, Role
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import go_duration, timestamp
 from taskyard_server.core.agents import OTHERS
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.limits import Limits
-from taskyard_server.core.names import Names
+from taskyard_server.core.names import EVERY_NAME, Names
 from taskyard_server.core.stats import AgentStats, Stats
 from taskyard_server.core.targets import Target
 from taskyard_server.engine.port import Engine
@@ -64,7 +65,7 @@ class StatsService(StatsServiceServicer):
     ) -> pb.GetStatsResponse:
         del request, context
         call = current_call()
-        namespace, agents = call.namespace, call.access.agents
+        namespace, agents = call.namespace, _own_agents(call.access)
         stats = await self._engine.admin.stats(namespace)
         if agents is not None:
             return pb.GetStatsResponse(config=self._config(stats.limits), **_own_figures(stats, agents))
@@ -123,6 +124,11 @@ class StatsService(StatsServiceServicer):
             online=sum(host.online(now, timeout) for host in hosts),
             free_credit=sum(host.stream.room for host in hosts if host.stream is not None and not host.draining),
         )
+
+
+def _own_agents(access: Access) -> Names | None:
+    """The agents whose figures alone a caller is shown; None for one who is shown those of everything else, too."""
+    return EVERY_NAME if access.role is Role.AGENT and access.agents is None else access.agents
 
 
 def _store_size(figures: StoreFigures | None) -> pb.StoreSize | None:
@@ -195,7 +201,9 @@ def _agent_metrics(agent: AgentStats) -> pb.AgentMetrics:
 
 def _own_figures(stats: Stats, agents: Names) -> OwnFigures:
     """The figures of these agents alone, for a caller who is shown no others (docs/security.md, Agents)."""
-    own = {name: agent for name, agent in stats.agents.items() if name in agents and name != OTHERS}
+    own = {
+        name: agent for name, agent in stats.agents.items() if name in agents and (name != OTHERS or agents.is_every)
+    }
     each = own.values()
     return {
         "queue": pb.QueueStats(

@@ -81,13 +81,15 @@ class MemoryLeases:
         tokens: int | None = None,
         patient: bool = False,
         *,
+        own_only: bool = False,
         show: Callable[[Lease], T],
     ) -> T:
         # Taken also while the store does not answer: it keeps a lease alive, and most of the time changes nothing kept.
         state = self._namespaces.get_for_command(namespace, "runtime host", patient=True)
 
         def command() -> T:
-            return show(state.scheduler.reports.renew(self._now(), host_id, task_id, token, lease_secs, tokens))
+            reports = state.scheduler.reports
+            return show(reports.renew(self._now(), host_id, task_id, token, lease_secs, tokens, own_only=own_only))
 
         if self._answers.keeper is None:
             return command()
@@ -101,10 +103,11 @@ class MemoryLeases:
         return answer
 
     def report(
-        self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False
+        self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False, *, own_only: bool = False
     ) -> Answer[list[TaskState | Refusal]]:
         state = self._namespaces.get_for_command(namespace, "runtime host", patient)
-        return self._answers.of(state, state.scheduler.reports.take_each(self._now(), host_id, reports), patient)
+        outcomes = state.scheduler.reports.take_each(self._now(), host_id, reports, own_only=own_only)
+        return self._answers.of(state, outcomes, patient)
 
     async def list_leases(
         self, namespace: str, after: int, host_id: str | None = None, *, show: Callable[[list[Lease]], T]

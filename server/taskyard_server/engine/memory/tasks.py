@@ -73,10 +73,10 @@ class MemoryTasks:
             return show(past)
         return await self._read(state, task_id, agents, lambda: show(state.scheduler.get(task_id)))
 
-    def state_of(self, namespace: str, task_id: str) -> TaskState | None:
+    def state_of(self, namespace: str, task_id: str, host_id: str | None = None) -> TaskState | None:
         state = self._namespaces.find(namespace)
         task = None if state is None else state.scheduler.find(task_id)
-        return None if task is None else task.state
+        return None if task is None or host_id not in (None, task.host_id) else task.state
 
     async def wait(
         self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]

@@ -120,18 +120,22 @@ class LeasePort(Protocol):
         tokens: int | None = None,
         patient: bool = False,
         *,
+        own_only: bool = False,
         show: Callable[[Lease], T],
     ) -> T:
-        """Renew a lease, and record the tokens that its attempt used so far.
+        """Renew a lease, and record the tokens that its attempt used so far. `own_only` is as in `report`.
 
         Raises `NotFound` or `LeaseLost`, and `Unavailable` where the store does not answer in time, unless the caller
         is `patient`.
         """
 
     def report(
-        self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False
+        self, namespace: str, host_id: str, reports: Sequence[Report], patient: bool = False, *, own_only: bool = False
     ) -> Answer[list[TaskState | Refusal]]:
         """Apply the reports of a host in one step, now. Answers for each the state just after it, or its refusal.
+
+        If `own_only` the answer about a task that was last handed to another host, or to none, is that about one that
+        is not there.
 
         The answer is in the order of the reports. Raises `NotFound` if the namespace does not exist, and `Unavailable`
         where the store does not answer in time, unless the caller is `patient`.

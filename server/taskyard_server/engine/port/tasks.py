@@ -76,8 +76,11 @@ class TaskPort(Protocol):
     async def get(self, namespace: str, task_id: str, *, agents: Names | None = None, show: Callable[[Task], T]) -> T:
         """The task, in memory or as it ended, from the history. Raises `NotFound`."""
 
-    def state_of(self, namespace: str, task_id: str) -> TaskState | None:
-        """The state of a task as it is now, which may not be kept yet: for answers that wait until it is."""
+    def state_of(self, namespace: str, task_id: str, host_id: str | None = None) -> TaskState | None:
+        """The state of a task as it is now, which may not be kept yet: for answers that wait until it is.
+
+        With `host_id` only of a task that was last handed to this host.
+        """
 
     async def wait(
         self, namespace: str, task_id: str, secs: float, *, agents: Names | None = None, show: Callable[[Task], T]
