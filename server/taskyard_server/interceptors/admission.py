@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from taskyard_server.access.authentication import AdminToken, Authentication, BearerSource, Credentials
@@ -37,10 +36,6 @@ KEYS_SECS: Final = 1.0
 
 class AdmissionError(Exception):
     """Nobody can be admitted as the settings say; the text is one line for the operator."""
-
-
-_known: ContextVar[tuple[str | None, Principal] | None] = ContextVar("known", default=None)
-"""The principal that the metadata of this call have told already, and by which authorization."""
 
 
 class Entry(NamedTuple):
@@ -168,10 +163,10 @@ class Admission:
         if authorization is None and takes_certificates:
             return None
         try:
-            principal = self._authentication.principal(Credentials(authorization))
+            self._authentication.principal(Credentials(authorization))
         except Unauthenticated as refusal:
             return refusal
-        _known.set((authorization, principal))
+        # Who it is must be asked again with the message: until that comes a credential may be revoked, or expire.
         return None
 
     def enter(self, gate: Gate, headers: Headers, context: Context) -> Entry:
@@ -179,11 +174,7 @@ class Admission:
         if gate.requirement.anyone or not self._is_on:
             return ADMITTED
         credentials = credentials_of(headers, context)
-        known = _known.get()
-        if known is not None and known[0] == credentials.authorization:
-            principal = known[1]
-        else:
-            principal = self._authentication.principal(credentials)
+        principal = self._authentication.principal(credentials)
         limits = self.limits
         limits.admit(principal, self._clock())
         try:
