@@ -55,7 +55,7 @@ async def kill_again_and_again(yard: Yard, crews: list[Crew], chance: random.Ran
     return kills
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 async def test_a_yard_in_memory_that_nobody_kills_breaks_no_promise(tmp_path: Path) -> None:
     async def nothing(_: list[Crew]) -> Counter[str]:
         await asyncio.sleep(QUIET_SECS)
