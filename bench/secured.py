@@ -5,10 +5,12 @@ file, since tokens are kept there. The token has the role agent for a beginning 
 event of a watch, is judged.
 """
 
+import asyncio
 import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +18,17 @@ from typing import Any
 
 import grpc
 import servers
+from pydantic import SecretStr
 from rows import Aim, Case, Figure, Measure, Row, Side
 from submits import BATCH
 
-from taskyard.v1 import access_pb2, token_pb2, token_pb2_grpc
+from taskyard.v1 import access_pb2, task_pb2, token_pb2, token_pb2_grpc
+from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.callers import read_headers
+from taskyard_server.security_settings import AuthSettings
 
 ROOT = Path(__file__).resolve().parents[1]
+TOKEN = "a-token-of-the-role-admin"
 REMARK = "the ceiling is the same server without authentication, in plaintext"
 UNARY = {"connections": 4, "inflight": 32}
 STREAM = {"submitters": 4, "inflight": 4, "batch": BATCH}
@@ -30,8 +37,11 @@ WATCH = {"watchers": 50, "batch": 10, "inflight": 1}
 
 
 def cases() -> list[Case]:
-    """Rows for unary calls, a stream and watches."""
+    """Rows for the check alone, for unary calls, a stream and watches."""
     return [
+        Case(
+            (Row("token check", "us", better="less", aim=Aim(15, "value"), remark="in the process, no call"),), _check
+        ),
         _case("unary submit, token", "calls/s", "submit", UNARY, ["token"]),
         _case("unary submit, TLS and token", "calls/s", "submit", UNARY, ["token", "tls"]),
         _case("unary submit, mTLS", "calls/s", "submit", UNARY, ["tls", "certificate"]),
@@ -50,6 +60,37 @@ def _case(name: str, unit: str, mode: str, flags: Mapping[str, int], ways: list[
         return opened
 
     return Case((Row(name, unit, aim=aim, remark=REMARK),), side(lambda: _secured(ways)), side(_open))
+
+
+@contextmanager
+def _check() -> Iterator[Measure]:
+    """What the interceptor does for a call with a token, and would not do without authentication."""
+    admission = Admission(AuthSettings(admin_token=SecretStr(TOKEN)))
+    gate = admission.gate("/taskyard.v1.TaskService/SubmitTask")
+    context: Any = _Context()
+    request = task_pb2.SubmitTaskRequest(agent_id="agent-1")
+
+    async def checked(secs: float) -> float:
+        count, begin = 0, time.perf_counter()
+        while (passed := time.perf_counter() - begin) < secs:
+            for _ in range(1_000):
+                assert admission.refusal_by_metadata(context.invocation_metadata(), False) is None
+                headers = read_headers(context)
+                entry = gate.enter(headers, context)
+                headers.call(entry.access, gate.seal)
+                gate.check(entry.access, request, headers, context)
+                gate.leave(entry)
+            count += 1_000
+        return passed / count * 1e6
+
+    yield lambda secs: [Figure(asyncio.run(checked(secs)))]
+
+
+class _Context:
+    """As much of a call as the check looks at."""
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return (("user-agent", "a load"), ("authorization", f"Bearer {TOKEN}"))
 
 
 def _throughput(server: servers.Server, mode: str, secs: float, flags: Mapping[str, Any]) -> Figure:
