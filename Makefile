@@ -12,6 +12,8 @@ WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
 # The tests of engines and servers that run a second time, over SQLite.
 WITH_STORE := $(addprefix tests/,services executors webhooks metrics app cli faults stress clients/python \
 	gateway/test_transcripts.py gateway/test_shutdown.py gateway/test_host_streams.py gateway/test_openapi.py)
+# What the compiled form has nothing to do with.
+OF_SOURCES := $(addprefix --ignore=tests/,architecture docs proto tools)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
@@ -51,7 +53,7 @@ test-all: $(READY) plugins ## all the tests of both forms of the server, over SQ
 	$(PYTEST)
 	$(PYTEST) --store=sqlite $(WITH_STORE)
 	python tools/compile_server.py
-	if [ -n "$$CI" ] || [ -e server/taskyard_server/.compiled ]; then $(PYTEST) --core=compiled -m "not wheel and not trial"; fi
+	if [ -n "$$CI" ] || [ -e server/taskyard_server/.compiled ]; then $(PYTEST) --core=compiled -m "not wheel and not trial" $(OF_SOURCES); fi
 
 wheel: compile   ## build the wheel, install it where nothing else is, and use it
 	pytest -m wheel tests/wheel
