@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import grpc
 import structlog
 
+from taskyard_server.file_marks import FileMark, marks_of
 from taskyard_server.security_settings import GatewayTlsSettings, TlsSettings
 
 if TYPE_CHECKING:  # It is loaded only where TLS is used.
@@ -111,9 +112,8 @@ class CertificateFiles:
         if (warning := found.warning(datetime.now(UTC))) is not None:
             log.warning("certificate_not_valid", section=self._section, file=str(self.cert), why=warning)
 
-    def _marks(self) -> list[tuple[int, int, int] | None]:
-        """What differs once a file was written, or another one is in its place."""
-        return [_mark(path) for path in (self.cert, self.key, self.client_ca) if path is not None]
+    def _marks(self) -> list[FileMark | None]:
+        return marks_of((self.cert, self.key, self.client_ca))
 
     def _read(self) -> Certificates:
         cert, key = self._content("cert", self.cert), self._content("key", self.key)
@@ -208,11 +208,3 @@ def _configuration(certificates: Certificates) -> grpc.ServerCertificateConfigur
 
 def _absolute(path: Path | None) -> Path | None:
     return None if path is None else path.absolute()
-
-
-def _mark(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size

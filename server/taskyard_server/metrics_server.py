@@ -6,12 +6,10 @@ Scrapes are few. What calls more often, or slowly, is cut off before it costs mu
 from __future__ import annotations
 
 import contextlib
-import hmac
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable
-from hashlib import sha256
 from socketserver import ThreadingMixIn
 from threading import BoundedSemaphore, Thread
 from typing import Any, Final
@@ -19,6 +17,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
+from taskyard_server.access.authentication import bearer_in
+from taskyard_server.access.tokens import digest_of
 from taskyard_server.certificates import CertificateFiles, Certificates
 
 MAX_CONNECTIONS: Final = 32
@@ -28,7 +28,6 @@ SILENCE_SECS: Final = 10
 LONGEST_SECS: Final = 30.0
 """For how long a caller may take in all, who says a little every so often: it keeps a place from others."""
 UNAUTHORIZED: Final = "401 Unauthorized"
-BEARER: Final = "bearer "
 
 Start = Callable[..., Any]
 Wsgi = Callable[[dict[str, Any], Start], Iterable[bytes]]
@@ -69,14 +68,9 @@ class MetricsServer:
 
 
 def _brings(authorization: str, token: str) -> bool:
-    """Whether the header brings the token; this takes as long for each that is not."""
-    given = authorization[len(BEARER) :].strip()
-    same = hmac.compare_digest(_digest(given), _digest(token))
-    return same and authorization[: len(BEARER)].lower() == BEARER
-
-
-def _digest(text: str) -> bytes:
-    return sha256(text.encode(errors="replace")).digest()
+    """Whether the header brings the token. Digests are compared, so that the time it takes tells nothing."""
+    given = bearer_in(authorization)
+    return given is not None and digest_of(given) == digest_of(token)
 
 
 class _Handler(WSGIRequestHandler):

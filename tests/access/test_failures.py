@@ -11,17 +11,8 @@ import structlog
 
 from taskyard_server.access import failures
 from taskyard_server.access.failures import LONGEST_DELAY_SECS, MEMORY_SECS, Failures
+from tests.access.issuers import Clock
 from tests.access.yards import Yard, yard
-
-
-class Clock:
-    """A clock that stands until it is told otherwise."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import grpc
 import pytest
 
 from taskyard.v1 import lease_pb2, runtime_host_pb2, task_pb2
-from tests.access.sight_yard import ACTION, PROJECT, Stubs, refusal, sight_yard, stubs
+from tests.access.sight_yard import ACTION, PROJECT, Stubs, refusal, stubs
 from tests.access.yards import AGENT, Yard
 
 MAY = f"may take tasks of the projects {PROJECT} and the actions {ACTION}, t* only; let it name them"
@@ -29,18 +29,6 @@ REPORTS: dict[str, dict[str, Any]] = {
     "ReleaseTask": {},
     "RenewLease": {},
 }
-
-
-@pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    with sight_yard(tmp_path_factory.mktemp("yard")) as made:
-        yield made
-
-
-@pytest.fixture
-def operator(yard: Yard) -> Iterator[Stubs]:
-    with stubs(yard, "operator") as made:
-        yield made
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Viewers without payloads: tasks come without what users put into them (docs/security.md, Payloads)."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -8,23 +7,11 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 
 from taskyard.v1 import batch_pb2, lease_pb2, runtime_host_pb2, schedule_pb2, schedule_pb2_grpc, task_pb2
-from tests.access.sight_yard import Stubs, sight_yard, stubs
+from tests.access.sight_yard import Stubs, stubs
 from tests.access.yards import AGENT, HOST, OTHER_AGENT, Yard
 
 SECRET = "rosebud"
 SECRET_URL = f"https://example.org/{SECRET}"
-
-
-@pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    with sight_yard(tmp_path_factory.mktemp("yard")) as made:
-        yield made
-
-
-@pytest.fixture
-def operator(yard: Yard) -> Iterator[Stubs]:
-    with stubs(yard, "operator") as made:
-        yield made
 
 
 def params() -> Struct:

@@ -1,42 +1,17 @@
 """By an agent's credential the tasks of others are not there (docs/security.md, Agents)."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from taskyard.v1 import batch_pb2, stats_pb2, task_pb2
-from tests.access.sight_yard import Stubs, refusal, rest_answer, sight_yard, stubs
+from tests.access.sight_yard import Stubs, refusal, rest_answer, stubs
 from tests.access.yards import AGENT, OTHER_AGENT, Yard
 
 PARAMS = {"secret": "rosebud"}
 UNKNOWN = "tsk_" + "0" * 31
 UNKNOWN_BATCH = "bat_" + "0" * 32
-
-
-@pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    with sight_yard(tmp_path_factory.mktemp("yard")) as made:
-        yield made
-
-
-@pytest.fixture
-def ann(yard: Yard) -> Iterator[Stubs]:
-    with stubs(yard, "agent") as made:
-        yield made
-
-
-@pytest.fixture
-def bob(yard: Yard) -> Iterator[Stubs]:
-    with stubs(yard, "bob") as made:
-        yield made
-
-
-@pytest.fixture
-def operator(yard: Yard) -> Iterator[Stubs]:
-    with stubs(yard, "operator") as made:
-        yield made
 
 
 def submit(caller: Stubs, agent: str = AGENT, **fields: Any) -> str:

@@ -1,32 +1,13 @@
 """Watches by an agent's credential hold no event of others' tasks (docs/security.md, Agents)."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
 import pytest
 
 from taskyard.v1 import batch_pb2, task_pb2
-from tests.access.sight_yard import Stubs, sight_yard, stubs
+from tests.access.sight_yard import Stubs, stubs
 from tests.access.yards import AGENT, OTHER_AGENT, Yard
-
-
-@pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
-    with sight_yard(tmp_path_factory.mktemp("yard")) as made:
-        yield made
-
-
-@pytest.fixture
-def ann(yard: Yard) -> Iterator[Stubs]:
-    with stubs(yard, "agent") as made:
-        yield made
-
-
-@pytest.fixture
-def bob(yard: Yard) -> Iterator[Stubs]:
-    with stubs(yard, "bob") as made:
-        yield made
 
 
 def submit(caller: Stubs, agent: str = AGENT, **fields: Any) -> str:

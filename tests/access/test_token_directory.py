@@ -15,22 +15,13 @@ from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
 from taskyard_server.store.port import CommitDelayed, Group, Table
+from tests.access.issuers import Clock
 from tests.engines import running_engine, settled
 from tests.live import live
 from tests.store.dict_store import DictStore
 from tests.store.gated_store import GatedStore
 
 ADMIN = (Grant(role=Role.ADMIN),)
-
-
-class Clock:
-    """A clock that stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Yards:

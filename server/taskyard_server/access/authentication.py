@@ -6,12 +6,12 @@ One that fails is refused, never passed over for the next way (docs/security.md,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 
 from taskyard_server.core.errors import Unauthenticated
 
 from .grants import Grant, Principal, Role
+from .tokens import digest_of
 
 BEARER: Final = "bearer "
 ADMIN_TOKEN: Final = "admin-token"
@@ -21,6 +21,12 @@ NOTHING: Final = "no credential came with the call: send a token as `authorizati
 MALFORMED: Final = "authorization: must be `Bearer TOKEN`"
 UNKNOWN: Final = "authorization: the token is unknown, revoked or expired"
 NO_GRANT: Final = "the client certificate is not one that the server knows"
+
+
+def bearer_in(authorization: str) -> str | None:
+    """The token of an `authorization` header; None if it is none of `Bearer TOKEN`."""
+    token = authorization[len(BEARER) :].strip()
+    return token if token and authorization[: len(BEARER)].lower() == BEARER else None
 
 
 class Credentials(NamedTuple):
@@ -52,12 +58,12 @@ class AdminToken:
     """The one token of the configuration, which is admin."""
 
     def __init__(self, secret: str) -> None:
-        self._digest = _digest(secret)
+        self._digest = digest_of(secret)
         self._principal = Principal("admin", ADMIN_TOKEN, (Grant(role=Role.ADMIN),))
 
     def find(self, token: str) -> Principal | None:
         # A digest tells nothing of the secret, however long its comparison takes.
-        return self._principal if _digest(token) == self._digest else None
+        return self._principal if digest_of(token) == self._digest else None
 
 
 class Authentication:
@@ -75,8 +81,8 @@ class Authentication:
         """The principal of a call. Raises `Unauthenticated`."""
         authorization = credentials.authorization
         if authorization is not None:
-            token = authorization[len(BEARER) :].strip()
-            if not token or authorization[: len(BEARER)].lower() != BEARER:
+            token = bearer_in(authorization)
+            if token is None:
                 raise Unauthenticated(MALFORMED)
             if len(token) <= MAX_CREDENTIAL_BYTES:
                 for source in self._bearers:
@@ -88,7 +94,3 @@ class Authentication:
                 return principal
             raise Unauthenticated(NO_GRANT)
         raise Unauthenticated(NOTHING)
-
-
-def _digest(secret: str) -> bytes:
-    return sha256(secret.encode()).digest()

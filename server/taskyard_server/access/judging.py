@@ -84,7 +84,8 @@ def _judge(principal: Principal, requirement: Requirement, namespace: str) -> Ac
         return Access(principal=principal, role=Role.OPERATOR)
     grants = [grant for grant in grants if grant.role in requirement.roles]
     if not grants:
-        raise PermissionDenied(f"the role {requirement.missing} is needed in the namespace {namespace!r}")
+        where = "" if requirement.roles == {Role.ADMIN} else f" in the namespace {namespace!r}"
+        raise PermissionDenied(f"the role {requirement.missing} is needed{where}")
     views = [grant for grant in grants if grant.role is Role.VIEWER]
     own = NO_NAMES
     for grant in grants:

@@ -14,6 +14,7 @@ from typing import Final
 import httpx
 import structlog
 
+from taskyard_server.file_marks import FileMark, mark_of
 from taskyard_server.security_settings import is_url
 
 from .key_sets import MAX_BYTES, NO_KEYS, KeySetError, read_key_set
@@ -85,7 +86,7 @@ class KeyFile(KeySource):
     def __init__(self, place: str) -> None:
         super().__init__(place)
         self._path = Path(place)
-        self._mark: tuple[int, int, int] | None = None
+        self._mark: FileMark | None = None
 
     def want(self) -> None:
         """Nothing: it is looked at often enough."""
@@ -98,8 +99,7 @@ class KeyFile(KeySource):
             if not self._path.is_file() and self._path.exists():
                 raise KeySetError("is not a file")
             with self._path.open("rb") as file:
-                found = os.stat(file.fileno())
-                mark = found.st_mtime_ns, found.st_size, found.st_ino
+                mark = mark_of(os.stat(file.fileno()))
                 if mark == self._mark:
                     return None
                 document = file.read(MAX_BYTES + 1)

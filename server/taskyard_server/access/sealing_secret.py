@@ -14,9 +14,10 @@ import structlog
 from taskyard_server.engine.memory.keeper import Keeper
 from taskyard_server.store.port import Group, Table
 
+from .sealing import SECRET_BYTES
+
 log = structlog.get_logger(__name__)
 
-SECRET_BYTES: Final = 32
 NUMBER: Final = 1
 """The key of its row."""
 
@@ -28,7 +29,7 @@ async def kept_secret(keeper: Keeper) -> bytes:
             if number == NUMBER and len(secret) == SECRET_BYTES:
                 return bytes(secret)
     made = _NewSecret(os.urandom(SECRET_BYTES))
-    await keeper.committer.keep(made, _tell_nobody)
+    await keeper.committer.keep(made)
     return made.secret
 
 
@@ -45,7 +46,3 @@ class _NewSecret:
     def close_for(self, error: Exception) -> None:
         """See `Source`. What was sealed before ends with the process."""
         log.error("secret_not_kept", fault=str(error))
-
-
-def _tell_nobody(_secs: float) -> None:
-    """Nobody waits for it."""

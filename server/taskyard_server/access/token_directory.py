@@ -173,7 +173,7 @@ class TokenDirectory:
                 self._changed[token] = None
         committer = self._committer
         if committer is not None and (self._changed or self._forgotten) and not committer.is_stuck:
-            committer.keep(self, _tell_nobody)
+            committer.keep(self)
         return bool(self._used)
 
     def forget(self, now: float) -> None:
@@ -202,7 +202,7 @@ class TokenDirectory:
         log.error("tokens_not_kept", fault=str(error))
 
     async def _keep(self) -> None:
-        await self._opened().keep(self, _tell_nobody)
+        await self._opened().keep(self)
 
     def _opened(self) -> Committer:
         assert self._committer is not None, "open it first"
@@ -216,7 +216,3 @@ class TokenDirectory:
         self._by_id[token.id] = token
         if token.revoked_at is None:
             self._by_digest[token.digest] = token
-
-
-def _tell_nobody(_secs: float) -> None:
-    """Nobody waits for it."""

@@ -14,6 +14,7 @@ import typer
 from taskyard.credentials import AT_THE_TERMINAL, Credentials, find_credentials
 from taskyard.errors import error_from_rpc
 from taskyard.explaining import explained
+from taskyard_server.access.tokens import PREFIX, is_whole
 
 from .failure import Failure
 from .shared_options import with_options
@@ -81,41 +82,31 @@ def _option(words: str, variable: str = "", *names: str, **rest: Any) -> Any:
     return typer.Option(*names, help=help_text, rich_help_panel=PANEL, **rest)
 
 
-ServerOption = Annotated[
-    str | None,
-    _option(
-        "The gRPC server, HOST:PORT or https://HOST:PORT.",
-        "TASKYARD_SERVER, TASKYARD_ADDRESS",
-        show_default="127.0.0.1:50051",
-    ),
-]
-NamespaceOption = Annotated[
-    str | None, _option("The namespace to act in.", "TASKYARD_NAMESPACE", show_default="default")
-]
-TokenFileOption = Annotated[
-    str | None,
-    _option(
-        "A file with a token, in place of TASKYARD_TOKEN. There is no --token, since the list of processes would "
-        "show it to everybody.",
-        "TASKYARD_TOKEN_FILE",
-    ),
-]
-CaOption = Annotated[str | None, _option("A file with the authority of the server's certificate.", "TASKYARD_CA")]
-CertOption = Annotated[str | None, _option("A file with a client certificate.", "TASKYARD_CERT")]
-KeyOption = Annotated[str | None, _option("The file with its key.", "TASKYARD_KEY")]
-ProfileOption = Annotated[str | None, _option("A profile of ~/.config/taskyard/config.toml.", "TASKYARD_PROFILE")]
-InsecureOption = Annotated[bool, _option("Send a token in the clear to another machine.", "", "--insecure")]
-
-
 def connection(
-    server: ServerOption = None,
-    namespace: NamespaceOption = None,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
-    cert: CertOption = None,
-    key: KeyOption = None,
-    profile: ProfileOption = None,
-    insecure: InsecureOption = False,
+    server: Annotated[
+        str | None,
+        _option(
+            "The gRPC server, HOST:PORT or https://HOST:PORT.",
+            "TASKYARD_SERVER, TASKYARD_ADDRESS",
+            show_default="127.0.0.1:50051",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None, _option("The namespace to act in.", "TASKYARD_NAMESPACE", show_default="default")
+    ] = None,
+    token_file: Annotated[
+        str | None,
+        _option(
+            "A file with a token, in place of TASKYARD_TOKEN. There is no --token, since the list of processes would "
+            "show it to everybody.",
+            "TASKYARD_TOKEN_FILE",
+        ),
+    ] = None,
+    ca: Annotated[str | None, _option("A file with the authority of the server's certificate.", "TASKYARD_CA")] = None,
+    cert: Annotated[str | None, _option("A file with a client certificate.", "TASKYARD_CERT")] = None,
+    key: Annotated[str | None, _option("The file with its key.", "TASKYARD_KEY")] = None,
+    profile: Annotated[str | None, _option("A profile of ~/.config/taskyard/config.toml.", "TASKYARD_PROFILE")] = None,
+    insecure: Annotated[bool, _option("Send a token in the clear to another machine.", "", "--insecure")] = False,
 ) -> Connection:
     """How to reach the server that these options, the environment or a profile name. Raises `Failure` for mistakes."""
     environment = dict(os.environ)
@@ -136,25 +127,20 @@ def connection(
         )
     except ValueError as error:
         raise Failure(str(error)) from None
+    _check_whole(found)
     is_given = server is not None or profile is not None
     is_named = is_given or "TASKYARD_ADDRESS" in environment or found.token is not None or found.tls is not None
     return Connection(found, is_named, is_given)
 
 
-def connection_to_any_namespace(
-    server: ServerOption = None,
-    token_file: TokenFileOption = None,
-    ca: CaOption = None,
-    cert: CertOption = None,
-    key: KeyOption = None,
-    profile: ProfileOption = None,
-    insecure: InsecureOption = False,
-) -> Connection:
-    """The same for calls about the whole server."""
-    return connection(server, None, token_file, ca, cert, key, profile, insecure)
+def _check_whole(found: Credentials) -> None:
+    """Tell a token of which a part is missing from one that the server does not know. Raises `Failure`."""
+    token = found.token
+    if token is not None and token.current().startswith(PREFIX) and not is_whole(token.current()):
+        raise Failure(f"{token.origin} is no whole token: characters of it are missing or mistyped")
 
 
 with_connection: Final = with_options("connection", connection)
 """Give a command the options, in the place of its parameter `connection`."""
-with_connection_to_server: Final = with_options("connection", connection_to_any_namespace)
+with_connection_to_server: Final = with_options("connection", connection, without=("namespace",))
 """The same without `--namespace`."""

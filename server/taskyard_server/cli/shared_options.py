@@ -1,20 +1,23 @@
 """Options that several commands share: one function has them as its parameters, and commands get what it returns."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Command = Callable[..., None]
 
 
-def with_options(place: str, provide: Callable[..., Any], *required: str) -> Callable[[Command], Command]:
+def with_options(
+    place: str, provide: Callable[..., Any], *required: str, without: Sequence[str] = ()
+) -> Callable[[Command], Command]:
     """Give a command the options of `provide` in the place of one of its parameters, which gets what that returns.
 
-    The options named here are required.
+    The options named here are required; those in `without` are not offered.
     """
     options = {
         name: option.replace(kind=option.KEYWORD_ONLY, default=option.empty if name in required else option.default)
         for name, option in inspect.signature(provide).parameters.items()
+        if name not in without
     }
 
     def extend(command: Command) -> Command:

@@ -196,7 +196,7 @@ def whoami(connection: Connection, as_json: JsonOption = False) -> None:
         return
     fields = {
         "name": answer.name,
-        "by": answer.kind if answer.credential == answer.kind else f"{answer.kind} {answer.credential}",
+        "by": answer.credential if answer.credential.startswith(answer.kind) else f"{answer.kind} {answer.credential}",
         "may": _words(answer.grants),
         "expires": local_time(answer.expires_at),
         "authentication": "on" if answer.authentication else "off: whoever reaches the server is admin",

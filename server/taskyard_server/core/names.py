@@ -24,7 +24,7 @@ class Names:
     @property
     def patterns(self) -> list[str]:
         """The same as a grant lists them, sorted."""
-        return sorted([*self.exact, *(prefix + EVERY for prefix in self.prefixes)])
+        return sorted([*self.exact, *[prefix + EVERY for prefix in self.prefixes]])
 
     def disjoint(self) -> Names:
         """The same names, listed so that each is held once: by one exact name, or by one prefix."""
@@ -45,8 +45,8 @@ class Names:
 def names(patterns: Iterable[str]) -> Names:
     """The names that patterns list: a name, or a beginning of names with `*` at its end."""
     listed = frozenset(patterns)
-    prefixes = sorted(pattern.removesuffix(EVERY) for pattern in listed if pattern.endswith(EVERY))
-    return Names(frozenset(pattern for pattern in listed if not pattern.endswith(EVERY)), tuple(prefixes))
+    prefixes = sorted([pattern.removesuffix(EVERY) for pattern in listed if pattern.endswith(EVERY)])
+    return Names(frozenset([pattern for pattern in listed if not pattern.endswith(EVERY)]), tuple(prefixes))
 
 
 EVERY_NAME = Names(prefixes=("",))

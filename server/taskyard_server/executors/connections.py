@@ -16,6 +16,8 @@ from typing import Final
 import httpx
 import structlog
 
+from taskyard_server.file_marks import FileMark, marks_of
+
 from .tab_resolver import Endpoint
 
 log = structlog.get_logger(__name__)
@@ -56,9 +58,9 @@ class TlsFiles:
                 raise TlsFilesError(f"executorCert: {self.cert} with {self.key}: {_reason(error)}") from None
         return context
 
-    def marks(self) -> list[tuple[int, int, int] | None]:
-        """What differs once a file was written, or another one is in its place."""
-        return [_mark(path) for path in (self.ca, self.cert, self.key) if path is not None]
+    def marks(self) -> list[FileMark | None]:
+        """What differs once one of the files has changed."""
+        return marks_of((self.ca, self.cert, self.key))
 
 
 class _Client:
@@ -123,11 +125,3 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return "holds no certificate or key in PEM that can be used, or they do not fit together"
     return (error.strerror or "cannot be read").lower()
-
-
-def _mark(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size

@@ -75,6 +75,7 @@ class Admission:
         self._door = door
         self._tokens = tokens
         self._jwts: Jwts | None = None
+        self._gates: dict[str, Gate] = {}
         self._is_on = settings is not None
         self.sealing = None if settings is None else _sealing(None)
         self._authentication = Authentication()
@@ -116,12 +117,16 @@ class Admission:
             raise AdmissionError(str(error)) from None
 
     def gate(self, method: str) -> Gate:
-        """The gate of a method. Raises `NoRequirement`."""
-        requirement = requirement_of(method)
-        auditor = None
-        if self.audit is not None and requirement.changes and not requirement.anyone:
-            auditor = Auditor(self.audit, method, self._door)
-        return Gate(self, requirement, is_stream=is_stream(method), auditor=auditor)
+        """The gate of a method, made once. Raises `NoRequirement`."""
+        gate = self._gates.get(method)
+        if gate is None:
+            requirement = requirement_of(method)
+            auditor = None
+            if self.audit is not None and requirement.changes and not requirement.anyone:
+                auditor = Auditor(self.audit, method, self._door)
+            gate = Gate(self, requirement, is_stream=is_stream(method), auditor=auditor)
+            self._gates[method] = gate
+        return gate
 
     async def run(self) -> None:
         """Keep the keys of issuers fresh, and end the calls whose credential no longer holds, until cancelled."""

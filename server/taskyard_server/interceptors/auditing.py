@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from inspect import isasyncgenfunction
 from typing import Any, Final
 
 import grpc
@@ -46,8 +45,6 @@ class Auditor:
 
     def audited(self, serve: Callable[[Any, Context], Any]) -> Any:
         """The same servicer method, with its calls written down."""
-        if isasyncgenfunction(serve):
-            return self._generator(serve)
         return self._stream(serve) if self._is_stream else self._unary(serve)
 
     def note_denied(self, principal: Principal, headers: Headers, context: Context) -> None:
@@ -94,19 +91,6 @@ class Auditor:
                 return
             with self._written_down(call, context) as messages:
                 await serve(messages.counted(stream), context)
-
-        return serve_audited
-
-    def _generator(self, serve: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
-        async def serve_audited(stream: Any, context: Context) -> AsyncIterator[Any]:
-            call = current_call()
-            if call.access.role < Role.OPERATOR:
-                async for response in serve(stream, context):
-                    yield response
-                return
-            with self._written_down(call, context) as messages:
-                async for response in serve(messages.counted(stream), context):
-                    yield response
 
         return serve_audited
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from inspect import isasyncgenfunction
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -22,8 +22,8 @@ from google.protobuf.message import DecodeError
 from taskyard_server.core.errors import BadRequest, Refusal, TooLarge
 from taskyard_server.logs import Throttle
 
-from .admission import Admission, Gate
-from .callers import ANYBODY, REST_KEY, Call, Headers, current_call, read_headers, set_current_call
+from .admission import Admission, Entry, Gate
+from .callers import REST_KEY, Call, Headers, current_call, read_headers, set_current_call
 from .compression import BadCompression, uncompressed
 from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
 from .head import HeadContext, HeadersSent
@@ -33,6 +33,7 @@ log = structlog.get_logger(__name__)
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """The largest message that is read. grpc's own limit is above it, so that callers get the documented error."""
+MAX_NAMESPACE_CHARS: Final = 64
 MALFORMED: Final = "request: is not a valid message, or nests too deep"
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -88,7 +89,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         """A handler that refuses a call without waiting for its message."""
 
         async def refuse(_: object, context: Context) -> None:
-            refusing = self._refuse(method, ANYBODY, time.perf_counter(), refusal, context, gate, read_headers(context))
+            refusing = self._refuse(method, time.perf_counter(), refusal, context, gate, read_headers(context))
             del context
             await refusing
 
@@ -103,36 +104,35 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     ) -> grpc.RpcMethodHandler[Any, Any]:
         parse, serialize = _keeping_what_came(handler.request_deserializer), _unless_bytes(handler.response_serializer)
         if handler.response_streaming:
-            stream = self._unary(method, _checked_stream(handler.unary_stream, check))
+            stream = self._around(method, _checked_stream(_writing(handler.unary_stream), check))
             return grpc.unary_stream_rpc_method_handler(stream, parse, serialize)
-        unary = self._unary(method, _checked(handler.unary_unary, check))
+        unary = self._around(method, _checked(handler.unary_unary, check))
         return grpc.unary_unary_rpc_method_handler(unary, parse, serialize)
 
     def _wrap(self, method: str, handler: grpc.RpcMethodHandler[Any, Any]) -> grpc.RpcMethodHandler[Any, Any]:
         codecs = (_tolerant(handler.request_deserializer), handler.response_serializer)
         if handler.response_streaming:
-            serve: Any = handler.stream_stream or handler.unary_stream
+            serve: Any = _writing(handler.stream_stream or handler.unary_stream)
             make: Any = (
                 grpc.stream_stream_rpc_method_handler
                 if handler.request_streaming
                 else grpc.unary_stream_rpc_method_handler
             )
-            wrap = self._streaming if isasyncgenfunction(serve) else self._unary
-            return make(wrap(method, serve), codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
+            return make(self._around(method, serve), codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
         serve = handler.stream_unary or handler.unary_unary
         make = (
             grpc.stream_unary_rpc_method_handler if handler.request_streaming else grpc.unary_unary_rpc_method_handler
         )
-        return make(self._unary(method, serve), codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
+        return make(self._around(method, serve), codecs[0], _unless_bytes(codecs[1]))  # type: ignore[no-any-return]
 
-    def _unary(self, method: str, serve: Callable[[Any, Context], Awaitable[Any]]) -> Any:
+    def _around(self, method: str, serve: Callable[[Any, Context], Awaitable[Any]]) -> Any:
         gate = None if self._admission is None else self._admission.gate(method)
         if gate is not None:
             serve = gate.audited(serve)
 
         async def around(request: Any, context: Context) -> Any:
             begin = time.perf_counter()
-            call, entry = ANYBODY, None
+            entry: Entry | None = None
             headers = read_headers(context)
             try:
                 if gate is None:
@@ -146,53 +146,16 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             except asyncio.CancelledError:
                 if gate is None or (ended := gate.end_of(entry)) is None:
                     raise
-                refusing = self._refuse(method, call, begin, ended, context, gate, headers)
+                refusing = self._refuse(method, begin, ended, context, gate, headers)
                 del request, context
                 await refusing
             except Exception as error:
-                refusing = self._refuse(method, call, begin, error, context, gate, headers)
+                refusing = self._refuse(method, begin, error, context, gate, headers)
                 del request, context
                 await refusing
             else:
-                self._log(method, call, begin, "ok")
+                self._log(method, headers, begin, "ok")
                 return response
-            finally:
-                if gate is not None and entry is not None:
-                    gate.leave(entry)
-
-        return around
-
-    def _streaming(self, method: str, serve: Callable[[Any, Context], AsyncIterator[Any]]) -> Any:
-        gate = None if self._admission is None else self._admission.gate(method)
-        if gate is not None:
-            serve = gate.audited(serve)
-
-        async def around(request: Any, context: Context) -> AsyncIterator[Any]:
-            begin = time.perf_counter()
-            call, entry = ANYBODY, None
-            headers = read_headers(context)
-            try:
-                if gate is None:
-                    call = headers.call()
-                else:
-                    entry = gate.enter(headers, context)
-                    call = headers.call(entry.access, gate.seal, entry.pace)
-                set_current_call(call)
-                _check(request, call, gate, headers, context)
-                async for response in serve(request, context):
-                    yield response
-            except asyncio.CancelledError:
-                if gate is None or (ended := gate.end_of(entry)) is None:
-                    raise
-                refusing = self._refuse(method, call, begin, ended, context, gate, headers)
-                del request, context
-                await refusing
-            except Exception as error:
-                refusing = self._refuse(method, call, begin, error, context, gate, headers)
-                del request, context
-                await refusing
-            else:
-                self._log(method, call, begin, "ok")
             finally:
                 if gate is not None and entry is not None:
                     gate.leave(entry)
@@ -202,7 +165,6 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
     async def _refuse(
         self,
         method: str,
-        call: Call,
         begin: float,
         error: Exception,
         context: Context,
@@ -214,7 +176,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         refusal = refusal_of(error)
         if refusal.code == "internal":
             log.error("internal_error", method=method, exc_info=error)
-        self._log(method, call, begin, refusal.code)
+        self._log(method, headers, begin, refusal.code)
         if gate is not None and refusal.code == "unauthenticated":
             await gate.delay(refusal, headers, context)
         status = MAPPINGS[refusal.code].grpc
@@ -225,15 +187,16 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         error.__traceback__ = error.__context__ = error.__cause__ = None
         await aborting
 
-    def _log(self, method: str, call: Call, begin: float, outcome: str) -> None:
+    def _log(self, method: str, headers: Headers, begin: float, outcome: str) -> None:
         if self._throttle.admits(f"{method.rpartition('/')[2]} {outcome}"):
             log.info(
                 "request",
                 method=method,
                 outcome=outcome,
                 ms=round((time.perf_counter() - begin) * 1000, 2),
-                namespace=call.namespace,
-                rest=call.by_rest,
+                # It may be anything where it is what was refused.
+                namespace=headers.namespace[:MAX_NAMESPACE_CHARS],
+                rest=headers.by_rest,
             )
 
 
@@ -270,18 +233,24 @@ def _checked(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Any], Awa
     return serve_checked
 
 
-def _checked_stream(serve: Any, check: TargetCheck) -> Callable[[RestRequest, Context], Awaitable[None]]:
-    """The same for a stream. For HEAD it ends before its first message."""
+def _writing(serve: Any) -> Callable[[Any, Any], Awaitable[None]]:
+    """The same handler of a stream, which writes to the context what it yields, if it does."""
+    if not isasyncgenfunction(serve):
+        return serve  # type: ignore[no-any-return]
 
     async def write_all(message: Any, context: Any) -> None:
-        if not isasyncgenfunction(serve):
-            await serve(message, context)
-            return
         async with contextlib.aclosing(serve(message, context)) as responses:
             async for response in responses:
                 await context.write(response)
 
-    checked = _checked(write_all, check)
+    return write_all
+
+
+def _checked_stream(
+    serve: Callable[[Any, Any], Awaitable[None]], check: TargetCheck
+) -> Callable[[RestRequest, Context], Awaitable[None]]:
+    """The same for a stream. For HEAD it ends before its first message."""
+    checked = _checked(serve, check)
 
     async def serve_stream(request: RestRequest, context: Context) -> None:
         if not current_call().is_head:

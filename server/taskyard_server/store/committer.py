@@ -135,7 +135,7 @@ class Committer:
         self._time_wanted = True
         self.turn_ended()
 
-    def keep(self, source: Source, publish: Callable[[float], None]) -> asyncio.Future[None]:
+    def keep(self, source: Source, publish: Callable[[float], None] = lambda _: None) -> asyncio.Future[None]:
         """Commit, at the end of this turn of the event loop, what a source has changed that has no turns of its own.
 
         `publish` is called once it is committed. Returns what `wait` does, with its refusals.
