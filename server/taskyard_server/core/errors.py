@@ -17,6 +17,9 @@ RETRY_AFTER_MS: Final = 1_000
 """How long callers shall wait before they repeat what was refused for the time being."""
 
 
+NOT_OWNER_RETRY_MS: Final = 50
+
+
 class Refusal(Exception):
     """A command that was refused and changed nothing (an admission refusal keeps the rejected task, see there)."""
 
@@ -27,6 +30,11 @@ class Refusal(Exception):
         super().__init__(message)
         self.message = message
         self.details = details or {}
+
+    @property
+    def reason(self) -> str:
+        """The word for programs that tell refusals of one code apart."""
+        return self.code.upper()
 
     @property
     def retry_after_ms(self) -> int:
@@ -139,6 +147,24 @@ class Unavailable(Refusal):
 
     code = "unavailable"
     retryable = True
+
+
+class NotOwner(Unavailable):
+    """Another replica serves the namespace. Nothing was done, so that any call may be repeated, at once."""
+
+    def __init__(self, owner: str | None = None) -> None:
+        at = "another replica" if owner is None else f"the replica {owner}"
+        super().__init__(f"this namespace is served by {at}", None if owner is None else {"owner": owner})
+
+    @property
+    def reason(self) -> str:
+        """`NOT_OWNER`."""
+        return "NOT_OWNER"
+
+    @property
+    def retry_after_ms(self) -> int:
+        """By then the gateways know the owner."""
+        return NOT_OWNER_RETRY_MS
 
 
 class Internal(Refusal):

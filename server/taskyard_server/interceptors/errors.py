@@ -91,7 +91,7 @@ def rest_body(refusal: Refusal) -> str:
 
 def _status(refusal: Refusal) -> status_pb2.Status:
     info = error_details_pb2.ErrorInfo(
-        reason=refusal.code.upper(),
+        reason=refusal.reason,
         domain=DOMAIN,
         metadata={key: str(_cut(value, MAX_TEXT_BYTES)) for key, value in refusal.details.items()},
     )

@@ -35,7 +35,9 @@ class Table(IntEnum):
     TOKENS = 10
     """Its rows belong to no namespace."""
     SECRETS = 11
-    """Nor do these."""
+    """Nor do these, of which one that is there is never replaced: who puts one reads it again."""
+    TOKEN_USES = 12
+    """When tokens were last used, by their keys. They are apart so that none who notes a use undoes a revocation."""
 
 
 def key_of(namespace: int, number: int) -> int:
@@ -59,16 +61,31 @@ EndedRow = tuple[int, int, bytes]
 """A key, when the task ended, in milliseconds, and its record."""
 
 
+class Fence(NamedTuple):
+    """By what right rows of a namespace are written where replicas share a store: its owner's term.
+
+    `number` counts the commits of the namespace from 1 without gaps, over all terms. `needs_owner` says whether
+    anything will come due in it, so that a replica must own it also while nobody calls.
+    """
+
+    term: int
+    number: int
+    needs_owner: bool
+
+
 @dataclass(slots=True)
 class Group:
     """What one commit writes: all of it or nothing. Commits are numbered from 1 without gaps; `at` is its time.
 
-    Rows that are removed are removed before others are put. `epoch` is that of the store (`Kept`).
+    Rows that are removed are removed before others are put. `epoch` is that of the store (`Kept`). Where replicas share
+    the store, `fences` has each namespace of which rows are written: those that are owned no longer are left out
+    (`Committed.lost`), and `number` means nothing.
     """
 
     number: int
     at: float
     epoch: int = 0
+    fences: dict[int, Fence] = field(default_factory=dict)
     puts: dict[Table, list[Row]] = field(default_factory=dict)
     ended: list[EndedRow] = field(default_factory=list)
     removes: dict[Table, list[int]] = field(default_factory=dict)
@@ -86,6 +103,11 @@ class Group:
         if keys is None:
             keys = self.removes[table] = []
         keys.append(key)
+
+    def number_of(self, namespace: int) -> int:
+        """The number of this commit, as the rows of a namespace bear it."""
+        fence = self.fences.get(namespace)
+        return self.number if fence is None else fence.number
 
     def mark(self) -> dict[int, int]:
         """How far each of its lists has come, for `back_to`."""
@@ -119,11 +141,15 @@ class Kept(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A commit that succeeded: the seconds that it took at the store, the file's bytes and the free ones beside it."""
+    """A commit that succeeded: the seconds that it took at the store, the file's bytes and the free ones beside it.
+
+    Of the namespaces that were `lost`, owned by others or by nobody under that term, nothing was written.
+    """
 
     secs: float
     used_bytes: int
     free_bytes: int
+    lost: frozenset[int] = frozenset()
 
 
 class TaskRows(NamedTuple):
@@ -191,11 +217,11 @@ class Store(Protocol):
         All of them, or up to `limit` of those above `after_key` and up to `last_key`.
         """
 
-    def live_tasks(self) -> AsyncIterator[Sequence[TaskRows]]:
-        """The tasks that have a row in `STATES`, in order of their keys, in slices."""
+    def live_tasks(self, namespace: int | None = None) -> AsyncIterator[Sequence[TaskRows]]:
+        """The tasks that have a row in `STATES`, of all namespaces or one, in order of their keys, in slices."""
 
-    def ended_tasks(self, since_ms: int) -> AsyncIterator[Sequence[TaskRows]]:
-        """The tasks that ended at `since_ms` or later, in order of their ends, in slices."""
+    def ended_tasks(self, since_ms: int, namespace: int | None = None) -> AsyncIterator[Sequence[TaskRows]]:
+        """The tasks that ended at `since_ms` or later, of all namespaces or one, in order of their ends, in slices."""
 
     async def task(self, key: int) -> TaskRows | None:
         """One task, live or ended; None if it is not kept."""

@@ -1,0 +1,115 @@
+"""The port of a store that replicas share: who they are, and which of them owns a namespace.
+
+A replica is an instance of a server: it joins, renews itself, and dies once, at the latest when others see that it has
+not renewed itself for long. An instance that has died never lives again. A namespace is owned by one instance at a time,
+under a term that grows with each owner; `Store.commit` writes nothing of a namespace that the fence does not fit.
+
+All times here are seconds by the store's own clock, so that those of the replicas may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple, Protocol
+
+from .port import Kept, Store
+
+
+class Replica(NamedTuple):
+    """What a replica says of itself. `instance` is random, `name` is for people.
+
+    Others reach it at `address`, HOST:PORT, if it has one. It reads and writes records up to the format `level`, and
+    takes no namespace while it drains.
+    """
+
+    instance: str
+    name: str
+    address: str | None
+    level: int
+    version: str
+    is_draining: bool = False
+
+
+class ReplicaRow(NamedTuple):
+    """A replica as the store knows it. `died_at` is when it left or was found dead."""
+
+    replica: Replica
+    started_at: float
+    renewed_at: float
+    died_at: float | None
+
+
+class OwnerRow(NamedTuple):
+    """A namespace, and the instance that owns it, dead or alive; None if it was released.
+
+    A `name` of None says that the namespace was deleted.
+    """
+
+    number: int
+    name: str | None
+    instance: str | None
+    term: int
+
+
+class Taken(NamedTuple):
+    """A namespace that its new owner has taken. `kept` is its last commit, `kept.at` until when it was served."""
+
+    number: int
+    name: str
+    term: int
+    kept: Kept
+
+
+class Renewal(NamedTuple):
+    """The store's time, the format level in force, and all replicas: the living, and those that died lately."""
+
+    at: float
+    level: int
+    replicas: Sequence[ReplicaRow]
+
+
+class SharedStore(Store, Protocol):
+    """A store that replicas share. What `Store` says of one owner holds for each namespace here.
+
+    Each method raises `CommitDelayed` if the store does not answer; whether it took effect is not known then, and it
+    may be repeated.
+    """
+
+    async def join(self, replica: Replica) -> float:
+        """Begin to live; the store's time. Raises `StoreError` for one whose level is below the store's."""
+
+    async def renew(self, instance: str, dead_after_secs: float) -> Renewal | None:
+        """Go on living, and mark others dead that were not renewed for so long. None if the instance itself is dead."""
+
+    async def drain(self, name: str, is_draining: bool) -> bool:
+        """Let the living replicas of a name take no more namespaces, or do so again. Whether there is one."""
+
+    async def raise_level(self, level: int) -> bool:
+        """Put a format level in force, unless a living replica has a lower one. Whether it is in force."""
+
+    async def leave(self, instance: str) -> None:
+        """Die, in order."""
+
+    async def owners(self, since: float | None = None) -> tuple[float, Sequence[OwnerRow]]:
+        """All namespaces, or those whose name or owner changed at `since` or later; with what to give as next `since`."""
+
+    async def needing_owner(self, limit: int) -> Sequence[OwnerRow]:
+        """Up to `limit` namespaces with `Fence.needs_owner` that no living replica owns."""
+
+    async def create(self, name: str, instance: str) -> Taken | None:
+        """Make a namespace, and take it. None if there is one of that name."""
+
+    async def take(self, number: int, instance: str) -> Taken | None:
+        """Take a namespace that no other living replica owns. None if one does, or the instance itself is dead."""
+
+    async def release(self, fences: dict[int, int], instance: str, served_until: float, to: str | None = None) -> None:
+        """Let go of namespaces, each with the term under which it is owned, for `to` or for whoever takes them.
+
+        Those that the instance does not own under that term are left alone.
+        """
+
+    async def rename(self, number: int, name: str | None) -> None:
+        """Give a namespace no name any more: then it is deleted, and its name free for another one."""
+
+    def changes(self) -> AsyncIterator[None]:
+        """Something each time after owners or replicas have changed, at once or late; never ends, and may miss some."""
