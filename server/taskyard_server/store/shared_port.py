@@ -1,8 +1,8 @@
 """The port of a store that replicas share: who they are, and which of them owns a namespace.
 
 A replica is an instance of a server: it joins, renews itself, and dies once, at the latest when others see that it has
-not renewed itself for long. An instance that has died never lives again. A namespace is owned by one instance at a time,
-under a term that grows with each owner; `Store.commit` writes nothing of a namespace that the fence does not fit.
+not renewed itself for long. An instance that has died never lives again. A namespace is owned by one instance at a
+time, under a term that grows with each owner; `Store.commit` writes nothing of a namespace that the fence does not fit.
 
 All times here are seconds by the store's own clock, so that those of the replicas may differ.
 """
@@ -91,7 +91,7 @@ class SharedStore(Store, Protocol):
         """Die, in order."""
 
     async def owners(self, since: float | None = None) -> tuple[float, Sequence[OwnerRow]]:
-        """All namespaces, or those whose name or owner changed at `since` or later; with what to give as next `since`."""
+        """All namespaces, or those whose name or owner changed at `since` or later; and the next `since`."""
 
     async def needing_owner(self, limit: int) -> Sequence[OwnerRow]:
         """Up to `limit` namespaces with `Fence.needs_owner` that no living replica owns."""
