@@ -1,8 +1,8 @@
 """The port of a store that replicas share: who they are, and which of them owns a namespace.
 
 A replica is an instance of a server: it joins, renews itself, and dies once, at the latest when others see that it
-has not renewed itself for long. An instance that has died never lives again. A namespace is owned by one instance at a time,
-under a term that grows with each owner; `Store.commit` writes nothing of a namespace that the fence does not fit.
+has not renewed itself for long. An instance that has died never lives again. A namespace is owned by one instance at a
+time, under a term that grows with each owner; `Store.commit` writes nothing of a namespace that the fence does not fit.
 
 All times here are seconds by the store's own clock, so that those of the replicas may differ.
 """

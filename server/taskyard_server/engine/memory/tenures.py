@@ -50,6 +50,10 @@ class Tenures:
         self._namespaces.is_elsewhere = is_elsewhere
         self._namespaces.driver.is_trusted = is_trusted
 
+    def now(self) -> float:
+        """The engine's time."""
+        return self._namespaces.now()
+
     def names(self) -> list[str]:
         """The namespaces that are served here."""
         return self._namespaces.names()
