@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SERVICES: Final = frozenset({"Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule"})
 """The services whose calls are about the namespace that they name."""
 MAKES_NAMESPACES: Final = frozenset(
-    {"SubmitTask", "SubmitTasks", "SubmitBatch", "RegisterRuntimeHost", "Connect", "CreateSchedule"}
+    {"SubmitTask", "SubmitTasks", "SubmitBatch", "RegisterHost", "Connect", "CreateSchedule"}
 )
 """The methods that make a namespace which is not there."""
 UNKNOWN: Final = "another replica may serve this namespace by now: whether this took effect is not known"

@@ -198,9 +198,12 @@ class Ownership:
         self._names[row.number] = row.name
         self.rows[row.name] = row
         self._misses.pop(row.name, None)
-        mine = self._tenures.term_of(row.name)
-        if mine and (row.instance != self._membership.me.instance or row.term > mine):
+        mine, is_mine = self._tenures.term_of(row.name), row.instance == self._membership.me.instance
+        if mine and (not is_mine or row.term > mine):
             self._lost(row.name)
+        elif not mine and not is_mine:
+            # Somebody may watch a namespace that was not there until now.
+            self._tenures.tell_left(row.name)
 
     def _lost(self, name: str) -> None:
         self._figures.lost += 1
