@@ -172,7 +172,7 @@ class LocalPostgres:
         command = (*_as_nobody_special(), str(programs(self.version) / "postgres"), "-D", str(self.data), *flags)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, **_user()
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, user=_user()
             )
         give_up_at = time.monotonic() + START_SECS
         while not self._takes_connections():
@@ -204,14 +204,20 @@ class LocalPostgres:
     def _prepare_folder(self) -> None:
         for folder in (self.folder, self.sockets):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if user := _user().get("user"):
+            if user := _user():
                 shutil.chown(folder, user)
 
     def _run(self, program: str, *arguments: str, secs: float = START_SECS) -> str:
         command = (*_as_nobody_special(), str(programs(self.version) / program), *arguments)
         try:
             done = subprocess.run(
-                command, capture_output=True, text=True, timeout=secs, check=False, stdin=subprocess.DEVNULL, **_user()
+                command,
+                capture_output=True,
+                text=True,
+                timeout=secs,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                user=_user(),
             )
         except subprocess.TimeoutExpired:
             raise PostgresError(f"{program} took over {secs:g} s") from None
@@ -249,9 +255,9 @@ def _as_nobody_special() -> tuple[str, ...]:
 
 
 @functools.cache
-def _user() -> dict[str, str]:
+def _user() -> str | None:
     """Who runs the programs where root may not, and has no namespaces: then all paths must be open to `nobody`."""
-    return {} if os.geteuid() != 0 or _as_nobody_special() else {"user": "nobody"}
+    return None if os.geteuid() != 0 or _as_nobody_special() else "nobody"
 
 
 def _lives(process: psutil.Process) -> bool:
