@@ -232,6 +232,6 @@ class PostgresStore(PostgresRows, PostgresMembers):
         self._used_bytes = int(rows[0][0] or 0)
 
 
-def is_shared(store: PostgresStore) -> SharedStore:
+def as_shared(store: PostgresStore) -> SharedStore:
     """For the type checker."""
     return store
