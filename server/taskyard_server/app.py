@@ -413,6 +413,7 @@ def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
         synchronous=store.synchronous,
         min_free_bytes=store.min_free_bytes,
         ballast_bytes=BALLAST_BYTES,
+        failover_secs=store.failover_secs,
     )
     return MemoryEngine(
         settings.limits(),
