@@ -67,11 +67,9 @@ def _check_store_url(url: str) -> str:
 
 HostName = Annotated[str, Field(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9a-fA-F:.]+\])$")]
 Origin = Annotated[str, AfterValidator(_check_origin)]
-def _dump_store_url(url: str, info: SerializationInfo) -> str:
-    return shown_store_url(url) if info.mode == "json" else url
 
 
-StoreUrl = Annotated[str, AfterValidator(_check_store_url), PlainSerializer(_dump_store_url)]
+StoreUrl = Annotated[str, AfterValidator(_check_store_url), PlainSerializer(shown_store_url, when_used="json")]
 
 
 class ConfigError(Exception):
@@ -253,21 +251,14 @@ class StoreSettings(Section):
 
     url: StoreUrl = Field(
         default_factory=default_store_url,
-        description="`sqlite:///PATH` keeps in a file, `postgresql://USER@HOST/DATABASE` in a database that many "
-        "replicas may share, `memory://` keeps nothing. PATH may begin with `~`; an absolute one makes four slashes. "
-        "The folder is made if it is missing. Where `XDG_STATE_HOME` is set, it takes the place of `~/.local/state` in "
-        "the default. What a `postgresql://` leaves out the `PG*` variables say; its password is never shown.",
+        description="`sqlite:///PATH` keeps in a file, `postgresql://USER@HOST/DATABASE` in PostgreSQL (the `PG*` "
+        "variables say what it leaves out), `memory://` keeps nothing. PATH may begin with `~`; an absolute one makes "
+        "four slashes. Where `XDG_STATE_HOME` is set, it takes the place of `~/.local/state` in the default.",
         json_schema_extra={"default": DOCUMENTED_DEFAULT, "type": "URL"},
     )
     synchronous: Literal["full", "normal"] = Field(
         default="full",
-        description="`normal` does not wait for the disk: a power cut may take the last seconds, a kill nothing. Of "
-        "SQLite; PostgreSQL has a setting of its own.",
-    )
-    failover_secs: Annotated[Float, Field(ge=2, le=3_600)] = Field(
-        default=10,
-        description="Seconds within which other replicas take over what one has that stands still or is cut off. Of "
-        "PostgreSQL; the same at all replicas.",
+        description="`normal` does not wait for the disk: a power cut may take the last seconds. Of SQLite only.",
     )
     patience_secs: PositiveSeconds = Field(
         default=10,
@@ -276,11 +267,10 @@ class StoreSettings(Section):
     failover_secs: Annotated[Float, Field(ge=2, le=3600)] = Field(
         default=10,
         description="Seconds after which others take over what a replica owns that has stopped answering. With "
-        "PostgreSQL only.",
+        "PostgreSQL only; the same at all replicas.",
     )
     min_free_bytes: Annotated[Integer, Field(ge=0, lt=2**63)] = Field(
-        default=67_108_864,
-        description="Free bytes on the disk below which new tasks are refused as `unavailable`. Of SQLite.",
+        default=67_108_864, description="Free bytes on the disk of SQLite below which new tasks are refused."
     )
     history_days: Annotated[Float, Field(ge=0, le=36_500)] = Field(
         default=7,

@@ -46,10 +46,22 @@ def test_a_url_names_one_file_wherever_it_is_read(monkeypatch, url, path):
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("", "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://"),
-        ("yard.db", "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://"),
-        ("sqlite://yard.db", "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://"),
-        ("mysql://host/yard", "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://"),
+        (
+            "",
+            "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://",
+        ),
+        (
+            "yard.db",
+            "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://",
+        ),
+        (
+            "sqlite://yard.db",
+            "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://",
+        ),
+        (
+            "mysql://host/yard",
+            "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://",
+        ),
         ("memory://x", "must be memory://, with nothing after it"),
         ("memory:", "must be memory://, with nothing after it"),
         ("sqlite:///", "must name a file, as in sqlite:///~/.local/state/taskyard/yard.db"),
@@ -83,7 +95,10 @@ def test_a_database_is_kept_as_it_is_given(url):
     [
         ("postgresql:db", "must begin with postgresql://, as in postgresql://USER@HOST/DATABASE?sslmode=verify-full"),
         ("postgresql://ann:s3c@ret@db/yard", "must have one @, before the host; write those of a password as %40"),
-        ("postgresql://ann:s3#ret@db/y", "must be without #, spaces and control characters; write them as %23, %20, ..."),
+        (
+            "postgresql://ann:s3#ret@db/y",
+            "must be without #, spaces and control characters; write them as %23, %20, ...",
+        ),
         ("postgresql://ann:s3cret@db:port/yard", "must have numbers of 1 to 65535 as ports"),
         ("postgresql://db/yard?sslmode", "must be as in postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full"),
     ],
