@@ -43,6 +43,14 @@ class _NewSecret:
         """See `Source`."""
         group.put(Table.SECRETS, NUMBER, self.secret)
 
+    def is_among(self, namespaces: frozenset[int]) -> bool:
+        """See `Source`. It belongs to no namespace."""
+        del namespaces
+        return False
+
+    def committed(self, at: float) -> None:
+        """See `Source`."""
+
     def close_for(self, error: Exception) -> None:
         """See `Source`. What was sealed before ends with the process."""
         log.error("secret_not_kept", fault=str(error))

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Final, NamedTuple, TypeAlias
 
-from taskyard_server.core.errors import BadRequest, CursorExpired
+from taskyard_server.core.errors import BadRequest, CursorExpired, Refusal
 from taskyard_server.core.events import Event, EventKind
 
 EncodeEvent: TypeAlias = Callable[[Event, bool], bytes]
@@ -73,7 +73,7 @@ NO_COMMIT: Final = CommitMark(0, 0)
 class RecentEvents:
     """The events of one namespace, numbered from 1 without gaps; those from `first` to `last` are kept.
 
-    `last_commit` returns the last commit that was published, and `closed` tells that no more events follow.
+    `last_commit` returns the last commit that was published, and `closed` says why no more events follow.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class RecentEvents:
     ) -> None:
         self.first = 1
         self.last = 0
-        self.closed = False
+        self.closed: Refusal | None = None
         self._namespace = namespace
         self._incarnation = token_hex(8)
         self._encode = encode

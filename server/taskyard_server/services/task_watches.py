@@ -113,7 +113,7 @@ class TaskWatches:
             elif watcher.tasks_ended:
                 return
             elif watcher.is_closing:
-                raise Unavailable("the server shuts down")
+                raise watcher.closing_reason
             elif not await watcher.wait(self._bookmark_secs):
                 watcher.take()
                 await context.write(BOOKMARK + cursors.field(watcher))

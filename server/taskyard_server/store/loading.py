@@ -23,7 +23,7 @@ from taskyard_server.core.schedules.schedule import Schedule
 from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.core.task import TERMINAL, Submission, Task
 
-from .port import EPOCH_JUMP, NAMESPACE_SHIFT, Table, namespace_of, number_of
+from .port import EPOCH_JUMP, LAST_KEY, NAMESPACE_SHIFT, Table, key_of, namespace_of, number_of
 from .records import (
     AS_SUBMITTED,
     HostRecord,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from taskyard_server.core.limits import Limits
 
     from .port import Kept, Store, TaskRows
+    from .shared_port import Taken
 
 FAULTS = (MsgspecError, Damaged, KeyError, ValueError, TypeError, AssertionError, OverflowError)
 """What a record that is not as it must be can lead to."""
@@ -177,15 +178,41 @@ async def load(
         for number, record in rows:
             scheduler = Scheduler(limits, entropy, Changes())
             _begin(parts, number, record, scheduler, now, kept.at + shift, kept.epoch, shift, since_ms)
-    await _each(store, Table.AGENTS, parts, _Loading.agent)
+    return await _load_parts(store, parts, min(since_ms, keys_since_ms), shift)
+
+
+async def load_one(
+    store: Store, taken: Taken, limits: Limits, entropy: Callable[[], int], now: float, ended_since_ms: int
+) -> LoadedNamespace:
+    """One namespace that was taken, as `load` has it; a new one if nothing of it was ever committed."""
+    parts: dict[int, _Loading] = {}
+    number, kept = taken.number, taken.kept
+    async for rows in store.rows(Table.NAMESPACES, after_key=number - 1, last_key=number):
+        for key, record in rows:
+            scheduler = Scheduler(limits, entropy, Changes())
+            _begin(parts, key, record, scheduler, now, kept.at, kept.epoch, 0.0, ended_since_ms)
+    if not parts:
+        return LoadedNamespace(number, taken.name, Scheduler(limits, entropy, Changes()))
+    keys_since_ms = int((now - limits.idempotency_secs) * 1000)
+    (loaded,) = await _load_parts(store, parts, min(ended_since_ms, keys_since_ms), 0.0, number)
+    # It goes by the name that the store knows it by.
+    loaded.name = taken.name
+    return loaded
+
+
+async def _load_parts(
+    store: Store, parts: dict[int, _Loading], ended_since_ms: int, shift: float, only: int | None = None
+) -> list[LoadedNamespace]:
+    """Load the rest of namespaces that were begun: all, or one `only`."""
+    await _each(store, Table.AGENTS, parts, _Loading.agent, only)
     for part in parts.values():
         part.restoring.places_known()
-    await _each(store, Table.HOSTS, parts, _Loading.host)
-    await _each_task(store.live_tasks(), parts, _Loading.live)
-    await _each_task(store.ended_tasks(min(since_ms, keys_since_ms)), parts, _Loading.ended)
-    await _each(store, Table.STOPPING, parts, _Loading.stopping)
-    await _each(store, Table.SCHEDULES, parts, _Loading.schedule)
-    await _each(store, Table.TRIGGERS, parts, _Loading.trigger)
+    await _each(store, Table.HOSTS, parts, _Loading.host, only)
+    await _each_task(store.live_tasks(only), parts, _Loading.live)
+    await _each_task(store.ended_tasks(ended_since_ms, only), parts, _Loading.ended)
+    await _each(store, Table.STOPPING, parts, _Loading.stopping, only)
+    await _each(store, Table.SCHEDULES, parts, _Loading.schedule, only)
+    await _each(store, Table.TRIGGERS, parts, _Loading.trigger, only)
     for part in parts.values():
         if part.loaded.error is None:
             try:
@@ -306,10 +333,15 @@ def _begin(
 
 
 async def _each(
-    store: Store, table: Table, parts: dict[int, _Loading], restore: Callable[[_Loading, int, bytes], None]
+    store: Store,
+    table: Table,
+    parts: dict[int, _Loading],
+    restore: Callable[[_Loading, int, bytes], None],
+    only: int | None,
 ) -> None:
     what = table.name.lower()
-    async for rows in store.rows(table):
+    first, last = (-1, LAST_KEY) if only is None else (key_of(only, 0) - 1, key_of(only + 1, 0) - 1)
+    async for rows in store.rows(table, after_key=first, last_key=last):
         for key, record in rows:
             part = parts.get(namespace_of(key))
             if part is not None and part.loaded.error is None:

@@ -107,10 +107,11 @@ def _add_tasks(group: Group, number: int, scheduler: Scheduler, changes: Changes
     states = group.puts.setdefault(Table.STATES, [])
     removed = group.removes.setdefault(Table.STATES, [])
     forgotten = () if keep_history else changes.evicted
+    commit = group.number_of(number)
     for task in changes.tasks:
         if task in forgotten:
             continue
-        task.commit = group.number
+        task.commit = commit
         key = base | task.seq
         is_new = task in new
         if is_new:

@@ -20,6 +20,7 @@ from taskyard_server.engine.port import DeliveryEncoder, Listener, OutboxPort
 from taskyard_server.engine.recent_events import NO_COMMIT, CommitMark
 from taskyard_server.engine.sessions import DrainNotice
 from taskyard_server.store.port import Store
+from taskyard_server.store.shared_port import is_shared
 
 from .hosts import MemoryHosts
 from .keeper import Keeper, Keeping
@@ -28,6 +29,7 @@ from .namespaces import Namespaces
 from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
 from .tasks import MemoryTasks
+from .tenures import Tenures
 
 T = TypeVar("T")
 
@@ -38,6 +40,8 @@ class MemoryEngine:
     `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. With a `store` everything survives
     the process; `open` loads it. With `encode_delivery` too there is an outbox of what it makes. If `private` nothing
     that is told of one task tells of others: ids cannot be computed from one another, and no task has a position.
+
+    Where replicas share the store nothing is loaded: namespaces come and go by `tenures`.
     """
 
     def __init__(
@@ -53,6 +57,9 @@ class MemoryEngine:
     ) -> None:
         self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed, private)
         self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
+        self.tenures: Tenures | None = None
+        if self.keeper is not None and is_shared(store):
+            self.tenures = Tenures(self._namespaces, self.keeper)
         self._outbox: MemoryOutbox | None = None
         if store is not None and encode_delivery is not None:
             self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
@@ -81,10 +88,13 @@ class MemoryEngine:
         if self.keeper is not None:
             await self.keeper.close()
 
-    def last_commit(self) -> CommitMark:
-        """The last commit that was published; zero without a store."""
+    def last_commit(self, namespace: str) -> CommitMark:
+        """The last commit of a namespace that was published; zero without a store."""
         if self.keeper is None:
             return NO_COMMIT
+        if self.tenures is not None:
+            state = self._namespaces.here(namespace)
+            return NO_COMMIT if state is None else state.told
         return CommitMark(self.keeper.committer.number, int(self.keeper.committer.kept_at * 1000))
 
     @property
@@ -133,7 +143,7 @@ class MemoryAdmin:
         return totals
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
-        state = self._namespaces.find(namespace)
+        state = self._namespaces.here(namespace)
         return show([] if state is None else list(state.scheduler.hosts))
 
     def reconfigure(self, limits: Limits) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from taskyard_server.core.changes import Changes
-from taskyard_server.core.errors import Internal, NotFound, Unavailable
+from taskyard_server.core.errors import Internal, NotFound, NotOwner, Unavailable
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.privacy import keep_private
 from taskyard_server.core.scheduler import Scheduler
@@ -31,6 +31,9 @@ class Namespaces:
     `keeper` keeps them in a store, if there is one, and `history` is what has left memory, if that is kept.
     `drain_notice` is set while the engine drains, `closed` once it accepts no more waiting calls. If `private` nothing
     that is told of one task tells of others.
+
+    Where replicas share the store, namespaces come and go (`tenures.py`), and `is_elsewhere` says of a name that is not
+    here whether another replica may have it.
     """
 
     def __init__(self, limits: Limits, clock: Clock, wall: Clock, seed: int | None, private: bool = False) -> None:
@@ -41,6 +44,7 @@ class Namespaces:
         self.closed = False
         self.keeper: KeeperPort | None = None
         self.history: History | None = None
+        self.is_elsewhere: Callable[[str], bool] | None = None
         self._last_number = 0
         self._private = private
         self._entropy = entropy(seed, private)
@@ -55,13 +59,23 @@ class Namespaces:
         """The names, in order of creation."""
         return list(self._states)
 
-    def find(self, name: str) -> NamespaceState | None:
-        """The namespace, for reading only; None if it does not exist."""
+    def here(self, name: str) -> NamespaceState | None:
+        """The namespace, if it is here."""
         return self._states.get(name)
+
+    def find(self, name: str) -> NamespaceState | None:
+        """The namespace, for reading only; None if it does not exist. Raises `NotOwner`, as all that follow."""
+        state = self._states.get(name)
+        if self.is_elsewhere is not None:
+            if state is not None:
+                state.require_here()
+            elif self.is_elsewhere(name):
+                raise NotOwner()
+        return state
 
     def get(self, name: str, resource: str) -> NamespaceState:
         """The namespace, for reading only. Raises `NotFound` with the name of the resource that the caller needs."""
-        state = self._states.get(name)
+        state = self.find(name)
         if state is None:
             raise NotFound(f"{resource} not found")
         if state.fault is not None:
@@ -83,8 +97,11 @@ class Namespaces:
         """The namespace, for a command that may add to it; it is marked dirty. Raises `Unavailable` likewise."""
         if self.keeper is not None and not patient:
             self.keeper.require_answers()
-        state = self._states.get(name)
+        state = self.find(name)
         if state is None:
+            if self.is_elsewhere is not None:
+                # It is made in the store first.
+                raise NotOwner()
             self._last_number += 1
             changes = None if self.keeper is None else Changes()
             scheduler = Scheduler(self.limits, self._entropy, changes)
@@ -109,7 +126,7 @@ class Namespaces:
         if self.keeper is not None:
             self.keeper.require_room()
 
-    def restore(self, loaded: LoadedNamespace) -> None:
+    def restore(self, loaded: LoadedNamespace) -> NamespaceState:
         """Add a namespace that a store has kept."""
         self._last_number = max(self._last_number, loaded.number)
         state = NamespaceState(loaded.name, loaded.scheduler, loaded.number, loaded.scheduler.changes)
@@ -119,7 +136,15 @@ class Namespaces:
         if self.drain_notice is not None:
             loaded.scheduler.drain()
         state.outbox.last = loaded.last_outbox
+        state.keeps_history = self.history is not None
         self._states[loaded.name] = state
+        return state
+
+    def remove(self, state: NamespaceState) -> None:
+        """Take a namespace out: it is served here no longer."""
+        if self._states.get(state.namespace) is state:
+            del self._states[state.namespace]
+            self.driver.left(state)
 
     def refuse_once_closed(self) -> None:
         """Raise `Unavailable` if the engine is closed."""

@@ -82,7 +82,7 @@ class MemoryOutbox:
 
     async def read(self, namespace: str, after: int, limit: int) -> Sequence[DueDelivery]:
         """See `OutboxPort`."""
-        state = self._namespaces.find(namespace)
+        state = self._namespaces.here(namespace)
         if state is None or state.fault is not None:
             return ()
         after_key, last_key = key_of(state.number, after), key_of(state.number + 1, 0) - 1
@@ -91,7 +91,7 @@ class MemoryOutbox:
 
     def done(self, namespace: str, number: int) -> None:
         """See `OutboxPort`."""
-        state = self._namespaces.find(namespace)
+        state = self._namespaces.here(namespace)
         if state is None or state.fault is not None:
             return
         state.outbox.done.append(number)
@@ -106,7 +106,7 @@ class MemoryOutbox:
             self._removal = None
         states, self._with_done = self._with_done, {}
         for state in states:
-            if state.outbox.done and state.fault is None:
+            if state.outbox.done and state.fault is None and not state.has_left:
                 self._namespaces.driver.mark_dirty(state)
 
     async def settled(self) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
-from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Refusal, Unavailable
+from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, NotOwner, Refusal, Unavailable
 from taskyard_server.core.names import Names
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
 from taskyard_server.core.targets import Target
@@ -74,7 +74,7 @@ class MemoryTasks:
         return await self._read(state, task_id, agents, lambda: show(state.scheduler.get(task_id)))
 
     def state_of(self, namespace: str, task_id: str, host_id: str | None = None) -> TaskState | None:
-        state = self._namespaces.find(namespace)
+        state = self._namespaces.here(namespace)
         task = None if state is None else state.scheduler.find(task_id)
         return None if task is None or host_id not in (None, task.host_id) else task.state
 
@@ -95,6 +95,8 @@ class MemoryTasks:
                 waits.discard(ended)
                 if not waits and state.end_waits.get(task_id) is waits:
                     del state.end_waits[task_id]
+            if state.has_left:
+                raise NotOwner()
         return await self._read(state, task_id, None, lambda: show(task))
 
     async def list_tasks(
