@@ -233,9 +233,9 @@ class Store(Protocol):
         """Remove up to `limit` tasks that ended before `before_ms`; how many were removed. Raises `CommitDelayed`."""
 
     async def remove_namespace(self, number: int, limit: int) -> int:
-        """Remove up to `limit` rows of a namespace, its own row last; how many. Nothing of it may be committed any more.
+        """Remove up to `limit` rows of a namespace, its own row last; how many, 0 once none is left.
 
-        None are left once it returns 0. Raises `CommitDelayed`.
+        Nothing of it may be committed any more. Raises `CommitDelayed`.
         """
 
     async def check(self) -> list[str]:

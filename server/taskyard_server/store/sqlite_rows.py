@@ -9,6 +9,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from taskyard_server.store.sqlite_file import TABLES, VERSION, Unusable, primary
@@ -93,7 +94,7 @@ class YardRows:
         for table, others in (("tasks", OF_TASKS), *((table, (table,)) for table in OF_TASKS + OF_NAMESPACES)):
             keys = self._db.execute(self._sql[f"keys_of_{table}"], (first, last, limit)).fetchall()
             if keys:
-                self._write(lambda: self._remove_each(others, keys))
+                self._write(partial(self._remove_each, others, keys))
                 return len(keys)
         keys = self._db.execute(self._sql["keys_of_namespaces"], (number, number, 1)).fetchall()
         if keys:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.hosts import Host
-from taskyard_server.core.limits import Limits
+from taskyard_server.core.limits import Limits, limits_with
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.engine.clock import Clock, SteadyClock
@@ -25,6 +25,7 @@ from taskyard_server.store.shared_port import is_shared
 from .hosts import MemoryHosts
 from .keeper import Keeper, Keeping
 from .leases import MemoryLeases
+from .namespace_commands import MemoryNamespaces
 from .namespaces import Namespaces
 from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
@@ -67,6 +68,7 @@ class MemoryEngine:
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
         self.schedules = MemorySchedules(self._namespaces)
+        self.namespaces = MemoryNamespaces(self._namespaces, self.keeper)
         self.admin = MemoryAdmin(self._namespaces)
 
     async def open(self) -> None:
@@ -148,7 +150,9 @@ class MemoryAdmin:
 
     def reconfigure(self, limits: Limits) -> None:
         self._namespaces.limits = limits
-        self._namespaces.for_each(lambda state: state.scheduler.reconfigure(limits))
+        self._namespaces.for_each(
+            lambda state: state.scheduler.reconfigure(limits_with(limits, state.about.own_limits))
+        )
         for state in self._namespaces:
             for session in state.sessions.values():
                 session.set_heartbeat(state.scheduler.heartbeat_secs(session.offer))
