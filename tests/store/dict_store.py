@@ -67,6 +67,8 @@ class DictStore:
         for table, puts in group.puts.items():
             keys = [key for key, _ in puts]
             assert len(keys) == len(set(keys)), f"a row of {table.name} is written twice"
+            if table is Table.SECRETS:
+                puts = [row for row in puts if row[0] not in self.tables[table]]
             self.tables[table].update(puts)
         for key, at, record in group.ended:
             self.ended[key] = (at, record)
@@ -80,15 +82,16 @@ class DictStore:
             yield rows[first : first + SLICE]
             await asyncio.sleep(0)
 
-    async def live_tasks(self) -> AsyncIterator[Sequence[TaskRows]]:
-        rows = sorted(self.tables[Table.STATES].items())
+    async def live_tasks(self, namespace: int | None = None) -> AsyncIterator[Sequence[TaskRows]]:
+        rows = sorted(row for row in self.tables[Table.STATES].items() if namespace in (None, namespace_of(row[0])))
         tasks = self.tables[Table.TASKS]
         for first in range(0, len(rows), SLICE):
             yield [TaskRows(key, tasks[key], state, None, None) for key, state in rows[first : first + SLICE]]
             await asyncio.sleep(0)
 
-    async def ended_tasks(self, since_ms: int) -> AsyncIterator[Sequence[TaskRows]]:
-        rows = sorted((at, key) for key, (at, _) in self.ended.items() if at >= since_ms)
+    async def ended_tasks(self, since_ms: int, namespace: int | None = None) -> AsyncIterator[Sequence[TaskRows]]:
+        found = ((at, key) for key, (at, _) in self.ended.items() if namespace in (None, namespace_of(key)))
+        rows = sorted(row for row in found if row[0] >= since_ms)
         for first in range(0, len(rows), SLICE):
             yield [self._of(key) for _, key in rows[first : first + SLICE]]
             await asyncio.sleep(0)

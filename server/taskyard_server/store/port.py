@@ -55,6 +55,11 @@ def namespace_of(key: int) -> int:
     return key >> NAMESPACE_SHIFT
 
 
+def keys_of(namespace: int) -> tuple[int, int]:
+    """The first and the last key that a namespace can have."""
+    return namespace << NAMESPACE_SHIFT, (namespace + 1 << NAMESPACE_SHIFT) - 1
+
+
 Row = tuple[int, bytes]
 """A key and its record."""
 EndedRow = tuple[int, int, bytes]
