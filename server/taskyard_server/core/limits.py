@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ how often the clock is looked at, how many figures are kept.
 
 def limits_with(limits: Limits, own: Mapping[str, int | float]) -> Limits:
     """These limits with a namespace's own in their places; names that are not among `OWN_LIMITS` count for nothing."""
-    known = {name: own[name] for name in OWN_LIMITS if name in own}
+    known: dict[str, Any] = {name: own[name] for name in OWN_LIMITS if name in own}
     return replace(limits, **known) if known else limits
 
 

@@ -61,8 +61,8 @@ def add_rows(
     """Put into a group what changed in a namespace, which has this `number` and `name`.
 
     `changes` are what `Changes.take` returned just now: nothing may have happened since. Without history a task is
-    removed when it leaves memory. The scheduler knows neither `last_outbox`, the number of the last webhook, nor what is
-    told `about` the namespace.
+    removed when it leaves memory. The scheduler knows neither `last_outbox`, the number of the last webhook, nor what
+    is told `about` the namespace.
     """
     _add_namespace(group, number, name, scheduler, last_outbox, about)
     _add_tasks(group, number, scheduler, changes, keep_history)

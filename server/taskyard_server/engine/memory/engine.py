@@ -142,6 +142,9 @@ class MemoryAdmin:
         for state in self._namespaces:
             if namespace in (None, state.namespace):
                 state.scheduler.add_to(totals)
+        if namespace is None:
+            totals.counters.add(self._namespaces.deleted_counters)
+            totals.triggers.add(self._namespaces.deleted_trigger_counters)
         return totals
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:

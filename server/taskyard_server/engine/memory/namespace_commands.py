@@ -100,6 +100,8 @@ class MemoryNamespaces:
         else:
             # Taken first, so that what this turn has changed goes the same way.
             await self._keeper.committer.keep(state, lambda _: self._end(state))
+        if self.directory is not None:
+            await self.directory.deleted(name, state.number)
 
     def subscribe(self, listener: DeletionListener) -> Callable[[], None]:
         self._listeners.append(listener)

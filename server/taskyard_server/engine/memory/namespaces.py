@@ -10,6 +10,7 @@ from taskyard_server.core.errors import Internal, NotFound, NotOwner, Unavailabl
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.privacy import keep_private
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.store.rows import AboutNamespace
 
 from .answers import Answers
@@ -46,6 +47,9 @@ class Namespaces:
         self.keeper: KeeperPort | None = None
         self.history: History | None = None
         self.is_elsewhere: Callable[[str], bool] | None = None
+        # Counters of all namespaces together never go back.
+        self.deleted_counters = Counters()
+        self.deleted_trigger_counters = TriggerCounters()
         self._last_number = 0
         self._last_outbox: dict[str, int] = {}
         self._private = private
@@ -162,6 +166,8 @@ class Namespaces:
             if state.is_deleted:
                 # Deliveries of it may still be under way, and be told as done to the next one of its name.
                 self._last_outbox[state.namespace] = state.outbox.last
+                self.deleted_counters.add(state.scheduler.life.counters)
+                self.deleted_trigger_counters.add(state.scheduler.schedules.counters)
             self.driver.left(state)
 
     def refuse_once_closed(self) -> None:
