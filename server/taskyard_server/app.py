@@ -14,6 +14,7 @@ from taskyard.v1 import (
     admin_pb2_grpc,
     batch_pb2_grpc,
     lease_pb2_grpc,
+    namespace_pb2_grpc,
     runtime_host_pb2_grpc,
     schedule_pb2_grpc,
     stats_pb2_grpc,
@@ -46,6 +47,7 @@ from taskyard_server.services.admin import AdminService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
@@ -65,7 +67,7 @@ log = structlog.get_logger(__name__)
 
 SERVICES: Final = tuple(
     f"taskyard.v1.{name}Service"
-    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Admin", "Token")
+    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Namespace", "Admin", "Token")
 )
 SCHEDULER_SERVICES: Final = SERVICES[:3]
 CHANNELZ: Final = "grpc.channelz.v1.Channelz"
@@ -98,7 +100,12 @@ class App:
         self._settings = settings
         self._engine = _engine(settings, accept_clock)
         self._retry_policies = settings.retry_policies()
-        self._event_logs = EventLogs(encode_event, self._engine.now, last_commit=self._engine.last_commit)
+        self._event_logs = EventLogs(
+            encode_event,
+            self._engine.now,
+            last_commit=self._engine.last_commit,
+            knows_commit=self._engine.knows_commit,
+        )
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
@@ -155,6 +162,8 @@ class App:
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
+        for forget in (self._event_logs.deleted, self._webhooks.deleted, self._snapshots.deleted):
+            self._engine.namespaces.subscribe(forget)
         self._config.apply = self._apply
         self._config.reloaded = self._note_reload
         try:
@@ -390,10 +399,12 @@ class App:
         schedules = ScheduleService(engine, scheduler.max_payload_bytes, self._default_retry)
         admin = AdminService(engine, self._config, self.drain)
         self._host_watches = hosts.watches
+        engine.namespaces.subscribe(hosts.watches.deleted)
         runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(hosts, server)
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(leases, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(targets, server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
+        namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(NamespaceService(engine), server)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(admin, server)
         token_pb2_grpc.add_TokenServiceServicer_to_server(self._token_service, server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)

@@ -99,6 +99,13 @@ class MemoryEngine:
             return NO_COMMIT if state is None else state.told
         return CommitMark(self.keeper.committer.number, int(self.keeper.committer.kept_at * 1000))
 
+    def knows_commit(self, namespace: str, commit: CommitMark) -> bool:
+        """Whether a commit is one of the namespace that has this name now, as far as that can be told."""
+        state = self._namespaces.here(namespace)
+        if state is None:
+            return commit.number == 0
+        return state.about.created_at is None or int(state.about.created_at * 1000) <= commit.ms
+
     @property
     def is_kept(self) -> bool:
         """Whether everything survives the process."""

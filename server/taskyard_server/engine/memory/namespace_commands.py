@@ -55,8 +55,10 @@ class MemoryNamespaces:
         return [self._view(name) for name in chosen]
 
     async def create(self, name: str, own_limits: OwnLimits) -> NamespaceView:
-        await self._own(name, create=True)
         is_new = self._namespaces.here(name) is None
+        if self.directory is not None:
+            is_new = name not in self.directory.owners()
+        await self._own(name, create=True)
         state = self._namespaces.get_or_create(name)
         if not is_new and dict(state.about.own_limits) != dict(own_limits):
             raise AlreadyExists(f"the namespace {name} is there already, with other limits of its own")
