@@ -191,7 +191,7 @@ async def test_hosts_are_told_to_stop_and_their_streams_end(engine, clock, submi
 
 async def test_nothing_of_it_comes_due_any_more(engine, clock, submission):
     seen = []
-    engine.subscribe(lambda namespace, events: seen.extend(events))
+    engine.subscribe(lambda _, events: seen.extend(events))
     await engine.tasks.submit(NS, submission(), show=live)
     await engine.schedules.create(NS, None, hourly(submission), show=live)
     await clock.run_pending()

@@ -158,7 +158,7 @@ async def test_the_next_one_of_its_name_has_another_number(store, engine, clock,
     assert (await engine.tasks.get(NS, first.id, show=live)).state == "queued"
 
 
-async def test_what_the_turn_of_a_deletion_has_changed_goes_the_same_way(store, engine, clock, restarted, submission):
+async def test_what_the_turn_of_a_deletion_has_changed_goes_the_same_way(store, engine, restarted, submission):
     calls = [
         asyncio.create_task(call)
         for call in (
@@ -172,7 +172,7 @@ async def test_what_the_turn_of_a_deletion_has_changed_goes_the_same_way(store, 
     assert await names(again) == []
 
 
-async def test_a_history_of_before_is_not_that_of_the_next_one(store, engine, clock, submission):
+async def test_a_history_of_before_is_not_that_of_the_next_one(engine, clock, submission):
     task = await engine.tasks.submit(NS, submission(), show=live)
     await engine.tasks.cancel(NS, task.id, show=live)
     await clock.advance(Limits().result_ttl_secs + 1)
