@@ -77,7 +77,12 @@ class App:
         self._settings = settings
         self._engine, self._sharing = _engine(settings, accept_clock)
         self._retry_policies = settings.retry_policies()
-        self._event_logs = EventLogs(encode_event, self._engine.now, last_commit=self._engine.last_commit)
+        self._event_logs = EventLogs(
+            encode_event,
+            self._engine.now,
+            last_commit=self._engine.last_commit,
+            knows_commit=self._engine.knows_commit,
+        )
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
@@ -153,6 +158,8 @@ class App:
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
+        for part in (self._event_logs, self._webhooks, self._snapshots, self._services.hosts.watches):
+            self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
         self._config.reloaded = self._note_reload
         try:
