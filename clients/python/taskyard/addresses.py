@@ -56,7 +56,7 @@ def check_address(address: str) -> None:
         ValueError: The address is malformed.
     """
     host, _, port = address.rpartition(":")
-    is_host_and_port = bool(host) and "/" not in host and port.isdecimal() and 0 < int(port) < 65536
+    is_host_and_port = re.fullmatch(r"[^/\s]+", host) is not None and port.isdecimal() and 0 < int(port) < 65536
     if not is_host_and_port and not WITH_SCHEME.fullmatch(address):
         raise ValueError(f"must be HOST:PORT or https://HOST:PORT, is {address!r}")
 

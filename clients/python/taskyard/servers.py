@@ -34,6 +34,8 @@ LAST_CALLS_SECS: Final = 60.0
 """How long calls may go on over a connection that is no longer used for new ones."""
 SLOW_SECS: Final = 1.0
 """A caller that waits no longer than this says nothing about the server."""
+NEVER_SENT: Final = "failed to connect to all addresses"
+"""What gRPC says of a call that no server has seen."""
 
 FAILED: Final = (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
 
@@ -286,6 +288,13 @@ class Servers:
         self._left.discard(channel)
 
 
+class _NeverSent(Exception):
+    """The call was not sent, for the reason that `error` says."""
+
+    def __init__(self, error: TaskyardError) -> None:
+        self.error = error
+
+
 class _UnaryChannel:
     """What stubs need of a channel for their unary calls. Streams choose their server themselves, by `pick`."""
 
@@ -297,21 +306,34 @@ class _UnaryChannel:
     ) -> Callable[..., Awaitable[Any]]:
         servers = self._servers
 
-        async def call(request: Any, *, timeout: float, metadata: Any) -> Any:  # noqa: ASYNC109
+        async def call_once(request: Any, timeout_secs: float, metadata: Any) -> Any:
             begun = asyncio.get_running_loop().time()
-            server = await _picked(servers, timeout)
-            left = timeout - (asyncio.get_running_loop().time() - begun)
+            server = await _picked(servers, timeout_secs)
+            left = timeout_secs - (asyncio.get_running_loop().time() - begun)
             method = server.method(path, request_serializer, response_deserializer)
             try:
                 answer = await method(request, timeout=left, metadata=metadata)
             except grpc.aio.AioRpcError as failed:
                 check_cancelled()
                 error = server.error_of(failed)
-                if servers.are_several and not (isinstance(error, DeadlineExceeded) and timeout < SLOW_SECS):
+                if servers.are_several and not (isinstance(error, DeadlineExceeded) and timeout_secs < SLOW_SECS):
                     servers.note(server, error)
+                if servers.are_several and (failed.details() or "").startswith(NEVER_SENT):
+                    raise _NeverSent(error) from failed
                 raise error from failed
             server.strays = 0
             return answer
+
+        async def call(request: Any, *, timeout: float, metadata: Any) -> Any:  # noqa: ASYNC109
+            try:
+                return await call_once(request, timeout, metadata)
+            except _NeverSent:
+                pass
+            # The connection was lost just before the call, which nobody has seen.
+            try:
+                return await call_once(request, timeout, metadata)
+            except _NeverSent as again:
+                raise again.error from again.__cause__
 
         return call
 

@@ -82,6 +82,8 @@ class Submitter:
         self._owing_since: float | None = None
         self._backoff = backoff_within(patience_secs)
         self._stall: asyncio.Timeout | None = None
+        self._heard_at = 0.0
+        """When the server last answered, or last began to owe an answer."""
         self._task: asyncio.Task[None] | None = None
         self._large: set[asyncio.Task[tuple[pb.SubmitTaskResponse, bool]]] = set()
 
@@ -191,6 +193,8 @@ class Submitter:
                     await self._wake.wait()
                 message = self._next_message()
                 if message:
+                    if not self._unanswered:
+                        self._heard_at = self._loop.time()
                     self._unanswered.append(message)
                     if self._owing_since is None:
                         self._owing_since = self._loop.time()
@@ -235,17 +239,21 @@ class Submitter:
             # The server drains: replace the stream, and send the tasks to another server or to its successor.
             self._unanswered.appendleft(unavailable)
             raise reason
-        self._owing_since = self._loop.time() if self._unanswered else None
+        self._heard_at = self._loop.time()
+        self._owing_since = self._heard_at if self._unanswered else None
         self._backoff.reset()
         self._renewal.worked()
         self._reset_stall()
         self._wake.set()
 
     def _reset_stall(self) -> None:
-        """Give up the stream when its oldest task expires, or when it is time to ask another server."""
-        if self._stall is not None:
-            unspent = self._patience - self._stall_secs
-            self._stall.reschedule(self._expires_at(self._unanswered[0][0]) - unspent if self._unanswered else None)
+        """Give up the stream when its oldest task expires, or when another server is to be asked."""
+        if self._stall is None:
+            return
+        if self._unanswered:
+            self._stall.reschedule(min(self._expires_at(self._unanswered[0][0]), self._heard_at + self._stall_secs))
+        else:
+            self._stall.reschedule(None)
 
     def _expires_at(self, submission: _Submission) -> float:
         """When a task is given up, in the time of the loop. The server's time counts from its last answer."""
