@@ -376,7 +376,7 @@ async def perform(arguments: argparse.Namespace, steps: list[Arguments]) -> None
     outcomes: dict[str, Any] = {"run": json.loads(arguments.run)}
     credentials = find_credentials(arguments.server, arguments.namespace)
     async with (
-        open_channel(credentials) as channel,
+        open_channel(credentials, credentials.address) as channel,
         Client(arguments.server, namespace=arguments.namespace) as client,
     ):
         program = Program(credentials, channel, client)
