@@ -26,6 +26,7 @@ from pydantic_core import PydanticCustomError
 
 from taskyard_server.core.history import RetryPolicy
 from taskyard_server.core.limits import DEFAULTS, MAX_LEASE_SECS, Limits
+from taskyard_server.replica_settings import ReplicaSettings
 from taskyard_server.security_settings import AuditSettings, AuthSettings, GatewayTlsSettings, LongToken, TlsSettings
 from taskyard_server.setting_types import (
     Address,
@@ -342,6 +343,7 @@ class Settings(BaseModel):
         default=GatewayTlsSettings(), validation_alias="gatewayTls", serialization_alias="gatewayTls"
     )
     audit: AuditSettings = AuditSettings()
+    replicas: ReplicaSettings = Field(default_factory=ReplicaSettings)
     grpc: Address = Field(default="127.0.0.1:50051", description="Address of the gRPC server.")
     rest: Address = Field(default="127.0.0.1:9867", description="Address of the gateway: REST, gRPC-Web and gRPC.")
     metrics: Address = Field(default="127.0.0.1:9464", description="Address of the metrics for Prometheus.")

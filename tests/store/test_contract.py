@@ -76,7 +76,8 @@ async def test_a_row_is_replaced_and_removed(store: Store, table: Table) -> None
     second = Group(2, 2.0)
     second.put(table, 5, b"new")
     await store.commit(second)
-    assert await rows_of(store, table) == [(5, b"new"), (6, b"kept")]
+    replaced = b"old" if table is Table.SECRETS else b"new"
+    assert await rows_of(store, table) == [(5, replaced), (6, b"kept")]
     third = Group(3, 3.0)
     third.remove(table, 5)
     third.remove(table, 99)
@@ -123,6 +124,18 @@ async def test_ended_tasks_come_in_the_order_of_their_ends(store: Store) -> None
         (300, key_of(1, 5)),
         (300, key_of(1, 9)),
     ]
+
+
+async def test_the_tasks_of_one_namespace_are_found_without_those_of_others(store: Store) -> None:
+    for number, namespace in enumerate((1, 2, 3), 1):
+        await store.commit(submitted(number, 0, 1, (1 << 40) - 1, namespace=namespace))
+    await store.commit(ended(4, 1, (1 << 40) - 1, at=300, namespace=2))
+    await store.commit(ended(5, 1, at=300, namespace=3))
+    assert [row.key for row in await live(store, 2)] == [key_of(2, 0)]
+    assert [row.key for row in await live(store, 1)] == [key_of(1, 0), key_of(1, 1), key_of(1, (1 << 40) - 1)]
+    assert [row.key for row in await ended_since(store, 300, 2)] == [key_of(2, 1), key_of(2, (1 << 40) - 1)]
+    assert await ended_since(store, 301, 2) == []
+    assert await ended_since(store, 0, 1) == []
 
 
 async def test_many_and_large_rows_come_whole_in_slices(store: Store) -> None:

@@ -55,6 +55,9 @@ AcceptClockOption = Annotated[
 InsecureOption = Annotated[
     bool, typer.Option("--insecure", help="Let other machines call although TLS and authentication are not set.")
 ]
+AdvertiseOption = Annotated[
+    str | None, typer.Option(help="Where other replicas on the same store reach this one, HOST:PORT.")
+]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]
 GatewayOption = Annotated[bool | None, typer.Option("--gateway/--no-gateway", help="Run the Envoy gateway.")]
 LogFileOption = Annotated[Path | None, typer.Option(help="A file to log to besides, as JSON; it is rotated.")]
@@ -69,6 +72,7 @@ def up(
     store: StoreOption = None,
     accept_clock: AcceptClockOption = False,
     insecure: InsecureOption = False,
+    advertise: AdvertiseOption = None,
     executor: ExecutorOption = None,
     gateway: GatewayOption = None,
     log_file: LogFileOption = None,
@@ -80,6 +84,7 @@ def up(
         "rest": rest,
         "metrics": metrics,
         "store": None if store is None else {"url": store},
+        "replicas": None if advertise is None else {"advertise": advertise},
         "executor": executor,
         "gateway": gateway,
         "log": None if log_file is None else {"file": log_file},

@@ -155,6 +155,11 @@ class EventLogs:
         for log in self._logs.values():
             log.close(Unavailable(SHUTDOWN))
 
+    def is_watched(self, namespace: str) -> bool:
+        """Whether anybody watches a namespace."""
+        log = self._logs.get(namespace)
+        return log is not None and log.is_watched
+
     def leave(self, namespace: str) -> None:
         """Close the log of a namespace that another replica serves from now on."""
         log = self._logs.pop(namespace, None)

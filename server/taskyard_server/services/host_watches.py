@@ -95,6 +95,10 @@ class HostWatches:
             self._leave(watch)
         raise watch.ended or Unavailable(SHUTDOWN)
 
+    def is_watched(self, namespace: str) -> bool:
+        """Whether anybody watches the hosts of a namespace."""
+        return namespace in self._watches
+
     def leave(self, namespace: str) -> None:
         """End the watches of a namespace that another replica serves from now on."""
         watch = self._watches.pop(namespace, None)

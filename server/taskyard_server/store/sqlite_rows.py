@@ -112,14 +112,17 @@ class YardRows:
         rows, more = self._slice(statement, (first_key, last_key), max(1, min(limit, SLICE_ROWS)))
         return rows, rows[-1][0] + 1 if more else None
 
-    def live_tasks(self, first_key: int) -> tuple[Rows, int | None]:
-        """Some live tasks from a key on, and the key to go on from."""
-        rows, more = self._slice(self._sql["live_tasks"], (first_key,), SLICE_ROWS)
+    def live_tasks(self, last_key: int, first_key: int) -> tuple[Rows, int | None]:
+        """Some live tasks between two keys, and the key to go on from."""
+        rows, more = self._slice(self._sql["live_tasks"], (first_key, last_key), SLICE_ROWS)
         return rows, rows[-1][0] + 1 if more else None
 
-    def ended_tasks(self, since: tuple[int, int]) -> tuple[Rows, tuple[int, int] | None]:
-        """Some ended tasks from a time and key on, and where to go on from."""
-        rows, more = self._slice(self._sql["ended_tasks"], since, SLICE_ROWS)
+    def ended_tasks(self, keys: tuple[int, int] | None, since: tuple[int, int]) -> tuple[Rows, tuple[int, int] | None]:
+        """Some ended tasks, all or those between two keys, from a time and key on, and where to go on from."""
+        if keys is None:
+            rows, more = self._slice(self._sql["ended_tasks"], since, SLICE_ROWS)
+        else:
+            rows, more = self._slice(self._sql["ended_tasks_of"], (*since, *keys), SLICE_ROWS)
         return rows, (rows[-1][4], rows[-1][0] + 1) if more else None
 
     def scan(self, first_key: int, last_key: int, descending: bool, limit: int) -> tuple[Rows, int | None]:

@@ -34,12 +34,13 @@ class Tenures:
     """The namespaces of one engine that its replica owns.
 
     `on_lost` is called with the name of one that turned out to be another's. `left` are called with the name of each
-    that is served here no longer.
+    that is served here no longer. `wanted` say whether anybody watches one, so that it is not idle.
     """
 
     def __init__(self, namespaces: Namespaces, keeper: Keeper) -> None:
         self.on_lost: Callable[[str], None] = lambda _: None
         self.left: list[Callable[[str], None]] = []
+        self.wanted: list[Callable[[str], bool]] = []
         self._namespaces = namespaces
         self._keeper = keeper
         self._loading = asyncio.Semaphore(LOADS_AT_ONCE)
@@ -49,6 +50,10 @@ class Tenures:
         """Ask whether a name may be another's, and whether this replica is trusted to own what it owns."""
         self._namespaces.is_elsewhere = is_elsewhere
         self._namespaces.driver.is_trusted = is_trusted
+
+    def now(self) -> float:
+        """The engine's time."""
+        return self._namespaces.now()
 
     def names(self) -> list[str]:
         """The namespaces that are served here."""
@@ -63,6 +68,8 @@ class Tenures:
         """Whether nobody would miss a namespace: nothing is live or waits, nobody is connected, nothing is retained."""
         state = self._namespaces.here(name)
         if state is None or state.needs_owner or state.sessions or state.claims or state.end_waits:
+            return False
+        if any(wanted(name) for wanted in self.wanted):
             return False
         return not state.scheduler.life.tasks and not any(host.leases for host in state.scheduler.hosts)
 
@@ -143,5 +150,9 @@ class Tenures:
         self._namespaces.remove(state)
         state.leave()
         self._keeper.committer.forget(state)
+        self.tell_left(state.namespace)
+
+    def tell_left(self, name: str) -> None:
+        """Let whoever watches a namespace here look for it elsewhere."""
         for left in self.left:
-            left(state.namespace)
+            left(name)
