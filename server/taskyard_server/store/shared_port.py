@@ -10,7 +10,7 @@ All times here are seconds by the store's own clock, so that those of the replic
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from .port import Kept, Store
 
@@ -68,6 +68,7 @@ class Renewal(NamedTuple):
     replicas: Sequence[ReplicaRow]
 
 
+@runtime_checkable
 class SharedStore(Store, Protocol):
     """A store that replicas share. What `Store` says of one owner holds for each namespace here.
 
@@ -113,3 +114,8 @@ class SharedStore(Store, Protocol):
 
     def changes(self) -> AsyncIterator[None]:
         """Something each time after owners or replicas have changed, at once or late; never ends, and may miss some."""
+
+
+def is_shared(store: Store | None) -> TypeGuard[SharedStore]:
+    """Whether replicas share a store."""
+    return isinstance(store, SharedStore)
