@@ -35,8 +35,8 @@ JetStream is a work queue with file storage and defaults otherwise: it writes ea
 while Taskyard and Redis keep tasks in memory. It has no fair queue and no watchers, and does not answer
 acknowledgements.
 
-**Durable**, and **on PostgreSQL**, one task a call and 50 a call: tasks per second in a window that end durably, with at
-most 1,000 that wait or run. One agent in Python submits, and workers in other processes execute. Files are in the
+**Durable**, and **on PostgreSQL**, one task a call and 50 a call: tasks per second in a window that end durably, with
+at most 1,000 that wait or run. One agent in Python submits, and workers in other processes execute. Files are in the
 folder for temporary ones, and every acknowledgement follows an fsync. Submitters and workers are the best of a few that
 were tried.
 
