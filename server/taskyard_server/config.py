@@ -261,6 +261,11 @@ class StoreSettings(Section):
         default=10,
         description="Seconds that a call waits while what it did cannot be kept; then it gets `unavailable`.",
     )
+    failover_secs: Annotated[Float, Field(ge=2, le=3600)] = Field(
+        default=10,
+        description="Seconds after which others take over what a replica owns that has stopped answering. With "
+        "PostgreSQL only.",
+    )
     min_free_bytes: Annotated[Integer, Field(ge=0, lt=2**63)] = Field(
         default=67_108_864, description="Free bytes on the disk below which new tasks are refused as `unavailable`."
     )

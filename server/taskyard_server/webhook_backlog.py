@@ -68,6 +68,16 @@ class Backlog:
             self._changed.clear()
             await self._changed.wait()
 
+    def begin(self, namespace: str) -> None:
+        """Look for what waits of a namespace that is served from now on."""
+        if self._is_open and namespace not in self._after:
+            self._wait(namespace, 0, UNKNOWN)
+
+    def leave(self, namespace: str) -> None:
+        """What waits of a namespace is another replica's from now on."""
+        self._after.pop(namespace, None)
+        self._last.pop(namespace, None)
+
     def _committed(self, due: Sequence[DueDelivery]) -> None:
         for delivery in due:
             namespace, number = delivery.namespace, delivery.number
@@ -110,7 +120,9 @@ class Backlog:
             self._add(delivery)
             after = delivery.number
         # It goes to the end, behind those that wait like it.
-        del self._after[namespace]
+        if self._after.pop(namespace, None) is None:
+            # It has left meanwhile.
+            return
         is_read = not found and self._last[namespace] == last
         if is_read or after >= self._last[namespace]:
             del self._last[namespace]

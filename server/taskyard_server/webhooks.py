@@ -134,6 +134,16 @@ class Webhooks:
             if self._backlog is not None:
                 workers.create_task(self._backlog.run())
 
+    def begin(self, namespace: str) -> None:
+        """Deliver what is due of a namespace that is served here from now on."""
+        if self._backlog is not None:
+            self._backlog.begin(namespace)
+
+    def leave(self, namespace: str) -> None:
+        """Leave what is due of a namespace to another replica."""
+        if self._backlog is not None:
+            self._backlog.leave(namespace)
+
     async def finish(self, secs: float) -> None:
         """Wait up to `secs` seconds until all is delivered. What is left then stays in the outbox.
 
@@ -181,6 +191,10 @@ class Webhooks:
             delivery = await self._pending.get()
             if self._backlog is not None:
                 self._backlog.room_made()
+            if self._outbox is not None and not self._outbox.is_here(delivery.namespace):
+                # Its owner delivers it.
+                self._pending.task_done()
+                continue
             self._under_way.add(delivery)
             try:
                 await self._deliver_or_give_up(delivery)

@@ -15,6 +15,9 @@ from typing import Any, Final, NamedTuple, Protocol
 NAMESPACE_SHIFT: Final = 40
 """A namespace has room for 2^40 tasks, some thirty years at a thousand a second."""
 LAST_KEY: Final = (1 << 63) - 1
+FORMAT_LEVEL: Final = 1
+"""The newest format of records that this version reads and writes. Where replicas share a store a newer one is written
+only once all of them know it."""
 EPOCH_JUMP: Final = 1 << 20
 """What a restored store adds to all that must never go back (docs/keeping.md, Restore)."""
 

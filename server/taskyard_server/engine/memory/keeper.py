@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -62,7 +62,8 @@ class Keeper:
 
     `shift` is then the seconds by which all stored times of the steady clock are moved (docs/keeping.md, The clock).
     Where replicas share the store nothing is loaded here (`tenures.py`), `on_lost` is called with a namespace that
-    another replica owns, and `forgets` says whether this replica is the one that removes old history.
+    another replica owns, `forgets` says whether this replica is the one that removes old history, and `may_tell` is the
+    committer's.
     """
 
     committer: Committer
@@ -74,6 +75,7 @@ class Keeper:
         self.figures = StoreFigures(store.url)
         self.on_lost: Callable[[Source], None] = lambda _: None
         self.forgets: Callable[[], bool] = lambda: True
+        self.may_tell: Callable[[], Awaitable[object] | None] = lambda: None
         self.is_shared = is_shared(store)
         self._namespaces = namespaces
         self._is_open = False
@@ -93,6 +95,7 @@ class Keeper:
             driver.commit_ended,
             self.figures,
             lambda source: self.on_lost(source),
+            lambda: self.may_tell(),
         )
         if self.is_shared:
             driver.committer = self.committer
