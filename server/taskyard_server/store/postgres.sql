@@ -169,6 +169,24 @@ WITH old AS MATERIALIZED (
   DELETE FROM taskyard.tasks AS t USING gone WHERE t.key = gone.key
 )
 SELECT count(*) FROM gone;
+-- name: remove_tasks_of
+WITH gone AS (
+  DELETE FROM taskyard.tasks WHERE key = ANY (ARRAY(
+    SELECT key FROM taskyard.tasks WHERE key BETWEEN $1 AND $2 LIMIT $3
+  )) RETURNING key
+), states AS (
+  DELETE FROM taskyard.states AS s USING gone WHERE s.key = gone.key
+), ended AS (
+  DELETE FROM taskyard.ended AS e USING gone WHERE e.key = gone.key
+)
+SELECT count(*) FROM gone;
+-- name: remove_rows_of
+WITH gone AS (
+  DELETE FROM taskyard.{table} WHERE key = ANY (ARRAY(
+    SELECT key FROM taskyard.{table} WHERE key BETWEEN $1 AND $2 LIMIT $3
+  )) RETURNING key
+)
+SELECT count(*) FROM gone;
 -- name: forget_whole
 WITH gone AS (
   DELETE FROM taskyard.ended WHERE key = ANY (ARRAY(
