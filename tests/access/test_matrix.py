@@ -68,9 +68,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
         yield made
 
 
-def request_of(
-    method: MethodDescriptor, agent: str = AGENT, host: str = HOST, namespace: str = NAMESPACE
-) -> Any:
+def request_of(method: MethodDescriptor, agent: str = AGENT, host: str = HOST, namespace: str = NAMESPACE) -> Any:
     """A request in the names of this agent and this host, about this namespace, and nothing else."""
     requirement = requirement_in(method)
     request = GetMessageClass(method.input_type)()
