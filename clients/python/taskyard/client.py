@@ -19,6 +19,7 @@ from .calls import Calls
 from .channel import open_channel
 from .credentials import CredentialOptions, find_credentials
 from .listing import TaskFilters, list_request
+from .namespace_calls import Namespaces
 from .new_tasks import NewTask, Submitted, TaskFields, new_task
 from .scheduling import Schedules
 from .stats import Stats
@@ -43,6 +44,7 @@ class Client:
 
     Attributes:
         schedules: The calls about schedules, which submit tasks by themselves.
+        namespaces: The calls about namespaces, that of the client and others.
 
     Args:
         address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. Default
@@ -83,6 +85,7 @@ class Client:
         self._submitter = Submitter(self._tasks, self._credentials, self._timeout, self._patience)
         self._watches: set[Any] = set()
         self.schedules: Final = Schedules(self._calls, self._channel, agent)
+        self.namespaces: Final = Namespaces(self._calls, self._channel)
 
     async def __aenter__(self) -> Self:
         return self
