@@ -87,7 +87,7 @@ class Authority:
         self._key = loaded
         self._name = x509.load_pem_x509_certificate(cert.read_bytes()).subject
 
-    def sign(self, path: Path, names: list[x509.GeneralName], usage: x509.ObjectIdentifier) -> None:
+    def sign(self, path: Path, names: list[x509.GeneralName], *usages: x509.ObjectIdentifier) -> None:
         """Make a certificate and its key, `PATH.pem` and `PATH.key`, unless there is one that is good for a while."""
         cert, key = path.with_suffix(".pem"), path.with_suffix(".key")
         if cert.exists() and key.exists():
@@ -100,7 +100,7 @@ class Authority:
             _certificate(subject, self._name, made, LEAF_DAYS)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         )
         write(key, _pem(made))
         write(cert, builder.sign(self._key, SHA256()).public_bytes(Encoding.PEM))

@@ -330,7 +330,7 @@ class Program:
         return await self._hosts[host].wait(ms, left=True)
 
     async def _call(self, method: Callable[..., Awaitable[Any]], request: Any) -> Any:
-        return await answer_of(method(request, metadata=self._credentials.metadata(), timeout=30), self._credentials)
+        return await answer_of(method(request, metadata=self._credentials.metadata(), timeout=30))
 
 
 def _task_outcome(task: Task) -> Outcome:

@@ -17,6 +17,7 @@ import grpc
 import structlog
 
 from taskyard_server.file_marks import FileMark, marks_of
+from taskyard_server.replica_settings import ReplicaSettings
 from taskyard_server.security_settings import GatewayTlsSettings, TlsSettings
 
 if TYPE_CHECKING:  # It is loaded only where TLS is used.
@@ -55,10 +56,13 @@ class Certificates:
 
 
 class CertificateFiles:
-    """The files that a section of the settings names. `load` before anything else."""
+    """The files that a section of the settings names, the authorities by `ca_key`. `load` before anything else."""
 
-    def __init__(self, section: str, cert: Path, key: Path, client_ca: Path | None) -> None:
+    def __init__(
+        self, section: str, cert: Path, key: Path, client_ca: Path | None, *, ca_key: str = "clientCa"
+    ) -> None:
         self._section = section
+        self._ca_key = ca_key
         self.cert, self.key, self.client_ca = cert.absolute(), key.absolute(), _absolute(client_ca)
         self._current: Certificates | None = None
         self._seen: object = None
@@ -121,8 +125,8 @@ class CertificateFiles:
         self._check_key(first, key)
         client_ca = None
         if self.client_ca is not None:
-            client_ca = self._content("clientCa", self.client_ca)
-            self._certificates("clientCa", self.client_ca, client_ca)
+            client_ca = self._content(self._ca_key, self.client_ca)
+            self._certificates(self._ca_key, self.client_ca, client_ca)
         return Certificates(cert, key, client_ca, first.not_valid_before_utc, first.not_valid_after_utc)
 
     def _content(self, name: str, path: Path) -> bytes:
@@ -180,10 +184,21 @@ def certificate_files(section: str, settings: TlsSettings | GatewayTlsSettings) 
     raise CertificateError(f"{section}.{missing}: is missing; {section} needs cert and key")
 
 
+def replica_files(settings: ReplicaSettings) -> CertificateFiles | None:
+    """The files that a replica shows to others; None without `advertise`. Raises `CertificateError`."""
+    if settings.advertise is None:
+        return None
+    cert, key, ca = settings.cert, settings.key, settings.ca
+    if cert is None or key is None or ca is None:
+        missing = "cert" if cert is None else "key" if key is None else "ca"
+        raise CertificateError(f"replicas.{missing}: is missing; replicas.advertise needs cert, key and ca")
+    return CertificateFiles("replicas", cert, key, ca, ca_key="ca")
+
+
 def server_credentials(files: CertificateFiles) -> grpc.ServerCredentials:
     """What grpc listens with: new connections get what is in force by then.
 
-    With `clientCa`, callers need a certificate of that authority.
+    Where there are authorities, callers need a certificate of one of them.
     """
     served = files.current
 

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -20,17 +21,20 @@ from typing import Final
 import httpx
 import structlog
 
+from taskyard_server.carrying import Carrier
 from taskyard_server.certificates import CertificateError, CertificateFiles
 from taskyard_server.envoy_config import (
     GRPC_IN_FILE,
     MAX_CONNECTIONS,
     REST_IN_FILE,
     Address,
+    Carrying,
     EnvoyConfig,
     GatewayError,
     Pipe,
-    Secrets,
+    limits_of_clusters,
 )
+from taskyard_server.envoy_secrets import Secrets
 from taskyard_server.private_sockets import new_private_folder
 
 log = structlog.get_logger(__name__)
@@ -69,13 +73,26 @@ os.execv(command[0], command)
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Yard:
+    """That a gateway is one of several: it serves `grpc`, `host:port`, as well, and carries calls to other replicas.
+
+    There it serves TLS with `grpc_certificates`, and asks callers for a certificate if these name authorities. To other
+    replicas it shows `certificates`.
+    """
+
+    grpc: str
+    certificates: CertificateFiles
+    grpc_certificates: CertificateFiles | None = None
+
+
 class Gateway:
     """One Envoy that serves REST and gRPC on `rest`, `host:port`, in front of a gRPC server.
 
     That listens where `make_server_socket` says, or else on `grpc`, `host:port`. With port 0 Envoy picks a free one;
     `address` tells which. Pages of `origins` may call from browsers, and on loopback `hosts` are further names by which
     it may be called (`CorsSettings`). With `certificates` it serves TLS; new files are in force within a second.
-    `is_limited` is for callers that nobody trusts (`EnvoyConfig`).
+    `is_limited` is for callers that nobody trusts (`EnvoyConfig`). With `yard` it tells Envoy what `carrier` is told.
     """
 
     def __init__(
@@ -87,12 +104,17 @@ class Gateway:
         certificates: CertificateFiles | None = None,
         max_connections: int = MAX_CONNECTIONS,
         is_limited: bool = False,
+        yard: Yard | None = None,
     ) -> None:
         self._rest_asked, self._grpc_asked = rest, grpc
         self._origins, self._hosts = origins, hosts
         self._certificates = certificates
         self._limits = (max_connections, is_limited)
+        self._yard = yard
+        self.carrier = Carrier()
+        self._renewed: list[tuple[CertificateFiles, Secrets]] = []
         self._secrets: Secrets | None = None
+        self._carrying: Carrying | None = None
         self._rest = REST_IN_FILE
         self._server: Address | Pipe = GRPC_IN_FILE
         self._folder: Path | None = None
@@ -100,7 +122,7 @@ class Gateway:
         self._process: asyncio.subprocess.Process | None = None
         self._log_reader: asyncio.Task[None] | None = None
         self._supervision: asyncio.Task[None] | None = None
-        self._renewal: asyncio.Task[None] | None = None
+        self._renewals: list[asyncio.Task[None]] = []
         self._refusal = ""
         self._starting = False
 
@@ -108,6 +130,12 @@ class Gateway:
     def address(self) -> str:
         """Where REST is served, `host:port`; exact once started."""
         return str(self._rest)
+
+    @property
+    def grpc_address(self) -> str:
+        """Where the gateway of a yard serves gRPC besides, `host:port`; exact once started."""
+        assert self._carrying is not None
+        return str(self._carrying.grpc)
 
     @property
     def pid(self) -> int | None:
@@ -130,10 +158,9 @@ class Gateway:
             self._rest = await _resolve(self._rest_asked)
             self._server = self._pipe or _reachable(await _resolve(self._grpc_asked))
             folder = self._own_folder()
-            if self._certificates is not None:
-                self._certificates.load()
-                self._secrets = Secrets(folder, self._certificates)
-                self._secrets.write()
+            self._secrets = self._secrets_of(folder, self._certificates)
+            if self._yard is not None:
+                self._carrying = await self._carry(folder, self._yard)
             await self._launch()
         except CertificateError as error:
             self._remove_folder()
@@ -142,8 +169,7 @@ class Gateway:
             self._remove_folder()
             raise
         self._supervision = asyncio.create_task(self._supervise())
-        if self._certificates is not None and self._secrets is not None:
-            self._renewal = asyncio.create_task(self._certificates.watch(self._secrets.write))
+        self._renewals = [asyncio.create_task(files.watch(secrets.write)) for files, secrets in self._renewed]
 
     async def wait(self) -> None:
         """Return once the gateway is stopped. An Envoy that dies is restarted."""
@@ -154,12 +180,31 @@ class Gateway:
 
     async def stop(self) -> None:
         """End Envoy and the calls that it serves; safe to repeat."""
-        for task in (self._supervision, self._renewal):
+        self.carrier.close()
+        for task in (self._supervision, *self._renewals):
             if task is not None:
                 task.cancel()
                 await asyncio.wait({task})
         await self._end()
         self._remove_folder()
+
+    async def _carry(self, folder: Path, yard: Yard) -> Carrying:
+        shown = self._secrets_of(folder / "replicas-tls", yard.certificates)
+        assert shown is not None
+        files = _gateway_files()
+        lua, limits = (files / "carrier.lua").read_text(), limits_of_clusters(files / "envoy.yaml")
+        self.carrier.open(folder, lua, limits, shown.towards_replicas)
+        secrets = self._secrets_of(folder / "grpc-tls", yard.grpc_certificates, is_required=True)
+        return Carrying(await _resolve(yard.grpc), secrets, self.carrier.filter, self.carrier.clusters)
+
+    def _secrets_of(self, folder: Path, files: CertificateFiles | None, *, is_required: bool = False) -> Secrets | None:
+        if files is None:
+            return None
+        files.load()
+        secrets = Secrets(folder, files, is_required=is_required)
+        secrets.write()
+        self._renewed.append((files, secrets))
+        return secrets
 
     async def _supervise(self) -> None:
         """Restart Envoy when it dies, after delays that grow."""
@@ -187,7 +232,7 @@ class Gateway:
         files = _gateway_files()
         config, admin = self._folder / "envoy.yaml", self._folder / "admin.sock"
         wanted = (self._rest, self._server, self._origins, self._hosts, self._secrets)
-        EnvoyConfig(*wanted, *self._limits).write(config, files / "envoy.yaml", admin)
+        EnvoyConfig(*wanted, *self._limits, self._carrying).write(config, files / "envoy.yaml", admin)
         self._refusal = ""
         self._starting = True
         try:
@@ -227,16 +272,26 @@ class Gateway:
                 raise GatewayError(f"Envoy was not ready within {READY_SECS:g} s") from None
             finally:
                 exited.cancel()
-            if self._rest.port == 0:
-                answer = await http.get("/listeners", params={"format": "json"})
-                bound = answer.json()["listener_statuses"][0]["local_address"]["socket_address"]
-                self._rest = Address(bound["address"], bound["port_value"])
+            await self._learn_ports(http)
+
+    async def _learn_ports(self, http: httpx.AsyncClient) -> None:
+        """Learn which ports Envoy has picked, so that it has the same ones after a restart."""
+        carrying = self._carrying
+        if self._rest.port != 0 and (carrying is None or carrying.grpc.port != 0):
+            return
+        answer = (await http.get("/listeners", params={"format": "json"})).json()
+        bound = {each["name"]: each["local_address"]["socket_address"] for each in answer["listener_statuses"]}
+        self._rest = Address(bound["rest"]["address"], bound["rest"]["port_value"])
+        if carrying is not None:
+            self._carrying = replace(carrying, grpc=Address(bound["grpc"]["address"], bound["grpc"]["port_value"]))
 
     async def _why_refused(self) -> str:
         if self._log_reader is not None:
             await self._log_reader
         reason = " ".join(self._refusal.split())
         if "Address already in use" in reason:
+            if self._carrying is not None and str(self._carrying.grpc) in reason:
+                return f"the gRPC address {self._carrying.grpc} is taken"
             return f"the REST address {self._rest} is taken"
         return f"Envoy does not start: {reason[:MAX_REASON_CHARS] or 'it gives no reason'}"
 

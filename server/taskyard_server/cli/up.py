@@ -18,7 +18,7 @@ from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
 from taskyard_server.setting_types import shown_url
-from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, sqlite_path
+from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, is_postgres, shown_store_url, sqlite_path
 
 from .failure import Failure
 
@@ -55,6 +55,9 @@ AcceptClockOption = Annotated[
 InsecureOption = Annotated[
     bool, typer.Option("--insecure", help="Let other machines call although TLS and authentication are not set.")
 ]
+AdvertiseOption = Annotated[
+    str | None, typer.Option(help="Where other replicas on the same store reach this one, HOST:PORT.")
+]
 ExecutorOption = Annotated[str | None, typer.Option(help="Base URL that tab actions go to.")]
 GatewayOption = Annotated[bool | None, typer.Option("--gateway/--no-gateway", help="Run the Envoy gateway.")]
 LogFileOption = Annotated[Path | None, typer.Option(help="A file to log to besides, as JSON; it is rotated.")]
@@ -69,6 +72,7 @@ def up(
     store: StoreOption = None,
     accept_clock: AcceptClockOption = False,
     insecure: InsecureOption = False,
+    advertise: AdvertiseOption = None,
     executor: ExecutorOption = None,
     gateway: GatewayOption = None,
     log_file: LogFileOption = None,
@@ -80,6 +84,7 @@ def up(
         "rest": rest,
         "metrics": metrics,
         "store": None if store is None else {"url": store},
+        "replicas": None if advertise is None else {"advertise": advertise},
         "executor": executor,
         "gateway": gateway,
         "log": None if log_file is None else {"file": log_file},
@@ -118,7 +123,9 @@ def _announce(settings: Settings) -> None:
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
     scheme = "http" if settings.tls.cert is None else "https"
     out.print(f"Metrics are at [cyan]{scheme}://{settings.metrics}/metrics[/cyan].")
-    if (path := sqlite_path(settings.store.url)) is None:
+    if is_postgres(settings.store.url):
+        out.print(f"Tasks are kept in [cyan]{escape(shown_store_url(settings.store.url))}[/cyan].")
+    elif (path := sqlite_path(settings.store.url)) is None:
         out.print("Nothing is kept: tasks are gone when it ends.")
     else:
         out.print(f"Tasks are kept in [cyan]{escape(str(path))}[/cyan]; --store {MEMORY} keeps nothing.")
