@@ -63,7 +63,7 @@ class MemoryEngine:
         self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
         self.tenures: Tenures | None = None
         if self.keeper is not None and is_shared(store):
-            self.tenures = Tenures(self._namespaces, self.keeper)
+            self.tenures = Tenures(self._namespaces, self.keeper, store)
         self._outbox: MemoryOutbox | None = None
         if store is not None and encode_delivery is not None:
             self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
