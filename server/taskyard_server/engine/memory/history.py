@@ -19,7 +19,7 @@ from taskyard_server.core.errors import Internal, NotFound, Unavailable
 from taskyard_server.core.task import FAILED
 from taskyard_server.store.committer import NO_ANSWER
 from taskyard_server.store.loading import FAULTS, adopt, stored_task
-from taskyard_server.store.port import StoreError, key_of, namespace_of
+from taskyard_server.store.port import CommitDelayed, StoreError, key_of, namespace_of
 
 if TYPE_CHECKING:
     from taskyard_server.core.names import Names
@@ -137,7 +137,7 @@ class History:
         """What the store answers. Raises `Unavailable` if that takes too long."""
         try:
             return await asyncio.wait_for(reading, self._patience_secs)
-        except (TimeoutError, StoreError):
+        except (TimeoutError, CommitDelayed, StoreError):
             raise Unavailable(NO_ANSWER) from None
 
 
