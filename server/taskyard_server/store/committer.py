@@ -102,6 +102,7 @@ class Committer:
         on_kept: Callable[[], None],
         figures: StoreFigures | None = None,
         on_lost: Callable[[Source], None] = lambda _: None,
+        may_tell: Callable[[], Awaitable[object] | None] = lambda: None,
     ) -> None:
         self.number = kept.number
         self._epoch = kept.epoch
@@ -115,7 +116,7 @@ class Committer:
         self._finish_turn = finish_turn
         self._on_kept = on_kept
         self._on_lost = on_lost
-        self.may_tell: Callable[[], Awaitable[None] | None] = lambda: None
+        self._may_tell = may_tell
         self._open: dict[Source, _Turns] = {}
         self._under_way: dict[Source, _Turns] = {}
         self._is_committing = False
@@ -258,7 +259,7 @@ class Committer:
         for source in [source for source in turns if committed.lost and source.is_among(committed.lost)]:
             self.forget(source)
             self._on_lost(source)
-        if (may_tell := self.may_tell()) is not None:
+        if (may_tell := self._may_tell()) is not None:
             await may_tell
         secs = self._loop.time() - self._begun_at
         if self._stuck:

@@ -97,7 +97,7 @@ class Driver:
         dirty, self._dirty = self._dirty, {}
         now = self._clock()
         for state in dirty:
-            if state.has_left:
+            if state.has_left or state.is_deleted:
                 continue
             scheduler = state.scheduler
             turn = state.take_turn(now)

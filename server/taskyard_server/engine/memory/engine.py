@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.hosts import Host
-from taskyard_server.core.limits import Limits
+from taskyard_server.core.limits import Limits, limits_with
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.engine.clock import Clock, SteadyClock
@@ -25,6 +25,7 @@ from taskyard_server.store.shared_port import is_shared
 from .hosts import MemoryHosts
 from .keeper import Keeper, Keeping
 from .leases import MemoryLeases
+from .namespace_commands import MemoryNamespaces
 from .namespaces import Namespaces
 from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
@@ -70,6 +71,7 @@ class MemoryEngine:
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
         self.schedules = MemorySchedules(self._namespaces)
+        self.namespaces = MemoryNamespaces(self._namespaces, self.keeper)
         self.admin = MemoryAdmin(self._namespaces)
 
     async def open(self) -> None:
@@ -99,6 +101,13 @@ class MemoryEngine:
             state = self._namespaces.here(namespace)
             return NO_COMMIT if state is None else state.told
         return CommitMark(self.keeper.committer.number, int(self.keeper.committer.kept_at * 1000))
+
+    def knows_commit(self, namespace: str, commit: CommitMark) -> bool:
+        """Whether a commit is one of the namespace that has this name now, as far as that can be told."""
+        state = self._namespaces.here(namespace)
+        if state is None:
+            return commit.number == 0
+        return state.about.created_at is None or int(state.about.created_at * 1000) <= commit.ms
 
     @property
     def is_kept(self) -> bool:
@@ -143,6 +152,9 @@ class MemoryAdmin:
         for state in self._namespaces:
             if namespace in (None, state.namespace):
                 state.scheduler.add_to(totals)
+        if namespace is None:
+            totals.counters.add(self._namespaces.deleted_counters)
+            totals.triggers.add(self._namespaces.deleted_trigger_counters)
         return totals
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
@@ -151,7 +163,9 @@ class MemoryAdmin:
 
     def reconfigure(self, limits: Limits) -> None:
         self._namespaces.limits = limits
-        self._namespaces.for_each(lambda state: state.scheduler.reconfigure(limits))
+        self._namespaces.for_each(
+            lambda state: state.scheduler.reconfigure(limits_with(limits, state.about.own_limits))
+        )
         for state in self._namespaces:
             for session in state.sessions.values():
                 session.set_heartbeat(state.scheduler.heartbeat_secs(session.offer))

@@ -69,6 +69,10 @@ class MemoryOutbox:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    def is_here(self, namespace: str) -> bool:
+        """See `OutboxPort`."""
+        return self._namespaces.here(namespace) is not None
+
     async def namespaces(self) -> list[str]:
         """See `OutboxPort`. Those that are served no longer are left out: nothing of them can be removed."""
         names = {state.number: state.namespace for state in self._namespaces if state.fault is None}

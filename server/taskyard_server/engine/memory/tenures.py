@@ -34,12 +34,14 @@ class Tenures:
     """The namespaces of one engine that its replica owns.
 
     `on_lost` is called with the name of one that turned out to be another's. `left` are called with the name of each
-    that is served here no longer. `wanted` say whether anybody watches one, so that it is not idle.
+    that is served here no longer, and `begun` with each that is from now on. `wanted` say whether anybody watches one,
+    so that it is not idle.
     """
 
     def __init__(self, namespaces: Namespaces, keeper: Keeper) -> None:
         self.on_lost: Callable[[str], None] = lambda _: None
         self.left: list[Callable[[str], None]] = []
+        self.begun: list[Callable[[str], None]] = []
         self.wanted: list[Callable[[str], bool]] = []
         self._namespaces = namespaces
         self._keeper = keeper
@@ -86,6 +88,8 @@ class Tenures:
             except BaseException:
                 self.end(state.namespace)
                 raise
+        for begun in self.begun:
+            begun(state.namespace)
 
     async def _load(self, taken: Taken) -> NamespaceState:
         namespaces, store = self._namespaces, self._keeper.store
