@@ -125,6 +125,7 @@ class Tenures:
         if state is None or state.is_leaving:
             return
         state.is_leaving = True
+        self._namespaces.driver.mark_dirty(state)
         try:
             await self._settle(state)
             await release(state)
