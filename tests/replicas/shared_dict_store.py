@@ -8,7 +8,7 @@ is one transaction. None of this depends on whether the caller lives on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -119,6 +119,10 @@ class SharedDictStore:
     async def forget(self, before_ms: int, limit: int) -> int:
         return await self._call("forget", lambda: _at_once(self.shared.kept.forget(before_ms, limit)))
 
+    async def remove_namespace(self, number: int, limit: int) -> int:
+        remove = partial(self.shared.kept.remove_namespace, number, limit)
+        return await self._call("remove_namespace", lambda: _at_once(remove()))
+
     async def check(self) -> list[str]:
         return self.shared.kept.wrong()
 
@@ -170,6 +174,9 @@ class SharedDictStore:
 
     async def rename(self, number: int, name: str | None) -> None:
         await self._call("rename", lambda: self.shared.rename(number, name))
+
+    async def adopt(self, names: Mapping[int, str]) -> None:
+        await self._call("adopt", lambda: self.shared.adopt(dict(names)))
 
     async def changes(self) -> AsyncIterator[None]:
         loop, news = asyncio.get_running_loop(), asyncio.Event()

@@ -186,6 +186,15 @@ class SharedRows:
         owner.name, owner.changed_at = name, self.clock()
         self._changed()
 
+    def adopt(self, names: dict[int, str]) -> None:
+        """See `SharedStore`."""
+        if any(row.died_at is None for row in self.replicas.values()):
+            raise StoreError("replicas use this store")
+        kept = self.kept.kept
+        for number, name in names.items():
+            self.owners.setdefault(number, Owner(number, name, None, 1, kept.number, kept.at, True, self.clock()))
+        self._last_number = max(self.owners, default=0)
+
     def _taken(self, owner: Owner) -> Taken:
         assert owner.name is not None
         kept = Kept(owner.commit_no, owner.served_until, self.kept.kept.epoch)

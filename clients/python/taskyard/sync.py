@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, 
 
 from .channel import check_process
 from .client import PATIENCE_SECS, TIMEOUT_SECS, Client
-from .credentials import CredentialOptions
+from .credentials import Addresses, CredentialOptions
 from .errors import ClientClosed
 from .scheduling import Schedules
 from .values import Span
@@ -102,7 +102,7 @@ class SyncClient:
         schedules: The calls about schedules.
 
     Args:
-        address: Where the server listens, as for `Client`.
+        address: Where the server listens, or several servers do, as for `Client`.
         agent: The agent that submits the tasks that name no other. Default none.
         namespace: The namespace to act in, as for `Client`.
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
@@ -118,7 +118,7 @@ class SyncClient:
 
     def __init__(
         self,
-        address: str | None = None,
+        address: Addresses = None,
         *,
         agent: str = "",
         namespace: str | None = None,

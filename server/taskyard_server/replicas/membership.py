@@ -29,6 +29,11 @@ RENEWALS: Final = 10
 """How many renewals are sent in it."""
 
 
+def random_instance() -> str:
+    """The id of a life of a replica, which no other one has."""
+    return token_hex(8)
+
+
 class Membership:
     """This replica among the others. `me` says what it is; its instance is new whenever it joins.
 
@@ -44,6 +49,7 @@ class Membership:
         trust: Trust,
         clock: SharedClock,
         steady: Callable[[], float] = time.monotonic,
+        new_instance: Callable[[], str] = random_instance,
     ) -> None:
         self.me = me
         self.level = me.level
@@ -56,6 +62,7 @@ class Membership:
         self._trust = trust
         self._clock = clock
         self._steady = steady
+        self._new_instance = new_instance
         self._has_joined = False
 
     @property
@@ -90,7 +97,7 @@ class Membership:
 
     async def join(self) -> None:
         """Begin to live. Raises `StoreError`, and `CommitDelayed` if the store does not answer."""
-        self.me = self.me._replace(instance=token_hex(8))
+        self.me = self.me._replace(instance=self._new_instance())
         began_at, sent_at = self._trust.now(), self._steady()
         at = await self._store.join(self.me)
         self._clock.follow(at, sent_at, self._steady())

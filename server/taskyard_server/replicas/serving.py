@@ -52,7 +52,6 @@ class ReplicaServing:
         self.on_change: Callable[[], None] = lambda: None
         self.replica.on_change = self._changed
         engine.keeper.may_tell = self._may_tell
-        engine.keeper.forgets = self._is_first
 
     def tell(self, *followers: Follower, begun: Callable[[str], None], left: Callable[[str], None]) -> None:
         """Tell of each namespace that begins to be served here, and of each that leaves."""
@@ -97,11 +96,6 @@ class ReplicaServing:
             self._carrier.take_replicas(others)
             self._carrier.take_owners({name: row.instance for name, row in owners if row.instance in others})
         self.on_change()
-
-    def _is_first(self) -> bool:
-        """Whether this is the one replica that removes old history."""
-        living = [row.replica.instance for row in self.replica.membership.living()]
-        return min(living, default=None) == self.replica.membership.me.instance
 
     def _may_tell(self) -> asyncio.Future[bool] | None:
         trust = self.replica.trust
