@@ -9,6 +9,7 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -157,6 +158,11 @@ class Crew:
                 await host.wait()
         await self._receiver.close()
         await self._doors.close()
+
+    @property
+    def unknown(self) -> Counter[str]:
+        """What its callers of plain calls were said where the outcome is unknown, and how often."""
+        return self._doors.unknown
 
     def history(self) -> list[Event]:
         """What everybody noted."""
