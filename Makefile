@@ -17,7 +17,7 @@ OF_SOURCES := $(addprefix --ignore=tests/,architecture docs proto tools)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
-.PHONY: help setup compile plugins up up-secure test test-all wheel lint format generate clients conformance bench clean
+.PHONY: help setup compile plugins up up-secure up-replicas test test-all wheel lint format generate clients conformance bench clean
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
@@ -39,6 +39,9 @@ up-secure: compile ## the same with TLS, roles and an audit log; what that needs
 	python tools/secure_yard.py .local
 	@echo "the admin token is in .local/admin.token, the authority in .local/ca.pem"
 	TASKYARD_ADMIN_TOKEN=$$(cat .local/admin.token) taskyard up --config .local/taskyard.json $(ARGS)
+
+up-replicas: compile ## three replicas on one PostgreSQL, which comes by pip, and one address in front of them
+	python -m tools.replica_yard .local/replicas $(ARGS)
 
 # The protos are tested with the plugins of protoc that Go programs use.
 plugins:

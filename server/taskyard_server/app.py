@@ -7,20 +7,8 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 import structlog
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_health.v1 import health, health_pb2
 
-from taskyard.v1 import (
-    admin_pb2_grpc,
-    batch_pb2_grpc,
-    lease_pb2_grpc,
-    runtime_host_pb2_grpc,
-    schedule_pb2_grpc,
-    stats_pb2_grpc,
-    target_pb2_grpc,
-    task_pb2_grpc,
-    token_pb2_grpc,
-)
 from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.admin_socket import AdminSocket, socket_path
@@ -28,7 +16,6 @@ from taskyard_server.audit import AuditLog
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
-from taskyard_server.core.history import RetryPolicy
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
@@ -41,34 +28,26 @@ from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
+from taskyard_server.replicas.clock import SharedClock
+from taskyard_server.replicas.serving import ReplicaServing
 from taskyard_server.security_settings import AuditSettings
+from taskyard_server.service_set import ServiceSet, served
 from taskyard_server.services.admin import AdminService
-from taskyard_server.services.batches import BatchService
-from taskyard_server.services.hosts import RuntimeHostService
-from taskyard_server.services.leases import LeaseService
-from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
-from taskyard_server.services.targets import TargetService
 from taskyard_server.services.task_watches import TaskWatches
-from taskyard_server.services.tasks import TaskService
 from taskyard_server.services.tokens import TokenService
 from taskyard_server.setting_types import secret
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.choosing import store_of
 from taskyard_server.store.port import StoreError
+from taskyard_server.store.shared_port import is_shared
 from taskyard_server.store.sqlite import BALLAST_BYTES
 from taskyard_server.store_url import sqlite_path
 from taskyard_server.webhooks import Webhooks, encode_delivery
 
 log = structlog.get_logger(__name__)
 
-SERVICES: Final = tuple(
-    f"taskyard.v1.{name}Service"
-    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Admin", "Token")
-)
-SCHEDULER_SERVICES: Final = SERVICES[:3]
-CHANNELZ: Final = "grpc.channelz.v1.Channelz"
 STOP_GRACE_SECS: Final = 2.0
 PASS_ON_SECS: Final = 0.3
 WEBHOOK_GRACE_SECS: Final = 10.0
@@ -96,9 +75,14 @@ class App:
         self._is_exposed = bool(problems)
         self._config = config
         self._settings = settings
-        self._engine = _engine(settings, accept_clock)
+        self._engine, self._sharing = _engine(settings, accept_clock)
         self._retry_policies = settings.retry_policies()
-        self._event_logs = EventLogs(encode_event, self._engine.now, last_commit=self._engine.last_commit)
+        self._event_logs = EventLogs(
+            encode_event,
+            self._engine.now,
+            last_commit=self._engine.last_commit,
+            knows_commit=self._engine.knows_commit,
+        )
         self._task_watches = TaskWatches(self._engine, self._event_logs)
         self._snapshots = Snapshots(self._engine, lambda: config.settings.daemon.heartbeat_interval_ms / 1000)
         self._webhooks = Webhooks(settings.webhooks, self._engine.outbox)
@@ -125,14 +109,28 @@ class App:
         is_replica = settings.replicas.advertise is not None
         if is_replica and not settings.gateway:
             raise StartError("replicas.advertise: needs the gateway, since that carries calls to other replicas")
+        door = None if self._sharing is None else self._sharing.door
         by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
+        by_gateway = by_gateway or (is_replica and by_grpc)
         self._servers = Servers(
-            None if is_replica else CallInterceptor(self._admission, by_grpc),
-            CallInterceptor(self._admission, by_gateway or (is_replica and by_grpc)) if settings.gateway else None,
+            None if is_replica else CallInterceptor(self._admission, by_grpc, door),
+            CallInterceptor(self._admission, by_gateway, door) if settings.gateway else None,
             is_limited=auth is not None,
             has_replicas=is_replica,
         )
         self._health = health.aio.HealthServicer()
+        self._services = ServiceSet(
+            settings,
+            self._engine,
+            self._task_watches,
+            lambda action: self._retry_policies.get(action),
+            self._stats_service,
+            AdminService(self._engine, config, self.drain),
+            self._token_service,
+        )
+        if self._sharing is not None:
+            followers, webhooks = (self._event_logs, self._services.hosts.watches), self._webhooks
+            self._sharing.tell(*followers, begun=webhooks.begin, left=webhooks.leave)
         try:
             self._certificates = certificate_files("tls", settings.tls)
             self._replica_files = replica_files(settings.replicas)
@@ -140,7 +138,6 @@ class App:
             self._executor = configured_executor(self._engine, settings)
         except (CertificateError, TlsFilesError) as error:
             raise StartError(str(error)) from None
-        self._task_service: TaskService | None = None
         self._background: list[asyncio.Task[None]] = []
         self._draining = asyncio.Event()
         self._drain_until = 0.0
@@ -161,10 +158,14 @@ class App:
         if self._engine.outbox is None:
             self._engine.subscribe(self._webhooks)
         self._engine.schedules.subscribe(TriggerLog())
+        for part in (self._event_logs, self._webhooks, self._snapshots, self._services.hosts.watches):
+            self._engine.namespaces.subscribe(part.deleted)
         self._config.apply = self._apply
         self._config.reloaded = self._note_reload
         try:
             await self._engine.open()
+            if self._sharing is not None:
+                await self._sharing.replica.start()
             if self._tokens is not None and self._engine.keeper is not None:
                 await self._tokens.open(self._engine.keeper)
         except StoreError as error:
@@ -179,6 +180,8 @@ class App:
             await self._servers.start()
             if self._gateway is not None:
                 await self._gateway.start()
+                if self._sharing is not None:
+                    self._sharing.carry_by(self._gateway.carrier)
         except AdmissionError as error:
             await self._stop_serving()
             raise StartError(str(error)) from None
@@ -192,6 +195,8 @@ class App:
             self._reconcile(),
             gc_policy.collect_periodically(),
         ]
+        if self._sharing is not None:
+            parts.append(self._sharing.replica.run())
         if self._admission is not None:
             parts.append(self._admission.run())
         if self._certificates is not None and self._replica_files is None:  # else the gateway does
@@ -203,8 +208,7 @@ class App:
         if self._executor is not None:
             parts.append(self._executor.run())
         self._background = [asyncio.create_task(part) for part in parts]
-        served = SERVICES if settings.scheduler.enabled else SERVICES[len(SCHEDULER_SERVICES) :]
-        for name in ("", *served):
+        for name in ("", *served(settings)):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         gc_policy.install()
         if not authentication_is_on(settings):
@@ -239,7 +243,8 @@ class App:
         # What hosts run goes on under the leases that are kept; what the server runs itself does not.
         self._waits_for_hosts = self._waits_for_hosts or is_set or not self._engine.is_kept
         self._drain_until = self._engine.now() + grace
-        self._engine.admin.drain(self._drain_until)
+        if self._sharing is None:
+            self._engine.admin.drain(self._drain_until)
         self._draining.set()
         self._drain_changed.set()
         return self._drain_until
@@ -259,6 +264,10 @@ class App:
 
     async def _drain(self) -> None:
         await self._health.enter_graceful_shutdown()
+        if self._sharing is not None:
+            # What others take over is not drained.
+            await self._unless(self._sharing.replica.stop(), self._hurry)
+            self._engine.admin.drain(self._drain_until)
         inflight = self._engine.admin.totals().inflight
         log.info("draining", inflight=inflight, grace_secs=round(self._drain_until - self._engine.now(), 1))
         # A repeated drain call moves the end of the grace period.
@@ -289,9 +298,7 @@ class App:
         log.info("stopped")
 
     async def _end_calls(self) -> None:
-        self._host_watches.close()
-        if self._task_service is not None:
-            self._task_service.close()
+        self._services.close()
         await self._task_watches.close(STOP_GRACE_SECS)
         if self._gateway is not None:
             # It ends at once when it is told to, and has still to pass the last messages on: of watches, of calls that
@@ -313,7 +320,7 @@ class App:
         """Let go of the store; after a second signal without waiting for one that does not answer."""
         if self._tokens is not None:
             self._tokens.write_used()
-        release = asyncio.create_task(self._engine.release())
+        release = asyncio.create_task(self._let_go())
         hurry = asyncio.create_task(self._hurry.wait())
         await asyncio.wait((release, hurry), return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
@@ -322,6 +329,11 @@ class App:
             await release
         else:
             release.cancel()
+
+    async def _let_go(self) -> None:
+        if self._sharing is not None:
+            await self._sharing.replica.leave()
+        await self._engine.release()
 
     async def _reconcile(self) -> None:
         """End what dead hosts hold, every so often, until cancelled (docs/rules.md, Orphan sweep)."""
@@ -343,13 +355,14 @@ class App:
         outcome = "conflict" if reload is None else "ok"
         self._note("reload", changed=[] if reload is None else reload.changed, outcome=outcome)
 
-    def _default_retry(self, action: str) -> RetryPolicy | None:
-        """The policy of the settings in force for tasks of this action that name none."""
-        return self._retry_policies.get(action)
+    def _stats_service(self) -> StatsService:
+        scheduler, counts_of = self._settings.scheduler, self._webhooks.counts_of
+        strategy, workers = scheduler.strategy, scheduler.worker_count
+        return StatsService(self._engine, self._snapshots, counts_of, strategy, workers, self._figures)
 
     def _listen(self) -> None:
         settings = self._settings
-        self._add_services()
+        self._services.add_to(self._servers, self._health)
         address = settings.replicas.listens_on or settings.grpc
         try:
             if self._replica_files is None:
@@ -368,47 +381,8 @@ class App:
             reason = (error.strerror or str(error)).lower()
             raise StartError(f"cannot listen on {settings.metrics} for metrics: {reason}") from None
 
-    def _add_services(self) -> None:
-        scheduler = self._settings.scheduler
-        engine = self._engine
-        server: Any = self._servers
-        names = [*SERVICES, health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
-        # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
-        if scheduler.enabled:
-            tasks = self._task_service = TaskService(
-                engine, scheduler.max_payload_bytes, self._task_watches, self._default_retry
-            )
-            batches = BatchService(engine, scheduler.max_batch_size, scheduler.max_payload_bytes, self._default_retry)
-            stats = StatsService(
-                engine,
-                self._snapshots,
-                self._webhooks.counts_of,
-                scheduler.strategy,
-                scheduler.worker_count,
-                self._figures,
-            )
-            task_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
-            batch_pb2_grpc.add_BatchServiceServicer_to_server(batches, server)
-            stats_pb2_grpc.add_StatsServiceServicer_to_server(stats, server)
-        else:
-            names = [name for name in names if name not in SCHEDULER_SERVICES]
-        hosts = RuntimeHostService(engine, scheduler.max_payload_bytes)
-        leases = LeaseService(engine, scheduler.max_payload_bytes)
-        targets = TargetService(engine)
-        schedules = ScheduleService(engine, scheduler.max_payload_bytes, self._default_retry)
-        admin = AdminService(engine, self._config, self.drain)
-        self._host_watches = hosts.watches
-        runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(hosts, server)
-        lease_pb2_grpc.add_LeaseServiceServicer_to_server(leases, server)
-        target_pb2_grpc.add_TargetServiceServicer_to_server(targets, server)
-        schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
-        admin_pb2_grpc.add_AdminServiceServicer_to_server(admin, server)
-        token_pb2_grpc.add_TokenServiceServicer_to_server(self._token_service, server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        self._servers.add_tools(names)
 
-
-def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
+def _engine(settings: Settings, accept_clock: bool) -> tuple[MemoryEngine, ReplicaServing | None]:
     store = settings.store
     keeping = Keeping(
         patience_secs=store.patience_secs,
@@ -421,14 +395,22 @@ def _engine(settings: Settings, accept_clock: bool) -> MemoryEngine:
         synchronous=store.synchronous,
         min_free_bytes=store.min_free_bytes,
         ballast_bytes=BALLAST_BYTES,
+        failover_secs=store.failover_secs,
     )
-    return MemoryEngine(
+    clock = SharedClock() if is_shared(kept_in) else None
+    engine = MemoryEngine(
         settings.limits(),
+        clock,
+        wall=None if clock is None else clock.wall,
         store=kept_in,
         keeping=keeping,
         encode_delivery=encode_delivery,
         private=authentication_is_on(settings),
     )
+    if clock is None or not is_shared(kept_in):
+        return engine, None
+    replicas = settings.replicas
+    return engine, ReplicaServing(kept_in, engine, clock, replicas.name, replicas.advertise, store.failover_secs)
 
 
 def _audit_log(settings: AuditSettings) -> AuditLog | None:

@@ -13,7 +13,7 @@ import structlog
 
 from taskyard.machine import MachineFigures
 from taskyard.v1.runtime_host_pb2 import Machine
-from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.errors import NotOwner, Unavailable
 from taskyard_server.core.hosts import Host, HostStatus
 from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import DEFAULT_NAMESPACE
@@ -100,7 +100,10 @@ class Snapshots:
             return statuses, machines, _count(hosts, now, timeout)
 
         for namespace in dict.fromkeys((DEFAULT_NAMESPACE, *self._engine.admin.namespaces())):
-            statuses, machines, counts = await self._engine.hosts.list_hosts(namespace, 0, show=look)
+            try:
+                statuses, machines, counts = await self._engine.hosts.list_hosts(namespace, 0, show=look)
+            except NotOwner:
+                continue
             by_status.update(statuses)
             for host_id, reported in machines:
                 self._keep(now, namespace, host_id, reported)
@@ -135,6 +138,11 @@ class Snapshots:
                 and (not before or snapshot.number < before)
             ):
                 yield snapshot
+
+    def deleted(self, namespace: str) -> None:
+        """Forget the snapshots of a namespace that was deleted."""
+        self._kept = deque(each for each in self._kept if each.namespace != namespace)
+        self._bytes = sum(len(each.machine) for each in self._kept)
 
     def _take_own(self, now: float, namespace: str, machine: Machine, hosts: HostCounts) -> None:
         totals = self._engine.admin.totals(namespace)

@@ -37,6 +37,7 @@ class Backlog:
         self._read_at = min(read_at, READ_AT_ONCE)
         self._after: dict[str, int] = {}  # The namespaces that wait, next first: the last number that went on
         self._last: dict[str, int] = {}  # ... and the last number that is committed
+        self._forgotten = 0
         self._is_open = False
         self._changed = asyncio.Event()
         self._empty = asyncio.Event()
@@ -56,6 +57,13 @@ class Backlog:
         if self._after:
             self._changed.set()
 
+    def forget(self, namespace: str) -> None:
+        """Pass on nothing more of what a namespace has until now: it was deleted."""
+        self._forgotten += 1
+        self._after.pop(namespace, None)
+        self._last.pop(namespace, None)
+        self._changed.set()
+
     async def run(self) -> None:
         """Read what waits, until cancelled; before that nothing goes on."""
         while not self._is_open:
@@ -67,6 +75,16 @@ class Backlog:
                 self._empty.set()
             self._changed.clear()
             await self._changed.wait()
+
+    def begin(self, namespace: str) -> None:
+        """Look for what waits of a namespace that is served from now on."""
+        if self._is_open and namespace not in self._after:
+            self._wait(namespace, 0, UNKNOWN)
+
+    def leave(self, namespace: str) -> None:
+        """What waits of a namespace is another replica's from now on."""
+        self._after.pop(namespace, None)
+        self._last.pop(namespace, None)
 
     def _committed(self, due: Sequence[DueDelivery]) -> None:
         for delivery in due:
@@ -102,7 +120,11 @@ class Backlog:
         """Pass on what waits of the next namespace."""
         namespace, after = next(iter(self._after.items()))
         last = self._last[namespace]
+        forgotten = self._forgotten
         found = await self._outbox.read(namespace, after, min(self._room(), READ_AT_ONCE))
+        if forgotten != self._forgotten:
+            # What was read may be of a namespace that was deleted since.
+            return
         for delivery in found:
             # Others may have taken the room meanwhile.
             if self._room() <= 0:
@@ -110,7 +132,9 @@ class Backlog:
             self._add(delivery)
             after = delivery.number
         # It goes to the end, behind those that wait like it.
-        del self._after[namespace]
+        if self._after.pop(namespace, None) is None:
+            # It has left meanwhile.
+            return
         is_read = not found and self._last[namespace] == last
         if is_read or after >= self._last[namespace]:
             del self._last[namespace]

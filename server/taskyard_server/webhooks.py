@@ -60,7 +60,10 @@ class WebhookCounts:
     failed: int = 0
     """Given up after the last try."""
     dropped: int = 0
-    """Not tried, or not to the end, because the queue was full or the server stopped. With an outbox there are none."""
+    """Not tried, or not to the end, because the queue was full or the server stopped; with an outbox neither happens.
+
+    Or because their namespace was deleted.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +100,7 @@ class Webhooks:
         self.take_secret(secret(settings.secret))
         self._pending: asyncio.Queue[Delivery] = asyncio.Queue(settings.max_pending)
         self._under_way: set[Delivery] = set()
+        self._dropped: set[Delivery] = set()
         self._outbox = outbox
         self._backlog: Backlog | None = None
         if outbox is not None:
@@ -126,6 +130,21 @@ class Webhooks:
         """The counts of one namespace."""
         return self._by_namespace.get(namespace, WebhookCounts())
 
+    def deleted(self, namespace: str) -> None:
+        """Drop what waits of a namespace that was deleted. What is being tried is not tried again."""
+        self._by_namespace.pop(namespace, None)
+        if self._backlog is not None:
+            self._backlog.forget(namespace)
+        self._dropped.update(delivery for delivery in self._under_way if delivery.namespace == namespace)
+        for _ in range(self._pending.qsize()):
+            delivery = self._pending.get_nowait()
+            if delivery.namespace == namespace:
+                self.counts.dropped += 1
+            else:
+                self._pending.put_nowait(delivery)
+            # After the others are back, so that nobody takes the queue for done.
+            self._pending.task_done()
+
     async def run(self) -> None:
         """Deliver until cancelled."""
         async with asyncio.TaskGroup() as workers, self._http:
@@ -133,6 +152,16 @@ class Webhooks:
                 workers.create_task(self._work())
             if self._backlog is not None:
                 workers.create_task(self._backlog.run())
+
+    def begin(self, namespace: str) -> None:
+        """Deliver what is due of a namespace that is served here from now on."""
+        if self._backlog is not None:
+            self._backlog.begin(namespace)
+
+    def leave(self, namespace: str) -> None:
+        """Leave what is due of a namespace to another replica."""
+        if self._backlog is not None:
+            self._backlog.leave(namespace)
 
     async def finish(self, secs: float) -> None:
         """Wait up to `secs` seconds until all is delivered. What is left then stays in the outbox.
@@ -181,6 +210,10 @@ class Webhooks:
             delivery = await self._pending.get()
             if self._backlog is not None:
                 self._backlog.room_made()
+            if self._outbox is not None and not self._outbox.is_here(delivery.namespace):
+                # Its owner delivers it.
+                self._pending.task_done()
+                continue
             self._under_way.add(delivery)
             try:
                 await self._deliver_or_give_up(delivery)
@@ -188,6 +221,7 @@ class Webhooks:
                     self._outbox.done(delivery.namespace, delivery.number)
             finally:
                 self._under_way.discard(delivery)
+                self._dropped.discard(delivery)
                 self._pending.task_done()
 
     async def _deliver_or_give_up(self, delivery: Delivery) -> None:
@@ -202,6 +236,9 @@ class Webhooks:
         for number in range(TRIES):
             if number:
                 await asyncio.sleep(BACKOFF_SECS[number - 1])
+            if delivery in self._dropped:
+                self.counts.dropped += 1
+                return
             try:
                 async with asyncio.timeout(self._settings.timeout_secs):
                     status = await self._post(delivery)

@@ -8,7 +8,7 @@ from google.rpc import code_pb2
 
 from taskyard_server.core import errors
 from taskyard_server.core.agents import Agent
-from taskyard_server.core.errors import BadRequest, NotFound, QueueFull, Refusal, Unavailable
+from taskyard_server.core.errors import BadRequest, NotFound, NotOwner, QueueFull, Refusal, Unavailable
 from taskyard_server.core.task import Submission, Task, TaskState
 
 ERROR_TABLE = [
@@ -99,9 +99,17 @@ async def test_every_refusal_of_the_core_has_a_status(refusal_of, kind):
     raised = kind.__new__(kind)
     Refusal.__init__(raised, "no")
     refusal = await refusal_of(raised)
-    assert refusal.code == kind.code
+    assert refusal.code == raised.reason.lower()
     assert refusal.status is not grpc.StatusCode.UNKNOWN
     assert (refusal.status is grpc.StatusCode.INTERNAL) == (kind is errors.Internal)
+
+
+async def test_a_call_for_another_replica_says_so_by_its_reason_alone(refusal_of, by_rest):
+    refusal = await refusal_of(NotOwner("west"), by_rest)
+    assert (refusal.status, refusal.code) == (grpc.StatusCode.UNAVAILABLE, "not_owner")
+    assert refusal.retry_after_secs == 0.05
+    assert refusal.rest_body["code"] == "unavailable"
+    assert refusal.rest_body["details"] == {"owner": "west"}
 
 
 async def test_an_error_without_details_has_none_in_its_rest_body(refusal_of, by_rest):

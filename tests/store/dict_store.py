@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import insort
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from taskyard_server.store.port import (
     LAST_KEY,
@@ -23,6 +24,7 @@ from taskyard_server.store.port import (
     StoreStats,
     Table,
     TaskRows,
+    namespace_of,
 )
 
 SLICE = 1000
@@ -65,6 +67,8 @@ class DictStore:
         for table, puts in group.puts.items():
             keys = [key for key, _ in puts]
             assert len(keys) == len(set(keys)), f"a row of {table.name} is written twice"
+            if table is Table.SECRETS:
+                puts = [row for row in puts if row[0] not in self.tables[table]]
             self.tables[table].update(puts)
         for key, at, record in group.ended:
             self.ended[key] = (at, record)
@@ -78,15 +82,16 @@ class DictStore:
             yield rows[first : first + SLICE]
             await asyncio.sleep(0)
 
-    async def live_tasks(self) -> AsyncIterator[Sequence[TaskRows]]:
-        rows = sorted(self.tables[Table.STATES].items())
+    async def live_tasks(self, namespace: int | None = None) -> AsyncIterator[Sequence[TaskRows]]:
+        rows = sorted(row for row in self.tables[Table.STATES].items() if namespace in (None, namespace_of(row[0])))
         tasks = self.tables[Table.TASKS]
         for first in range(0, len(rows), SLICE):
             yield [TaskRows(key, tasks[key], state, None, None) for key, state in rows[first : first + SLICE]]
             await asyncio.sleep(0)
 
-    async def ended_tasks(self, since_ms: int) -> AsyncIterator[Sequence[TaskRows]]:
-        rows = sorted((at, key) for key, (at, _) in self.ended.items() if at >= since_ms)
+    async def ended_tasks(self, since_ms: int, namespace: int | None = None) -> AsyncIterator[Sequence[TaskRows]]:
+        found = ((at, key) for key, (at, _) in self.ended.items() if namespace in (None, namespace_of(key)))
+        rows = sorted(row for row in found if row[0] >= since_ms)
         for first in range(0, len(rows), SLICE):
             yield [self._of(key) for _, key in rows[first : first + SLICE]]
             await asyncio.sleep(0)
@@ -109,6 +114,18 @@ class DictStore:
             del self.ended[key]
             del self.tables[Table.TASKS][key]
         return len(keys)
+
+    async def remove_namespace(self, number: int, limit: int) -> int:
+        tasks, states = self.tables[Table.TASKS], self.tables[Table.STATES]
+        of_tasks: tuple[dict[int, Any], ...] = (tasks, states, self.ended)
+        others = [self.tables[table] for table in Table if Table.STOPPING <= table <= Table.OUTBOX]
+        for rows, beside in ((tasks, of_tasks), *((rows, (rows,)) for rows in (states, self.ended, *others))):
+            if keys := [key for key in rows if namespace_of(key) == number][:limit]:
+                for table in beside:
+                    for key in keys:
+                        table.pop(key, None)
+                return len(keys)
+        return int(self.tables[Table.NAMESPACES].pop(number, None) is not None)
 
     async def check(self) -> list[str]:
         return self.wrong()

@@ -24,12 +24,12 @@ def ended(number: int, *seqs: int, at: int, namespace: int = 1) -> Group:
     return group
 
 
-async def live(store: Store) -> list[TaskRows]:
-    return [row async for rows in store.live_tasks() for row in rows]
+async def live(store: Store, namespace: int | None = None) -> list[TaskRows]:
+    return [row async for rows in store.live_tasks(namespace) for row in rows]
 
 
-async def ended_since(store: Store, at: int) -> list[TaskRows]:
-    return [row async for rows in store.ended_tasks(at) for row in rows]
+async def ended_since(store: Store, at: int, namespace: int | None = None) -> list[TaskRows]:
+    return [row async for rows in store.ended_tasks(at, namespace) for row in rows]
 
 
 async def rows_of(store: Store, table: Table) -> list[tuple[int, bytes]]:

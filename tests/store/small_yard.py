@@ -20,6 +20,7 @@ ROWS = {
     "outbox": 3,
     "tokens": 3,
     "secrets": 3,
+    "token_uses": 3,
 }
 OTHERS = (
     Table.STOPPING,
@@ -30,6 +31,7 @@ OTHERS = (
     Table.OUTBOX,
     Table.TOKENS,
     Table.SECRETS,
+    Table.TOKEN_USES,
 )
 
 

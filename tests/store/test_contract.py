@@ -76,7 +76,8 @@ async def test_a_row_is_replaced_and_removed(store: Store, table: Table) -> None
     second = Group(2, 2.0)
     second.put(table, 5, b"new")
     await store.commit(second)
-    assert await rows_of(store, table) == [(5, b"new"), (6, b"kept")]
+    replaced = b"old" if table is Table.SECRETS else b"new"
+    assert await rows_of(store, table) == [(5, replaced), (6, b"kept")]
     third = Group(3, 3.0)
     third.remove(table, 5)
     third.remove(table, 99)
@@ -123,6 +124,18 @@ async def test_ended_tasks_come_in_the_order_of_their_ends(store: Store) -> None
         (300, key_of(1, 5)),
         (300, key_of(1, 9)),
     ]
+
+
+async def test_the_tasks_of_one_namespace_are_found_without_those_of_others(store: Store) -> None:
+    for number, namespace in enumerate((1, 2, 3), 1):
+        await store.commit(submitted(number, 0, 1, (1 << 40) - 1, namespace=namespace))
+    await store.commit(ended(4, 1, (1 << 40) - 1, at=300, namespace=2))
+    await store.commit(ended(5, 1, at=300, namespace=3))
+    assert [row.key for row in await live(store, 2)] == [key_of(2, 0)]
+    assert [row.key for row in await live(store, 1)] == [key_of(1, 0), key_of(1, 1), key_of(1, (1 << 40) - 1)]
+    assert [row.key for row in await ended_since(store, 300, 2)] == [key_of(2, 1), key_of(2, (1 << 40) - 1)]
+    assert await ended_since(store, 301, 2) == []
+    assert await ended_since(store, 0, 1) == []
 
 
 async def test_many_and_large_rows_come_whole_in_slices(store: Store) -> None:
@@ -202,6 +215,35 @@ async def test_a_group_whose_number_leaves_a_gap_is_refused(store: Store) -> Non
     await store.commit(submitted(1, 1))
     with pytest.raises(StoreError):
         await store.commit(submitted(3, 2))
+
+
+async def test_a_namespace_is_removed_slice_by_slice_and_its_own_row_last(store: Store) -> None:
+    group = submitted(1, *range(1200))
+    for table in ROW_TABLES:
+        group.put(table, key_of(1, 0) if table is not Table.NAMESPACES else 2, table.name.encode())
+    await store.commit(group)
+    await store.commit(ended(2, *range(600), at=5))
+    await store.commit(submitted(3, 1, 2, namespace=3))
+    left_over = {Table.TOKENS, Table.SECRETS, Table.TOKEN_USES}
+
+    while removed := await store.remove_namespace(1, 700):
+        assert removed <= 700
+        assert await store.check() == []
+        if any([await store.task(key_of(1, seq)) for seq in range(1200)]):
+            assert [key for key, _ in await rows_of(store, Table.NAMESPACES)] == [1, 2, 3]
+
+    assert [row.key for row in await live(store)] == [key_of(3, 1), key_of(3, 2)]
+    assert await ended_since(store, 0) == []
+    assert [key for key, _ in await rows_of(store, Table.NAMESPACES)] == [2, 3]
+    for table in ROW_TABLES:
+        if table is not Table.NAMESPACES:
+            assert bool(await rows_of(store, table)) == (table in left_over), table
+
+
+async def test_a_namespace_that_is_not_there_has_nothing_to_remove(store: Store) -> None:
+    await store.commit(submitted(1, 1))
+    assert await store.remove_namespace(2, 100) == 0
+    assert len(await live(store)) == 1
 
 
 async def test_figures_count_rows_by_table(store: Store) -> None:

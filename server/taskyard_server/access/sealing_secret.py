@@ -24,13 +24,20 @@ NUMBER: Final = 1
 
 async def kept_secret(keeper: Keeper) -> bytes:
     """The secret that the store of an open engine keeps; a new one if it kept none. Raises `Unavailable`."""
+    if (found := await _found(keeper)) is not None:
+        return found
+    made = _NewSecret(os.urandom(SECRET_BYTES))
+    await keeper.committer.keep(made)
+    # Another replica may have been faster, whose secret stays then.
+    return await _found(keeper) or made.secret
+
+
+async def _found(keeper: Keeper) -> bytes | None:
     async for rows in keeper.store.rows(Table.SECRETS):
         for number, secret in rows:
             if number == NUMBER and len(secret) == SECRET_BYTES:
                 return bytes(secret)
-    made = _NewSecret(os.urandom(SECRET_BYTES))
-    await keeper.committer.keep(made)
-    return made.secret
+    return None
 
 
 class _NewSecret:
@@ -42,6 +49,14 @@ class _NewSecret:
     def add_rows(self, group: Group) -> None:
         """See `Source`."""
         group.put(Table.SECRETS, NUMBER, self.secret)
+
+    def is_among(self, namespaces: frozenset[int]) -> bool:
+        """See `Source`. It belongs to no namespace."""
+        del namespaces
+        return False
+
+    def committed(self, at: float) -> None:
+        """See `Source`."""
 
     def close_for(self, error: Exception) -> None:
         """See `Source`. What was sealed before ends with the process."""

@@ -197,6 +197,14 @@ class TokenDirectory:
         for number in forgotten:
             group.remove(Table.TOKENS, number)
 
+    def is_among(self, namespaces: frozenset[int]) -> bool:
+        """See `Source`. They belong to no namespace."""
+        del namespaces
+        return False
+
+    def committed(self, at: float) -> None:
+        """See `Source`."""
+
     def close_for(self, error: Exception) -> None:
         """See `Source`. The call that waits is told; the other tokens go on."""
         log.error("tokens_not_kept", fault=str(error))

@@ -12,14 +12,15 @@ Clock: TypeAlias = Callable[[], float]
 
 
 class SteadyClock:
-    """A clock that starts at the current wall time."""
+    """A clock that starts at the current wall time. `steady` is the machine's monotonic one."""
 
-    def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
+    def __init__(self, steady: Clock = time.monotonic) -> None:
+        self._steady = steady
+        self._offset = time.time() - steady()
 
     def __call__(self) -> float:
-        return self._offset + time.monotonic()
+        return self._offset + self._steady()
 
     def start_at(self, at: float) -> None:
         """Show `at` now, where that is later than what it shows: a store has seen that time already."""
-        self._offset = max(self._offset, at - time.monotonic())
+        self._offset = max(self._offset, at - self._steady())

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from taskyard_server.core.errors import CursorExpired
+from taskyard_server.core.errors import CursorExpired, Refusal, Unavailable
 from taskyard_server.core.events import Event, EventKind
 from taskyard_server.core.names import Names
 from taskyard_server.core.task import TERMINAL, Task, TaskState
@@ -225,7 +225,12 @@ class Watcher:
     @property
     def is_closing(self) -> bool:
         """Whether the log is closed."""
-        return self._feed.events.closed
+        return self._feed.events.closed is not None
+
+    @property
+    def closing_reason(self) -> Refusal:
+        """Why no more events follow."""
+        return self._feed.events.closed or Unavailable("the watch has ended")
 
     async def wait(self, secs: float) -> bool:
         """Wait up to `secs` for events to take or for the log to close. Returns whether either happened."""

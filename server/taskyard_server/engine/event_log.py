@@ -7,8 +7,10 @@ watchers that they are matched to (`event_feeds.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
 
-from taskyard_server.core.errors import BadRequest, CursorExpired, Unavailable
+from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, NotOwner, Refusal, Unavailable
 from taskyard_server.core.events import Event
 
 from .event_feeds import EventFilter, Feed, Feeds, Watcher
@@ -22,6 +24,9 @@ from .recent_events import (
     RecentEvents,
     read_cursor,
 )
+
+SHUTDOWN: Final = "the server shuts down"
+DELETED: Final = "the namespace was deleted"
 
 
 class EventLog:
@@ -77,9 +82,9 @@ class EventLog:
         """Whether the log has had no watcher for so long that every cursor has expired."""
         return not self.is_watched and now - self._unused_since > self._keep_secs
 
-    def close(self) -> None:
+    def close(self, reason: Refusal) -> None:
         """Mark the end of the log, and wake every watcher."""
-        self.events.closed = True
+        self.events.closed = reason
         for feed in self._feeds:
             for watcher in feed.watchers:
                 watcher.wake()
@@ -94,7 +99,8 @@ class EventLog:
 class EventLogs:
     """The logs of all namespaces: a listener of the engine. `encode` makes the message that watchers are sent.
 
-    `last_commit` returns the last commit of the engine's store that was published.
+    `last_commit` returns the last commit of a namespace that was published, and `knows_commit` whether a commit is one
+    of the namespace that is there now: another one may have had its name before.
     """
 
     def __init__(
@@ -102,8 +108,10 @@ class EventLogs:
         encode: EncodeEvent,
         clock: Callable[[], float],
         bounds: Bounds | None = None,
-        last_commit: Callable[[], CommitMark] = lambda: NO_COMMIT,
+        last_commit: Callable[[str], CommitMark] = lambda _: NO_COMMIT,
+        knows_commit: Callable[[str, CommitMark], bool] = lambda _namespace, _commit: True,
     ) -> None:
+        self._knows_commit = knows_commit
         self._last_commit = last_commit
         self._encode = encode
         self._clock = clock
@@ -128,20 +136,23 @@ class EventLogs:
         `CursorExpired` if its position has left the log without a store, and `Unavailable` once the logs are closed.
         """
         if self._closed:
-            raise Unavailable("the server shuts down")
+            raise Unavailable(SHUTDOWN)
         read = None if cursor is None else read_cursor(cursor)
         if read is not None and read.namespace != namespace:
             raise BadRequest(BAD_CURSOR)
-        if read is not None and read.commit.number > self._last_commit().number:
+        if read is not None and read.commit.number > self._last_commit(namespace).number:
             # It comes from another store, or from one that was lost.
             raise CursorExpired(LEFT_LOG)
         log = self._logs.get(namespace)
+        is_past = read is not None and (log is None or read.incarnation != log.events.incarnation)
+        if read is not None and is_past and not self._knows_commit(namespace, read.commit):
+            raise CursorExpired(LEFT_LOG)
         if log is None:
             if read is not None and not read.commit.is_kept:
                 raise CursorExpired(LEFT_LOG)
             self._sweep()
             log = self._logs[namespace] = EventLog(
-                namespace, self._encode, self._bounds, self._clock, self._last_commit
+                namespace, self._encode, self._bounds, self._clock, partial(self._last_commit, namespace)
             )
         return log.watch(event_filter, cursor)
 
@@ -149,7 +160,24 @@ class EventLogs:
         """Close every log. Watchers can still take the events that are there."""
         self._closed = True
         for log in self._logs.values():
-            log.close()
+            log.close(Unavailable(SHUTDOWN))
+
+    def is_watched(self, namespace: str) -> bool:
+        """Whether anybody watches a namespace."""
+        log = self._logs.get(namespace)
+        return log is not None and log.is_watched
+
+    def leave(self, namespace: str) -> None:
+        """Close the log of a namespace that another replica serves from now on."""
+        log = self._logs.pop(namespace, None)
+        if log is not None:
+            log.close(NotOwner())
+
+    def deleted(self, namespace: str) -> None:
+        """Close the log of a namespace that was deleted."""
+        log = self._logs.pop(namespace, None)
+        if log is not None:
+            log.close(NotFound(DELETED))
 
     def _sweep(self) -> None:
         """Remove the unused logs of namespaces that have no more events."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Final, NamedTuple, TypeAlias
 
-from taskyard_server.core.errors import BadRequest, CursorExpired
+from taskyard_server.core.errors import BadRequest, CursorExpired, Refusal
 from taskyard_server.core.events import Event, EventKind
 
 EncodeEvent: TypeAlias = Callable[[Event, bool], bytes]
@@ -73,7 +73,7 @@ NO_COMMIT: Final = CommitMark(0, 0)
 class RecentEvents:
     """The events of one namespace, numbered from 1 without gaps; those from `first` to `last` are kept.
 
-    `last_commit` returns the last commit that was published, and `closed` tells that no more events follow.
+    `last_commit` returns the last commit that was published, and `closed` says why no more events follow.
     """
 
     def __init__(
@@ -85,9 +85,9 @@ class RecentEvents:
     ) -> None:
         self.first = 1
         self.last = 0
-        self.closed = False
+        self.closed: Refusal | None = None
         self._namespace = namespace
-        self._incarnation = token_hex(8)
+        self.incarnation = token_hex(8)
         self._encode = encode
         self._bounds = bounds
         self._last_commit = last_commit
@@ -145,13 +145,13 @@ class RecentEvents:
     def cursor(self, position: int) -> str:
         """The cursor of a position."""
         number, ms = self._commit_before(position)
-        text = f"{self._incarnation}.{position}.{number}.{ms}.{self._namespace}"
+        text = f"{self.incarnation}.{position}.{number}.{ms}.{self._namespace}"
         return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     def position(self, cursor: str) -> int:
         """The position of a cursor. Raises `BadRequest`, or `CursorExpired` if the events after it are not kept."""
         incarnation, position, _, _ = read_cursor(cursor)
-        if incarnation != self._incarnation or position + 1 < self.first:
+        if incarnation != self.incarnation or position + 1 < self.first:
             raise CursorExpired(LEFT_LOG)
         if position > self.last:
             raise BadRequest(BAD_CURSOR)

@@ -60,6 +60,12 @@ class Call:
         return Listing(kind, self.namespace, *filters, seal=self.seal, scope=self.access.scope)
 
 
+def check_namespace(name: str, where: str) -> None:
+    """Raise `BadRequest` for a name that no namespace has."""
+    if not NAMESPACE.fullmatch(name):
+        raise BadRequest(f"{where}: must be 1 to 63 letters, digits, dots, dashes or underscores")
+
+
 ANYBODY: Final = Call()
 """A call that says nothing of itself, as most do where authentication is off."""
 
@@ -102,8 +108,8 @@ class Headers(NamedTuple):
     def call(self, access: Access = EVERYTHING, seal: Seal | None = None, pace: TokenBucket | None = None) -> Call:
         """The call that these began. Raises `BadRequest` for a malformed namespace."""
         namespace = self.namespace
-        if namespace != DEFAULT_NAMESPACE and not NAMESPACE.fullmatch(namespace):
-            raise BadRequest(f"{NAMESPACE_KEY}: must be 1 to 63 letters, digits, dots, dashes or underscores")
+        if namespace != DEFAULT_NAMESPACE:
+            check_namespace(namespace, NAMESPACE_KEY)
         if access is EVERYTHING and namespace == DEFAULT_NAMESPACE and not self.by_rest and self.traceparent is None:
             return ANYBODY
         return Call(namespace, self.by_rest, self.traceparent, self.target, self.is_head, access, seal, pace)

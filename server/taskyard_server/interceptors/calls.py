@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
 from inspect import isasyncgenfunction
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import grpc
 import structlog
@@ -28,6 +30,7 @@ from .compression import BadCompression, uncompressed
 from .errors import MAPPINGS, message_of, refusal_of, trailing_metadata
 from .head import HeadContext, HeadersSent
 from .request_target import TargetCheck, target_check
+from .trusted import TrustedContext
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +40,20 @@ MAX_NAMESPACE_CHARS: Final = 64
 MALFORMED: Final = "request: is not a valid message, or nests too deep"
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+
+class Door(Protocol):
+    """Lets calls in to the namespaces that this server owns, where replicas share them. `life` counts its deaths."""
+
+    @property
+    def life(self) -> int:
+        """What was begun in one life is told to nobody in the next one."""
+
+    def enter(self, method: str, namespace: str) -> Awaitable[None] | None:
+        """None if a call is to be served here and now; else it is to wait for that. It raises `NotOwner` if not."""
+
+    def may_tell(self, life: int) -> Awaitable[None] | None:
+        """None if what a call has to tell may be told; else it is to wait for that. It raises `Unavailable` if not."""
 
 
 class RestRequest(NamedTuple):
@@ -49,11 +66,15 @@ class RestRequest(NamedTuple):
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """Wraps each handler once for gRPC and once for REST, and keeps it. Without `admission` everybody is admin.
 
-    `takes_certificates` says that callers may be known by a client certificate at this server.
+    `takes_certificates` says that callers may be known by a client certificate at this server. Without a `door` all
+    namespaces are served here.
     """
 
-    def __init__(self, admission: Admission | None = None, takes_certificates: bool = True) -> None:
+    def __init__(
+        self, admission: Admission | None = None, takes_certificates: bool = True, door: Door | None = None
+    ) -> None:
         self._admission = admission
+        self._door = door
         self._takes_certificates = takes_certificates
         self._wrapped: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
         self._wrapped_for_rest: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
@@ -129,6 +150,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         gate = None if self._admission is None else self._admission.gate(method)
         if gate is not None:
             serve = gate.audited(serve)
+        if self._door is not None:
+            serve = _behind(self._door, method, serve)
 
         async def around(request: Any, context: Context) -> Any:
             begin = time.perf_counter()
@@ -206,7 +229,31 @@ def _check(request: Any, call: Call, gate: Gate | None, headers: Headers, contex
         raise request
     if gate is not None:
         message = request.message if isinstance(request, RestRequest) else request
-        gate.check(call.access, message, headers, context)
+        access = gate.check(call.access, message, headers, context)
+        if access is not call.access:
+            set_current_call(replace(call, access=access))
+
+
+def _behind(door: Door, method: str, serve: Callable[[Any, Context], Awaitable[Any]]) -> Any:
+    """Serve a call once its namespace is served here, and tell only what may be told."""
+
+    async def serve_behind(request: Any, context: Context) -> Any:
+        if (entering := door.enter(method, current_call().namespace)) is not None:
+            await entering
+        life = door.life
+        trusted: Any = TrustedContext(context, partial(door.may_tell, life))
+        try:
+            response = await serve(request, trusted)
+        except Exception:
+            # A refusal is an answer, too.
+            if (waiting := door.may_tell(life)) is not None:
+                await waiting
+            raise
+        if (waiting := door.may_tell(life)) is not None:
+            await waiting
+        return response
+
+    return serve_behind
 
 
 def _is_by_rest(metadata: Any) -> bool:

@@ -17,9 +17,10 @@ import structlog
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.conversion.timestamps import timestamp
-from taskyard_server.core.errors import Unavailable
+from taskyard_server.core.errors import NotFound, NotOwner, Refusal, Unavailable
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.engine.event_feeds import MAX_SLICE_BYTES, MAX_SLICE_EVENTS
+from taskyard_server.engine.event_log import DELETED
 from taskyard_server.engine.port import Engine
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -84,7 +85,7 @@ class HostWatches:
             sent, current = await watch.begin()
             for message in current or [KEEPALIVE]:
                 await context.write(message)
-            while not self._closed:
+            while not self._closed and watch.ended is None:
                 if sent is not watch.snapshot:
                     messages, sent = watch.changes_since(sent), watch.snapshot
                     for message in messages:
@@ -93,7 +94,25 @@ class HostWatches:
                     await context.write(KEEPALIVE)
         finally:
             self._leave(watch)
-        raise Unavailable(SHUTDOWN)
+        raise watch.ended or Unavailable(SHUTDOWN)
+
+    def is_watched(self, namespace: str) -> bool:
+        """Whether anybody watches the hosts of a namespace."""
+        return namespace in self._watches
+
+    def leave(self, namespace: str) -> None:
+        """End the watches of a namespace that another replica serves from now on."""
+        self._end(namespace, NotOwner())
+
+    def deleted(self, namespace: str) -> None:
+        """End the watches of a namespace that was deleted."""
+        self._end(namespace, NotFound(DELETED))
+
+    def _end(self, namespace: str, reason: Refusal) -> None:
+        watch = self._watches.pop(namespace, None)
+        if watch is not None:
+            watch.ended = reason
+            watch.wake()
 
     def close(self) -> None:
         """End every watch, and refuse new ones."""
@@ -105,7 +124,8 @@ class HostWatches:
         watch.watchers -= 1
         if not watch.watchers:
             watch.close()
-            del self._watches[watch.namespace]
+            if self._watches.get(watch.namespace) is watch:
+                del self._watches[watch.namespace]
 
 
 class HostWatch:
@@ -115,6 +135,7 @@ class HostWatch:
         self.namespace = namespace
         self.watchers = 0
         self.snapshot: HostSnapshot = {}
+        self.ended: Refusal | None = None
         self._engine = engine
         self._describe = describe
         self._previous: HostSnapshot = {}
@@ -213,6 +234,8 @@ class HostWatch:
             await asyncio.sleep(interval_secs)
             try:
                 await self.refresh()
+            except NotOwner:
+                return
             except Exception:
                 # The next refresh may succeed, and then finds the same changes.
                 log.exception("look_at_hosts_failed", namespace=self.namespace)

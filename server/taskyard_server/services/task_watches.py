@@ -113,7 +113,7 @@ class TaskWatches:
             elif watcher.tasks_ended:
                 return
             elif watcher.is_closing:
-                raise Unavailable("the server shuts down")
+                raise watcher.closing_reason
             elif not await watcher.wait(self._bookmark_secs):
                 watcher.take()
                 await context.write(BOOKMARK + cursors.field(watcher))
@@ -241,6 +241,8 @@ def _end(failure: Exception | None) -> bytes:
             end = pb.WatchEnd(reason=pb.WatchEnd.tasks_ended, message="all watched tasks have ended")
         case Unavailable():
             end = pb.WatchEnd(reason=pb.WatchEnd.shutdown, message=failure.message)
+        case NotFound():
+            end = pb.WatchEnd(reason=pb.WatchEnd.deleted, message=failure.message)
         case CursorExpired():
             end = pb.WatchEnd(reason=pb.WatchEnd.cursor_expired, message=failure.message)
         case _:

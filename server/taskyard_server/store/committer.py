@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
 import structlog
@@ -40,6 +40,12 @@ class Source(Protocol):
 
     def close_for(self, error: Exception) -> None:
         """Serve nothing more: the records cannot be made."""
+
+    def is_among(self, namespaces: frozenset[int]) -> bool:
+        """Whether it is one of the namespaces with these numbers."""
+
+    def committed(self, at: float) -> None:
+        """All that the last `add_rows` added is committed, in a commit of this time."""
 
 
 class _Turns:
@@ -79,8 +85,11 @@ class Committer:
     """Commits to one store, which was opened as `kept`. `clock` is the engine's.
 
     Before a commit is begun right after another one, `finish_turn` is called, so that no turn is split. `on_kept` is
-    called after each commit. `failed` raises the `StoreError` after which nothing is kept
-    any more.
+    called after each commit, and `on_lost` with each namespace that another replica owns by then. `failed` raises the
+    `StoreError` after which nothing is kept any more.
+
+    `may_tell` is asked before anything is published, and waited for: where replicas share the store, one that is no
+    longer trusted to own its namespaces tells nothing, although it is committed.
     """
 
     def __init__(
@@ -92,6 +101,8 @@ class Committer:
         finish_turn: Callable[[], None],
         on_kept: Callable[[], None],
         figures: StoreFigures | None = None,
+        on_lost: Callable[[Source], None] = lambda _: None,
+        may_tell: Callable[[], Awaitable[object] | None] = lambda: None,
     ) -> None:
         self.number = kept.number
         self._epoch = kept.epoch
@@ -104,6 +115,8 @@ class Committer:
         self._patience_secs = patience_secs
         self._finish_turn = finish_turn
         self._on_kept = on_kept
+        self._on_lost = on_lost
+        self._may_tell = may_tell
         self._open: dict[Source, _Turns] = {}
         self._under_way: dict[Source, _Turns] = {}
         self._is_committing = False
@@ -149,6 +162,12 @@ class Committer:
     def _end_turn(self) -> None:
         self._finish_turn()
         self.turn_ended()
+
+    def forget(self, source: Source) -> None:
+        """Publish nothing more of a source: what it has committed lately may be unknown to those who wait for it."""
+        for turns in (self._open.pop(source, None), self._under_way.pop(source, None)):
+            if turns is not None:
+                turns.refuse(Unavailable(UNKNOWN), patient=True)
 
     # What a call waits for
 
@@ -237,10 +256,17 @@ class Committer:
             return
         finally:
             impatience.cancel()
+        for source in [source for source in turns if committed.lost and source.is_among(committed.lost)]:
+            self.forget(source)
+            self._on_lost(source)
+        if (may_tell := self._may_tell()) is not None:
+            await may_tell
         secs = self._loop.time() - self._begun_at
         if self._stuck:
             log.warning("store_answers_again", secs=round(secs, 1))
         self.number, self.kept_at = group.number, group.at
+        for source in turns:
+            source.committed(group.at)
         self._under_way, self._is_committing, self._stuck = {}, False, False
         self.figures.note(len(group), time.perf_counter() - began_at, committed)
         _publish(turns.values(), secs)

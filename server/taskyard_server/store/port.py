@@ -15,6 +15,9 @@ from typing import Any, Final, NamedTuple, Protocol
 NAMESPACE_SHIFT: Final = 40
 """A namespace has room for 2^40 tasks, some thirty years at a thousand a second."""
 LAST_KEY: Final = (1 << 63) - 1
+FORMAT_LEVEL: Final = 1
+"""The newest format of records that this version reads and writes. Where replicas share a store a newer one is written
+only once all of them know it."""
 EPOCH_JUMP: Final = 1 << 20
 """What a restored store adds to all that must never go back (docs/keeping.md, Restore)."""
 
@@ -53,6 +56,11 @@ def number_of(key: int) -> int:
 def namespace_of(key: int) -> int:
     """The namespace that a key holds."""
     return key >> NAMESPACE_SHIFT
+
+
+def keys_of(namespace: int) -> tuple[int, int]:
+    """The first and the last key that a namespace can have."""
+    return namespace << NAMESPACE_SHIFT, (namespace + 1 << NAMESPACE_SHIFT) - 1
 
 
 Row = tuple[int, bytes]
@@ -231,6 +239,12 @@ class Store(Protocol):
 
     async def forget(self, before_ms: int, limit: int) -> int:
         """Remove up to `limit` tasks that ended before `before_ms`; how many were removed. Raises `CommitDelayed`."""
+
+    async def remove_namespace(self, number: int, limit: int) -> int:
+        """Remove up to `limit` rows of a namespace, its own row last; how many, 0 once none is left.
+
+        Nothing of it may be committed any more. Raises `CommitDelayed`.
+        """
 
     async def check(self) -> list[str]:
         """What is wrong with the store, a line each; empty if nothing is. Raises `BackupFailed`."""

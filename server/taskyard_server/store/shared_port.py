@@ -1,16 +1,16 @@
 """The port of a store that replicas share: who they are, and which of them owns a namespace.
 
 A replica is an instance of a server: it joins, renews itself, and dies once, at the latest when others see that it has
-not renewed itself for long. An instance that has died never lives again. A namespace is owned by one instance at a time,
-under a term that grows with each owner; `Store.commit` writes nothing of a namespace that the fence does not fit.
+not renewed itself for long. An instance that has died never lives again. A namespace is owned by one instance at a
+time, under a term that grows with each owner; `Store.commit` writes nothing of a namespace that the fence does not fit.
 
 All times here are seconds by the store's own clock, so that those of the replicas may differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from .port import Kept, Store
 
@@ -68,6 +68,7 @@ class Renewal(NamedTuple):
     replicas: Sequence[ReplicaRow]
 
 
+@runtime_checkable
 class SharedStore(Store, Protocol):
     """A store that replicas share. What `Store` says of one owner holds for each namespace here.
 
@@ -82,7 +83,7 @@ class SharedStore(Store, Protocol):
         """Go on living, and mark others dead that were not renewed for so long. None if the instance itself is dead."""
 
     async def drain(self, name: str, is_draining: bool) -> bool:
-        """Let the living replicas of a name take no more namespaces, or do so again. Whether there is one."""
+        """Let the living replicas of a name, or an instance, take no namespaces, or take some again; if any lives."""
 
     async def raise_level(self, level: int) -> bool:
         """Put a format level in force, unless a living replica has a lower one. Whether it is in force."""
@@ -91,7 +92,7 @@ class SharedStore(Store, Protocol):
         """Die, in order."""
 
     async def owners(self, since: float | None = None) -> tuple[float, Sequence[OwnerRow]]:
-        """All namespaces, or those whose name or owner changed at `since` or later; with what to give as next `since`."""
+        """All namespaces, or those whose name or owner changed at `since` or later; and the next `since`."""
 
     async def needing_owner(self, limit: int) -> Sequence[OwnerRow]:
         """Up to `limit` namespaces with `Fence.needs_owner` that no living replica owns."""
@@ -113,3 +114,14 @@ class SharedStore(Store, Protocol):
 
     def changes(self) -> AsyncIterator[None]:
         """Something each time after owners or replicas have changed, at once or late; never ends, and may miss some."""
+
+    async def adopt(self, names: Mapping[int, str]) -> None:
+        """Know the namespaces whose rows were copied here, by their numbers: nobody owns them yet.
+
+        Each goes on from the last commit of the whole store. Raises `StoreError` while a replica lives.
+        """
+
+
+def is_shared(store: Store | None) -> TypeGuard[SharedStore]:
+    """Whether replicas share a store."""
+    return isinstance(store, SharedStore)

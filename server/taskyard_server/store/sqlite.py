@@ -22,6 +22,7 @@ from taskyard_server.store.port import (
     StoreStats,
     Table,
     TaskRows,
+    keys_of,
 )
 from taskyard_server.store.sqlite_copies import prepare, put_in_place, remove
 from taskyard_server.store.sqlite_file import TABLES
@@ -96,14 +97,16 @@ class SqliteStore:
             if rows:
                 yield rows
 
-    async def live_tasks(self) -> AsyncIterator[Sequence[TaskRows]]:
+    async def live_tasks(self, namespace: int | None = None) -> AsyncIterator[Sequence[TaskRows]]:
         """See `Store`."""
-        async for rows in self._slices("live_tasks", start=_FIRST):
+        first, last = (_FIRST, LAST_KEY) if namespace is None else keys_of(namespace)
+        async for rows in self._slices("live_tasks", last, start=first):
             yield [TaskRows(*row) for row in rows]
 
-    async def ended_tasks(self, since_ms: int) -> AsyncIterator[Sequence[TaskRows]]:
+    async def ended_tasks(self, since_ms: int, namespace: int | None = None) -> AsyncIterator[Sequence[TaskRows]]:
         """See `Store`."""
-        async for rows in self._slices("ended_tasks", start=(since_ms, _FIRST)):
+        keys = None if namespace is None else keys_of(namespace)
+        async for rows in self._slices("ended_tasks", keys, start=(since_ms, _FIRST)):
             yield [TaskRows(*row) for row in rows]
 
     async def _slices(self, method: str, *arguments: Any, start: Any) -> AsyncIterator[list[Any]]:
@@ -140,6 +143,16 @@ class SqliteStore:
             if not removed:
                 break
         return forgotten
+
+    async def remove_namespace(self, number: int, limit: int) -> int:
+        """See `Store`."""
+        removed = 0
+        while removed < limit:
+            found = await self._writer.call("remove_namespace", number, limit - removed)
+            removed += found
+            if not found:
+                break
+        return removed
 
     async def check(self) -> list[str]:
         """See `Store`. A copy beside the file is checked, in a process of its own, so that no commit waits."""

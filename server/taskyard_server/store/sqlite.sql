@@ -23,10 +23,14 @@ CREATE TABLE triggers (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE outbox (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE secrets (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+CREATE TABLE token_uses (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: to 2
 CREATE TABLE tokens (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 CREATE TABLE secrets (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
+
+-- name: to 3
+CREATE TABLE token_uses (key INTEGER PRIMARY KEY, record BLOB NOT NULL);
 
 -- name: read_meta
 SELECT number, at, epoch FROM meta;
@@ -62,7 +66,10 @@ INSERT OR REPLACE INTO outbox VALUES (?, ?);
 -- name: put_tokens
 INSERT OR REPLACE INTO tokens VALUES (?, ?);
 -- name: put_secrets
-INSERT OR REPLACE INTO secrets VALUES (?, ?);
+-- One that is there stays: who puts one reads it again.
+INSERT OR IGNORE INTO secrets VALUES (?, ?);
+-- name: put_token_uses
+INSERT OR REPLACE INTO token_uses VALUES (?, ?);
 -- name: remove_namespaces
 DELETE FROM namespaces WHERE key = ?;
 -- name: remove_tasks
@@ -87,6 +94,8 @@ DELETE FROM outbox WHERE key = ?;
 DELETE FROM tokens WHERE key = ?;
 -- name: remove_secrets
 DELETE FROM secrets WHERE key = ?;
+-- name: remove_token_uses
+DELETE FROM token_uses WHERE key = ?;
 
 -- The rows of a table between two keys.
 
@@ -108,17 +117,24 @@ SELECT key, record FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key;
 SELECT key, record FROM tokens WHERE key BETWEEN ? AND ? ORDER BY key;
 -- name: rows_of_secrets
 SELECT key, record FROM secrets WHERE key BETWEEN ? AND ? ORDER BY key;
+-- name: rows_of_token_uses
+SELECT key, record FROM token_uses WHERE key BETWEEN ? AND ? ORDER BY key;
 
 -- Tasks: key, task, state, ended, ended at. A task row that is missing, which check finds, reads as an empty record.
 
 -- name: live_tasks
 SELECT states.key, ifnull(tasks.record, x''), states.record, NULL, NULL
 FROM states LEFT JOIN tasks USING (key)
-WHERE states.key >= ? ORDER BY states.key;
+WHERE states.key BETWEEN ? AND ? ORDER BY states.key;
 -- name: ended_tasks
 SELECT ended.key, ifnull(tasks.record, x''), NULL, ended.record, ended.at
 FROM ended LEFT JOIN tasks USING (key)
 WHERE (ended.at, ended.key) >= (?, ?) ORDER BY ended.at, ended.key;
+-- name: ended_tasks_of
+-- Those between two keys: sorted for each slice, and rare, for a file has one server that loads all.
+SELECT ended.key, ifnull(tasks.record, x''), NULL, ended.record, ended.at
+FROM ended LEFT JOIN tasks USING (key)
+WHERE (ended.at, ended.key) >= (?, ?) AND ended.key BETWEEN ? AND ? ORDER BY ended.at, ended.key;
 -- name: scan_up
 SELECT tasks.key, tasks.record, states.record, ended.record, ended.at
 FROM tasks LEFT JOIN states USING (key) LEFT JOIN ended USING (key)
@@ -130,6 +146,29 @@ WHERE tasks.key BETWEEN ? AND ? AND ifnull(states.key, ended.key) IS NOT NULL OR
 
 -- name: ended_before
 SELECT key FROM ended WHERE at < ? ORDER BY at, key LIMIT ?;
+
+-- Keys of a namespace, to remove their rows.
+
+-- name: keys_of_namespaces
+SELECT key FROM namespaces WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_tasks
+SELECT key FROM tasks WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_states
+SELECT key FROM states WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_ended
+SELECT key FROM ended WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_stopping
+SELECT key FROM stopping WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_hosts
+SELECT key FROM hosts WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_agents
+SELECT key FROM agents WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_schedules
+SELECT key FROM schedules WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_triggers
+SELECT key FROM triggers WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_outbox
+SELECT key FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
 
 -- Rows are counted in slices: how many, and the last key of the slice.
 
@@ -157,6 +196,8 @@ SELECT count(*), max(key) FROM (SELECT key FROM outbox WHERE key >= ? ORDER BY k
 SELECT count(*), max(key) FROM (SELECT key FROM tokens WHERE key >= ? ORDER BY key LIMIT ?);
 -- name: count_secrets
 SELECT count(*), max(key) FROM (SELECT key FROM secrets WHERE key >= ? ORDER BY key LIMIT ?);
+-- name: count_token_uses
+SELECT count(*), max(key) FROM (SELECT key FROM token_uses WHERE key >= ? ORDER BY key LIMIT ?);
 
 -- What must never be found, for check.
 

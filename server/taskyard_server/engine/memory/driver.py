@@ -7,6 +7,7 @@ which anything is due.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -49,10 +50,12 @@ class Driver:
     """Tracks which namespaces were changed by commands. `activity` is set whenever a task may have ended.
 
     With a `committer` a turn is published after its commit, else at once. With an `outbox` too, that commit keeps the
-    deliveries of the turn.
+    deliveries of the turn. While this replica is not `is_trusted` to own its namespaces nothing comes due.
     """
 
-    def __init__(self, states: Mapping[str, NamespaceState], clock: Clock, wall: Clock) -> None:
+    def __init__(
+        self, states: Mapping[str, NamespaceState], clock: Clock, wall: Clock, monotonic: Clock = time.monotonic
+    ) -> None:
         self.listeners: list[Listener] = []
         self.trigger_listeners: list[TriggerListener] = []
         self.activity = asyncio.Event()
@@ -64,9 +67,13 @@ class Driver:
         self._dirty: dict[NamespaceState, None] = {}
         self._dirty_soon: dict[NamespaceState, None] = {}
         self._due_times: list[tuple[float, str]] = []
+        self.is_trusted: Callable[[], bool] = lambda: True
         self._is_held_back = False
         self._closed = False
-        self._alarm = Alarm(clock, self.advance, lambda: sum(len(state.sessions) for state in states.values()))
+        self._alarm = Alarm(clock, self.advance, self._count_streams, monotonic)
+
+    def _count_streams(self) -> int:
+        return sum(len(state.sessions) for state in self._states.values())
 
     def mark_dirty(self, state: NamespaceState) -> None:
         """Flush this namespace at the end of this turn of the event loop, since a command changes it."""
@@ -90,6 +97,8 @@ class Driver:
         dirty, self._dirty = self._dirty, {}
         now = self._clock()
         for state in dirty:
+            if state.has_left or state.is_deleted:
+                continue
             scheduler = state.scheduler
             turn = state.take_turn(now)
             if self.committer is None:
@@ -99,7 +108,8 @@ class Driver:
                 # Heartbeats come also while the store does not answer, and must not fill the memory then.
                 if any(turn) or not self.committer.has_turn(state):
                     self.committer.add(state, partial(self._publish, state, turn, deliveries))
-            due = scheduler.next_due()
+            # What is due in one that is leaving waits for its next owner.
+            due = None if state.is_leaving else scheduler.next_due()
             if due != state.due:
                 state.due = due
                 if due is not None:
@@ -124,16 +134,19 @@ class Driver:
     @property
     def is_held_back(self) -> bool:
         """Whether nothing may come due: a commit takes long, or what has arrived since is to be read first."""
-        return self._alarm.is_catching_up or (self.committer is not None and self.committer.is_slow())
+        return self._alarm.is_catching_up or self._must_wait()
+
+    def _must_wait(self) -> bool:
+        return self.committer is not None and (self.committer.is_slow() or not self.is_trusted())
 
     def advance(self) -> None:
         """Advance the namespaces that are due, but not while a commit takes long: hosts do not pay for a slow disk."""
-        if self.committer is not None and self.committer.is_slow():
+        if self._must_wait():
             self._is_held_back = True
             return
         now = self._clock()
         for state in self._states.values():
-            if state.due is not None and state.due <= now:
+            if state.due is not None and state.due <= now and not state.is_leaving:
                 state.due = None
                 try:
                     self.note_wall(state)
@@ -147,6 +160,13 @@ class Driver:
         if not self._dirty:
             self._set_alarm()
 
+    def left(self, state: NamespaceState) -> None:
+        """Let nothing more come due in a namespace that has left."""
+        state.due = None
+        self._dirty.pop(state, None)
+        self._dirty_soon.pop(state, None)
+        self._set_alarm()
+
     def close(self) -> None:
         """Flush for the last time and stop the alarm."""
         self._closed = True
@@ -155,6 +175,8 @@ class Driver:
     def _publish(self, state: NamespaceState, turn: Turn, deliveries: Sequence[DueDelivery], secs: float) -> None:
         """Tell of a turn and its deliveries, whose commit took so many seconds."""
         state.committing = None
+        if state.has_left:
+            return
         if state.hand_over(turn, self._clock(), secs):
             self.mark_dirty(state)
         if turn.events:
@@ -174,9 +196,13 @@ class Driver:
     def _set_alarm(self) -> None:
         """Set the alarm to the earliest due time of all namespaces."""
         due_times = self._due_times
-        while due_times and self._states[due_times[0][1]].due != due_times[0][0]:
+        while due_times and not self._is_due_at(*due_times[0]):
             heappop(due_times)
         self._alarm.set(due_times[0][0] if due_times and not self._closed else None)
+
+    def _is_due_at(self, due: float, namespace: str) -> bool:
+        state = self._states.get(namespace)
+        return state is not None and state.due == due
 
 
 def _notify(listeners: Sequence[Callable[[str, Sequence[T]], None]], namespace: str, events: Sequence[T]) -> None:

@@ -183,8 +183,8 @@ class MemoryHosts:
 
     def _close(self, session: Session) -> None:
         session.forget()
-        state = self._namespaces.get(session.namespace, "runtime host")
-        if state.sessions.pop(session.offer, None) is not None:
+        state = self._namespaces.here(session.namespace)
+        if state is not None and state.sessions.pop(session.offer, None) is not None:
             state.scheduler.disconnect(self._now(), session.offer)
             self._driver.mark_dirty(state)
 
@@ -193,7 +193,7 @@ class MemoryHosts:
 
     def _state_of(self, session: Session) -> NamespaceState | None:
         """The namespace of a stream; None if the stream has ended, or does once that is kept."""
-        return None if session.is_ending or session.ended is not None else self._namespaces.find(session.namespace)
+        return None if session.is_ending or session.ended is not None else self._namespaces.here(session.namespace)
 
     def _return_credit(self, state: NamespaceState, offer: Offer, count: int) -> None:
         state.scheduler.return_credit(offer, count)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -14,12 +15,14 @@ import structlog
 
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.engine.clock import Clock, SteadyClock
-from taskyard_server.store.committer import Committer
+from taskyard_server.store.committer import Committer, Source
 from taskyard_server.store.figures import StoreFigures
 from taskyard_server.store.loading import load
 from taskyard_server.store.port import CommitDelayed, Kept, Store, StoreError
+from taskyard_server.store.shared_port import is_shared
 
 from .history import History
+from .removals import Removals
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -59,6 +62,8 @@ class Keeper:
     """Keeps the namespaces of one engine. `committer` is there once it is open.
 
     `shift` is then the seconds by which all stored times of the steady clock are moved (docs/keeping.md, The clock).
+    Where replicas share the store nothing is loaded here (`tenures.py`), `on_lost` is called with a namespace that
+    another replica owns, and `may_tell` is the committer's.
     """
 
     committer: Committer
@@ -68,6 +73,10 @@ class Keeper:
         self.store = store
         self.keeping = keeping
         self.figures = StoreFigures(store.url)
+        self.on_lost: Callable[[Source], None] = lambda _: None
+        self.may_tell: Callable[[], Awaitable[object] | None] = lambda: None
+        self.is_shared = is_shared(store)
+        self.removals = Removals(store)
         self._namespaces = namespaces
         self._is_open = False
 
@@ -76,7 +85,7 @@ class Keeper:
         namespaces, driver = self._namespaces, self._namespaces.driver
         began_at = time.monotonic()
         kept = await self.store.open()
-        shift = self.shift = self._set_clock(kept, namespaces.now)
+        shift = self.shift = 0.0 if self.is_shared else self._set_clock(kept, namespaces.now)
         self.committer = Committer(
             self.store,
             kept,
@@ -85,13 +94,23 @@ class Keeper:
             driver.flush,
             driver.commit_ended,
             self.figures,
+            lambda source: self.on_lost(source),
+            lambda: self.may_tell(),
         )
+        if self.is_shared:
+            driver.committer = self.committer
+            self._begin_keeping()
+            return
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
         # All that is loaded stays: looking through it again and again would take as long as loading it.
         gc.disable()
         try:
             for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
+                if loaded.is_deleted:
+                    namespaces.note_number(loaded.number)
+                    self.removals.add(loaded.number)
+                    continue
                 namespaces.restore(loaded)
                 if loaded.error is not None:
                     log.error("namespace_closed", namespace=loaded.name, fault=loaded.error, see="taskyard store check")
@@ -100,23 +119,38 @@ class Keeper:
         driver.committer = self.committer
         for state in namespaces:
             state.keeps_history = self.keeping.has_history
-            driver.note_wall(state)
-            state.scheduler.recover(now)
-            while state.scheduler.advance(now):  # noqa: ASYNC110 - it works, it does not wait
-                await asyncio.sleep(0)
-            driver.mark_dirty(state)
-        self._is_open = True
-        namespaces.keeper = namespaces.answers.keeper = self
-        if self.keeping.has_history:
-            namespaces.history = History(self.store, self.keeping.patience_secs, namespaces.answers, driver)
+            await self.recover(state)
+        self._begin_keeping()
         driver.flush()
         await self.committer.settle()
         load_secs = self.figures.load_secs = time.monotonic() - began_at
         log.info("store_loaded", url=self.store.url, commit=kept.number, secs=round(load_secs, 2))
 
+    def _begin_keeping(self) -> None:
+        namespaces = self._namespaces
+        self._is_open = True
+        namespaces.keeper = namespaces.answers.keeper = self
+        if self.keeping.has_history:
+            namespaces.history = History(self.store, self.keeping.patience_secs, namespaces.answers, namespaces.driver)
+
+    async def recover(self, state: NamespaceState) -> None:
+        """Do in a namespace that was loaded what follows from the time in which nobody served it."""
+        now = self._namespaces.now()
+        self._namespaces.driver.note_wall(state)
+        state.scheduler.recover(now)
+        while state.scheduler.advance(now):  # noqa: ASYNC110 - it works, it does not wait
+            await asyncio.sleep(0)
+        self._namespaces.driver.mark_dirty(state)
+
+    def start_at(self, at: float) -> None:
+        """Let the clock show no earlier time than this, which was stored."""
+        clock = self._namespaces.now
+        if isinstance(clock, SteadyClock):
+            clock.start_at(at)
+
     async def run(self) -> None:
         """Keep the time and remove old history, until cancelled; raises `StoreError` once the store has failed."""
-        parts = [asyncio.create_task(part) for part in (self._keep_time(), self._forget_history())]
+        parts = [asyncio.create_task(part) for part in (self._keep_time(), self._forget_history(), self.removals.run())]
         try:
             await asyncio.wait((self.committer.failed, *parts), return_when=asyncio.FIRST_COMPLETED)
             for ended in (self.committer.failed, *parts):
@@ -173,6 +207,8 @@ class Keeper:
 
         Raises `Unavailable` at once while the store does not answer, unless the caller is `patient`.
         """
+        if state.has_left:
+            raise state.absence
         if self._namespaces.driver.is_dirty(state):
             return self.committer.wait(state, patient)
         return self.committer.wait_for_past(state, patient)
@@ -194,6 +230,9 @@ class Keeper:
     async def _keep_time(self) -> None:
         while True:
             await asyncio.sleep(KEEP_TIME_SECS)
+            if self.is_shared:
+                # The renewals of the replica tell until when its namespaces were served.
+                continue
             is_old = self._namespaces.now() - self.committer.kept_at >= KEEP_TIME_SECS
             if is_old and (self._is_short_of_room or any(_has_live_tasks(state) for state in self._namespaces)):
                 self.committer.keep_time()
@@ -203,7 +242,7 @@ class Keeper:
             await asyncio.sleep(FORGET_EVERY_SECS)
             # What is still in memory can come back to life, and needs its rows.
             secs = max(
-                self.keeping.history_days * DAY_SECS, self._namespaces.limits.result_ttl_secs + FORGET_EVERY_SECS
+                self.keeping.history_days * DAY_SECS, self._namespaces.longest_result_ttl_secs + FORGET_EVERY_SECS
             )
             before_ms = int((self._namespaces.now() - secs) * 1000)
             # A full disk delays this; the next round will do.

@@ -69,6 +69,10 @@ class MemoryOutbox:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    def is_here(self, namespace: str) -> bool:
+        """See `OutboxPort`."""
+        return self._namespaces.here(namespace) is not None
+
     async def namespaces(self) -> list[str]:
         """See `OutboxPort`. Those that are served no longer are left out: nothing of them can be removed."""
         names = {state.number: state.namespace for state in self._namespaces if state.fault is None}
@@ -82,7 +86,7 @@ class MemoryOutbox:
 
     async def read(self, namespace: str, after: int, limit: int) -> Sequence[DueDelivery]:
         """See `OutboxPort`."""
-        state = self._namespaces.find(namespace)
+        state = self._namespaces.here(namespace)
         if state is None or state.fault is not None:
             return ()
         after_key, last_key = key_of(state.number, after), key_of(state.number + 1, 0) - 1
@@ -91,7 +95,7 @@ class MemoryOutbox:
 
     def done(self, namespace: str, number: int) -> None:
         """See `OutboxPort`."""
-        state = self._namespaces.find(namespace)
+        state = self._namespaces.here(namespace)
         if state is None or state.fault is not None:
             return
         state.outbox.done.append(number)
@@ -106,7 +110,7 @@ class MemoryOutbox:
             self._removal = None
         states, self._with_done = self._with_done, {}
         for state in states:
-            if state.outbox.done and state.fault is None:
+            if state.outbox.done and state.fault is None and not state.has_left:
                 self._namespaces.driver.mark_dirty(state)
 
     async def settled(self) -> None:

@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class OutboxRows:
-    """What the next commit of a namespace writes to the outbox and removes from it. `last` is the last number."""
+    """What the next commit of a namespace writes to the outbox and removes from it.
+
+    `last` is the last number, and `waiting` says how many deliveries are not done.
+    """
 
     last: int = 0
     due: list[DueDelivery] = field(default_factory=list)
     done: list[int] = field(default_factory=list)
+    waiting: int = 0
 
     def add_to(self, group: Group, namespace: int) -> None:
         """Move them into a group."""
@@ -26,4 +30,5 @@ class OutboxRows:
             group.put(Table.OUTBOX, key_of(namespace, delivery.number), delivery.record)
         for number in self.done:
             group.remove(Table.OUTBOX, key_of(namespace, number))
+        self.waiting += len(self.due) - len(self.done)
         self.due, self.done = [], []

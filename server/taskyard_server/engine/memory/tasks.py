@@ -74,7 +74,7 @@ class MemoryTasks:
         return await self._read(state, task_id, agents, lambda: show(state.scheduler.get(task_id)))
 
     def state_of(self, namespace: str, task_id: str, host_id: str | None = None) -> TaskState | None:
-        state = self._namespaces.find(namespace)
+        state = self._namespaces.here(namespace)
         task = None if state is None else state.scheduler.find(task_id)
         return None if task is None or host_id not in (None, task.host_id) else task.state
 
@@ -95,6 +95,8 @@ class MemoryTasks:
                 waits.discard(ended)
                 if not waits and state.end_waits.get(task_id) is waits:
                     del state.end_waits[task_id]
+            if state.has_left:
+                raise state.absence
         return await self._read(state, task_id, None, lambda: show(task))
 
     async def list_tasks(
@@ -122,7 +124,7 @@ class MemoryTasks:
         self, namespace: str, commit: int, ms: int, *, agents: Names | None = None
     ) -> AsyncIterator[list[Task]]:
         namespaces, state = self._namespaces, self._namespaces.find(namespace)
-        if namespaces.remembers_secs < self._now() - ms / 1000:
+        if namespaces.remembers_secs(state) < self._now() - ms / 1000:
             raise CursorExpired(LEFT_LOG)
         if state is None:
             return

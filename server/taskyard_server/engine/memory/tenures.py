@@ -1,0 +1,174 @@
+"""Namespaces that come into an engine and leave it, where replicas share the store: each has one owner at a time.
+
+Which of them this replica owns is decided elsewhere (`replicas/ownership.py`). Here one that was taken is loaded and
+served, and one that is given up or lost is served no longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from taskyard_server.core.errors import NotOwner
+from taskyard_server.engine.recent_events import CommitMark
+from taskyard_server.store.loading import load_one
+from taskyard_server.store.port import Table, key_of
+
+if TYPE_CHECKING:
+    from taskyard_server.store.committer import Source
+    from taskyard_server.store.shared_port import SharedStore, Taken
+
+    from .keeper import Keeper
+    from .namespace import NamespaceState
+    from .namespaces import Namespaces
+
+log = structlog.get_logger(__name__)
+
+LOADS_AT_ONCE: Final = 4
+"""More would not be faster: the rows of all of them are decoded by one thread."""
+
+
+class Tenures:
+    """The namespaces of one engine that its replica owns.
+
+    `on_lost` is called with the name of one that turned out to be another's. `left` are called with the name of each
+    that is served here no longer, and `begun` with each that is from now on. `wanted` say whether anybody watches one,
+    so that it is not idle.
+    """
+
+    def __init__(self, namespaces: Namespaces, keeper: Keeper, store: SharedStore) -> None:
+        self.on_lost: Callable[[str], None] = lambda _: None
+        self.left: list[Callable[[str], None]] = []
+        self.begun: list[Callable[[str], None]] = []
+        self.wanted: list[Callable[[str], bool]] = []
+        self._namespaces = namespaces
+        self._keeper = keeper
+        self._store = store
+        self._loading = asyncio.Semaphore(LOADS_AT_ONCE)
+        keeper.on_lost = self._lost
+
+    def use(self, is_elsewhere: Callable[[str], bool], is_trusted: Callable[[], bool]) -> None:
+        """Ask whether a name may be another's, and whether this replica is trusted to own what it owns."""
+        self._namespaces.is_elsewhere = is_elsewhere
+        self._namespaces.driver.is_trusted = is_trusted
+
+    def now(self) -> float:
+        """The engine's time."""
+        return self._namespaces.now()
+
+    def names(self) -> list[str]:
+        """The namespaces that are served here."""
+        return self._namespaces.names()
+
+    def term_of(self, name: str) -> int:
+        """The term under which a namespace is served here; 0 if it is not."""
+        state = self._namespaces.here(name)
+        return 0 if state is None or state.is_leaving else state.term
+
+    def is_idle(self, name: str) -> bool:
+        """Whether nobody would miss a namespace: nothing is live or waits, nobody is connected, nothing is retained."""
+        state = self._namespaces.here(name)
+        if state is None or state.needs_owner or state.sessions or state.claims or state.end_waits:
+            return False
+        if any(wanted(name) for wanted in self.wanted):
+            return False
+        return not state.scheduler.life.tasks and not any(host.leases for host in state.scheduler.hosts)
+
+    async def begin(self, taken: Taken) -> None:
+        """Load a namespace that was taken, and commit what follows from the change of its owner; then serve it.
+
+        Raises `Refusal` where it was lost meanwhile or the store does not answer, and `CommitDelayed`.
+        """
+        async with self._loading:
+            state = await self._load(taken)
+            try:
+                await self._keeper.recover(state)
+                await self._keeper.committer.wait(state, patient=True)
+            except BaseException:
+                self.end(state.namespace)
+                raise
+        for begun in self.begun:
+            begun(state.namespace)
+
+    async def _load(self, taken: Taken) -> NamespaceState:
+        namespaces, store = self._namespaces, self._store
+        self._keeper.start_at(taken.kept.at)
+        now = namespaces.now()
+        since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
+        loaded = await load_one(store, taken, namespaces.limits, namespaces.random_bits, now, since_ms)
+        first, last = key_of(taken.number, 0) - 1, key_of(taken.number + 1, 0) - 1
+        waiting = 0
+        async for rows in store.rows(Table.OUTBOX, after_key=first, last_key=last):
+            waiting += len(rows)
+        if loaded.is_deleted:
+            # Whoever deleted it came no further.
+            await store.rename(taken.number, None)
+            self.empty(taken.number)
+            raise NotOwner()
+        state = namespaces.restore(loaded)
+        state.term, state.commits = taken.term, taken.kept.number
+        state.told = CommitMark(taken.kept.number, int((taken.kept.at or now) * 1000))
+        state.outbox.waiting = waiting
+        if loaded.error is not None:
+            log.error("namespace_closed", namespace=loaded.name, fault=loaded.error, see="taskyard store check")
+        return state
+
+    async def give_up(self, name: str, release: Callable[[NamespaceState], Awaitable[None]]) -> None:
+        """Let a namespace go: take no more commands, commit what is left, release it, and end what waits for it here.
+
+        If `release` fails it is served on.
+        """
+        state = self._namespaces.here(name)
+        if state is None or state.is_leaving:
+            return
+        state.is_leaving = True
+        self._namespaces.driver.mark_dirty(state)
+        try:
+            await self._settle(state)
+            await release(state)
+        except BaseException:
+            state.is_leaving = state.has_left
+            self._namespaces.driver.mark_dirty(state)
+            raise
+        self._leave(state)
+
+    async def _settle(self, state: NamespaceState) -> None:
+        self._namespaces.driver.flush()
+        # Its own answers go out in the turns that follow their commit.
+        while (kept := self._keeper.committer.wait_for_past(state, patient=True)) is not None:
+            await kept
+            await asyncio.sleep(0)
+            self._namespaces.driver.flush()
+
+    def end(self, name: str) -> None:
+        """Serve a namespace no longer: it is another's, or may be."""
+        state = self._namespaces.here(name)
+        if state is not None:
+            self._leave(state)
+
+    def _lost(self, source: Source) -> None:
+        for state in list(self._namespaces):
+            if state is source:
+                log.warning("namespace_lost", namespace=state.namespace, term=state.term)
+                self._leave(state)
+                self.on_lost(state.namespace)
+
+    def _leave(self, state: NamespaceState) -> None:
+        if state.has_left:
+            return
+        self._namespaces.remove(state)
+        state.leave()
+        self._keeper.committer.forget(state)
+        self.tell_left(state.namespace)
+
+    def empty(self, number: int) -> None:
+        """Remove the rows of a namespace that was deleted."""
+        self._keeper.removals.add(number)
+
+    def tell_left(self, name: str) -> None:
+        """Let whoever watches a namespace here look for it elsewhere."""
+        for left in self.left:
+            left(name)

@@ -1,0 +1,1 @@
+"""Replicas: servers that share a store, and divide its namespaces among them (docs/replicas.md)."""

@@ -1,0 +1,157 @@
+"""Who the replicas are: this one joins, renews itself, and joins anew as another instance once it was found dead."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from taskyard_server.store.port import CommitDelayed, StoreError
+from taskyard_server.store.shared_port import Replica, ReplicaRow
+
+if TYPE_CHECKING:
+    from taskyard_server.store.shared_port import SharedStore
+
+    from .clock import SharedClock
+    from .trust import Trust
+
+log = structlog.get_logger(__name__)
+
+TRUSTED: Final = 0.5
+"""The part of the failover time for which a renewal is trusted, from when it was sent."""
+DEAD_AFTER: Final = 0.7
+"""The part of it after which a replica that did not renew itself is found dead, by the store's clock."""
+SETTLED_SECS: Final = 1.0
+RENEWALS: Final = 10
+"""How many renewals are sent in it."""
+
+
+def random_instance() -> str:
+    """The id of a life of a replica, which no other one has."""
+    return token_hex(8)
+
+
+class Membership:
+    """This replica among the others. `me` says what it is; its instance is new whenever it joins.
+
+    `on_death` is called when it was found dead, before anything of the next life begins, and `on_change` whenever the
+    replicas have been looked at.
+    """
+
+    def __init__(
+        self,
+        store: SharedStore,
+        me: Replica,
+        failover_secs: float,
+        trust: Trust,
+        clock: SharedClock,
+        steady: Callable[[], float] = time.monotonic,
+        new_instance: Callable[[], str] = random_instance,
+    ) -> None:
+        self.me = me
+        self.level = me.level
+        self.deaths = 0
+        self.rows: dict[str, ReplicaRow] = {}
+        self.on_death: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
+        self._store = store
+        self._failover_secs = failover_secs
+        self._trust = trust
+        self._clock = clock
+        self._steady = steady
+        self._new_instance = new_instance
+        self._has_joined = False
+
+    @property
+    def renew_secs(self) -> float:
+        """How often it is renewed."""
+        return self._failover_secs / RENEWALS
+
+    def living(self) -> list[ReplicaRow]:
+        """The replicas that live, as far as is known here."""
+        return [row for row in self.rows.values() if row.died_at is None]
+
+    def is_alive(self, instance: str | None) -> bool:
+        """Whether an instance lives, as far as is known here."""
+        row = None if instance is None else self.rows.get(instance)
+        return row is not None and row.died_at is None
+
+    def is_draining(self) -> bool:
+        """Whether an operator lets this replica take no namespaces."""
+        row = self.rows.get(self.me.instance)
+        return row is not None and row.replica.is_draining
+
+    def may_own(self, row: ReplicaRow) -> bool:
+        """Whether a replica takes namespaces: it lives, does not drain, and others reach it or it is this one.
+
+        One that has just begun is left alone for a while: it has still to hear of what it is given.
+        """
+        replica = row.replica
+        reachable = replica.address is not None or replica.instance == self.me.instance
+        is_settled = row.renewed_at - row.started_at >= SETTLED_SECS
+        may_now = row.died_at is None and not replica.is_draining and is_settled
+        return may_now and reachable and replica.level >= self.level
+
+    def name_of(self, instance: str | None) -> str | None:
+        """The name of an instance, for people."""
+        row = None if instance is None else self.rows.get(instance)
+        return None if row is None else row.replica.name
+
+    async def join(self) -> None:
+        """Begin to live. Raises `StoreError`, and `CommitDelayed` if the store does not answer."""
+        self.me = self.me._replace(instance=self._new_instance())
+        began_at, sent_at = self._trust.now(), self._steady()
+        at = await self._store.join(self.me)
+        self._clock.follow(at, sent_at, self._steady())
+        self._has_joined = True
+        self._trust.renewed(began_at)
+        await self.renew()
+
+    async def renew(self) -> None:
+        """Go on living, and look at the others. Raises `CommitDelayed` if the store does not answer."""
+        began_at, sent_at = self._trust.now(), self._steady()
+        instance = self.me.instance
+        renewal = await self._store.renew(instance, DEAD_AFTER * self._failover_secs)
+        if renewal is None:
+            self._die()
+            return
+        self._clock.follow(renewal.at, sent_at, self._steady())
+        self._trust.renewed(began_at)
+        self.level = renewal.level
+        self.rows = {row.replica.instance: row for row in renewal.replicas}
+        common = min((row.replica.level for row in self.living()), default=self.level)
+        if common > self.level and await self._store.raise_level(common):
+            self.level = common
+            log.info("format_level_raised", level=common)
+        self.on_change()
+
+    async def run(self) -> None:
+        """Renew it until cancelled; join anew after a death."""
+        while True:
+            await asyncio.sleep(self.renew_secs)
+            try:
+                async with asyncio.timeout(TRUSTED * self._failover_secs):
+                    await (self.renew() if self._has_joined else self.join())
+            except (CommitDelayed, TimeoutError) as error:
+                log.warning("renewal_failed", reason=str(error) or "the store does not answer")
+            except StoreError as error:
+                # Another version may have begun a newer format while this one was cut off.
+                log.error("replica_cannot_join", reason=str(error))
+
+    async def leave(self) -> None:
+        """Die in order, if the store answers."""
+        if self._has_joined:
+            self._has_joined = False
+            self._trust.die()
+            await self._store.leave(self.me.instance)
+
+    def _die(self) -> None:
+        log.error("replica_found_dead", instance=self.me.instance, why="it was not renewed in time")
+        self._has_joined = False
+        self.deaths += 1
+        self._trust.die()
+        self.on_death()

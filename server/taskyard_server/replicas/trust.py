@@ -1,0 +1,71 @@
+"""For how long this replica may be believed to own what it owns.
+
+Others may take its namespaces once its renewal is old. It stops well before: an answer, a message of a stream, a task
+for a host are checked as they are written, so that a process that was stopped and woken says nothing (docs/replicas.md,
+Trust).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+
+def boot_time() -> float:
+    """Seconds since the machine started, also those in which it slept."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Trust:
+    """Trust for `secs` after each renewal was sent. `life` counts the deaths of this replica.
+
+    What was begun in one life is told to nobody in the next one.
+    """
+
+    def __init__(self, secs: float, clock: Callable[[], float] = boot_time) -> None:
+        self.life = 0
+        self._secs = secs
+        self._clock = clock
+        self._until = 0.0
+        self._waits: dict[asyncio.Future[bool], None] = {}
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is trusted at this moment."""
+        return self._clock() < self._until
+
+    @property
+    def left_secs(self) -> float:
+        """For how many seconds it still is."""
+        return max(0.0, self._until - self._clock())
+
+    def now(self) -> float:
+        """The time of its clock, to be noted before a renewal is sent."""
+        return self._clock()
+
+    def renewed(self, sent_at: float) -> None:
+        """A renewal that was sent then has succeeded."""
+        self._until = max(self._until, sent_at + self._secs)
+        if self.holds:
+            self._answer(True)
+
+    def die(self) -> None:
+        """It was found dead: others may own what it owned. Whoever waits is told so."""
+        self.life += 1
+        self._until = 0.0
+        self._answer(False)
+
+    async def regained(self) -> bool:
+        """Wait until it is trusted again. False if it was found dead instead."""
+        wait: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waits[wait] = None
+        try:
+            return await wait
+        finally:
+            del self._waits[wait]
+
+    def _answer(self, holds: bool) -> None:
+        for wait in self._waits:
+            if not wait.done():
+                wait.set_result(holds)

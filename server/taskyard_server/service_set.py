@@ -1,0 +1,103 @@
+"""The services of a server, made of its parts and added to what serves gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from grpc_health.v1 import health, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from taskyard.v1 import (
+    admin_pb2_grpc,
+    batch_pb2_grpc,
+    lease_pb2_grpc,
+    namespace_pb2_grpc,
+    runtime_host_pb2_grpc,
+    schedule_pb2_grpc,
+    stats_pb2_grpc,
+    target_pb2_grpc,
+    task_pb2_grpc,
+    token_pb2_grpc,
+)
+from taskyard_server.config import Settings
+from taskyard_server.core.history import RetryPolicy
+from taskyard_server.engine.port import Engine
+from taskyard_server.listening import Servers
+from taskyard_server.services.admin import AdminService
+from taskyard_server.services.batches import BatchService
+from taskyard_server.services.hosts import RuntimeHostService
+from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.namespaces import NamespaceService
+from taskyard_server.services.schedules import ScheduleService
+from taskyard_server.services.stats import StatsService
+from taskyard_server.services.targets import TargetService
+from taskyard_server.services.task_watches import TaskWatches
+from taskyard_server.services.tasks import TaskService
+from taskyard_server.services.tokens import TokenService
+
+SERVICES: Final = tuple(
+    f"taskyard.v1.{name}Service"
+    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Namespace", "Admin", "Token")
+)
+SCHEDULER_SERVICES: Final = SERVICES[:3]
+CHANNELZ: Final = "grpc.channelz.v1.Channelz"
+
+
+def served(settings: Settings) -> tuple[str, ...]:
+    """The names of the services that a server with these settings has."""
+    return SERVICES if settings.scheduler.enabled else SERVICES[len(SCHEDULER_SERVICES) :]
+
+
+class ServiceSet:
+    """The services of one server. Those that end calls of their own are closed with it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        watches: TaskWatches,
+        default_retry: Callable[[str], RetryPolicy | None],
+        stats: Callable[[], StatsService],
+        admin: AdminService,
+        tokens: TokenService,
+    ) -> None:
+        scheduler = settings.scheduler
+        most = scheduler.max_payload_bytes
+        self.tasks: TaskService | None = None
+        if scheduler.enabled:
+            self.tasks = TaskService(engine, most, watches, default_retry)
+            self._batches = BatchService(engine, scheduler.max_batch_size, most, default_retry)
+            self._stats = stats()
+        self.hosts = RuntimeHostService(engine, most)
+        self._leases = LeaseService(engine, most)
+        self._targets = TargetService(engine)
+        self._schedules = ScheduleService(engine, most, default_retry)
+        self._namespaces = NamespaceService(engine)
+        self._admin = admin
+        self._tokens = tokens
+        self._names = [*served(settings), health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
+
+    def add_to(self, servers: Servers, health_service: health.aio.HealthServicer) -> None:
+        """Add all of them, and the tools of operators."""
+        server: Any = servers
+        # Generated servicers refuse what a subclass leaves out; mypy takes them for abstract.
+        if self.tasks is not None:
+            task_pb2_grpc.add_TaskServiceServicer_to_server(self.tasks, server)
+            batch_pb2_grpc.add_BatchServiceServicer_to_server(self._batches, server)
+            stats_pb2_grpc.add_StatsServiceServicer_to_server(self._stats, server)
+        runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(self.hosts, server)
+        lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)
+        target_pb2_grpc.add_TargetServiceServicer_to_server(self._targets, server)
+        schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(self._schedules, server)
+        namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(self._namespaces, server)
+        admin_pb2_grpc.add_AdminServiceServicer_to_server(self._admin, server)
+        token_pb2_grpc.add_TokenServiceServicer_to_server(self._tokens, server)
+        health_pb2_grpc.add_HealthServicer_to_server(health_service, server)
+        servers.add_tools(self._names)
+
+    def close(self) -> None:
+        """End the calls that wait, and refuse new ones."""
+        self.hosts.watches.close()
+        if self.tasks is not None:
+            self.tasks.close()
