@@ -17,7 +17,7 @@ class MadeAuthority(Authority):
     """The one that the tool has made."""
 
     def __init__(self, folder: Path) -> None:
-        self.cert = (folder / "replicas-ca.pem").read_bytes()
+        self.cert = (folder / "ca.pem").read_bytes()
 
     def write(self, folder: Path, name: str = "ca") -> Path:
         return replace(folder / f"{name}.pem", self.cert)
