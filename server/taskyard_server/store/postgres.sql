@@ -70,9 +70,13 @@ CREATE TRIGGER replicas_change AFTER INSERT OR UPDATE OF died_at, is_draining ON
 -- The schema's version.
 
 -- name: has_schema
-SELECT to_regnamespace('taskyard') IS NOT NULL;
+-- Not to_regnamespace, which may answer from what the session saw before it waited for others.
+SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'taskyard');
 -- name: has_meta
-SELECT to_regclass('taskyard.meta') IS NOT NULL;
+SELECT EXISTS (
+  SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE n.nspname = 'taskyard' AND c.relname = 'meta'
+);
 -- name: make_schema
 CREATE SCHEMA taskyard;
 -- name: keep_others_out
@@ -169,6 +173,8 @@ WITH old AS MATERIALIZED (
   DELETE FROM taskyard.tasks AS t USING gone WHERE t.key = gone.key
 )
 SELECT count(*) FROM gone;
+-- name: remove_owner
+DELETE FROM taskyard.owners WHERE ns = $1 AND name IS NULL;
 -- name: remove_tasks_of
 WITH gone AS (
   DELETE FROM taskyard.tasks WHERE key = ANY (ARRAY(
