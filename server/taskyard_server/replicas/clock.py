@@ -39,8 +39,10 @@ class SharedClock(SteadyClock):
         """The store showed `at` between two readings of the steady clock."""
         self._store_offset = at - (sent_at + received_at) / 2
         if not self._is_set:
+            # Before that it showed the machine's own time, to nobody.
             self._is_set = True
             self._offset = self._store_offset
+            self._last = 0.0
         else:
             most = SLEW * max(0.0, received_at - self._followed_at)
             self._offset += max(-most, min(most, self._store_offset - self._offset))
