@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from .port import BackupFailed, CommitDelayed, Committed, Group, Kept, StoreError, StoreStats, Table
+from .port import UNKNOWN_BYTES, BackupFailed, CommitDelayed, Committed, Group, Kept, StoreError, StoreStats, Table
 from .postgres_address import Address
 from .postgres_changes import Changes
 from .postgres_commit import TURN, Commit, Composer
@@ -23,8 +23,6 @@ from .postgres_rows import PostgresRows
 from .postgres_schema import VERSION, migrate, statements
 from .shared_port import SharedStore
 
-UNKNOWN_BYTES: Final = 1 << 62
-"""As what is free on a disk that cannot be asked; so nothing is refused for that."""
 COMMIT_SECS: Final = 30.0
 READ_SECS: Final = 60.0
 MEASURED_EVERY_SECS: Final = 60.0
@@ -35,7 +33,8 @@ class PostgresStore(PostgresRows, PostgresMembers):
     """Implements `shared_port.SharedStore`.
 
     `failover_secs` is how long a replica may not have renewed itself until nobody counts on it any more. A server that
-    is away is waited for up to `wait_secs` at the start. `sql` are other statements, for tests.
+    is away is waited for up to `wait_secs` at the start. Tables that `must_exist` are not made. `sql` gives other
+    statements, for tests.
     """
 
     def __init__(
@@ -44,12 +43,14 @@ class PostgresStore(PostgresRows, PostgresMembers):
         *,
         failover_secs: float = 10.0,
         wait_secs: float = 10.0,
+        must_exist: bool = False,
         sql: Callable[[], dict[str, str]] = statements,
     ) -> None:
         self._address = Address(url)
         self._sql = sql()
         self._failover_secs = failover_secs
         self._wait_secs = wait_secs
+        self._must_exist = must_exist
         session = self._sql["session"]
         self._committing = Link(self._address, session, COMMIT_SECS)
         # An answer that comes after the trust is over is worth nothing.
@@ -91,7 +92,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
 
         async def begun(connection: Any) -> Kept:
             require_version(connection, self._address)
-            await migrate(connection, self._address, self._sql)
+            await migrate(connection, self._address, self._sql, must_exist=self._must_exist)
             self.warnings = await warnings(connection, self._sql)
             return Kept(*await connection.fetchrow(self._sql["read_meta"]))
 
