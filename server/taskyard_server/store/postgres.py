@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+import structlog
+
 from .port import UNKNOWN_BYTES, BackupFailed, CommitDelayed, Committed, Group, Kept, StoreError, StoreStats, Table
 from .postgres_address import Address
 from .postgres_changes import Changes
@@ -23,6 +25,8 @@ from .postgres_rows import PostgresRows
 from .postgres_schema import VERSION, migrate, statements
 from .shared_port import SharedStore
 
+log = structlog.get_logger(__name__)
+
 COMMIT_SECS: Final = 30.0
 READ_SECS: Final = 60.0
 MEASURED_EVERY_SECS: Final = 60.0
@@ -33,8 +37,8 @@ class PostgresStore(PostgresRows, PostgresMembers):
     """Implements `shared_port.SharedStore`.
 
     `failover_secs` is how long a replica may not have renewed itself until nobody counts on it any more. A server that
-    is away is waited for up to `wait_secs` at the start. Tables that `must_exist` are not made. `sql` gives other
-    statements, for tests.
+    is away is waited for up to `wait_secs` at the start, and up to `commit_secs` for a commit. Tables that `must_exist`
+    are not made. `sql` gives other statements, for tests.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         *,
         failover_secs: float = 10.0,
         wait_secs: float = 10.0,
+        commit_secs: float = COMMIT_SECS,
         must_exist: bool = False,
         sql: Callable[[], dict[str, str]] = statements,
     ) -> None:
@@ -52,7 +57,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         self._wait_secs = wait_secs
         self._must_exist = must_exist
         session = self._sql["session"]
-        self._committing = Link(self._address, session, COMMIT_SECS)
+        self._committing = Link(self._address, session, commit_secs)
         # An answer that comes after the trust is over is worth nothing.
         self._life = Link(self._address, session, max(1.0, failover_secs / 4))
         self._owning = Link(self._address, session, max(2.0, failover_secs))
@@ -79,6 +84,8 @@ class PostgresStore(PostgresRows, PostgresMembers):
         try:
             await require_sessions(self._committing, self._owning, self._address)
             await self._measure()
+            for line in self.warnings:
+                log.warning("store_at_risk", reason=line)
         except CommitDelayed as error:
             await self.close()
             raise StoreError(str(error)) from error

@@ -70,9 +70,13 @@ CREATE TRIGGER replicas_change AFTER INSERT OR UPDATE OF died_at, is_draining ON
 -- The schema's version.
 
 -- name: has_schema
-SELECT to_regnamespace('taskyard') IS NOT NULL;
+-- Not to_regnamespace, which may remember an answer from before the lock was had.
+SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'taskyard');
 -- name: has_meta
-SELECT to_regclass('taskyard.meta') IS NOT NULL;
+SELECT EXISTS (
+  SELECT FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+  WHERE n.nspname = 'taskyard' AND c.relname = 'meta'
+);
 -- name: make_schema
 CREATE SCHEMA taskyard;
 -- name: keep_others_out

@@ -34,7 +34,7 @@ def in_words(address: Address, error: BaseException, *, is_opening: bool = False
     """An error as one that may pass or as a final one, in a line without secrets."""
     state = str(getattr(error, "sqlstate", None) or "")
     text = address.without_secrets(str(error) or type(error).__name__)
-    if isinstance(error, asyncpg.TargetServerAttributeNotMatchedError):
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
         return CommitDelayed(f"{address.shown}: no host takes writes; a standby must be promoted")
     for code, what in _MENDED_BY_ADMIN.items():
         if state.startswith(code):
