@@ -12,6 +12,7 @@ from taskyard.v1 import (
     admin_pb2_grpc,
     batch_pb2_grpc,
     lease_pb2_grpc,
+    namespace_pb2_grpc,
     runtime_host_pb2_grpc,
     schedule_pb2_grpc,
     stats_pb2_grpc,
@@ -27,6 +28,7 @@ from taskyard_server.services.admin import AdminService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
@@ -36,7 +38,7 @@ from taskyard_server.services.tokens import TokenService
 
 SERVICES: Final = tuple(
     f"taskyard.v1.{name}Service"
-    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Admin", "Token")
+    for name in ("Task", "Batch", "Stats", "RuntimeHost", "Lease", "Target", "Schedule", "Namespace", "Admin", "Token")
 )
 SCHEDULER_SERVICES: Final = SERVICES[:3]
 CHANNELZ: Final = "grpc.channelz.v1.Channelz"
@@ -71,6 +73,7 @@ class ServiceSet:
         self._leases = LeaseService(engine, most)
         self._targets = TargetService(engine)
         self._schedules = ScheduleService(engine, most, default_retry)
+        self._namespaces = NamespaceService(engine)
         self._admin = admin
         self._tokens = tokens
         self._names = [*served(settings), health.SERVICE_NAME, CHANNELZ, reflection.SERVICE_NAME]
@@ -87,6 +90,7 @@ class ServiceSet:
         lease_pb2_grpc.add_LeaseServiceServicer_to_server(self._leases, server)
         target_pb2_grpc.add_TargetServiceServicer_to_server(self._targets, server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(self._schedules, server)
+        namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(self._namespaces, server)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(self._admin, server)
         token_pb2_grpc.add_TokenServiceServicer_to_server(self._tokens, server)
         health_pb2_grpc.add_HealthServicer_to_server(health_service, server)

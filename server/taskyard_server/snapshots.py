@@ -139,6 +139,11 @@ class Snapshots:
             ):
                 yield snapshot
 
+    def deleted(self, namespace: str) -> None:
+        """Forget the snapshots of a namespace that was deleted."""
+        self._kept = deque(each for each in self._kept if each.namespace != namespace)
+        self._bytes = sum(len(each.machine) for each in self._kept)
+
     def _take_own(self, now: float, namespace: str, machine: Machine, hosts: HostCounts) -> None:
         totals = self._engine.admin.totals(namespace)
         own = Machine()

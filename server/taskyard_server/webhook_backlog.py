@@ -37,6 +37,7 @@ class Backlog:
         self._read_at = min(read_at, READ_AT_ONCE)
         self._after: dict[str, int] = {}  # The namespaces that wait, next first: the last number that went on
         self._last: dict[str, int] = {}  # ... and the last number that is committed
+        self._forgotten = 0
         self._is_open = False
         self._changed = asyncio.Event()
         self._empty = asyncio.Event()
@@ -55,6 +56,13 @@ class Backlog:
         """There is room for one more than before."""
         if self._after:
             self._changed.set()
+
+    def forget(self, namespace: str) -> None:
+        """Pass on nothing more of what a namespace has until now: it was deleted."""
+        self._forgotten += 1
+        self._after.pop(namespace, None)
+        self._last.pop(namespace, None)
+        self._changed.set()
 
     async def run(self) -> None:
         """Read what waits, until cancelled; before that nothing goes on."""
@@ -112,7 +120,11 @@ class Backlog:
         """Pass on what waits of the next namespace."""
         namespace, after = next(iter(self._after.items()))
         last = self._last[namespace]
+        forgotten = self._forgotten
         found = await self._outbox.read(namespace, after, min(self._room(), READ_AT_ONCE))
+        if forgotten != self._forgotten:
+            # What was read may be of a namespace that was deleted since.
+            return
         for delivery in found:
             # Others may have taken the room meanwhile.
             if self._room() <= 0:

@@ -60,7 +60,10 @@ class WebhookCounts:
     failed: int = 0
     """Given up after the last try."""
     dropped: int = 0
-    """Not tried, or not to the end, because the queue was full or the server stopped. With an outbox there are none."""
+    """Not tried, or not to the end, because the queue was full or the server stopped; with an outbox neither happens.
+
+    Or because their namespace was deleted.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +100,7 @@ class Webhooks:
         self.take_secret(secret(settings.secret))
         self._pending: asyncio.Queue[Delivery] = asyncio.Queue(settings.max_pending)
         self._under_way: set[Delivery] = set()
+        self._dropped: set[Delivery] = set()
         self._outbox = outbox
         self._backlog: Backlog | None = None
         if outbox is not None:
@@ -125,6 +129,21 @@ class Webhooks:
     def counts_of(self, namespace: str) -> WebhookCounts:
         """The counts of one namespace."""
         return self._by_namespace.get(namespace, WebhookCounts())
+
+    def deleted(self, namespace: str) -> None:
+        """Drop what waits of a namespace that was deleted. What is being tried is not tried again."""
+        self._by_namespace.pop(namespace, None)
+        if self._backlog is not None:
+            self._backlog.forget(namespace)
+        self._dropped.update(delivery for delivery in self._under_way if delivery.namespace == namespace)
+        for _ in range(self._pending.qsize()):
+            delivery = self._pending.get_nowait()
+            if delivery.namespace == namespace:
+                self.counts.dropped += 1
+            else:
+                self._pending.put_nowait(delivery)
+            # After the others are back, so that nobody takes the queue for done.
+            self._pending.task_done()
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -202,6 +221,7 @@ class Webhooks:
                     self._outbox.done(delivery.namespace, delivery.number)
             finally:
                 self._under_way.discard(delivery)
+                self._dropped.discard(delivery)
                 self._pending.task_done()
 
     async def _deliver_or_give_up(self, delivery: Delivery) -> None:
@@ -216,6 +236,9 @@ class Webhooks:
         for number in range(TRIES):
             if number:
                 await asyncio.sleep(BACKOFF_SECS[number - 1])
+            if delivery in self._dropped:
+                self.counts.dropped += 1
+                return
             try:
                 async with asyncio.timeout(self._settings.timeout_secs):
                     status = await self._post(delivery)

@@ -20,6 +20,7 @@ from taskyard_server.access.requirements import NoRequirement, requirement_in, r
 from tests.access.yards import (
     AGENT,
     HOST,
+    NAMESPACE,
     OTHER_AGENT,
     OTHER_HOST,
     OTHER_NAMESPACE,
@@ -67,14 +68,16 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
         yield made
 
 
-def request_of(method: MethodDescriptor, agent: str = AGENT, host: str = HOST) -> Any:
-    """A request in the names of this agent and this host, and nothing else."""
+def request_of(method: MethodDescriptor, agent: str = AGENT, host: str = HOST, namespace: str = NAMESPACE) -> Any:
+    """A request in the names of this agent and this host, about this namespace, and nothing else."""
     requirement = requirement_in(method)
     request = GetMessageClass(method.input_type)()
     if requirement.agent_field:
         setattr(request, requirement.agent_field, agent)
     if requirement.host_field:
         setattr(request, requirement.host_field, host)
+    if requirement.namespace_field:
+        setattr(request, requirement.namespace_field, namespace)
     if method.name == "Connect":
         request.hello.host_id = host
         request.hello.instance = "i"
@@ -144,8 +147,17 @@ def test_a_role_is_let_in_as_the_table_says(running, tmp_path, name, role):
 @pytest.mark.parametrize("name", [name for name in SERVED if not requirement_in(METHODS[name]).any_principal])
 def test_a_role_is_worth_nothing_in_another_namespace(running, name, role):
     metadata = running.metadata(role, OTHER_NAMESPACE)
+    request = request_of(METHODS[name], namespace=OTHER_NAMESPACE)
     with grpc.insecure_channel(running.address) as channel:
-        assert outcome(channel, METHODS[name], request_of(METHODS[name]), metadata) == "permission_denied"
+        assert outcome(channel, METHODS[name], request, metadata) == "permission_denied"
+
+
+@pytest.mark.parametrize("role", ROLES[:-1])
+@pytest.mark.parametrize("name", [name for name in SERVED if requirement_in(METHODS[name]).namespace_field])
+def test_the_namespace_of_the_call_lets_nobody_into_the_one_that_the_request_names(running, name, role):
+    request = request_of(METHODS[name], namespace=OTHER_NAMESPACE)
+    with grpc.insecure_channel(running.address) as channel:
+        assert outcome(channel, METHODS[name], request, running.metadata(role)) == "permission_denied"
 
 
 @pytest.mark.parametrize("name", [name for name in SERVED if requirement_in(METHODS[name]).agent_field])
@@ -173,7 +185,7 @@ def status(running: Yard, route: Route, role: str, agent: str = AGENT, host: str
     if requirement.host_field and "host_id" not in route.variables:
         body["host_id"] = host
     with running.rest(role) as http:
-        path = route.path(host_id=host)
+        path = route.path(host_id=host, namespace=NAMESPACE)
         if METHODS[route.name].server_streaming:
             with http.stream(route.verb, path) as answer:
                 return answer.status_code

@@ -84,7 +84,7 @@ def test_a_copy_goes_into_a_new_database_only(anywhere, file, database):
     assert (failed.code, "is in use already; name a new database" in failed.err) == (1, True)
 
 
-def test_nothing_is_copied_or_restored_while_a_replica_lives(anywhere, file, database, tmp_path):
+def test_nothing_is_copied_or_restored_while_a_replica_lives(anywhere, database, tmp_path):
     using(database, lambda store: store.join(REPLICA))
     for words in (("copy", database, f"sqlite:///{tmp_path}/x.db"), ("restore", database)):
         failed = anywhere("store", *words)
@@ -112,7 +112,7 @@ def test_a_database_that_postgresql_restored_begins_a_new_epoch(anywhere, databa
 
     async def take(store: PostgresStore) -> Any:
         await store.join(Replica("b", "two", None, 1, "1.0"))
-        ((needing),) = [row for row in await store.needing_owner(9)]
+        (needing,) = await store.needing_owner(9)
         return await store.take(needing.number, "b")
 
     after = using(restored, take)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -11,7 +14,7 @@ import httpx
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message
 
-from taskyard.errors import error_from_rpc
+from taskyard.errors import NotOwner, error_from_rpc
 from taskyard.v1.batch_pb2_grpc import BatchServiceStub
 from taskyard.v1.lease_pb2_grpc import LeaseServiceStub
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
@@ -26,6 +29,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
 CALL_SECS: Final = 10.0
+AGAIN_SECS: Final = 0.05
 UNKNOWN: Final = frozenset({"unavailable", "deadline_exceeded", "cancelled", "internal", "unknown"})
 """Errors that do not say whether the call was done."""
 UNKNOWN_STATUSES: Final = frozenset({408, 499, 500, 502, 503, 504})
@@ -58,6 +62,8 @@ class Doors:
         self.http = httpx.AsyncClient(
             base_url=rest_url, timeout=CALL_SECS, trust_env=False, headers={"taskyard-namespace": namespace}
         )
+        self.unknown: Counter[str] = Counter()
+        """What was said where the outcome is unknown, and how often."""
         self.tasks: Any = TaskServiceStub(self.channel)
         self.batches: Any = BatchServiceStub(self.channel)
         self.leases: Any = LeaseServiceStub(self.channel)
@@ -74,12 +80,19 @@ class Doors:
     async def call(
         self, method: Callable[..., Awaitable[Message]], request: Message, secs: float = CALL_SECS
     ) -> Answer:
-        """Make a unary call, once."""
-        try:
-            return Answer(Outcome.ACKNOWLEDGED, plain(await method(request, metadata=self.metadata, timeout=secs)))
-        except grpc.aio.AioRpcError as error:
-            code = error_from_rpc(error).code
-            return Answer(Outcome.UNKNOWN if code in UNKNOWN else Outcome.REFUSED, code=code)
+        """Make a unary call, once; again where it came to one of several replicas that did nothing of it."""
+        give_up_at = time.monotonic() + secs
+        while True:
+            try:
+                return Answer(Outcome.ACKNOWLEDGED, plain(await method(request, metadata=self.metadata, timeout=secs)))
+            except grpc.aio.AioRpcError as error:
+                found = error_from_rpc(error)
+            if not isinstance(found, NotOwner) or time.monotonic() > give_up_at:
+                if found.code not in UNKNOWN:
+                    return Answer(Outcome.REFUSED, code=found.code)
+                self.unknown[f"{type(found).__name__}: {found}"] += 1
+                return Answer(Outcome.UNKNOWN, code=found.code)
+            await asyncio.sleep(AGAIN_SECS)
 
     async def post(self, path: str, body: Json) -> Answer:
         """Post over REST, once."""
@@ -93,11 +106,15 @@ class Doors:
         try:
             answer = await self.http.request(verb, path, **body)
         except httpx.TransportError as error:
+            self.unknown[f"REST: {type(error).__name__}"] += 1
             return Answer(Outcome.UNKNOWN, code=type(error).__name__)
         if answer.is_success:
             return Answer(Outcome.ACKNOWLEDGED, answer.json())
-        unknown = answer.status_code in UNKNOWN_STATUSES
-        return Answer(Outcome.UNKNOWN if unknown else Outcome.REFUSED, code=str(answer.status_code))
+        code = str(answer.status_code)
+        if answer.status_code not in UNKNOWN_STATUSES:
+            return Answer(Outcome.REFUSED, code=code)
+        self.unknown[f"REST: {code} {answer.text[:100]}"] += 1
+        return Answer(Outcome.UNKNOWN, code=code)
 
 
 def plain(message: Message) -> dict[str, Json]:

@@ -42,6 +42,17 @@ async def test_a_cancelled_task_stays_cancelled_when_the_instance_answers_later(
     assert (task.state, task.result, task.error) == ("cancelled", None, None)
 
 
+async def test_a_namespace_that_is_deleted_ends_its_requests_and_the_next_one_is_served(server, instance, soon):
+    instance.hold()
+    tasks = [await server.submit() for _ in range(6)]
+    requests = [await soon(instance.arrived.get()) for _ in tasks[:4]]
+    await server.engine.namespaces.delete("default", force=True)
+    for request in requests:
+        await soon(request.gone.wait())
+    instance.release()
+    assert (await server.run()).state == "done"
+
+
 # Targets
 
 

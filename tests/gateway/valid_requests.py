@@ -96,12 +96,18 @@ class ValidRequests:
     def _token(self) -> dict[str, str]:
         return {"tokenId": self._post("/tokens", TOKEN)["token"]["tokenId"]}
 
+    def _namespace(self) -> dict[str, str]:
+        name = f"space-{next(self._numbers)}"
+        self._post("/namespaces", {"namespace": name, "limits": LIMITS})
+        return {"namespace": name}
+
     def _trigger(self) -> dict[str, str]:
         answer = self._post(f"/schedules/{self._schedule()['scheduleId']}/trigger", {})
         return {"triggerId": answer["trigger"]["triggerId"]}
 
 
 TOKEN = {"name": "ann", "grants": [{"role": "agent", "namespaces": ["default"], "agents": ["ann*"]}], "ttlSecs": 60}
+LIMITS = {"maxInflight": 3, "leaseSecs": 7.5}
 SCHEDULE = {"cron": "0 3 * * *", "task": {"agentId": "ann", "action": "click", "retryPolicy": {}}}
 
 REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
@@ -151,5 +157,12 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "ListTokens": lambda _: Request(query={"pageSize": 2}),
     "GetToken": lambda valid: Request(valid._token()),
     "RevokeToken": lambda valid: Request(valid._token()),
+    "CreateNamespace": lambda valid: Request(body={"namespace": f"new-{valid.turn()}", "limits": LIMITS}),
+    "ListNamespaces": lambda _: Request(query={"pageSize": 2}),
+    "GetNamespace": lambda valid: Request(valid._namespace()),
+    "UpdateNamespace": lambda valid: Request(
+        valid._namespace(), {"limits": {"maxInflight": 5}, "updateMask": "limits.maxInflight,limits.leaseSecs"}
+    ),
+    "DeleteNamespace": lambda valid: Request(valid._namespace(), query={"force": "true"}),
     "WhoAmI": lambda _: Request(),
 }

@@ -119,6 +119,10 @@ class SharedDictStore:
     async def forget(self, before_ms: int, limit: int) -> int:
         return await self._call("forget", lambda: _at_once(self.shared.kept.forget(before_ms, limit)))
 
+    async def remove_namespace(self, number: int, limit: int) -> int:
+        remove = partial(self.shared.kept.remove_namespace, number, limit)
+        return await self._call("remove_namespace", lambda: _at_once(remove()))
+
     async def check(self) -> list[str]:
         return self.shared.kept.wrong()
 

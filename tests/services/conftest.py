@@ -18,6 +18,7 @@ from google.rpc import error_details_pb2, status_pb2
 from taskyard.v1 import (
     batch_pb2,
     batch_pb2_grpc,
+    namespace_pb2_grpc,
     schedule_pb2_grpc,
     stats_pb2,
     stats_pb2_grpc,
@@ -36,6 +37,7 @@ from taskyard_server.engine.event_log import Bounds, EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
@@ -110,6 +112,7 @@ class Api:
         self.stats_stub = stats_pb2_grpc.StatsServiceStub(channel)
         self.target_stub = target_pb2_grpc.TargetServiceStub(channel)
         self.schedules = schedule_pb2_grpc.ScheduleServiceStub(channel)
+        self.namespaces = namespace_pb2_grpc.NamespaceServiceStub(channel)
 
     # Calls of agents
 
@@ -218,8 +221,9 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             if engine is None:
                 engine = await cleanup.enter_async_context(running_engine(Limits(**limits), clock))
             if isinstance(engine, MemoryEngine):
-                logs = EventLogs(encode_event, clock or time.time, bounds, engine.last_commit)
+                logs = EventLogs(encode_event, clock or time.time, bounds, engine.last_commit, engine.knows_commit)
                 engine.subscribe(logs)
+                engine.namespaces.subscribe(logs.deleted)
             else:
                 logs = EventLogs(encode_event, clock or time.time, bounds)
             watches = TaskWatches(engine, logs, bookmark_secs)
@@ -232,6 +236,8 @@ async def start_api() -> AsyncIterator[Callable[..., Awaitable[Api]]]:
             target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(engine), server)
             schedules = ScheduleService(engine, max_payload_bytes, default_retry)
             schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(schedules, server)
+            if isinstance(engine, MemoryEngine):
+                namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(NamespaceService(engine), server)
             snapshots = Snapshots(engine, lambda: 60.0)
             webhook_counts: defaultdict[str, WebhookCounts] = defaultdict(WebhookCounts)
             stats = StatsService(engine, snapshots, webhook_counts.__getitem__, "fair-fifo", 4, store)

@@ -22,6 +22,7 @@ from taskyard_server.services.admin import AdminService
 from taskyard_server.services.batches import BatchService
 from taskyard_server.services.hosts import RuntimeHostService
 from taskyard_server.services.leases import LeaseService
+from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.store import StoreService
@@ -47,6 +48,7 @@ SERVICERS = {
         AdminService,
         BatchService,
         LeaseService,
+        NamespaceService,
         RuntimeHostService,
         ScheduleService,
         StatsService,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import insort
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 from taskyard_server.store.port import (
     LAST_KEY,
@@ -113,6 +114,18 @@ class DictStore:
             del self.ended[key]
             del self.tables[Table.TASKS][key]
         return len(keys)
+
+    async def remove_namespace(self, number: int, limit: int) -> int:
+        tasks, states = self.tables[Table.TASKS], self.tables[Table.STATES]
+        of_tasks: tuple[dict[int, Any], ...] = (tasks, states, self.ended)
+        others = [self.tables[table] for table in Table if Table.STOPPING <= table <= Table.OUTBOX]
+        for rows, beside in ((tasks, of_tasks), *((rows, (rows,)) for rows in (states, self.ended, *others))):
+            if keys := [key for key in rows if namespace_of(key) == number][:limit]:
+                for table in beside:
+                    for key in keys:
+                        table.pop(key, None)
+                return len(keys)
+        return int(self.tables[Table.NAMESPACES].pop(number, None) is not None)
 
     async def check(self) -> list[str]:
         return self.wrong()

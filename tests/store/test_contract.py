@@ -217,6 +217,35 @@ async def test_a_group_whose_number_leaves_a_gap_is_refused(store: Store) -> Non
         await store.commit(submitted(3, 2))
 
 
+async def test_a_namespace_is_removed_slice_by_slice_and_its_own_row_last(store: Store) -> None:
+    group = submitted(1, *range(1200))
+    for table in ROW_TABLES:
+        group.put(table, key_of(1, 0) if table is not Table.NAMESPACES else 2, table.name.encode())
+    await store.commit(group)
+    await store.commit(ended(2, *range(600), at=5))
+    await store.commit(submitted(3, 1, 2, namespace=3))
+    left_over = {Table.TOKENS, Table.SECRETS, Table.TOKEN_USES}
+
+    while removed := await store.remove_namespace(1, 700):
+        assert removed <= 700
+        assert await store.check() == []
+        if any([await store.task(key_of(1, seq)) for seq in range(1200)]):
+            assert [key for key, _ in await rows_of(store, Table.NAMESPACES)] == [1, 2, 3]
+
+    assert [row.key for row in await live(store)] == [key_of(3, 1), key_of(3, 2)]
+    assert await ended_since(store, 0) == []
+    assert [key for key, _ in await rows_of(store, Table.NAMESPACES)] == [2, 3]
+    for table in ROW_TABLES:
+        if table is not Table.NAMESPACES:
+            assert bool(await rows_of(store, table)) == (table in left_over), table
+
+
+async def test_a_namespace_that_is_not_there_has_nothing_to_remove(store: Store) -> None:
+    await store.commit(submitted(1, 1))
+    assert await store.remove_namespace(2, 100) == 0
+    assert len(await live(store)) == 1
+
+
 async def test_figures_count_rows_by_table(store: Store) -> None:
     await store.commit(submitted(1, 1, 2, 3))
     await store.commit(ended(2, 1, at=5))

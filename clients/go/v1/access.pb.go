@@ -124,9 +124,12 @@ type Requirement struct {
 	// The field of the request with the agent in whose name it acts, which the grant must cover. Empty if there is none.
 	AgentField string `protobuf:"bytes,3,opt,name=agent_field,json=agentField,proto3" json:"agent_field,omitempty"`
 	// The field of the request with the host in whose name it acts, which the grant must cover. Empty if there is none.
-	HostField     string `protobuf:"bytes,4,opt,name=host_field,json=hostField,proto3" json:"host_field,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HostField string `protobuf:"bytes,4,opt,name=host_field,json=hostField,proto3" json:"host_field,omitempty"`
+	// The field of the request with the namespace that it is about; the roles must be held there, not in the namespace of
+	// the call. Empty if there is none.
+	NamespaceField string `protobuf:"bytes,5,opt,name=namespace_field,json=namespaceField,proto3" json:"namespace_field,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Requirement) Reset() {
@@ -187,6 +190,13 @@ func (x *Requirement) GetHostField() string {
 	return ""
 }
 
+func (x *Requirement) GetNamespaceField() string {
+	if x != nil {
+		return x.NamespaceField
+	}
+	return ""
+}
+
 var file_taskyard_v1_access_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -210,14 +220,15 @@ var File_taskyard_v1_access_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x18taskyard/v1/access.proto\x12\vtaskyard.v1\x1a google/protobuf/descriptor.proto\"\x9b\x01\n" +
+	"\x18taskyard/v1/access.proto\x12\vtaskyard.v1\x1a google/protobuf/descriptor.proto\"\xc4\x01\n" +
 	"\vRequirement\x12'\n" +
 	"\x05roles\x18\x01 \x03(\x0e2\x11.taskyard.v1.RoleR\x05roles\x12#\n" +
 	"\rany_principal\x18\x02 \x01(\bR\fanyPrincipal\x12\x1f\n" +
 	"\vagent_field\x18\x03 \x01(\tR\n" +
 	"agentField\x12\x1d\n" +
 	"\n" +
-	"host_field\x18\x04 \x01(\tR\thostField*\xbe\x01\n" +
+	"host_field\x18\x04 \x01(\tR\thostField\x12'\n" +
+	"\x0fnamespace_field\x18\x05 \x01(\tR\x0enamespaceField*\xbe\x01\n" +
 	"\x04Role\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\t\n" +

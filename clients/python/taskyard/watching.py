@@ -12,19 +12,18 @@ from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 from .channel import answer_of
 from .credentials import Credentials, Renewal
-from .errors import CursorExpired, TaskyardError, Unauthenticated, Unavailable
+from .errors import CursorExpired, NotFound, TaskyardError, Unauthenticated, Unavailable
 from .retrying import BROKEN, Outage
+from .servers import Server, Servers
 from .tasks import STATE_OF_NUMBER, Task, TaskState
 from .values import datetime_from
-
-if TYPE_CHECKING:
-    from taskyard.v1.task_pb2_grpc import TaskServiceAsyncStub
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +69,8 @@ class Watch:
     """One watch, over one stream after the other.
 
     Args:
-        stub: The stub of the task service.
-        credentials: How to reach the server, and what is sent with every stream.
+        servers: The servers to choose from.
+        credentials: What is sent with every stream.
         request: The filters, and where to begin.
         patience_secs: The longest outage to sit out, in seconds.
         open_calls: Where its stream is listed while it is open. Cancelling it there ends the watch as `ClientClosed`.
@@ -80,14 +79,14 @@ class Watch:
 
     def __init__(
         self,
-        stub: TaskServiceAsyncStub,
+        servers: Servers,
         credentials: Credentials,
         request: pb.WatchTasksRequest,
         patience_secs: float,
         open_calls: set[Any],
         quiet_secs: float = QUIET_SECS,
     ) -> None:
-        self._stub = stub
+        self._servers = servers
         self._credentials = credentials
         self._renewal = Renewal(credentials)
         self._filters = request
@@ -110,36 +109,39 @@ class Watch:
             TaskyardError: The server refuses the watch; `Unavailable` after an outage that is longer than the patience.
         """
         while True:
-            sent = self._credentials.metadata()
-            call = self._stub.WatchTasks(self._next_request(), metadata=sent)
-            self._open_calls.add(call)
-            try:
-                while True:
-                    message = await self._read(call)
-                    self._renewal.worked()
-                    for event in self._new_events(message):
-                        yield event
-                    if not message.HasField("end"):
-                        self._outage.end()
-                    elif message.end.reason == pb.WatchEnd.tasks_ended:
-                        return
-                    else:
-                        raise _error_of(message.end)
-            except CursorExpired as error:
-                log.info("the watch begins anew: %s", error)
-                self._cursor, self._sends_current = None, True
-                await self._outage.wait(error)
-            except Unauthenticated as error:
-                if not self._renewal.is_worth_it(sent):
-                    raise
-                log.info("the watch goes on over a new stream: %s", error)
-                await self._outage.wait(error)
-            except BROKEN as error:
-                log.info("the watch goes on over a new stream: %s", error)
-                await self._outage.wait(error)
-            finally:
-                self._open_calls.discard(call)
-                call.cancel()
+            server = await answer_of(self._servers.pick())
+            with server.used() as channel:
+                sent = self._credentials.metadata()
+                call = TaskServiceStub(channel).WatchTasks(self._next_request(), metadata=sent)
+                self._open_calls.add(call)
+                try:
+                    while True:
+                        message = await self._read(call, server)
+                        self._renewal.worked()
+                        for event in self._new_events(message):
+                            yield event
+                        if not message.HasField("end"):
+                            self._outage.end()
+                        elif message.end.reason == pb.WatchEnd.tasks_ended:
+                            return
+                        else:
+                            raise _error_of(message.end)
+                except CursorExpired as error:
+                    log.info("the watch begins anew: %s", error)
+                    self._cursor, self._sends_current = None, True
+                    await self._outage.wait(error)
+                except Unauthenticated as error:
+                    if not self._renewal.is_worth_it(sent):
+                        raise
+                    log.info("the watch goes on over a new stream: %s", error)
+                    await self._outage.wait(error)
+                except BROKEN as error:
+                    log.info("the watch goes on over a new stream: %s", error)
+                    self._servers.note(server, error)
+                    await self._outage.wait(error)
+                finally:
+                    self._open_calls.discard(call)
+                    call.cancel()
 
     def _next_request(self) -> pb.WatchTasksRequest:
         request = pb.WatchTasksRequest()
@@ -152,8 +154,8 @@ class Watch:
             request.cursor = self._cursor
         return request
 
-    async def _read(self, call: Any) -> pb.WatchTasksResponse:
-        message = await answer_of(call.read(), self._credentials, self._quiet)
+    async def _read(self, call: Any, server: Server) -> pb.WatchTasksResponse:
+        message = await answer_of(call.read(), server.error_of, self._quiet)
         if not isinstance(message, pb.WatchTasksResponse):
             raise Unavailable("the server ended the stream")
         return message
@@ -198,4 +200,6 @@ class Watch:
 def _error_of(end: pb.WatchEnd) -> TaskyardError:
     """The reason for which the server ends a watch, as the error that a broken stream raises."""
     reason = end.message or pb.WatchEnd.Reason.Name(end.reason)
+    if end.reason == pb.WatchEnd.deleted:
+        return NotFound(reason)
     return CursorExpired(reason) if end.reason == pb.WatchEnd.cursor_expired else Unavailable(reason)

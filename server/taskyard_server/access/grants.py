@@ -44,8 +44,9 @@ class Grant:
 class Requirement:
     """Who may call a method: one of `roles` or a stronger one, any principal, or anyone.
 
-    `agent_field` and `host_field` name the fields of the request in whose name the call acts. `changes` says whether
-    the call may change anything.
+    `agent_field` and `host_field` name the fields of the request in whose name the call acts, `namespace_field` that
+    with the namespace in which the roles are needed, if it is not that of the call. `changes` says whether the call may
+    change anything.
     """
 
     roles: frozenset[Role] = frozenset()
@@ -53,6 +54,7 @@ class Requirement:
     anyone: bool = False
     agent_field: str = ""
     host_field: str = ""
+    namespace_field: str = ""
     changes: bool = False
 
     @property

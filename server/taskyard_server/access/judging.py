@@ -13,6 +13,7 @@ from .grants import Access, Grant, Principal, Requirement, Role
 MAX_REMEMBERED: Final = 256
 """Judgements that are remembered for one principal; a role in every namespace could be asked for any number of them."""
 NO_NAMES: Final = Names()
+NO_GRANTS: Final[tuple[Grant, ...]] = ()
 
 
 def judge(principal: Principal, requirement: Requirement, namespace: str) -> Access:
@@ -25,6 +26,13 @@ def judge(principal: Principal, requirement: Requirement, namespace: str) -> Acc
             judged.clear()
         judged[requirement, namespace] = access
     return access
+
+
+def unjudged(principal: Principal) -> Access:
+    """What a call may touch whose request must say first in which namespace it is made: nothing."""
+    return Access(
+        principal=principal, role=principal.strongest_role, agents=NO_NAMES, payloads=NO_NAMES, hosts=NO_GRANTS
+    )
 
 
 def check_names(access: Access, requirement: Requirement, request: Any) -> None:

@@ -50,6 +50,7 @@ def requirement_in(method: MethodDescriptor) -> Requirement:
         any_principal=option.any_principal,
         agent_field=option.agent_field,
         host_field=option.host_field,
+        namespace_field=option.namespace_field,
         changes=options.idempotency_level != MethodOptions.NO_SIDE_EFFECTS,
     )
 

@@ -1,7 +1,8 @@
 """The limits and time-outs of the scheduler with their defaults, as one immutable value (docs/settings.md)."""
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,34 @@ class Limits:
 
 DEFAULTS: Final = Limits()
 """The one owner of each limit's default: `config.py` takes its defaults from here."""
+
+OWN_LIMITS: Final = (
+    "max_queue_size",
+    "max_per_agent",
+    "max_inflight",
+    "max_per_agent_inflight",
+    "result_ttl_secs",
+    "max_retained_tasks",
+    "idempotency_secs",
+    "default_deadline_secs",
+    "lease_secs",
+    "max_deliveries",
+    "max_schedules",
+    "max_concurrent",
+    "max_queued_triggers",
+)
+"""The limits that a namespace may have of its own: how much it may hold, and how its tasks are treated.
+
+The others are about hosts and the server as a whole, which do not differ by namespace: how soon a silent host is dead,
+how often the clock is looked at, how many figures are kept.
+"""
+
+
+def limits_with(limits: Limits, own: Mapping[str, int | float]) -> Limits:
+    """These limits with a namespace's own in their places; names that are not among `OWN_LIMITS` count for nothing."""
+    known: dict[str, Any] = {name: own[name] for name in OWN_LIMITS if name in own}
+    return replace(limits, **known) if known else limits
+
 
 RESTART_GRACE_SECS: Final = 15.0
 """The least time that hosts have after a restart to come back on their streams: all of them look for it then."""

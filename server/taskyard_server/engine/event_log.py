@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from taskyard_server.core.errors import BadRequest, CursorExpired, NotOwner, Refusal, Unavailable
+from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, NotOwner, Refusal, Unavailable
 from taskyard_server.core.events import Event
 
 from .event_feeds import EventFilter, Feed, Feeds, Watcher
@@ -26,6 +26,7 @@ from .recent_events import (
 )
 
 SHUTDOWN: Final = "the server shuts down"
+DELETED: Final = "the namespace was deleted"
 
 
 class EventLog:
@@ -98,7 +99,8 @@ class EventLog:
 class EventLogs:
     """The logs of all namespaces: a listener of the engine. `encode` makes the message that watchers are sent.
 
-    `last_commit` returns the last commit of a namespace that was published.
+    `last_commit` returns the last commit of a namespace that was published, and `knows_commit` whether a commit is one
+    of the namespace that is there now: another one may have had its name before.
     """
 
     def __init__(
@@ -107,7 +109,9 @@ class EventLogs:
         clock: Callable[[], float],
         bounds: Bounds | None = None,
         last_commit: Callable[[str], CommitMark] = lambda _: NO_COMMIT,
+        knows_commit: Callable[[str, CommitMark], bool] = lambda _namespace, _commit: True,
     ) -> None:
+        self._knows_commit = knows_commit
         self._last_commit = last_commit
         self._encode = encode
         self._clock = clock
@@ -140,6 +144,9 @@ class EventLogs:
             # It comes from another store, or from one that was lost.
             raise CursorExpired(LEFT_LOG)
         log = self._logs.get(namespace)
+        is_past = read is not None and (log is None or read.incarnation != log.events.incarnation)
+        if read is not None and is_past and not self._knows_commit(namespace, read.commit):
+            raise CursorExpired(LEFT_LOG)
         if log is None:
             if read is not None and not read.commit.is_kept:
                 raise CursorExpired(LEFT_LOG)
@@ -165,6 +172,12 @@ class EventLogs:
         log = self._logs.pop(namespace, None)
         if log is not None:
             log.close(NotOwner())
+
+    def deleted(self, namespace: str) -> None:
+        """Close the log of a namespace that was deleted."""
+        log = self._logs.pop(namespace, None)
+        if log is not None:
+            log.close(NotFound(DELETED))
 
     def _sweep(self) -> None:
         """Remove the unused logs of namespaces that have no more events."""

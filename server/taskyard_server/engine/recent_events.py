@@ -87,7 +87,7 @@ class RecentEvents:
         self.last = 0
         self.closed: Refusal | None = None
         self._namespace = namespace
-        self._incarnation = token_hex(8)
+        self.incarnation = token_hex(8)
         self._encode = encode
         self._bounds = bounds
         self._last_commit = last_commit
@@ -145,13 +145,13 @@ class RecentEvents:
     def cursor(self, position: int) -> str:
         """The cursor of a position."""
         number, ms = self._commit_before(position)
-        text = f"{self._incarnation}.{position}.{number}.{ms}.{self._namespace}"
+        text = f"{self.incarnation}.{position}.{number}.{ms}.{self._namespace}"
         return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
     def position(self, cursor: str) -> int:
         """The position of a cursor. Raises `BadRequest`, or `CursorExpired` if the events after it are not kept."""
         incarnation, position, _, _ = read_cursor(cursor)
-        if incarnation != self._incarnation or position + 1 < self.first:
+        if incarnation != self.incarnation or position + 1 < self.first:
             raise CursorExpired(LEFT_LOG)
         if position > self.last:
             raise BadRequest(BAD_CURSOR)

@@ -104,7 +104,7 @@ class TabExecutor:
 
     async def run(self) -> None:
         """Claim and execute tasks until cancelled; then release what runs."""
-        unsubscribe = self._engine.subscribe(self._on_events)
+        unsubscribes = self._engine.subscribe(self._on_events), self._engine.namespaces.subscribe(self._on_deletion)
         await self._register()
         renewing = asyncio.create_task(self._renew())
         try:
@@ -116,7 +116,8 @@ class TabExecutor:
                     self._slot_freed.clear()
                     await self._slot_freed.wait()
         finally:
-            unsubscribe()
+            for unsubscribe in unsubscribes:
+                unsubscribe()
             renewing.cancel()
             for execution in self._executions:
                 execution.cancel()
@@ -144,6 +145,10 @@ class TabExecutor:
             )
         except Unavailable:
             await asyncio.sleep(AGAIN_SECS)
+            return
+        except NotFound:
+            # The namespace was deleted, or somebody has deregistered this host.
+            await self._register()
             return
         for execution in executions:
             execution.job = asyncio.create_task(self._execute(execution))
@@ -187,6 +192,12 @@ class TabExecutor:
                 execution = self._by_task.get(event.task.id)
                 if execution is not None and not _is_held(event.task, execution.token):
                     execution.cancel()
+
+    def _on_deletion(self, namespace: str) -> None:
+        """Cancel all executions if the namespace was deleted, and with it their tasks."""
+        if namespace == self._namespace:
+            for execution in self._executions:
+                execution.cancel()
 
     async def _execute(self, execution: Execution) -> None:
         task, token = execution.task, execution.token

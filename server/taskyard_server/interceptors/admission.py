@@ -11,7 +11,7 @@ from taskyard_server.access.authentication import AdminToken, Authentication, Be
 from taskyard_server.access.certificates import Certificates
 from taskyard_server.access.failures import Failures
 from taskyard_server.access.grants import EVERYTHING, Access, Principal, Requirement
-from taskyard_server.access.judging import check_names, judge
+from taskyard_server.access.judging import check_names, judge, unjudged
 from taskyard_server.access.limits import RequestLimits, TokenBucket
 from taskyard_server.access.requirements import is_stream, requirement_of
 from taskyard_server.audit import AuditLog
@@ -183,7 +183,8 @@ class Admission:
         limits = self.limits
         limits.admit(principal, self._clock())
         try:
-            access = judge(principal, gate.requirement, headers.namespace)
+            by_request = gate.requirement.namespace_field
+            access = unjudged(principal) if by_request else judge(principal, gate.requirement, headers.namespace)
         except PermissionDenied:
             gate.note_denied(principal, headers, context)
             raise
@@ -222,13 +223,17 @@ class Gate:
         """Let a call in. Raises `Unauthenticated`, `TooManyRequests` or `PermissionDenied`."""
         return self._admission.enter(self, headers, context)
 
-    def check(self, access: Access, request: Any, headers: Headers, context: Context) -> None:
-        """Refuse a request in another name than the caller's: `PermissionDenied`."""
+    def check(self, access: Access, request: Any, headers: Headers, context: Context) -> Access:
+        """Refuse a request in another name than the caller's: `PermissionDenied`. What the call may touch then."""
+        requirement = self.requirement
         try:
-            check_names(access, self.requirement, request)
+            if requirement.namespace_field and access is not EVERYTHING:
+                access = judge(access.principal, requirement, getattr(request, requirement.namespace_field))
+            check_names(access, requirement, request)
         except PermissionDenied:
             self.note_denied(access.principal, headers, context)
             raise
+        return access
 
     def note_denied(self, principal: Principal, headers: Headers, context: Context) -> None:
         """Count a call that its principal may not make."""

@@ -25,7 +25,18 @@ from .callers import Call, Context, Headers, address_of, current_call, read_head
 from .errors import refusal_of
 
 NAMES: Final = frozenset(
-    {"agent_id", "batch_id", "host_id", "path", "schedule_id", "target", "task_id", "token_id", "trigger_id"}
+    {
+        "agent_id",
+        "batch_id",
+        "host_id",
+        "namespace",
+        "path",
+        "schedule_id",
+        "target",
+        "task_id",
+        "token_id",
+        "trigger_id",
+    }
 )
 """The fields that name what is changed. `path` is that of a backup."""
 

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from inspect import isasyncgenfunction
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -228,7 +229,9 @@ def _check(request: Any, call: Call, gate: Gate | None, headers: Headers, contex
         raise request
     if gate is not None:
         message = request.message if isinstance(request, RestRequest) else request
-        gate.check(call.access, message, headers, context)
+        access = gate.check(call.access, message, headers, context)
+        if access is not call.access:
+            set_current_call(replace(call, access=access))
 
 
 def _behind(door: Door, method: str, serve: Callable[[Any, Context], Awaitable[Any]]) -> Any:

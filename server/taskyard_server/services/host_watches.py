@@ -17,9 +17,10 @@ import structlog
 
 from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard_server.conversion.timestamps import timestamp
-from taskyard_server.core.errors import NotOwner, Refusal, Unavailable
+from taskyard_server.core.errors import NotFound, NotOwner, Refusal, Unavailable
 from taskyard_server.core.hosts import Host, HostProfile, HostStatus
 from taskyard_server.engine.event_feeds import MAX_SLICE_BYTES, MAX_SLICE_EVENTS
+from taskyard_server.engine.event_log import DELETED
 from taskyard_server.engine.port import Engine
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -101,9 +102,16 @@ class HostWatches:
 
     def leave(self, namespace: str) -> None:
         """End the watches of a namespace that another replica serves from now on."""
+        self._end(namespace, NotOwner())
+
+    def deleted(self, namespace: str) -> None:
+        """End the watches of a namespace that was deleted."""
+        self._end(namespace, NotFound(DELETED))
+
+    def _end(self, namespace: str, reason: Refusal) -> None:
         watch = self._watches.pop(namespace, None)
         if watch is not None:
-            watch.ended = NotOwner()
+            watch.ended = reason
             watch.wake()
 
     def close(self) -> None:

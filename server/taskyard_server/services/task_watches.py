@@ -241,6 +241,8 @@ def _end(failure: Exception | None) -> bytes:
             end = pb.WatchEnd(reason=pb.WatchEnd.tasks_ended, message="all watched tasks have ended")
         case Unavailable():
             end = pb.WatchEnd(reason=pb.WatchEnd.shutdown, message=failure.message)
+        case NotFound():
+            end = pb.WatchEnd(reason=pb.WatchEnd.deleted, message=failure.message)
         case CursorExpired():
             end = pb.WatchEnd(reason=pb.WatchEnd.cursor_expired, message=failure.message)
         case _:

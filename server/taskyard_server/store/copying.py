@@ -35,9 +35,14 @@ async def copy(source: Store, target: Store) -> StoreStats:
     return copied
 
 
-async def _names(store: Store) -> dict[int, str]:
-    """The names of the namespaces by number."""
-    return {key: decode_namespace(record).name async for rows in store.rows(Table.NAMESPACES) for key, record in rows}
+async def _names(store: Store) -> dict[int, str | None]:
+    """The names of the namespaces by number; None for one that is deleted, and of which some rows are left."""
+    names: dict[int, str | None] = {}
+    async for rows in store.rows(Table.NAMESPACES):
+        for number, row in rows:
+            record = decode_namespace(row)
+            names[number] = None if record.is_deleted else record.name
+    return names
 
 
 async def _groups(source: Store, at: float) -> AsyncIterator[Group]:

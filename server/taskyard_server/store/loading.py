@@ -16,6 +16,7 @@ from taskyard_server.core.agents import Agent, AgentFigures
 from taskyard_server.core.changes import Changes
 from taskyard_server.core.hosts import Host
 from taskyard_server.core.leases import Lease
+from taskyard_server.core.limits import limits_with
 from taskyard_server.core.past_keys import PastKey
 from taskyard_server.core.restoring import Damaged, Restoring
 from taskyard_server.core.scheduler import Scheduler
@@ -37,6 +38,7 @@ from .records import (
     decode_task,
     state_as_submitted,
 )
+from .rows import NOTHING_KNOWN, AboutNamespace
 from .schedule_records import decode_schedule, decode_trigger, deleted_schedule, to_schedule, to_trigger
 from .shifting import shift_schedule, shift_state, shift_task, shift_trigger
 from .tuples import to_history, to_options, to_profile
@@ -57,7 +59,7 @@ FAULTS = (MsgspecError, Damaged, KeyError, ValueError, TypeError, AssertionError
 class LoadedNamespace:
     """A namespace as it was; `recover` has not been called. With an `error`, one line, it must not be served.
 
-    `last_outbox` is the number of the last webhook.
+    `last_outbox` is the number of the last webhook. Of one that `is_deleted` nothing is loaded.
     """
 
     number: int
@@ -65,6 +67,13 @@ class LoadedNamespace:
     scheduler: Scheduler
     error: str | None = None
     last_outbox: int = 0
+    about: AboutNamespace = NOTHING_KNOWN
+    is_deleted: bool = False
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether it is worth while to load more of it."""
+        return self.error is None and not self.is_deleted
 
 
 @dataclass(slots=True)
@@ -79,6 +88,12 @@ class _Loading:
     shift: float
     ended_since_ms: int
     schedules: dict[int, Schedule] = field(default_factory=dict)
+
+    def first_end_ms(self, now: float) -> int:
+        """When the first task ended of which something is to be loaded, as stored."""
+        # What was submitted since then has ended since then.
+        keys_since_ms = int((now - self.loaded.scheduler.limits.idempotency_secs) * 1000)
+        return min(self.ended_since_ms, keys_since_ms)
 
     # One for each table.
 
@@ -166,19 +181,18 @@ async def load(
 ) -> list[LoadedNamespace]:
     """All namespaces, in order of their numbers, at `now`; with the tasks that ended at `ended_since_ms` or later.
 
-    Of earlier ones that were submitted within the limits' `idempotency_secs`, the idempotency keys are there.
+    Of earlier ones that were submitted within the limits' `idempotency_secs`, the idempotency keys are there. Where a
+    namespace has a `result_ttl_secs` of its own, `ended_since_ms` is as much earlier or later.
     `kept` is what opening the store returned. All stored times of the steady clock, that of `kept` too, are moved by
     `shift`, and everything then counts as changed; rows of the history that are not loaded keep theirs.
     """
     parts: dict[int, _Loading] = {}
     since_ms = ended_since_ms - int(shift * 1000)
-    # What was submitted since then has ended since then.
-    keys_since_ms = int((now - shift - limits.idempotency_secs) * 1000)
     async for rows in store.rows(Table.NAMESPACES):
         for number, record in rows:
             scheduler = Scheduler(limits, entropy, Changes())
             _begin(parts, number, record, scheduler, now, kept.at + shift, kept.epoch, shift, since_ms)
-    return await _load_parts(store, parts, min(since_ms, keys_since_ms), shift)
+    return await _load_parts(store, parts, now, shift)
 
 
 async def load_one(
@@ -193,17 +207,17 @@ async def load_one(
             _begin(parts, key, record, scheduler, now, kept.at, kept.epoch, 0.0, ended_since_ms)
     if not parts:
         return LoadedNamespace(number, taken.name, Scheduler(limits, entropy, Changes()))
-    keys_since_ms = int((now - limits.idempotency_secs) * 1000)
-    (loaded,) = await _load_parts(store, parts, min(ended_since_ms, keys_since_ms), 0.0, number)
+    (loaded,) = await _load_parts(store, parts, now, 0.0, number)
     # It goes by the name that the store knows it by.
     loaded.name = taken.name
     return loaded
 
 
 async def _load_parts(
-    store: Store, parts: dict[int, _Loading], ended_since_ms: int, shift: float, only: int | None = None
+    store: Store, parts: dict[int, _Loading], now: float, shift: float, only: int | None = None
 ) -> list[LoadedNamespace]:
     """Load the rest of namespaces that were begun: all, or one `only`."""
+    ended_since_ms = min([part.first_end_ms(now - shift) for part in parts.values()], default=0)
     await _each(store, Table.AGENTS, parts, _Loading.agent, only)
     for part in parts.values():
         part.restoring.places_known()
@@ -214,7 +228,7 @@ async def _load_parts(
     await _each(store, Table.SCHEDULES, parts, _Loading.schedule, only)
     await _each(store, Table.TRIGGERS, parts, _Loading.trigger, only)
     for part in parts.values():
-        if part.loaded.error is None:
+        if part.loaded.takes_rows:
             try:
                 part.restoring.finish()
                 if shift:
@@ -315,7 +329,11 @@ def _begin(
         loaded.error = _said("its own record", fault)
         parts[number] = _Loading(loaded, Restoring(scheduler, now, now, 0.0), shift, ended_since_ms)
         return
-    loaded.name, loaded.last_outbox = its.name, its.last_outbox
+    loaded.name, loaded.last_outbox, loaded.is_deleted = its.name, its.last_outbox, its.is_deleted
+    loaded.about = AboutNamespace(None if its.created_at is None else its.created_at + shift, its.own_limits)
+    server_ttl_secs = scheduler.limits.result_ttl_secs
+    scheduler.reconfigure(limits_with(scheduler.limits, its.own_limits))
+    ended_since_ms += int((server_ttl_secs - scheduler.limits.result_ttl_secs) * 1000)
     restoring = Restoring(scheduler, now, kept_at, its.stood_still_secs)
     # After a restore from a backup, orders and tokens that were given out since the backup must not come again.
     jump = max(0, epoch - its.epoch) * EPOCH_JUMP
@@ -344,7 +362,7 @@ async def _each(
     async for rows in store.rows(table, after_key=first, last_key=last):
         for key, record in rows:
             part = parts.get(namespace_of(key))
-            if part is not None and part.loaded.error is None:
+            if part is not None and part.loaded.takes_rows:
                 try:
                     restore(part, number_of(key), record)
                 except FAULTS as fault:
@@ -357,7 +375,7 @@ async def _each_task(
     async for rows in slices:
         for each in rows:
             part = parts.get(each.key >> NAMESPACE_SHIFT)
-            if part is not None and part.loaded.error is None:
+            if part is not None and part.loaded.takes_rows:
                 try:
                     restore(part, each)
                 except FAULTS as fault:

@@ -242,6 +242,12 @@ class Store(Protocol):
     async def forget(self, before_ms: int, limit: int) -> int:
         """Remove up to `limit` tasks that ended before `before_ms`; how many were removed. Raises `CommitDelayed`."""
 
+    async def remove_namespace(self, number: int, limit: int) -> int:
+        """Remove up to `limit` rows of a namespace, its own row last; how many, 0 once none is left.
+
+        Nothing of it may be committed any more. Raises `CommitDelayed`.
+        """
+
     async def check(self) -> list[str]:
         """What is wrong with the store, a line each; empty if nothing is. Raises `BackupFailed`."""
 

@@ -14,7 +14,18 @@ from typing import Any, Final
 
 import structlog
 
-from .port import UNKNOWN_BYTES, BackupFailed, CommitDelayed, Committed, Group, Kept, StoreError, StoreStats, Table
+from .port import (
+    UNKNOWN_BYTES,
+    BackupFailed,
+    CommitDelayed,
+    Committed,
+    Group,
+    Kept,
+    StoreError,
+    StoreStats,
+    Table,
+    keys_of,
+)
 from .postgres_address import Address
 from .postgres_changes import Changes
 from .postgres_commit import TURN, Commit, Composer
@@ -31,6 +42,17 @@ COMMIT_SECS: Final = 30.0
 READ_SECS: Final = 60.0
 MEASURED_EVERY_SECS: Final = 60.0
 _TRIES: Final = 3
+OF_NAMESPACES: Final = (
+    Table.STATES,
+    Table.ENDED,
+    Table.STOPPING,
+    Table.HOSTS,
+    Table.AGENTS,
+    Table.SCHEDULES,
+    Table.TRIGGERS,
+    Table.OUTBOX,
+)
+"""The tables whose keys bear the number of a namespace, but for `TASKS`."""
 
 
 class PostgresStore(PostgresRows, PostgresMembers):
@@ -179,6 +201,23 @@ class PostgresStore(PostgresRows, PostgresMembers):
         else:
             rows = await self._owning.fetch(self._sql["forget_whole"], before_ms, limit)
         return int(rows[0][0])
+
+    async def remove_namespace(self, number: int, limit: int) -> int:
+        """See `Store`."""
+        first, last = keys_of(number)
+        if removed := await self._removed("remove_tasks_of", first, last, limit):
+            return removed
+        for table in OF_NAMESPACES:
+            if removed := await self._removed("remove_rows_of", first, last, limit, table):
+                return removed
+        removed = await self._removed("remove_rows_of", number, number, 1, Table.NAMESPACES)
+        if not removed:
+            await self._owning.fetch(self._sql["remove_owner"], number)
+        return removed
+
+    async def _removed(self, statement: str, first: int, last: int, limit: int, table: Table = Table.TASKS) -> int:
+        text = self._sql[statement].replace("{table}", table.name.lower())
+        return int((await self._owning.fetch(text, first, last, limit))[0][0])
 
     async def check(self) -> list[str]:
         """See `Store`. The tables as of one moment, while others go on."""

@@ -70,7 +70,7 @@ CREATE TRIGGER replicas_change AFTER INSERT OR UPDATE OF died_at, is_draining ON
 -- The schema's version.
 
 -- name: has_schema
--- Not to_regnamespace, which may remember an answer from before the lock was had.
+-- Not to_regnamespace, which may answer from what the session saw before it waited for others.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'taskyard');
 -- name: has_meta
 SELECT EXISTS (
@@ -171,6 +171,26 @@ WITH old AS MATERIALIZED (
   RETURNING e.key
 ), tasks AS (
   DELETE FROM taskyard.tasks AS t USING gone WHERE t.key = gone.key
+)
+SELECT count(*) FROM gone;
+-- name: remove_owner
+DELETE FROM taskyard.owners WHERE ns = $1 AND name IS NULL;
+-- name: remove_tasks_of
+WITH gone AS (
+  DELETE FROM taskyard.tasks WHERE key = ANY (ARRAY(
+    SELECT key FROM taskyard.tasks WHERE key BETWEEN $1 AND $2 LIMIT $3
+  )) RETURNING key
+), states AS (
+  DELETE FROM taskyard.states AS s USING gone WHERE s.key = gone.key
+), ended AS (
+  DELETE FROM taskyard.ended AS e USING gone WHERE e.key = gone.key
+)
+SELECT count(*) FROM gone;
+-- name: remove_rows_of
+WITH gone AS (
+  DELETE FROM taskyard.{table} WHERE key = ANY (ARRAY(
+    SELECT key FROM taskyard.{table} WHERE key BETWEEN $1 AND $2 LIMIT $3
+  )) RETURNING key
 )
 SELECT count(*) FROM gone;
 -- name: forget_whole

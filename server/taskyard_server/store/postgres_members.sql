@@ -42,7 +42,7 @@ DELETE FROM taskyard.writers WHERE written_at < clock_timestamp() - interval '1 
 -- name: has_long_dead
 SELECT EXISTS (SELECT FROM taskyard.replicas WHERE died_at < clock_timestamp() - make_interval(secs => $1));
 -- name: drain
-UPDATE taskyard.replicas SET is_draining = $2 WHERE name = $1 AND died_at IS NULL RETURNING instance;
+UPDATE taskyard.replicas SET is_draining = $2 WHERE $1 IN (name, instance) AND died_at IS NULL RETURNING instance;
 -- name: lock_level
 SELECT level FROM taskyard.meta FOR UPDATE;
 -- name: raise_level
@@ -102,7 +102,7 @@ SELECT name, extract(epoch FROM clock_timestamp() - renewed_at)::float8 FROM tas
 WHERE died_at IS NULL ORDER BY name;
 -- name: adopt
 INSERT INTO taskyard.owners
-SELECT f.ns, f.name, NULL, 1, m.number, m.at, true, clock_timestamp()
+SELECT f.ns, f.name, NULL, 1, m.number, m.at, f.name IS NOT NULL, clock_timestamp()
 FROM unnest($1::bigint[], $2::text[]) AS f (ns, name), taskyard.meta AS m
 ON CONFLICT (ns) DO NOTHING;
 -- name: draw_on

@@ -38,7 +38,10 @@ class Record(Struct, array_like=True, gc=False):
 
 
 class NamespaceRecord(Record):
-    """The last numbers of everything that is numbered, and the counters, in the order of their dataclasses."""
+    """The last numbers of everything that is numbered, and the counters, in the order of their dataclasses.
+
+    `own_limits` are fields of `Limits`. One that `is_deleted` is served no longer, and its rows are being removed.
+    """
 
     name: str
     last_order: int
@@ -52,6 +55,9 @@ class NamespaceRecord(Record):
     counters: tuple[int | float, ...]
     trigger_counters: tuple[int, ...]
     epoch: int = 0
+    created_at: float | None = None
+    own_limits: dict[str, int | float] = {}
+    is_deleted: bool = False
 
 
 class TaskRecord(Record):

@@ -7,8 +7,10 @@ one group is written to `tasks` and `ended` alone.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taskyard_server.core.stats import Counters, TriggerCounters
 from taskyard_server.core.task import TERMINAL
@@ -33,6 +35,15 @@ if TYPE_CHECKING:
 
     from .port import Group
 
+
+class AboutNamespace(NamedTuple):
+    """When a namespace was made, None if that is not known, and the limits that it has of its own."""
+
+    created_at: float | None = None
+    own_limits: Mapping[str, int | float] = MappingProxyType({})
+
+
+NOTHING_KNOWN: Final = AboutNamespace()
 COUNTERS: Final = tuple(each.name for each in fields(Counters))
 TRIGGER_COUNTERS: Final = tuple(each.name for each in fields(TriggerCounters))
 
@@ -45,13 +56,15 @@ def add_rows(
     changes: Changes,
     keep_history: bool,
     last_outbox: int = 0,
+    about: AboutNamespace = NOTHING_KNOWN,
 ) -> None:
     """Put into a group what changed in a namespace, which has this `number` and `name`.
 
     `changes` are what `Changes.take` returned just now: nothing may have happened since. Without history a task is
-    removed when it leaves memory. `last_outbox` is the number of the last webhook, which the scheduler does not know.
+    removed when it leaves memory. The scheduler knows neither `last_outbox`, the number of the last webhook, nor what
+    is told `about` the namespace.
     """
-    _add_namespace(group, number, name, scheduler, last_outbox)
+    _add_namespace(group, number, name, scheduler, last_outbox, about)
     _add_tasks(group, number, scheduler, changes, keep_history)
     for figures in changes.agents:
         # Those of an agent that was forgotten have no number any more.
@@ -79,7 +92,16 @@ def add_rows(
             group.remove(table, key_of(number, each))
 
 
-def _add_namespace(group: Group, number: int, name: str, scheduler: Scheduler, last_outbox: int) -> None:
+def add_deletion(group: Group, number: int, name: str) -> None:
+    """Put into a group that a namespace is deleted. Its rows are removed later, this one last."""
+    none = (0,) * len(COUNTERS), (0,) * len(TRIGGER_COUNTERS)
+    record = NamespaceRecord(name, 0, 0, 0, 0, 0, 0, 0, 0.0, *none, group.epoch, is_deleted=True)
+    group.put(Table.NAMESPACES, number, encode(record))
+
+
+def _add_namespace(
+    group: Group, number: int, name: str, scheduler: Scheduler, last_outbox: int, about: AboutNamespace
+) -> None:
     life, schedules = scheduler.life, scheduler.schedules
     last_schedule, last_trigger = schedules.last_numbers
     counters, trigger_counters = life.counters, schedules.counters
@@ -96,6 +118,8 @@ def _add_namespace(group: Group, number: int, name: str, scheduler: Scheduler, l
         tuple([getattr(counters, each) for each in COUNTERS]),
         tuple([getattr(trigger_counters, each) for each in TRIGGER_COUNTERS]),
         group.epoch,
+        about.created_at,
+        dict(about.own_limits),
     )
     group.put(Table.NAMESPACES, number, encode(record))
 

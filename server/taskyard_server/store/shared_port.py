@@ -83,7 +83,7 @@ class SharedStore(Store, Protocol):
         """Go on living, and mark others dead that were not renewed for so long. None if the instance itself is dead."""
 
     async def drain(self, name: str, is_draining: bool) -> bool:
-        """Let the living replicas of a name take no more namespaces, or do so again. Whether there is one."""
+        """Let the living replicas of a name, or an instance, take no namespaces, or take some again; if any lives."""
 
     async def raise_level(self, level: int) -> bool:
         """Put a format level in force, unless a living replica has a lower one. Whether it is in force."""
@@ -115,10 +115,10 @@ class SharedStore(Store, Protocol):
     def changes(self) -> AsyncIterator[None]:
         """Something each time after owners or replicas have changed, at once or late; never ends, and may miss some."""
 
-    async def adopt(self, names: Mapping[int, str]) -> None:
+    async def adopt(self, names: Mapping[int, str | None]) -> None:
         """Know the namespaces whose rows were copied here, by their numbers: nobody owns them yet.
 
-        Each goes on from the last commit of the whole store. Raises `StoreError` while a replica lives.
+        A name of None is that of a deleted one. Each goes on from the last commit of the whole store. Raises `StoreError` while a replica lives.
         """
 
 

@@ -144,6 +144,16 @@ class SqliteStore:
                 break
         return forgotten
 
+    async def remove_namespace(self, number: int, limit: int) -> int:
+        """See `Store`."""
+        removed = 0
+        while removed < limit:
+            found = await self._writer.call("remove_namespace", number, limit - removed)
+            removed += found
+            if not found:
+                break
+        return removed
+
     async def check(self) -> list[str]:
         """See `Store`. A copy beside the file is checked, in a process of its own, so that no commit waits."""
         copy = self.path + ".check"

@@ -147,6 +147,29 @@ WHERE tasks.key BETWEEN ? AND ? AND ifnull(states.key, ended.key) IS NOT NULL OR
 -- name: ended_before
 SELECT key FROM ended WHERE at < ? ORDER BY at, key LIMIT ?;
 
+-- Keys of a namespace, to remove their rows.
+
+-- name: keys_of_namespaces
+SELECT key FROM namespaces WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_tasks
+SELECT key FROM tasks WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_states
+SELECT key FROM states WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_ended
+SELECT key FROM ended WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_stopping
+SELECT key FROM stopping WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_hosts
+SELECT key FROM hosts WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_agents
+SELECT key FROM agents WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_schedules
+SELECT key FROM schedules WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_triggers
+SELECT key FROM triggers WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+-- name: keys_of_outbox
+SELECT key FROM outbox WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?;
+
 -- Rows are counted in slices: how many, and the last key of the slice.
 
 -- name: count_namespaces

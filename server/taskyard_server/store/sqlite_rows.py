@@ -9,6 +9,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 from taskyard_server.store.sqlite_file import TABLES, VERSION, Unusable, primary
@@ -18,6 +19,9 @@ SLICE_ROWS: Final = 1000
 SLICE_BYTES: Final = 1 << 20
 COUNTED_ROWS: Final = 20_000
 FORGOTTEN_ROWS: Final = 500
+NAMESPACE_SHIFT: Final = 40
+OF_TASKS: Final = ("states", "ended", "tasks")
+OF_NAMESPACES: Final = ("stopping", "hosts", "agents", "schedules", "triggers", "outbox")
 
 Rows = list[tuple[Any, ...]]
 Removes = tuple[int, list[int]]
@@ -79,11 +83,26 @@ class YardRows:
         limit = min(limit, FORGOTTEN_ROWS)
         keys = self._db.execute(self._sql["ended_before"], (before_ms, limit)).fetchall()
         if keys:
-            self._write(lambda: self._forget(keys))
+            self._write(lambda: self._remove_each(("ended", "tasks"), keys))
         return len(keys)
 
-    def _forget(self, keys: Rows) -> None:
-        for table in ("ended", "tasks"):
+    def remove_namespace(self, number: int, limit: int) -> int:
+        """Remove some rows of a namespace, its own row last; how many, those of a task counted once."""
+        first, last = number << NAMESPACE_SHIFT, (number + 1 << NAMESPACE_SHIFT) - 1
+        limit = min(limit, FORGOTTEN_ROWS)
+        # Tasks as a whole, so that none is ever half there.
+        for table, others in (("tasks", OF_TASKS), *((table, (table,)) for table in OF_TASKS + OF_NAMESPACES)):
+            keys = self._db.execute(self._sql[f"keys_of_{table}"], (first, last, limit)).fetchall()
+            if keys:
+                self._write(partial(self._remove_each, others, keys))
+                return len(keys)
+        keys = self._db.execute(self._sql["keys_of_namespaces"], (number, number, 1)).fetchall()
+        if keys:
+            self._write(lambda: self._remove_each(("namespaces",), keys))
+        return len(keys)
+
+    def _remove_each(self, tables: Iterable[str], keys: Rows) -> None:
+        for table in tables:
             self._db.executemany(self._sql[f"remove_{table}"], keys)
 
     def _write(self, write: Callable[[], None]) -> None:

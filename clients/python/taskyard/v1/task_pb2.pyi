@@ -1648,6 +1648,10 @@ class WatchEnd(_message.Message):
         """An internal error occurred. Resume from the cursor."""
         REASON_INTERNAL: WatchEnd._Reason.ValueType  # 4
         """Same as `internal`."""
+        deleted: WatchEnd._Reason.ValueType  # 5
+        """The namespace was deleted. There is nothing to resume."""
+        REASON_DELETED: WatchEnd._Reason.ValueType  # 5
+        """Same as `deleted`."""
 
     class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
         """Reason is the reason for the end of the watch."""
@@ -1672,6 +1676,10 @@ class WatchEnd(_message.Message):
     """An internal error occurred. Resume from the cursor."""
     REASON_INTERNAL: WatchEnd.Reason.ValueType  # 4
     """Same as `internal`."""
+    deleted: WatchEnd.Reason.ValueType  # 5
+    """The namespace was deleted. There is nothing to resume."""
+    REASON_DELETED: WatchEnd.Reason.ValueType  # 5
+    """Same as `deleted`."""
 
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from taskyard_server.core.errors import Unavailable
 from taskyard_server.core.hosts import Host
-from taskyard_server.core.limits import Limits
+from taskyard_server.core.limits import Limits, limits_with
 from taskyard_server.core.scheduler import Scheduler
 from taskyard_server.core.stats import Stats, Totals
 from taskyard_server.engine.clock import Clock, SteadyClock
@@ -25,6 +25,7 @@ from taskyard_server.store.shared_port import is_shared
 from .hosts import MemoryHosts
 from .keeper import Keeper, Keeping
 from .leases import MemoryLeases
+from .namespace_commands import MemoryNamespaces
 from .namespaces import Namespaces
 from .outbox import MemoryOutbox
 from .schedules import MemorySchedules
@@ -37,9 +38,10 @@ T = TypeVar("T")
 class MemoryEngine:
     """Implements `port.Engine`. A `seed` makes ids and jitter repeatable, for tests.
 
-    `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. With a `store` everything survives
-    the process; `open` loads it. With `encode_delivery` too there is an outbox of what it makes. If `private` nothing
-    that is told of one task tells of others: ids cannot be computed from one another, and no task has a position.
+    `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. `monotonic` is the machine's, by
+    which stalls are detected. With a `store` everything survives the process; `open` loads it. With `encode_delivery`
+    too there is an outbox of what it makes. If `private` nothing that is told of one task tells of others: ids cannot
+    be computed from one another, and no task has a position.
 
     Where replicas share the store nothing is loaded: namespaces come and go by `tenures`.
     """
@@ -54,12 +56,14 @@ class MemoryEngine:
         keeping: Keeping | None = None,
         encode_delivery: DeliveryEncoder | None = None,
         private: bool = False,
+        monotonic: Clock = time.monotonic,
     ) -> None:
-        self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed, private)
+        wall = wall or clock or time.time
+        self._namespaces = Namespaces(limits, clock or SteadyClock(), wall, seed, private, monotonic)
         self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
         self.tenures: Tenures | None = None
         if self.keeper is not None and is_shared(store):
-            self.tenures = Tenures(self._namespaces, self.keeper)
+            self.tenures = Tenures(self._namespaces, self.keeper, store)
         self._outbox: MemoryOutbox | None = None
         if store is not None and encode_delivery is not None:
             self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)
@@ -67,6 +71,7 @@ class MemoryEngine:
         self.hosts = MemoryHosts(self._namespaces)
         self.leases = MemoryLeases(self._namespaces)
         self.schedules = MemorySchedules(self._namespaces)
+        self.namespaces = MemoryNamespaces(self._namespaces, self.keeper)
         self.admin = MemoryAdmin(self._namespaces)
 
     async def open(self) -> None:
@@ -94,8 +99,16 @@ class MemoryEngine:
             return NO_COMMIT
         if self.tenures is not None:
             state = self._namespaces.here(namespace)
-            return NO_COMMIT if state is None else state.told
+            # Of a namespace that is not there yet nothing is committed, and all that follows can be found.
+            return CommitMark(0, int(self.now() * 1000)) if state is None else state.told
         return CommitMark(self.keeper.committer.number, int(self.keeper.committer.kept_at * 1000))
+
+    def knows_commit(self, namespace: str, commit: CommitMark) -> bool:
+        """Whether a commit is one of the namespace that has this name now, as far as that can be told."""
+        state = self._namespaces.here(namespace)
+        if state is None:
+            return commit.number == 0
+        return state.about.created_at is None or int(state.about.created_at * 1000) <= commit.ms
 
     @property
     def is_kept(self) -> bool:
@@ -140,6 +153,9 @@ class MemoryAdmin:
         for state in self._namespaces:
             if namespace in (None, state.namespace):
                 state.scheduler.add_to(totals)
+        if namespace is None:
+            totals.counters.add(self._namespaces.deleted_counters)
+            totals.triggers.add(self._namespaces.deleted_trigger_counters)
         return totals
 
     def look_at_hosts(self, namespace: str, show: Callable[[list[Host]], T]) -> T:
@@ -148,7 +164,9 @@ class MemoryAdmin:
 
     def reconfigure(self, limits: Limits) -> None:
         self._namespaces.limits = limits
-        self._namespaces.for_each(lambda state: state.scheduler.reconfigure(limits))
+        self._namespaces.for_each(
+            lambda state: state.scheduler.reconfigure(limits_with(limits, state.about.own_limits))
+        )
         for state in self._namespaces:
             for session in state.sessions.values():
                 session.set_heartbeat(state.scheduler.heartbeat_secs(session.offer))

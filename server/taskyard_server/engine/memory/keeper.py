@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from taskyard_server.core.errors import NotOwner, Unavailable
+from taskyard_server.core.errors import Unavailable
 from taskyard_server.engine.clock import Clock, SteadyClock
 from taskyard_server.store.committer import Committer, Source
 from taskyard_server.store.figures import StoreFigures
@@ -22,6 +22,7 @@ from taskyard_server.store.port import CommitDelayed, Kept, Store, StoreError
 from taskyard_server.store.shared_port import is_shared
 
 from .history import History
+from .removals import Removals
 
 if TYPE_CHECKING:
     from .namespace import NamespaceState
@@ -62,8 +63,7 @@ class Keeper:
 
     `shift` is then the seconds by which all stored times of the steady clock are moved (docs/keeping.md, The clock).
     Where replicas share the store nothing is loaded here (`tenures.py`), `on_lost` is called with a namespace that
-    another replica owns, `forgets` says whether this replica is the one that removes old history, and `may_tell` is the
-    committer's.
+    another replica owns, and `may_tell` is the committer's.
     """
 
     committer: Committer
@@ -74,9 +74,9 @@ class Keeper:
         self.keeping = keeping
         self.figures = StoreFigures(store.url)
         self.on_lost: Callable[[Source], None] = lambda _: None
-        self.forgets: Callable[[], bool] = lambda: True
         self.may_tell: Callable[[], Awaitable[object] | None] = lambda: None
         self.is_shared = is_shared(store)
+        self.removals = Removals(store)
         self._namespaces = namespaces
         self._is_open = False
 
@@ -107,6 +107,10 @@ class Keeper:
         gc.disable()
         try:
             for loaded in await load(self.store, namespaces.limits, namespaces.random_bits, now, kept, since_ms, shift):
+                if loaded.is_deleted:
+                    namespaces.note_number(loaded.number)
+                    self.removals.add(loaded.number)
+                    continue
                 namespaces.restore(loaded)
                 if loaded.error is not None:
                     log.error("namespace_closed", namespace=loaded.name, fault=loaded.error, see="taskyard store check")
@@ -146,7 +150,7 @@ class Keeper:
 
     async def run(self) -> None:
         """Keep the time and remove old history, until cancelled; raises `StoreError` once the store has failed."""
-        parts = [asyncio.create_task(part) for part in (self._keep_time(), self._forget_history())]
+        parts = [asyncio.create_task(part) for part in (self._keep_time(), self._forget_history(), self.removals.run())]
         try:
             await asyncio.wait((self.committer.failed, *parts), return_when=asyncio.FIRST_COMPLETED)
             for ended in (self.committer.failed, *parts):
@@ -204,7 +208,7 @@ class Keeper:
         Raises `Unavailable` at once while the store does not answer, unless the caller is `patient`.
         """
         if state.has_left:
-            raise NotOwner()
+            raise state.absence
         if self._namespaces.driver.is_dirty(state):
             return self.committer.wait(state, patient)
         return self.committer.wait_for_past(state, patient)
@@ -236,11 +240,9 @@ class Keeper:
     async def _forget_history(self) -> None:
         while True:
             await asyncio.sleep(FORGET_EVERY_SECS)
-            if not self.forgets():
-                continue
             # What is still in memory can come back to life, and needs its rows.
             secs = max(
-                self.keeping.history_days * DAY_SECS, self._namespaces.limits.result_ttl_secs + FORGET_EVERY_SECS
+                self.keeping.history_days * DAY_SECS, self._namespaces.longest_result_ttl_secs + FORGET_EVERY_SECS
             )
             before_ms = int((self._namespaces.now() - secs) * 1000)
             # A full disk delays this; the next round will do.

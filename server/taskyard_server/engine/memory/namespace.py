@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 import structlog
 
 from taskyard_server.core.changes import Changes
-from taskyard_server.core.errors import NotOwner, Refusal, Unavailable
+from taskyard_server.core.errors import NotFound, NotOwner, Refusal, Unavailable
 from taskyard_server.core.events import Event
-from taskyard_server.core.leases import Lease, Stop
+from taskyard_server.core.leases import Lease, Stop, StopReason
 from taskyard_server.core.names import Names
 from taskyard_server.core.offers import Offer
 from taskyard_server.core.scheduler import Scheduler
@@ -21,7 +21,7 @@ from taskyard_server.core.task import TERMINAL, Task
 from taskyard_server.engine.recent_events import NO_COMMIT, CommitMark
 from taskyard_server.engine.sessions import DrainNotice, Session
 from taskyard_server.store.port import Fence, Group
-from taskyard_server.store.rows import add_rows
+from taskyard_server.store.rows import NOTHING_KNOWN, AboutNamespace, add_deletion, add_rows
 
 from .outbox_rows import OutboxRows
 
@@ -32,6 +32,8 @@ TASK_LIMIT_KEYS: Final = {"scheduler.maxInflight", "scheduler.maxPerAgentInfligh
 LIMIT_CHECK_SECS: Final = 1.0
 ELSEWHERE: Final = DrainNotice(None, "another replica serves this namespace", reconnect=True)
 CLOSED: Final = "the namespace is closed, since its records are at fault; see the server's log"
+DELETED: Final = "the namespace was deleted"
+BEING_DELETED: Final = "the namespace is being deleted"
 GRANT_DELAY_SECS: Final = 0.1
 """After a commit that took longer, the leases that it granted begin to count when it is over."""
 
@@ -77,7 +79,9 @@ class NamespaceState:
 
     Where replicas share the store, this one owns it under a `term`, and `commits` is the number of its last commit. It
     takes no more commands once `is_leaving`, and nothing at all once it `has_left`. `told` is the last commit that was
-    published.
+    published. One that `is_deleted` leaves likewise, once that is kept.
+
+    What is known `about` it beside its scheduler is kept with the next commit if `about_changed`.
 
     `claims` are the calls that wait for a task to run, `sessions` the streams of hosts, and `end_waits` the calls that
     wait for a task to end, by task id.
@@ -91,6 +95,9 @@ class NamespaceState:
     outbox: OutboxRows = field(default_factory=OutboxRows)
     keeps_history: bool = True
     fault: str | None = None
+    about: AboutNamespace = NOTHING_KNOWN
+    about_changed: bool = False
+    is_deleted: bool = False
     term: int = 0
     commits: int = 0
     told: CommitMark = NO_COMMIT
@@ -107,19 +114,37 @@ class NamespaceState:
         """Add what changed since the last commit to the next one."""
         assert self.changes is not None
         self.committing = self.changes.take()
+        if self.is_deleted:
+            self._add_deletion(group)
+            return
         if self.fault is not None:
             # What is left of it in memory must not take the place of its rows.
             return
         outbox = self.outbox
-        if self.term and (self.committing or outbox.due or outbox.done):
+        if self.term and (self.committing or outbox.due or outbox.done or self.about_changed):
             self.commits += 1
             group.fences[self.number] = Fence(self.term, self.commits, self.needs_owner)
-        if self.committing or outbox.due:
+        if self.committing or outbox.due or self.about_changed:
+            self.about_changed = False
             add_rows(
-                group, self.number, self.namespace, self.scheduler, self.committing, self.keeps_history, outbox.last
+                group,
+                self.number,
+                self.namespace,
+                self.scheduler,
+                self.committing,
+                self.keeps_history,
+                outbox.last,
+                self.about,
             )
         # Those that are done may be all that has changed.
         outbox.add_to(group, self.number)
+
+    def _add_deletion(self, group: Group) -> None:
+        if not self.has_left:
+            if self.term:
+                self.commits += 1
+                group.fences[self.number] = Fence(self.term, self.commits, needs_owner=False)
+            add_deletion(group, self.number, self.namespace)
 
     @property
     def needs_owner(self) -> bool:
@@ -136,22 +161,34 @@ class NamespaceState:
         """See `Source`."""
         self.told = CommitMark(self.commits, int(at * 1000))
 
+    @property
+    def absence(self) -> Refusal:
+        """Why it is served here no longer."""
+        if not self.is_deleted:
+            return NotOwner()
+        return NotFound(DELETED) if self.has_left else Unavailable(BEING_DELETED)
+
     def require_here(self) -> None:
-        """Raise `NotOwner` once another replica owns it."""
+        """Raise `NotOwner` once another replica owns it, `Unavailable` while it is being deleted."""
         if self.is_leaving or self.has_left:
-            raise NotOwner()
+            raise self.absence
 
     def leave(self) -> None:
-        """End all that waits for it here, since it is another replica's."""
+        """End all that waits for it here, since it is another replica's, or was deleted."""
         self.is_leaving = self.has_left = True
         for claim in self.claims.values():
             if not claim.answer.done():
-                claim.refuse(NotOwner())
+                claim.refuse(self.absence)
         for waits in self.end_waits.values():
             _resolve(waits)
         for session in self.sessions.values():
-            session.drain(ELSEWHERE)
-            session.end(Unavailable(ELSEWHERE.reason))
+            if self.is_deleted:
+                for lease in session.host.leases.values():
+                    session.stop(Stop(lease, StopReason.CANCELLED, DELETED))
+                session.end(self.absence)
+            else:
+                session.drain(ELSEWHERE)
+                session.end(Unavailable(ELSEWHERE.reason))
 
     def close_for(self, error: Exception) -> None:
         """Serve nothing more: what changed cannot be kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from taskyard_server.core.errors import Internal, NotFound, NotOwner, Unavailabl
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.privacy import keep_private
 from taskyard_server.core.scheduler import Scheduler
+from taskyard_server.core.stats import Counters, TriggerCounters
+from taskyard_server.store.rows import AboutNamespace
 
 from .answers import Answers
 from .driver import Driver
@@ -36,7 +39,15 @@ class Namespaces:
     here whether another replica may have it.
     """
 
-    def __init__(self, limits: Limits, clock: Clock, wall: Clock, seed: int | None, private: bool = False) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Clock,
+        wall: Clock,
+        seed: int | None,
+        private: bool = False,
+        monotonic: Clock = time.monotonic,
+    ) -> None:
         self.limits = limits
         self.now = clock
         self.wall = wall
@@ -45,11 +56,15 @@ class Namespaces:
         self.keeper: KeeperPort | None = None
         self.history: History | None = None
         self.is_elsewhere: Callable[[str], bool] | None = None
+        # Counters of all namespaces together never go back.
+        self.deleted_counters = Counters()
+        self.deleted_trigger_counters = TriggerCounters()
         self._last_number = 0
+        self._last_outbox: dict[str, int] = {}
         self._private = private
         self._entropy = entropy(seed, private)
         self._states: dict[str, NamespaceState] = {}
-        self.driver = Driver(self._states, clock, wall)
+        self.driver = Driver(self._states, clock, wall, monotonic)
         self.answers = Answers()
 
     def __iter__(self) -> Iterator[NamespaceState]:
@@ -64,13 +79,15 @@ class Namespaces:
         return self._states.get(name)
 
     def find(self, name: str) -> NamespaceState | None:
-        """The namespace, for reading only; None if it does not exist. Raises `NotOwner`, as all that follow."""
+        """The namespace, for reading only; None if it does not exist.
+
+        Raises `NotOwner`, and `Unavailable` while it is being deleted, as all that follow.
+        """
         state = self._states.get(name)
-        if self.is_elsewhere is not None:
-            if state is not None:
-                state.require_here()
-            elif self.is_elsewhere(name):
-                raise NotOwner()
+        if state is not None:
+            state.require_here()
+        elif self.is_elsewhere is not None and self.is_elsewhere(name):
+            raise NotOwner()
         return state
 
     def get(self, name: str, resource: str) -> NamespaceState:
@@ -111,15 +128,22 @@ class Namespaces:
                 scheduler.drain()
             state = self._states[name] = NamespaceState(name, scheduler, self._last_number, changes)
             state.keeps_history = self.history is not None
+            state.about = AboutNamespace(self.now())
+            state.outbox.last = self._last_outbox.pop(name, 0)
         elif state.fault is not None:
             raise Internal(state.fault)
         self.driver.mark_dirty(state)
         return state
 
+    def remembers_secs(self, state: NamespaceState | None) -> float:
+        """For how long what has ended in a namespace can be found."""
+        limits = self.limits if state is None else state.scheduler.limits
+        return max(limits.result_ttl_secs, 0.0 if self.keeper is None else self.keeper.history_secs)
+
     @property
-    def remembers_secs(self) -> float:
-        """For how long what has ended can be found."""
-        return max(self.limits.result_ttl_secs, 0.0 if self.keeper is None else self.keeper.history_secs)
+    def longest_result_ttl_secs(self) -> float:
+        """For how long what has ended stays in memory, in the namespace where that is longest."""
+        return max([self.limits.result_ttl_secs, *(state.scheduler.limits.result_ttl_secs for state in self)])
 
     def require_room(self) -> None:
         """Raise `Unavailable` while there is no room for new tasks."""
@@ -128,9 +152,9 @@ class Namespaces:
 
     def restore(self, loaded: LoadedNamespace) -> NamespaceState:
         """Add a namespace that a store has kept."""
-        self._last_number = max(self._last_number, loaded.number)
+        self.note_number(loaded.number)
         state = NamespaceState(loaded.name, loaded.scheduler, loaded.number, loaded.scheduler.changes)
-        state.fault = loaded.error
+        state.fault, state.about = loaded.error, loaded.about
         if self._private:
             keep_private(loaded.scheduler.life)
         if self.drain_notice is not None:
@@ -140,10 +164,19 @@ class Namespaces:
         self._states[loaded.name] = state
         return state
 
+    def note_number(self, number: int) -> None:
+        """Give no namespace this number any more, nor a lower one."""
+        self._last_number = max(self._last_number, number)
+
     def remove(self, state: NamespaceState) -> None:
         """Take a namespace out: it is served here no longer."""
         if self._states.get(state.namespace) is state:
             del self._states[state.namespace]
+            if state.is_deleted:
+                # Deliveries of it may still be under way, and be told as done to the next one of its name.
+                self._last_outbox[state.namespace] = state.outbox.last
+                self.deleted_counters.add(state.scheduler.life.counters)
+                self.deleted_trigger_counters.add(state.scheduler.schedules.counters)
             self.driver.left(state)
 
     def refuse_once_closed(self) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from taskyard_server.core.batches import Batch, BatchSubmission
-from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, NotOwner, Refusal, Unavailable
+from taskyard_server.core.errors import BadRequest, CursorExpired, NotFound, Refusal, Unavailable
 from taskyard_server.core.names import Names
 from taskyard_server.core.state_checks import check_cancel, check_pause, check_resolve, check_resume
 from taskyard_server.core.targets import Target
@@ -96,7 +96,7 @@ class MemoryTasks:
                 if not waits and state.end_waits.get(task_id) is waits:
                     del state.end_waits[task_id]
             if state.has_left:
-                raise NotOwner()
+                raise state.absence
         return await self._read(state, task_id, None, lambda: show(task))
 
     async def list_tasks(
@@ -124,7 +124,7 @@ class MemoryTasks:
         self, namespace: str, commit: int, ms: int, *, agents: Names | None = None
     ) -> AsyncIterator[list[Task]]:
         namespaces, state = self._namespaces, self._namespaces.find(namespace)
-        if namespaces.remembers_secs < self._now() - ms / 1000:
+        if namespaces.remembers_secs(state) < self._now() - ms / 1000:
             raise CursorExpired(LEFT_LOG)
         if state is None:
             return

@@ -11,6 +11,16 @@ No command answers an object of the core, which the engine keeps changing. A com
 from .answers import Answer
 from .engine import AdminPort, Engine, Listener
 from .hosts import HostPort, LeasePort
+from .namespaces import (
+    DeletionListener,
+    NamespaceDirectory,
+    NamespacePort,
+    NamespaceTotals,
+    NamespaceView,
+    Ownership,
+    OwnLimits,
+    Served,
+)
 from .outbox import DeliveryEncoder, DeliveryListener, DueDelivery, OutboxPort
 from .schedules import SchedulePort, TriggerFilter, TriggerListener, TriggerPage
 from .tasks import TaskFilter, TaskPage, TaskPort
@@ -18,6 +28,7 @@ from .tasks import TaskFilter, TaskPage, TaskPort
 __all__ = [
     "AdminPort",
     "Answer",
+    "DeletionListener",
     "DeliveryEncoder",
     "DeliveryListener",
     "DueDelivery",
@@ -25,8 +36,15 @@ __all__ = [
     "HostPort",
     "LeasePort",
     "Listener",
+    "NamespaceDirectory",
+    "NamespacePort",
+    "NamespaceTotals",
+    "NamespaceView",
     "OutboxPort",
+    "OwnLimits",
+    "Ownership",
     "SchedulePort",
+    "Served",
     "TaskFilter",
     "TaskPage",
     "TaskPort",

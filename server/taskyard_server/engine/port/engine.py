@@ -9,6 +9,7 @@ from taskyard_server.core.limits import Limits
 from taskyard_server.core.stats import Stats, Totals
 
 from .hosts import HostPort, LeasePort
+from .namespaces import NamespacePort
 from .outbox import OutboxPort
 from .schedules import SchedulePort
 from .tasks import TaskPort
@@ -37,6 +38,10 @@ class Engine(Protocol):
     @property
     def schedules(self) -> SchedulePort:
         """Schedules and their triggers."""
+
+    @property
+    def namespaces(self) -> NamespacePort:
+        """Namespaces as things of their own."""
 
     @property
     def admin(self) -> "AdminPort":
