@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import structlog
-
 from .port import (
     UNKNOWN_BYTES,
     BackupFailed,
@@ -35,8 +33,6 @@ from .postgres_members import PostgresMembers
 from .postgres_rows import PostgresRows
 from .postgres_schema import VERSION, migrate, statements
 from .shared_port import SharedStore
-
-log = structlog.get_logger(__name__)
 
 COMMIT_SECS: Final = 30.0
 READ_SECS: Final = 60.0
@@ -94,6 +90,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         self._measured_at = 0.0
         self._measuring: asyncio.Task[None] | None = None
         self.warnings: list[str] = []
+        """What of the settings of PostgreSQL may cost what was acknowledged, a line each; known once it is open."""
 
     @property
     def url(self) -> str:
@@ -106,8 +103,6 @@ class PostgresStore(PostgresRows, PostgresMembers):
         try:
             await require_sessions(self._committing, self._owning, self._address)
             await self._measure()
-            for line in self.warnings:
-                log.warning("store_at_risk", reason=line)
         except CommitDelayed as error:
             await self.close()
             raise StoreError(str(error)) from error

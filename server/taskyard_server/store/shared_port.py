@@ -118,7 +118,8 @@ class SharedStore(Store, Protocol):
     async def adopt(self, names: Mapping[int, str | None]) -> None:
         """Know the namespaces whose rows were copied here, by their numbers: nobody owns them yet.
 
-        A name of None is that of a deleted one. Each goes on from the last commit of the whole store. Raises `StoreError` while a replica lives.
+        A name of None is that of a deleted one. Each goes on from the last commit of the whole store. Raises
+        `StoreError` while a replica lives.
         """
 
 
