@@ -132,7 +132,7 @@ class PostgresMembers:
         finally:
             self._changes.unsubscribe(news)
 
-    async def adopt(self, names: Mapping[int, str]) -> None:
+    async def adopt(self, names: Mapping[int, str | None]) -> None:
         """See `SharedStore`."""
 
         async def adopted(connection: Any) -> None:

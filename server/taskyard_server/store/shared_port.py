@@ -115,10 +115,11 @@ class SharedStore(Store, Protocol):
     def changes(self) -> AsyncIterator[None]:
         """Something each time after owners or replicas have changed, at once or late; never ends, and may miss some."""
 
-    async def adopt(self, names: Mapping[int, str]) -> None:
+    async def adopt(self, names: Mapping[int, str | None]) -> None:
         """Know the namespaces whose rows were copied here, by their numbers: nobody owns them yet.
 
-        Each goes on from the last commit of the whole store. Raises `StoreError` while a replica lives.
+        A name of None is that of a deleted one. Each goes on from the last commit of the whole store. Raises
+        `StoreError` while a replica lives.
         """
 
 
