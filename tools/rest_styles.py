@@ -28,7 +28,10 @@ class Style:
 STYLES: Final = (
     (re.compile("/api/runtime-hosts/[^/]+/tasks/"), Style(snake=True)),
     (re.compile("/api/"), Style(snake=True, shows_empty=True)),
-    (re.compile("/(scheduler|targets|schedules|triggers|namespaces|admin|tokens|whoami)([/:]|$)"), Style(shows_empty=True)),
+    (
+        re.compile("/(scheduler|targets|schedules|triggers|namespaces|admin|tokens|whoami)([/:]|$)"),
+        Style(shows_empty=True),
+    ),
     (re.compile("/"), Style()),
 )
 """By the beginning of the path; the first that matches counts."""

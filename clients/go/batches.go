@@ -70,7 +70,7 @@ func (c *Client) SubmitBatch(ctx context.Context, batch NewBatch) (*SubmittedBat
 		request.Tasks = append(request.Tasks, message)
 	}
 	var answer *taskyardv1.SubmitBatchResponse
-	repeated, err := retryWhileUnavailable(ctx, c.conn, c.patience, func() (err error) {
+	inDoubt, err := retryWhileUnavailable(ctx, c.conn, c.patience, func(ctx context.Context) (err error) {
 		answer, err = c.batches.SubmitBatch(ctx, request)
 		return err
 	})
@@ -84,7 +84,7 @@ func (c *Client) SubmitBatch(ctx context.Context, batch NewBatch) (*SubmittedBat
 			Err: itemError(task.GetError()),
 		})
 	}
-	if ids := submitted.TaskIDs(); repeated && len(ids) > 0 {
+	if ids := submitted.TaskIDs(); inDoubt && len(ids) > 0 {
 		// An earlier attempt may have worked. Its batch then has the tasks, and the batch of this answer is empty.
 		first, err := c.Get(ctx, ids[0])
 		if err != nil {

@@ -47,11 +47,16 @@ func newAuthority(t *testing.T) *authority {
 // issue makes a certificate for this machine, and returns the files of it and of its key.
 func (a *authority) issue(t *testing.T) (cert, key string) {
 	t.Helper()
+	return a.issueFor(t, []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)})
+}
+
+func (a *authority) issueFor(t *testing.T, names []string, addresses []net.IP) (cert, key string) {
+	t.Helper()
 	own := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "somebody"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames: names, IPAddresses: addresses,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	encoded := must(x509.CreateCertificate(rand.Reader, template, a.certificate, &own.PublicKey, a.key))(t)

@@ -11,7 +11,7 @@ import (
 // Cancel cancels a task at once and returns its new state. A handler that runs it is stopped. Codes: [CodeNotFound],
 // and [CodeConflict] if the task has ended.
 func (c *Client) Cancel(ctx context.Context, taskID string) (State, error) {
-	return c.command(ctx, taskID, StateCancelled, func() (taskyardv1.Task_State, error) {
+	return c.command(ctx, taskID, StateCancelled, func(ctx context.Context) (taskyardv1.Task_State, error) {
 		answer, err := c.tasks.CancelTask(ctx, &taskyardv1.CancelTaskRequest{TaskId: taskID})
 		return answer.GetStatus(), err
 	})
@@ -20,7 +20,7 @@ func (c *Client) Cancel(ctx context.Context, taskID string) (State, error) {
 // Pause interrupts a task that is assigned or running, and returns its new state: paused, or failed if the task is over
 // its token budget. Codes: [CodeNotFound], and [CodeConflict] if the task is neither assigned nor running.
 func (c *Client) Pause(ctx context.Context, taskID string) (State, error) {
-	return c.command(ctx, taskID, StatePaused, func() (taskyardv1.Task_State, error) {
+	return c.command(ctx, taskID, StatePaused, func(ctx context.Context) (taskyardv1.Task_State, error) {
 		answer, err := c.tasks.PauseTask(ctx, &taskyardv1.PauseTaskRequest{TaskId: taskID})
 		return answer.GetStatus(), err
 	})
@@ -79,7 +79,7 @@ func (c *Client) Resolve(ctx context.Context, taskID string, result any) (State,
 	if err != nil {
 		return "", badRequest("result: " + err.Error())
 	}
-	return c.command(ctx, taskID, StateDone, func() (taskyardv1.Task_State, error) {
+	return c.command(ctx, taskID, StateDone, func(ctx context.Context) (taskyardv1.Task_State, error) {
 		answer, err := c.tasks.ResolveTask(ctx, &taskyardv1.ResolveTaskRequest{TaskId: taskID, Result: value})
 		return answer.GetStatus(), err
 	})
@@ -87,14 +87,14 @@ func (c *Client) Resolve(ctx context.Context, taskID string, result any) (State,
 
 // command makes a call that brings a task into the state target, and then is a conflict when it is repeated.
 func (c *Client) command(
-	ctx context.Context, taskID string, target State, call func() (taskyardv1.Task_State, error),
+	ctx context.Context, taskID string, target State, call func(context.Context) (taskyardv1.Task_State, error),
 ) (State, error) {
 	var state taskyardv1.Task_State
-	repeated, err := retryWhileUnavailable(ctx, c.conn, c.patience, func() (err error) {
-		state, err = call()
+	inDoubt, err := retryWhileUnavailable(ctx, c.conn, c.patience, func(ctx context.Context) (err error) {
+		state, err = call(ctx)
 		return err
 	})
-	if repeated && CodeOf(err) == CodeConflict {
+	if inDoubt && CodeOf(err) == CodeConflict {
 		// An earlier attempt may have worked, and its answer was lost.
 		if task, getErr := c.Get(ctx, taskID); getErr == nil && task.State == target {
 			return target, nil

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,7 +45,7 @@ type settings struct {
 	conn      *grpc.ClientConn
 }
 
-// WithNamespace sets the namespace of all calls. Default: that of the profile, or "default".
+// WithNamespace sets the namespace of all calls. Default: TASKYARD_NAMESPACE, or that of the profile, or "default".
 func WithNamespace(namespace string) Option { return func(s *settings) { s.namespace = namespace } }
 
 // WithToken sends a bearer token with all calls; "" means none at all. Default: TASKYARD_TOKEN, or the token of the
@@ -104,15 +105,17 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 }
 
 // Connect returns a client of the server at an address: HOST:PORT, https://HOST:PORT, a gRPC target such as
-// unix:///PATH, or "" for that of the profile. It connects with the first call, and again whenever the connection is
-// lost. Close it when it is no longer used. The error is an *[Error] with [CodeBadRequest], for an address or an option
+// unix:///PATH, or "" for TASKYARD_ADDRESS or that of the profile. Several replicas have several addresses, with commas in
+// between: one that works is chosen at random, and kept while it does. The same holds for a name with several addresses.
+//
+// The client connects with the first call, and again whenever the connection is lost. Close it when it is no longer used. The error is an *[Error] with [CodeBadRequest], for an address or an option
 // that can never work, and for a token that would leave this machine without encryption, see [WithInsecure].
 func Connect(address string, options ...Option) (*Client, error) {
 	s := &settings{timeout: 30 * time.Second, patience: 30 * time.Second, log: slog.Default()}
 	for _, option := range options {
 		option(s)
 	}
-	target, err := s.settle(address)
+	servers, err := s.settle(address)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +123,8 @@ func Connect(address string, options ...Option) (*Client, error) {
 	if s.security != nil {
 		security = s.security
 	}
-	conn, err := grpc.NewClient(target, append([]grpc.DialOption{
+	target, ways := servers.dial()
+	conn, err := grpc.NewClient(target, slices.Concat(ways, []grpc.DialOption{
 		grpc.WithTransportCredentials(security),
 		// The server permits a ping every 10 s. Proxies drop connections that are silent for a minute or more.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
@@ -135,7 +139,7 @@ func Connect(address string, options ...Option) (*Client, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(8 << 20)),
 		grpc.WithUnaryInterceptor(s.unary),
 		grpc.WithStreamInterceptor(s.stream),
-	}, s.dial...)...)
+	}, s.dial)...)
 	if err != nil {
 		return nil, badRequest(err.Error())
 	}
@@ -144,51 +148,56 @@ func Connect(address string, options ...Option) (*Client, error) {
 }
 
 // settle decides who calls whom, and finds mistakes that would otherwise look like an outage or a fault of the server.
-// It returns what gRPC connects to.
-func (s *settings) settle(address string) (target string, err error) {
+// It returns where the servers are.
+func (s *settings) settle(address string) (servers addresses, err error) {
 	s.options.named = func(option string) string { return "the option " + option }
-	places, found, err := placesOf(s.options, s.profile, address)
+	s.options.address, s.options.namespace = address, s.namespace
+	places, err := placesOf(s.options, s.profile)
 	if err != nil {
-		return "", err
+		return servers, err
 	}
-	if found != nil {
-		address = cmp.Or(address, found.texts["address"])
-		s.namespace = cmp.Or(s.namespace, found.texts["namespace"])
+	s.namespace = ""
+	for _, place := range slices.Backward(places) {
+		address, s.namespace = cmp.Or(place.address, address), cmp.Or(place.namespace, s.namespace)
 	}
 	s.namespace = cmp.Or(s.namespace, "default")
 	if !isHeader(s.namespace) {
-		return "", badRequest("namespace: must be printable ASCII")
+		return servers, badRequest("namespace: must be printable ASCII")
 	}
-	target, isHTTPS, err := targetOf(address)
-	if err != nil {
-		return "", err
+	if servers, err = addressesOf(address); err != nil {
+		return servers, err
 	}
 	if s.identity, err = identityOf(places...); err != nil {
-		return "", err
+		return servers, err
 	}
-	if isUnix(target) {
+	if servers.areAllUnix() {
 		if s.options.ca != "" || s.options.cert != "" {
-			return "", badRequest("ca, cert: a unix socket is not encrypted")
+			return servers, badRequest("ca, cert: a unix socket is not encrypted")
 		}
 		s.identity.ca, s.identity.cert, s.identity.key = "", "", ""
 	}
-	if s.encrypted = s.encrypted || isHTTPS || s.identity.ca != "" || s.identity.cert != ""; s.encrypted {
+	if s.encrypted = s.encrypted || servers.encrypted || s.identity.ca != "" || s.identity.cert != ""; s.encrypted {
+		if len(servers.targets) > 1 && slices.ContainsFunc(servers.targets, isUnix) {
+			return servers, badRequest("address: a unix socket is not encrypted, as the other addresses are")
+		}
 		s.security, err = newTransportSecurity(s.tls, s.identity)
-		return target, err
+		return servers, err
 	}
-	if s.identity.token != nil && !s.insecure && !staysHere(target) {
-		return "", badRequest("token: without encryption everybody on the way to " + target +
-			" could read it; set a CA or an https:// address, or else WithInsecure")
+	for _, target := range servers.targets {
+		if s.identity.token != nil && !s.insecure && !staysHere(target) {
+			return servers, badRequest("token: without encryption everybody on the way to " + target +
+				" could read it; set a CA or an https:// address, or else WithInsecure")
+		}
 	}
-	return target, nil
+	return servers, nil
 }
 
 func isHeader(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// unary adds the namespace and the token to a call, limits the time of each attempt, and repeats calls that are
-// idempotent.
+// unary adds the namespace and the token to a call, limits the time of each attempt, and repeats calls: idempotent ones
+// while the server is unavailable, others while it is another one's to answer them, which has done nothing.
 func (s *settings) unary(
 	ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,
@@ -203,10 +212,14 @@ func (s *settings) unary(
 		}
 		return err
 	}
-	if !isIdempotent[method] {
+	if isRepeatedByCaller(ctx) {
 		return attempt()
 	}
-	_, err := retryWhileUnavailable(ctx, conn, s.patience, attempt)
+	mayRepeat := (*Error).isElsewhere
+	if isIdempotent[method] {
+		mayRepeat = (*Error).mayPass
+	}
+	_, err := repeat(ctx, conn, s.patience, mayRepeat, func(context.Context) error { return attempt() })
 	return err
 }
 

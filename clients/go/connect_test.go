@@ -75,7 +75,18 @@ func TestConnectRefusesAddressesAndHeadersThatCanNeverWork(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, each := range []string{"[::1]:50051", "dns:///localhost:50051", "unix:///tmp/taskyard.sock"} {
+	for _, each := range []string{
+		"a:1,", ",", "a:1,b", "a:1,dns://server/b:1", "a:1,xds:///b", "a:1,unix-abstract:b", "a:1,http://b:1",
+		"https://a:1,unix:/tmp/b",
+	} {
+		if _, err := Connect(each); CodeOf(err) != CodeBadRequest {
+			t.Errorf("%q: %v", each, err)
+		}
+	}
+	for _, each := range []string{
+		"[::1]:50051", "dns:///localhost:50051", "unix:///tmp/taskyard.sock", "unix:taskyard.sock", "a:1, [::1]:2",
+		"dns:///a:1,dns:b:2,unix:///tmp/c,unix:d", "https://a,https://b:1",
+	} {
 		if client := must(Connect(each))(t); client.Close() != nil {
 			t.Errorf("%q", each)
 		}

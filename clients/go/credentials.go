@@ -1,19 +1,17 @@
-// What a client shows of itself, and whom it trusts: found in options, the environment and a profile.
+// Where a server is, what a client shows of itself, and whom it trusts: found in options, the environment and a profile.
 
 package taskyard
 
 import (
 	"cmp"
-	"net"
-	"net/netip"
-	"net/url"
 	"os"
 	"strings"
 )
 
-// given are the credentials of one place: the options, the environment, or a profile. The first place that has a token
-// or a token file gives both; the same holds for certificate and key.
+// given is what one place says: the options, the environment, or a profile. The first place that has a token or a token
+// file gives both; the same holds for certificate and key.
 type given struct {
+	address, namespace              string
 	token, tokenFile, ca, cert, key string
 	// noToken means that no token is wanted, whatever other places say.
 	noToken bool
@@ -29,6 +27,7 @@ type identity struct {
 
 func environment() given {
 	return given{
+		address: os.Getenv("TASKYARD_ADDRESS"), namespace: os.Getenv("TASKYARD_NAMESPACE"),
 		token: os.Getenv("TASKYARD_TOKEN"), tokenFile: os.Getenv("TASKYARD_TOKEN_FILE"), ca: os.Getenv("TASKYARD_CA"),
 		cert: os.Getenv("TASKYARD_CERT"), key: os.Getenv("TASKYARD_KEY"),
 		named: func(option string) string { return "TASKYARD_" + strings.ToUpper(option) },
@@ -37,6 +36,7 @@ func environment() given {
 
 func (p *profile) given() given {
 	return given{
+		address: p.texts["address"], namespace: p.texts["namespace"],
 		token: p.texts["token"], tokenFile: p.texts["token_file"], ca: p.texts["ca"], cert: p.texts["cert"],
 		key: p.texts["key"], named: func(option string) string { return option + " of profile " + p.name },
 	}
@@ -47,28 +47,28 @@ func (g given) showsCaller() bool {
 	return g.token != "" || g.tokenFile != "" || g.cert != "" || g.key != ""
 }
 
-// placesOf returns where to look for credentials, in this order: the options, a profile that they name, the environment,
-// a profile that it names, and the default profile. No token reaches another server than its own: the default profile
-// counts only where no address is given, and the environment does not say who calls beside a profile that the options
-// name and that does. The profile is nil if none counts.
-func placesOf(options given, name, address string) ([]given, *profile, error) {
+// placesOf returns where to look, in this order: the options, a profile that they name, the environment, a profile that it
+// names, and the default profile. No token reaches another server than its own: the default profile counts only where
+// neither options nor environment give an address, and the environment does not say who calls beside a profile that the
+// options name and that does.
+func placesOf(options given, name string) ([]given, error) {
 	variables := environment()
 	places := []given{options, variables}
 	fromEnvironment := os.Getenv("TASKYARD_PROFILE")
-	if name == "" && fromEnvironment == "" && address != "" {
-		return places, nil, nil
+	if name == "" && fromEnvironment == "" && cmp.Or(options.address, variables.address) != "" {
+		return places, nil
 	}
 	found, err := findProfile(cmp.Or(name, fromEnvironment))
 	if found == nil || err != nil {
-		return places, nil, err
+		return places, err
 	}
 	if name == "" {
-		return append(places, found.given()), found, nil
+		return append(places, found.given()), nil
 	}
 	if found.given().showsCaller() {
-		variables = given{ca: variables.ca, named: variables.named}
+		variables.token, variables.tokenFile, variables.cert, variables.key = "", "", "", ""
 	}
-	return []given{options, found.given(), variables}, found, nil
+	return []given{options, found.given(), variables}, nil
 }
 
 // identityOf chooses among places, the first of which has precedence.
@@ -114,45 +114,4 @@ func (i identity) tried() string {
 		shown = append(shown, "the client certificate "+i.cert)
 	}
 	return cmp.Or(strings.Join(shown, " and "), "nothing: no token and no client certificate is set")
-}
-
-// targetOf returns what gRPC connects to, and whether the address asks for TLS.
-func targetOf(address string) (target string, encrypted bool, err error) {
-	refusal := badRequest("address: must be HOST:PORT or https://HOST:PORT, or a gRPC target such as unix:///PATH")
-	rest, isURL := strings.CutPrefix(address, "https://")
-	if isURL {
-		parsed, err := url.Parse(address)
-		if err != nil || parsed.Hostname() == "" || strings.TrimSuffix(rest, "/") != parsed.Host {
-			return "", false, refusal
-		}
-		return net.JoinHostPort(parsed.Hostname(), cmp.Or(parsed.Port(), "443")), true, nil
-	}
-	_, port, err := net.SplitHostPort(address)
-	isTarget := strings.Contains(address, "/") && !strings.HasPrefix(address, "http")
-	if !isTarget && (err != nil || port == "") {
-		return "", false, refusal
-	}
-	return address, false, nil
-}
-
-// isUnix reports whether a target is a unix socket.
-func isUnix(target string) bool {
-	return strings.HasPrefix(target, "unix:") || strings.HasPrefix(target, "unix-abstract:")
-}
-
-// staysHere reports whether what is sent to a target does not leave this machine.
-func staysHere(target string) bool {
-	if isUnix(target) {
-		return true
-	}
-	// With a name server of its own, as in dns://SERVER/NAME, localhost may be anywhere.
-	if scheme, endpoint, ok := strings.Cut(target, ":///"); ok && (scheme == "dns" || scheme == "passthrough") {
-		target = endpoint
-	}
-	host, _, err := net.SplitHostPort(target)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }

@@ -59,6 +59,33 @@ func TestOptionsComeBeforeTheEnvironmentAndThatBeforeItsProfile(t *testing.T) {
 	}
 }
 
+func TestAddressAndNamespaceComeFromTheEnvironmentWhereNoOptionNamesThem(t *testing.T) {
+	configure(t, `default_profile = "red"
+		[profiles.red]
+		token = "of-default"
+		[profiles.blue]
+		namespace = "blue"`)
+	t.Setenv("TASKYARD_ADDRESS", "127.0.0.1:1")
+	t.Setenv("TASKYARD_NAMESPACE", "green")
+	for name, each := range map[string]struct {
+		address           string
+		options           []Option
+		target, namespace string
+	}{
+		"no option":               {"", nil, "127.0.0.1:1", "green"},
+		"an address":              {"127.0.0.1:2", nil, "127.0.0.1:2", "green"},
+		"a namespace":             {"", []Option{WithNamespace("red")}, "127.0.0.1:1", "red"},
+		"a profile with only one": {"", []Option{WithProfile("blue")}, "127.0.0.1:1", "blue"},
+	} {
+		client := must(Connect(each.address, each.options...))(t)
+		_ = client.Close()
+		// The default profile is for its own server.
+		if client.conn.Target() != each.target || client.namespace != each.namespace || client.identity.token != nil {
+			t.Errorf("%s: %s %s %+v", name, client.conn.Target(), client.namespace, client.identity)
+		}
+	}
+}
+
 func TestCertificateAndKeyComeFromOnePlace(t *testing.T) {
 	ca := newAuthority(t)
 	cert, key := ca.issue(t)

@@ -35,6 +35,7 @@ const (
 	CodeAlreadyExists    Code = "already_exists"    // The key or the id is in use for something else.
 	CodeCursorExpired    Code = "cursor_expired"    // The cursor is older than the log of the server.
 	CodeQueueFull        Code = "queue_full"        // Too many tasks are queued. Retryable.
+	CodeTooManyRequests  Code = "too_many_requests" // The caller has made too many calls. Retryable.
 	CodeUnimplemented    Code = "unimplemented"     // The server does not have the call.
 	CodeInternal         Code = "internal"          // A fault.
 	CodeUnavailable      Code = "unavailable"       // The server cannot be reached, or drains. Retryable.
@@ -44,7 +45,12 @@ const (
 	CodeCancelled Code = "cancelled"
 )
 
-const errorDomain = "taskyard"
+const (
+	errorDomain = "taskyard"
+	// notOwner is the reason of a server that has done nothing, since another one serves the namespace. For users it is
+	// one that is unavailable.
+	notOwner = "NOT_OWNER"
+)
 
 // Error is the error of a call, or of one task of several, that was refused or did not reach the server. Find it with
 // [errors.As], or use [CodeOf]. If the context ended the call, the error also is [context.Canceled] or
@@ -64,7 +70,8 @@ type Error struct {
 	// Status is the gRPC status of the call, codes.Unknown for one task of a batch.
 	Status codes.Code
 
-	cause error
+	cause     error
+	elsewhere bool // Another server serves the namespace, and nothing was done.
 }
 
 // Error returns the code and the reason.
@@ -144,7 +151,9 @@ func errorFrom(err error) *Error {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
 			if detail.GetDomain() == errorDomain {
-				found.Code = Code(strings.ToLower(detail.GetReason()))
+				if found.elsewhere = detail.GetReason() == notOwner; !found.elsewhere {
+					found.Code = Code(strings.ToLower(detail.GetReason()))
+				}
 				found.Retryable = found.Retryable || isRetryable(found.Code)
 				for key, value := range detail.GetMetadata() {
 					found.Details[key] = value
@@ -182,6 +191,8 @@ func streamItemError(message *taskyardv1.Error) error {
 	}
 	found := errorFrom(itemError(message))
 	found.Status = statusOf(found.Code)
+	_, hasOwner := found.Details["owner"]
+	found.elsewhere = hasOwner && found.Code == CodeUnavailable
 	for key, value := range found.Details {
 		if _, isText := value.(string); !isText {
 			found.Details[key] = fmt.Sprint(value)
@@ -194,7 +205,7 @@ func statusOf(code Code) codes.Code {
 	switch code {
 	case CodeTooLarge, CodeBatchTooLarge:
 		return codes.InvalidArgument
-	case CodeQueueFull:
+	case CodeQueueFull, CodeTooManyRequests:
 		return codes.ResourceExhausted
 	case CodeInternal:
 		return codes.Internal
@@ -207,7 +218,20 @@ func statusOf(code Code) codes.Code {
 	return codes.Unknown
 }
 
-func isRetryable(code Code) bool { return code == CodeQueueFull || code == CodeUnavailable }
+func isRetryable(code Code) bool {
+	return code == CodeQueueFull || code == CodeTooManyRequests || code == CodeUnavailable
+}
+
+// isElsewhere reports whether another server serves the namespace. Then nothing was done.
+func (e *Error) isElsewhere() bool { return e.elsewhere }
+
+// isTooMany reports whether the caller is to come again later. Then nothing was done.
+func (e *Error) isTooMany() bool { return e.Code == CodeTooManyRequests }
+
+// mayPass reports whether a call that is safe to repeat is repeated after the error.
+func (e *Error) mayPass() bool {
+	return e.Code == CodeUnavailable || e.Code == CodeTooManyRequests || e.Code == CodeCancelled
+}
 
 func badRequest(reason string) *Error {
 	return &Error{Code: CodeBadRequest, Reason: reason, Details: map[string]any{}, Status: codes.InvalidArgument}

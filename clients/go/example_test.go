@@ -25,7 +25,7 @@ func ExampleConnect() {
 }
 
 func ExampleConnect_profile() {
-	client, err := taskyard.Connect("") // The address of the profile.
+	client, err := taskyard.Connect("") // The address of TASKYARD_ADDRESS or of the profile.
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,7 +31,8 @@ type fakeServer struct {
 	resumes  []*taskyardv1.ResumeTaskRequest
 	submits  []*taskyardv1.SubmitTaskRequest
 	watches  []*taskyardv1.WatchTasksRequest
-	failures int               // How many of the next calls end as unavailable.
+	failures int               // How many of the next calls end as unavailable, or with the failure.
+	failure  error             // Default: the server is down.
 	refusal  *taskyardv1.Error // Why the task of each batch is refused, nil if it is accepted.
 
 	// The functions below serve a stream. The number counts the streams of their kind, from 1.
@@ -51,19 +52,25 @@ type (
 // serve starts a fake server and returns a client of it.
 func serve(t *testing.T, f *fakeServer, options ...Option) *Client {
 	t.Helper()
+	return connect(t, f.listen(t, "tcp", "127.0.0.1:0"), options...)
+}
+
+// listen starts a fake server, and returns where it listens.
+func (f *fakeServer) listen(t *testing.T, network, at string) (address string) {
+	t.Helper()
 	checkForLeaks(t)
 	server := grpc.NewServer(f.options...)
 	taskyardv1.RegisterTaskServiceServer(server, f)
 	taskyardv1.RegisterBatchServiceServer(server, f)
 	taskyardv1.RegisterRuntimeHostServiceServer(server, f)
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := must(net.Listen(network, at))(t)
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })
 	t.Cleanup(func() {
 		server.Stop()
 		serving.Wait()
 	})
-	return connect(t, listener.Addr().String(), options...)
+	return listener.Addr().String()
 }
 
 func (f *fakeServer) noteLeaving(step string) {
@@ -75,7 +82,9 @@ func (f *fakeServer) noteLeaving(step string) {
 func (f *fakeServer) record(ctx context.Context) error {
 	headers, _ := metadata.FromIncomingContext(ctx)
 	f.headers = append(f.headers, headers)
-	if f.failures--; f.failures >= 0 {
+	if f.failures--; f.failures >= 0 && f.failure != nil {
+		return f.failure
+	} else if f.failures >= 0 {
 		return status.Error(codes.Unavailable, "down")
 	}
 	return nil

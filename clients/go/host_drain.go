@@ -66,8 +66,9 @@ func (r *hostRun) leave(life context.Context, stream connectStream) {
 func (r *hostRun) drainRequested(drain *taskyardv1.Drain) {
 	r.log.Info("taskyard: host is told to drain", "why", drain.GetReason(), "reconnect", drain.GetReconnect())
 	if drain.GetReconnect() {
-		// The server itself shuts down: it hands out nothing new and stops what runs at its end. The host connects
-		// again.
+		// The server shuts down, or another one serves the namespace: it hands out nothing new and ends the stream. Then
+		// the host connects again at once, and its tasks go on.
+		r.reconnects = true
 		return
 	}
 	var end time.Time

@@ -19,6 +19,10 @@ const (
 	maxReconnectDelay = 5 * time.Second
 	// maxReconnectDelayWithLeases is shorter, since leases outlive a break for a few seconds only.
 	maxReconnectDelayWithLeases = time.Second
+	// promptTime is how long a host tries to come back in short steps. After that the delays grow with the outage.
+	promptTime     = 3 * time.Second
+	minPromptDelay = 50 * time.Millisecond
+	maxPromptDelay = 100 * time.Millisecond
 	// stableStreamTime is how long a stream must live for the delay after its break to be the shortest again.
 	stableStreamTime = 5 * time.Second
 	// expiryInterval is how often leases are checked for their end.
@@ -54,6 +58,7 @@ type hostRun struct {
 	dueHeartbeat      *taskyardv1.Machine // What the next heartbeat reports; nil while none is due.
 	acknowledgedAt    time.Time           // When the last heartbeat was answered, or the last Hello was sent.
 	wasConnected      bool
+	reconnects        bool // The server has asked for the next stream.
 	renewed           bool // The token was read anew since a stream worked last.
 	connected         bool
 	loggedCode        Code // Why the host is not connected, as logged last.
@@ -99,6 +104,7 @@ func (r *hostRun) run(ctx context.Context) error {
 
 // stayConnected opens one stream after the other, until the host has left or the server refuses it for good.
 func (r *hostRun) stayConnected(life context.Context) error {
+	var brokeAt time.Time
 	for tries := 0; !r.mayLeave(); tries++ {
 		began := time.Now()
 		err := r.connect(life)
@@ -129,10 +135,10 @@ func (r *hostRun) stayConnected(life context.Context) error {
 		default:
 			r.logOutage(found)
 		}
-		if time.Since(began) > stableStreamTime {
-			tries = 0
+		if tries == 0 || time.Since(began) > stableStreamTime {
+			tries, brokeAt = 0, time.Now()
 		}
-		r.backOff(life, tries)
+		r.backOff(life, found, tries == 0, time.Since(brokeAt))
 		// Otherwise a connection that failed would wait for a delay of its own.
 		r.host.client.conn.ResetConnectBackoff()
 	}
@@ -146,20 +152,35 @@ func (r *hostRun) mayLeave() bool {
 	return r.session.draining && r.session.active() == 0 && !r.session.holdsLeases()
 }
 
-// backOff waits before the next attempt to connect: exponential backoff with full jitter. It ends early when the host
-// begins to drain.
-func (r *hostRun) backOff(life context.Context, tries int) {
+// reconnectDelay returns how long a host waits before its next stream, when it has been out for some time. Leases outlive
+// a break for a few seconds only, so it is short at first, and grows up to a limit, with full jitter.
+func reconnectDelay(err *Error, isAsked bool, out, limit time.Duration) time.Duration {
+	switch {
+	case err.isTooMany() && err.RetryAfter > 0:
+		return spread(err.RetryAfter, rand.Float64())
+	case isAsked:
+		return 0
+	case out < promptTime:
+		return minPromptDelay + rand.N(maxPromptDelay-minPromptDelay)
+	}
+	return rand.N(min(limit, out/2))
+}
+
+// backOff waits before the next attempt to connect. It ends early when the host begins to drain.
+func (r *hostRun) backOff(life context.Context, err *Error, isFirst bool, out time.Duration) {
 	r.mu.Lock()
 	limit := maxReconnectDelay
 	if r.session.holdsLeases() {
 		limit = maxReconnectDelayWithLeases
 	}
+	isAsked := isFirst && (r.reconnects || err.isElsewhere())
+	r.reconnects = false
 	draining := r.draining
 	if r.session.draining {
 		draining = nil
 	}
 	r.mu.Unlock()
-	timer := time.NewTimer(rand.N(min(limit, firstDelay<<min(tries, 10))))
+	timer := time.NewTimer(reconnectDelay(err, isAsked, out, limit))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

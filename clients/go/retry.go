@@ -20,6 +20,9 @@ const (
 	firstDelay = 100 * time.Millisecond
 	// maxDelay is short, so that calls go on soon after an upgrade of a few seconds.
 	maxDelay = time.Second
+	// A namespace that moves to another server is served there within a moment.
+	minElsewhereDelay = 20 * time.Millisecond
+	maxElsewhereDelay = 50 * time.Millisecond
 )
 
 // outage tells how long to wait before each attempt while the server is unavailable. The delays double up to a limit,
@@ -32,6 +35,7 @@ type outage struct {
 	since    time.Time
 	tries    int
 	isLost   bool // There was no connection at the end of the last wait.
+	isStream bool // The first attempt after one that worked waits for nothing if another server serves the namespace.
 }
 
 func newOutage(conn *grpc.ClientConn, patience time.Duration) *outage {
@@ -41,38 +45,61 @@ func newOutage(conn *grpc.ClientConn, patience time.Duration) *outage {
 // reset begins anew after an attempt that worked.
 func (o *outage) reset() { o.since, o.tries = time.Time{}, 0 }
 
-// nextDelay returns how long to wait before the next attempt. It returns false once the patience is over.
-func (o *outage) nextDelay(now time.Time) (time.Duration, bool) {
-	if o.since.IsZero() {
+// nextDelay returns how long to wait before the next attempt, after one that ended with an error. It returns false once
+// the patience is over.
+func (o *outage) nextDelay(now time.Time, err *Error) (time.Duration, bool) {
+	isFirst := o.since.IsZero()
+	if isFirst {
 		o.since = now
 	}
 	left := o.patience - now.Sub(o.since)
 	if left <= 0 {
 		return 0, false
 	}
+	return min(o.delayAfter(err, isFirst), left), true
+}
+
+func (o *outage) delayAfter(err *Error, isFirst bool) time.Duration {
+	if err.isElsewhere() {
+		if isFirst && o.isStream {
+			return 0
+		}
+		return minElsewhereDelay + time.Duration(float64(maxElsewhereDelay-minElsewhereDelay)*o.random())
+	}
 	// There is time for several attempts, however short the patience.
 	limit := min(maxDelay, o.patience/4)
 	delay := min(firstDelay<<min(o.tries, 10), limit)
 	o.tries++
-	return min(time.Duration(float64(delay)*(0.5+o.random()/2)), left), true
+	delay = time.Duration(float64(delay) * (0.5 + o.random()/2))
+	if err.isTooMany() {
+		delay = max(delay, spread(err.RetryAfter, o.random()))
+	}
+	return delay
+}
+
+// spread prolongs the time that a server named by up to a quarter, so that not all who were told so come back at once.
+func spread(named time.Duration, random float64) time.Duration {
+	return time.Duration(float64(named) * (1 + random/4))
 }
 
 // wait waits before the next attempt, or until a lost connection is back. It returns the error of the last attempt once
 // the patience is over or the context has ended.
 func (o *outage) wait(ctx context.Context, err error) error {
-	delay, more := o.nextDelay(time.Now())
+	found := errorFrom(err)
+	delay, more := o.nextDelay(time.Now(), found)
 	if !more {
 		return err
 	}
 	limit, cancel := context.WithTimeout(ctx, delay)
 	defer cancel()
-	if o.conn == nil || !o.cameBack(limit) {
+	hasAnswered := found.isElsewhere() || found.isTooMany()
+	if o.isLost = o.isLost && !hasAnswered; hasAnswered || o.conn == nil || !o.cameBack(limit) {
 		<-limit.Done()
 	}
 	if ctx.Err() == nil {
 		return nil
 	}
-	last := *errorFrom(err)
+	last := *found
 	last.cause = ctx.Err()
 	return &last
 }
@@ -95,26 +122,50 @@ func (o *outage) cameBack(ctx context.Context) bool {
 	}
 }
 
-// retryWhileUnavailable repeats an attempt while the server is unavailable, and where a server that stops has ended it as
-// cancelled. It returns whether there was more than one.
+// retryWhileUnavailable repeats an attempt while the server is unavailable, where a server that stops has ended it as
+// cancelled, and after too many requests. It returns whether an earlier attempt may have been carried out. Calls with the
+// context that the attempt is passed are not repeated on their own.
 func retryWhileUnavailable(
-	ctx context.Context, conn *grpc.ClientConn, patience time.Duration, attempt func() error,
-) (repeated bool, err error) {
+	ctx context.Context, conn *grpc.ClientConn, patience time.Duration, attempt func(context.Context) error,
+) (inDoubt bool, err error) {
+	return repeat(ctx, conn, patience, (*Error).mayPass, attempt)
+}
+
+// repeat is retryWhileUnavailable for those errors alone after which the attempt may be repeated.
+func repeat(
+	ctx context.Context, conn *grpc.ClientConn, patience time.Duration, mayRepeat func(*Error) bool,
+	attempt func(context.Context) error,
+) (inDoubt bool, err error) {
 	outage := newOutage(conn, patience)
+	repeated := context.WithValue(ctx, repeatedByCaller{}, true)
 	for {
-		err = attempt()
-		switch CodeOf(err) {
-		case CodeUnavailable:
-		case CodeCancelled:
-			if ctx.Err() != nil || errors.Is(err, errClosed) || conn != nil && conn.GetState() == connectivity.Shutdown {
-				return repeated, err
-			}
-		default:
-			return repeated, err
+		if err = attempt(repeated); err == nil {
+			return inDoubt, nil
+		}
+		found := asError(err)
+		if !mayRepeat(found) {
+			return inDoubt, err
+		}
+		isOver := ctx.Err() != nil || errors.Is(err, errClosed) || conn != nil && conn.GetState() == connectivity.Shutdown
+		if found.Code == CodeCancelled && isOver {
+			return inDoubt, err
 		}
 		if err = outage.wait(ctx, err); err != nil {
-			return repeated, err
+			return inDoubt, err
 		}
-		repeated = true
+		inDoubt = inDoubt || !found.isElsewhere() && !found.isTooMany()
 	}
 }
+
+// asError returns the *[Error] that an error is. Any other one is internal: it is none of a call.
+func asError(err error) *Error {
+	if found, ok := errors.AsType[*Error](err); ok {
+		return found
+	}
+	return &Error{Code: CodeInternal}
+}
+
+// repeatedByCaller is the key of contexts whose calls are repeated by who makes them, within one patience.
+type repeatedByCaller struct{}
+
+func isRepeatedByCaller(ctx context.Context) bool { return ctx.Value(repeatedByCaller{}) != nil }

@@ -17,7 +17,7 @@ func TestOutageDoublesItsDelaysUpToALimit(t *testing.T) {
 	o := &outage{patience: time.Minute, random: func() float64 { return 1 }}
 	now := time.Now()
 	for _, want := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
-		if delay, more := o.nextDelay(now); delay != want*time.Millisecond || !more {
+		if delay, more := o.nextDelay(now, unavailable("down")); delay != want*time.Millisecond || !more {
 			t.Errorf("%v, want %v ms", delay, want)
 		}
 	}
@@ -28,7 +28,7 @@ func TestOutageDoublesItsDelaysUpToALimit(t *testing.T) {
 
 func TestOutageShortensDelaysAtRandomByUpToAHalf(t *testing.T) {
 	o := &outage{patience: time.Minute, random: func() float64 { return 0 }}
-	if delay, _ := o.nextDelay(time.Now()); delay != 50*time.Millisecond {
+	if delay, _ := o.nextDelay(time.Now(), unavailable("down")); delay != 50*time.Millisecond {
 		t.Error(delay)
 	}
 }
@@ -36,18 +36,18 @@ func TestOutageShortensDelaysAtRandomByUpToAHalf(t *testing.T) {
 func TestOutageAllowsALastAttemptWhenThePatienceEnds(t *testing.T) {
 	o := &outage{patience: 10 * time.Second, random: func() float64 { return 1 }}
 	start := time.Now()
-	o.nextDelay(start)
-	if delay, more := o.nextDelay(start.Add(9990 * time.Millisecond)); delay != 10*time.Millisecond || !more {
+	o.nextDelay(start, unavailable("down"))
+	if delay, more := o.nextDelay(start.Add(9990*time.Millisecond), unavailable("down")); delay != 10*time.Millisecond || !more {
 		t.Error(delay, more)
 	}
-	if _, more := o.nextDelay(start.Add(10 * time.Second)); more {
+	if _, more := o.nextDelay(start.Add(10*time.Second), unavailable("down")); more {
 		t.Error("there is a delay after the patience")
 	}
 }
 
 func TestOutageAllowsSeveralAttemptsHoweverShortThePatience(t *testing.T) {
 	o := &outage{patience: 40 * time.Millisecond, random: func() float64 { return 1 }}
-	if delay, _ := o.nextDelay(time.Now()); delay != 10*time.Millisecond {
+	if delay, _ := o.nextDelay(time.Now(), unavailable("down")); delay != 10*time.Millisecond {
 		t.Error(delay)
 	}
 }
@@ -55,7 +55,7 @@ func TestOutageAllowsSeveralAttemptsHoweverShortThePatience(t *testing.T) {
 func TestRetryRepeatsWhileUnavailableAndReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries, start := 0, time.Now()
-		repeated, err := retryWhileUnavailable(t.Context(), nil, 30*time.Second, func() error {
+		repeated, err := retryWhileUnavailable(t.Context(), nil, 30*time.Second, func(context.Context) error {
 			if tries++; time.Since(start) < 20*time.Second {
 				return unavailable("down")
 			}
@@ -70,7 +70,7 @@ func TestRetryRepeatsWhileUnavailableAndReportsIt(t *testing.T) {
 func TestRetryReturnsTheErrorAfterThePatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		_, err := retryWhileUnavailable(t.Context(), nil, 30*time.Second, func() error { return unavailable("down") })
+		_, err := retryWhileUnavailable(t.Context(), nil, 30*time.Second, func(context.Context) error { return unavailable("down") })
 		if CodeOf(err) != CodeUnavailable || time.Since(start) != 30*time.Second {
 			t.Error(err, time.Since(start))
 		}
@@ -82,7 +82,7 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
-		_, err := retryWhileUnavailable(ctx, nil, 30*time.Second, func() error { return unavailable("down") })
+		_, err := retryWhileUnavailable(ctx, nil, 30*time.Second, func(context.Context) error { return unavailable("down") })
 		if CodeOf(err) != CodeUnavailable || !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
 			t.Error(err, time.Since(start))
 		}
@@ -92,7 +92,7 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 func TestRetryRepeatsWhatAStoppingServerCancels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		_, err := retryWhileUnavailable(t.Context(), nil, time.Minute, func() error {
+		_, err := retryWhileUnavailable(t.Context(), nil, time.Minute, func(context.Context) error {
 			if tries++; tries < 3 {
 				return ErrorFrom(status.Error(codes.Canceled, "CANCEL"))
 			}
@@ -107,7 +107,7 @@ func TestRetryRepeatsWhatAStoppingServerCancels(t *testing.T) {
 func TestRetryDoesNotRepeatWhatTheCallerCancels(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0
-	_, err := retryWhileUnavailable(ctx, nil, time.Minute, func() error {
+	_, err := retryWhileUnavailable(ctx, nil, time.Minute, func(context.Context) error {
 		tries++
 		cancel()
 		return ErrorFrom(ctx.Err())
@@ -120,7 +120,7 @@ func TestRetryDoesNotRepeatWhatTheCallerCancels(t *testing.T) {
 func TestRetryFollowsAnOutageOfThreeSecondsWithinOneMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		_, _ = retryWhileUnavailable(t.Context(), nil, 30*time.Second, func() error {
+		_, _ = retryWhileUnavailable(t.Context(), nil, 30*time.Second, func(context.Context) error {
 			if time.Since(start) < 3*time.Second {
 				return unavailable("down")
 			}
@@ -133,7 +133,7 @@ func TestRetryFollowsAnOutageOfThreeSecondsWithinOneMore(t *testing.T) {
 }
 
 func TestRetryDoesNotRepeatARefusal(t *testing.T) {
-	repeated, err := retryWhileUnavailable(t.Context(), nil, time.Minute, func() error { return badRequest("no") })
+	repeated, err := retryWhileUnavailable(t.Context(), nil, time.Minute, func(context.Context) error { return badRequest("no") })
 	if CodeOf(err) != CodeBadRequest || repeated {
 		t.Error(err, repeated)
 	}

@@ -92,6 +92,8 @@ func (s *session) streamOpened(welcome *taskyardv1.Welcome, sentAt time.Time) (s
 		}
 	}
 	stop = s.lose(lost)
+	// Another server may accept what was refused for the time being.
+	s.enqueueRefused()
 	s.queue = nil
 	for _, lease := range s.inOrder() {
 		if lease.queued = lease.hasPending(); lease.queued {

@@ -130,7 +130,7 @@ func (t *submitStream) run() {
 	for _, submission := range slices.Concat(append(t.unanswered, t.queue)...) {
 		// Each gets an error value of its own.
 		result := submitResult{err: errorFrom(err)}
-		if CodeOf(result.err) != CodeUnavailable {
+		if code := CodeOf(result.err); code != CodeUnavailable && code != CodeTooManyRequests {
 			result.err = errStreamFailed
 		}
 		t.deliver(submission, result)

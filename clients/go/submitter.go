@@ -44,7 +44,7 @@ func (s *submitter) submit(
 	outgoing, _ := metadata.FromOutgoingContext(ctx)
 	// A larger task could break the stream for all. Metadata belong to one call.
 	mayShare := size <= maxBytesPerMessage && len(outgoing) == 0
-	_, err = retryWhileUnavailable(ctx, s.conn, s.patience, func() (err error) {
+	_, err = retryWhileUnavailable(ctx, s.conn, s.patience, func(ctx context.Context) (err error) {
 		answer, err = s.attempt(ctx, newSubmission(request, size), mayShare)
 		return err
 	})

@@ -81,8 +81,10 @@ type WatchOptions struct {
 // patience of the client, see [WithPatience].
 func (c *Client) Watch(ctx context.Context, options WatchOptions) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
+		outage := newOutage(c.conn, c.patience)
+		outage.isStream = true
 		w := &watch{
-			client: c, outage: newOutage(c.conn, c.patience), cursor: options.Cursor, sendsCurrent: options.IncludeCurrent,
+			client: c, outage: outage, cursor: options.Cursor, sendsCurrent: options.IncludeCurrent,
 			current: map[string]uint64{}, yield: yield, silenceTimeout: silenceTimeout,
 			filter: &taskyardv1.WatchTasksRequest{
 				TaskIds: options.TaskIDs, BatchId: optional(options.BatchID), AgentId: optional(options.Agent),
@@ -141,8 +143,8 @@ func (w *watch) run(ctx context.Context) error {
 			}
 			w.renewed = true
 			w.client.log.Info("taskyard: the watch goes on with the token read anew", "error", err)
-		case CodeUnavailable, CodeInternal, CodeCancelled, CodeDeadlineExceeded:
-			// The end of a server may show as any of these.
+		case CodeUnavailable, CodeInternal, CodeCancelled, CodeDeadlineExceeded, CodeTooManyRequests:
+			// The end of a server may show as any of these but the last.
 			w.client.log.Info("taskyard: the watch goes on over a new stream", "error", err)
 		default:
 			return err

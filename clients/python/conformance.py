@@ -330,7 +330,7 @@ class Program:
         return await self._hosts[host].wait(ms, left=True)
 
     async def _call(self, method: Callable[..., Awaitable[Any]], request: Any) -> Any:
-        return await answer_of(method(request, metadata=self._credentials.metadata(), timeout=30), self._credentials)
+        return await answer_of(method(request, metadata=self._credentials.metadata(), timeout=30))
 
 
 def _task_outcome(task: Task) -> Outcome:
@@ -376,7 +376,7 @@ async def perform(arguments: argparse.Namespace, steps: list[Arguments]) -> None
     outcomes: dict[str, Any] = {"run": json.loads(arguments.run)}
     credentials = find_credentials(arguments.server, arguments.namespace)
     async with (
-        open_channel(credentials) as channel,
+        open_channel(credentials, credentials.address) as channel,
         Client(arguments.server, namespace=arguments.namespace) as client,
     ):
         program = Program(credentials, channel, client)

@@ -13,7 +13,7 @@ from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
 from taskyard_server.admin_socket import AdminSocket, socket_path
 from taskyard_server.audit import AuditLog
-from taskyard_server.certificates import CertificateError, certificate_files
+from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.engine.event_log import EventLogs
@@ -106,13 +106,17 @@ class App:
             if keeper is None or path is None
             else AdminSocket(socket_path(path), StoreService(keeper.store), self._token_service, self._audit)
         )
+        is_replica = settings.replicas.advertise is not None
+        if is_replica and not settings.gateway:
+            raise StartError("replicas.advertise: needs the gateway, since that carries calls to other replicas")
         door = None if self._sharing is None else self._sharing.door
+        by_grpc, by_gateway = settings.tls.client_ca is not None, settings.gateway_tls.client_ca is not None
+        by_gateway = by_gateway or (is_replica and by_grpc)
         self._servers = Servers(
-            CallInterceptor(self._admission, settings.tls.client_ca is not None, door),
-            CallInterceptor(self._admission, settings.gateway_tls.client_ca is not None, door)
-            if settings.gateway
-            else None,
+            None if is_replica else CallInterceptor(self._admission, by_grpc, door),
+            CallInterceptor(self._admission, by_gateway, door) if settings.gateway else None,
             is_limited=auth is not None,
+            has_replicas=is_replica,
         )
         self._health = health.aio.HealthServicer()
         self._services = ServiceSet(
@@ -129,7 +133,8 @@ class App:
             self._sharing.tell(*followers, begun=webhooks.begin, left=webhooks.leave)
         try:
             self._certificates = certificate_files("tls", settings.tls)
-            self._gateway = gateway_of(settings) if settings.gateway else None
+            self._replica_files = replica_files(settings.replicas)
+            self._gateway = gateway_of(settings, self._certificates, self._replica_files) if settings.gateway else None
             self._executor = configured_executor(self._engine, settings)
         except (CertificateError, TlsFilesError) as error:
             raise StartError(str(error)) from None
@@ -194,7 +199,7 @@ class App:
             parts.append(self._sharing.replica.run())
         if self._admission is not None:
             parts.append(self._admission.run())
-        if self._certificates is not None:
+        if self._certificates is not None and self._replica_files is None:  # else the gateway does
             parts.append(self._certificates.watch())
         if self._tokens is not None:
             parts.append(self._tokens.run())
@@ -358,14 +363,16 @@ class App:
     def _listen(self) -> None:
         settings = self._settings
         self._services.add_to(self._servers, self._health)
+        address = settings.replicas.listens_on or settings.grpc
         try:
-            self._servers.listen(settings.grpc, self._certificates)
+            if self._replica_files is None:
+                self._servers.listen(address, self._certificates)
+            else:
+                self._servers.listen_for_replicas(address, self._replica_files)
         except CertificateError as error:
             raise StartError(str(error)) from None
         except RuntimeError:
-            raise StartError(
-                f"cannot listen on {settings.grpc}: the port is taken or the address is not ours"
-            ) from None
+            raise StartError(f"cannot listen on {address}: the port is taken or the address is not ours") from None
         if self._gateway is not None:
             self._servers.listen_for_gateway(self._gateway.make_server_socket())
         try:
@@ -388,6 +395,7 @@ def _engine(settings: Settings, accept_clock: bool) -> tuple[MemoryEngine, Repli
         synchronous=store.synchronous,
         min_free_bytes=store.min_free_bytes,
         ballast_bytes=BALLAST_BYTES,
+        failover_secs=store.failover_secs,
     )
     clock = SharedClock() if is_shared(kept_in) else None
     engine = MemoryEngine(

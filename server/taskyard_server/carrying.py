@@ -1,4 +1,4 @@
-"""Tells Envoy which replicas there are and what each owns: files that it reads again when others take their places.
+"""Tells Envoy which replicas there are, and what each of them owns.
 
 Envoy carries a call to the replica that owns its namespace (gateway/README.md, Replicas). Calls for a namespace that is
 in no table, or whose owner is no replica that is known, go to the server beside it.
@@ -16,36 +16,36 @@ from typing import Any, Final
 
 import structlog
 
+from taskyard_server.owner_table import OwnerTable
+
 log = structlog.get_logger(__name__)
 
 SETTLE_SECS: Final = 0.02
 """For how long further changes are waited for before a file is written."""
 RETRY_SECS: Final = 1.0
 """After this a file that could not be written is written again."""
-OWNERS: Final = "carrier"
+FILTER: Final = "carrier"
 PREFIX: Final = "replica-"
 """So that no name of a replica is that of another cluster."""
-TABLE_IN_FILE: Final = "([[]])"
+PATH_IN_FILE: Final = '"/dev/null"'
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 REPLICA: Final = re.compile(r"[A-Za-z0-9._-]+")
 TYPES: Final = "type.googleapis.com/envoy"
-LUA: Final = f"{TYPES}.extensions.filters.http.lua.v3.Lua"
 
 
 class Carrier:
     """The table of owners and the list of replicas, as Envoy reads them from files.
 
-    What it is given is written once it has settled, and only if it is another than before. Before `open` it is kept in
-    mind. `transport` is the configuration of TLS towards other replicas.
+    What it is given is written once it has settled, and only what is new. Before `open` it is kept in mind.
     """
 
     def __init__(self) -> None:
         self._replicas: Mapping[str, str] = {}
         self._owners: Mapping[str, str] = {}
         self._folder: Path | None = None
-        self._lua = self._limits = ""
+        self._table: OwnerTable | None = None
+        self._lua = self._limits = self._clusters = ""
         self._transport: dict[str, Any] = {}
-        self._written: dict[Path, str] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def take_replicas(self, replicas: Mapping[str, str]) -> None:
@@ -68,42 +68,45 @@ class Carrier:
         `OSError`.
         """
         self._lua, self._limits, self._transport = lua, limits, transport
-        # A folder for each: Envoy reads a file again when anything in its folder is replaced.
-        for name in ("owners", "replicas"):
-            (folder / name).mkdir(exist_ok=True)
-        self._folder = folder
+        self._folder = folder / "replicas"
+        self._folder.mkdir(exist_ok=True)
+        self._table = OwnerTable(folder / "owners")
         self._write()
 
     def close(self) -> None:
         """Write no more."""
-        self._folder = None
-        self._written.clear()
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+        if self._table is not None:
+            self._table.close()
+        self._table = self._timer = None
+        self._clusters = ""
 
     @property
     def filter(self) -> dict[str, Any]:
         """The HTTP filter that names the cluster of a call."""
-        source = {"config_source": self._source("owners"), "type_urls": [LUA]}
-        return {"name": OWNERS, "config_discovery": source}
+        assert self._table is not None
+        assert self._lua.count(PATH_IN_FILE) == 1
+        # JSON writes a path as Lua does: it is plain (`private_sockets.py`).
+        source = self._lua.replace(PATH_IN_FILE, json.dumps(str(self._table.path)))
+        config = {
+            "@type": f"{TYPES}.extensions.filters.http.lua.v3.Lua",
+            "default_source_code": {"inline_string": source},
+        }
+        return {"name": FILTER, "typed_config": config}
 
     @property
     def clusters(self) -> dict[str, Any]:
         """Where Envoy learns of the clusters of other replicas."""
-        return {"cds_config": self._source("replicas")}
+        source = {"path": str(self._file()), "watched_directory": {"path": str(self._folder)}}
+        return {"cds_config": {"path_config_source": source, "resource_api_version": "V3"}}
 
-    def _source(self, name: str) -> dict[str, Any]:
+    def _file(self) -> Path:
         assert self._folder is not None
-        source = {"path": str(self._file(name)), "watched_directory": {"path": str(self._folder / name)}}
-        return {"path_config_source": source, "resource_api_version": "V3"}
-
-    def _file(self, name: str) -> Path:
-        assert self._folder is not None
-        return self._folder / name / f"{name}.yaml"
+        return self._folder / "clusters.yaml"
 
     def _changed(self) -> None:
-        if self._folder is not None and self._timer is None:
+        if self._table is not None and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SETTLE_SECS, self._on_timer)
 
     def _on_timer(self) -> None:
@@ -115,30 +118,23 @@ class Carrier:
             self._timer = asyncio.get_running_loop().call_later(RETRY_SECS, self._on_timer)
 
     def _write(self) -> None:
-        # Clusters first: a table should name only those that are there.
-        self._replace("replicas", self._replicas_text())
-        self._replace("owners", self._owners_text())
+        assert self._table is not None
+        # The table names only clusters that are there.
+        clusters = self._replicas_text()
+        if clusters != self._clusters:
+            new = self._file().with_suffix(".new")
+            new.write_text(clusters)
+            new.rename(self._file())
+            self._clusters = clusters
+        self._table.write(self._owned())
 
-    def _replace(self, name: str, text: str) -> None:
-        path = self._file(name)
-        if self._written.get(path) != text:
-            new = path.with_suffix(".new")
-            new.write_text(text)
-            new.rename(path)
-            self._written[path] = text
-
-    def _owners_text(self) -> str:
-        known = {name for name in self._replicas if REPLICA.fullmatch(name)}
-        table = "\n".join(
-            f"{namespace} {PREFIX}{owner}"
-            for namespace, owner in sorted(self._owners.items())
+    def _owned(self) -> dict[str, str]:
+        known = {name: PREFIX + name for name in self._replicas if REPLICA.fullmatch(name)}
+        return {
+            namespace: known[owner]
+            for namespace, owner in self._owners.items()
             if owner in known and NAMESPACE.fullmatch(namespace)
-        )
-        assert self._lua.count(TABLE_IN_FILE) == 1
-        source = self._lua.replace(TABLE_IN_FILE, f"([[{table}\n]])")
-        lua = {"@type": LUA, "default_source_code": {"inline_string": source}}
-        config = {"@type": f"{TYPES}.config.core.v3.TypedExtensionConfig", "name": OWNERS, "typed_config": lua}
-        return json.dumps({"resources": [config]})
+        }
 
     def _replicas_text(self) -> str:
         found = sorted((name, address) for name, address in self._replicas.items() if REPLICA.fullmatch(name))

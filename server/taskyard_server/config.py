@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainSerializer,
     SecretStr,
     SerializationInfo,
     SerializerFunctionWrapHandler,
@@ -42,7 +43,7 @@ from taskyard_server.setting_types import (
     Section,
     UrlWithPassword,
 )
-from taskyard_server.store_url import DOCUMENTED_DEFAULT, checked_store_url, default_store_url
+from taskyard_server.store_url import DOCUMENTED_DEFAULT, checked_store_url, default_store_url, shown_store_url
 
 RETRY_DEFAULTS: Final = RetryPolicy()
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
@@ -66,7 +67,9 @@ def _check_store_url(url: str) -> str:
 
 HostName = Annotated[str, Field(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9a-fA-F:.]+\])$")]
 Origin = Annotated[str, AfterValidator(_check_origin)]
-StoreUrl = Annotated[str, AfterValidator(_check_store_url)]
+
+
+StoreUrl = Annotated[str, AfterValidator(_check_store_url), PlainSerializer(shown_store_url, when_used="json")]
 
 
 class ConfigError(Exception):
@@ -248,14 +251,14 @@ class StoreSettings(Section):
 
     url: StoreUrl = Field(
         default_factory=default_store_url,
-        description="`sqlite:///PATH` keeps in a file, `memory://` keeps nothing. PATH may begin with `~`; an "
-        "absolute one makes four slashes. The folder is made if it is missing. Where `XDG_STATE_HOME` is set, it "
-        "takes the place of `~/.local/state` in the default.",
+        description="`sqlite:///PATH` keeps in a file, `postgresql://USER@HOST/DATABASE` in PostgreSQL (the `PG*` "
+        "variables say what it leaves out), `memory://` keeps nothing. PATH may begin with `~`; an absolute one makes "
+        "four slashes. Where `XDG_STATE_HOME` is set, it takes the place of `~/.local/state` in the default.",
         json_schema_extra={"default": DOCUMENTED_DEFAULT, "type": "URL"},
     )
     synchronous: Literal["full", "normal"] = Field(
         default="full",
-        description="`normal` does not wait for the disk: a power cut may take the last seconds, a kill nothing.",
+        description="`normal` does not wait for the disk: a power cut may take the last seconds. Of SQLite only.",
     )
     patience_secs: PositiveSeconds = Field(
         default=10,
@@ -264,10 +267,10 @@ class StoreSettings(Section):
     failover_secs: Annotated[Float, Field(ge=2, le=3600)] = Field(
         default=10,
         description="Seconds after which others take over what a replica owns that has stopped answering. With "
-        "PostgreSQL only.",
+        "PostgreSQL only; the same at all replicas.",
     )
     min_free_bytes: Annotated[Integer, Field(ge=0, lt=2**63)] = Field(
-        default=67_108_864, description="Free bytes on the disk below which new tasks are refused as `unavailable`."
+        default=67_108_864, description="Free bytes on the disk of SQLite below which new tasks are refused."
     )
     history_days: Annotated[Float, Field(ge=0, le=36_500)] = Field(
         default=7,

@@ -11,7 +11,8 @@ from grpc_reflection.v1alpha import reflection
 from taskyard_server.certificates import CertificateFiles, certificate_files, server_credentials
 from taskyard_server.config import Settings
 from taskyard_server.exposure import authentication_is_on
-from taskyard_server.gateway import Gateway
+from taskyard_server.gateway import Gateway, Yard
+from taskyard_server.interceptors.carried import GatewaysOnly
 from taskyard_server.interceptors.compression import LEFT_AS_THEY_COME
 
 MAX_CONNECTIONS: Final = 50_000
@@ -45,26 +46,29 @@ SERVER_OPTIONS: Final = (
 class Servers:
     """What serves gRPC: one server for all callers, and another one for the gateway, each with its interceptor.
 
-    One connection of the gateway carries the calls of all its callers, so that no limit of a connection may hold there.
+    With `has_replicas` there is one for the gateways of other replicas as well, and callers come by gateways alone.
+    One connection of a gateway carries the calls of all its callers, so that no limit of a connection may hold there.
     With `is_limited` a caller has a thousand calls at once on a connection, and further ones wait in their client: what
-    floods of calls that are cancelled at once can hold up is bounded so. Services are added to both.
+    floods of calls that are cancelled at once can hold up is bounded so. Services are added to all of them.
     """
 
     def __init__(
         self,
-        interceptor: grpc.aio.ServerInterceptor,
+        interceptor: grpc.aio.ServerInterceptor | None,
         for_gateway: grpc.aio.ServerInterceptor | None,
         *,
         is_limited: bool,
+        has_replicas: bool = False,
     ) -> None:
         connections = ("grpc.max_allowed_incoming_connections", _connections(_raise_open_files()))
         streams = (("grpc.max_concurrent_streams", MAX_STREAMS),) if is_limited else ()
-        options = (*SERVER_OPTIONS, connections, *streams)
-        self._outer = grpc.aio.server(interceptors=(interceptor,), options=options)
-        self._inner = (
-            None if for_gateway is None else grpc.aio.server(interceptors=(for_gateway,), options=SERVER_OPTIONS)
-        )
-        self._all = (self._outer,) if self._inner is None else (self._outer, self._inner)
+        self._outer = _server((*SERVER_OPTIONS, connections, *streams), interceptor)
+        self._inner = _server(SERVER_OPTIONS, for_gateway)
+        self._carried: grpc.aio.Server | None = None
+        if has_replicas:
+            assert for_gateway is not None
+            self._carried = _server((*SERVER_OPTIONS, connections), GatewaysOnly(), for_gateway)
+        self._all = [server for server in (self._outer, self._inner, self._carried) if server is not None]
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
         """As a server of grpc does."""
@@ -79,6 +83,9 @@ class Servers:
     def add_tools(self, names: list[str]) -> None:
         """Add channelz, and reflection of the services with these names."""
         for server in self._all:
+            # They are about the server that is called, so that they are never carried.
+            if server is self._carried:
+                continue
             channelz.add_channelz_servicer(server)
             reflection.enable_server_reflection(names, server)
 
@@ -87,6 +94,7 @@ class Servers:
 
         Raises `RuntimeError` if it cannot be listened on, and `CertificateError`.
         """
+        assert self._outer is not None
         if certificates is None:
             self._outer.add_insecure_port(address)
         else:
@@ -98,6 +106,16 @@ class Servers:
         assert self._inner is not None
         self._inner.add_insecure_port(address)
 
+    def listen_for_replicas(self, address: str, certificates: CertificateFiles) -> None:
+        """Take the calls of other replicas' gateways at HOST:PORT; they need a certificate of these authorities.
+
+        Raises `RuntimeError` if it cannot be listened on, and `CertificateError`.
+        """
+        assert self._carried is not None
+        assert certificates.client_ca is not None
+        certificates.load()
+        self._carried.add_secure_port(address, server_credentials(certificates))
+
     async def start(self) -> None:
         """Serve."""
         for server in self._all:
@@ -108,15 +126,26 @@ class Servers:
         await asyncio.gather(*(server.stop(grace) for server in self._all))
 
 
-def gateway_of(settings: Settings) -> Gateway:
-    """The gateway of these settings. Raises `CertificateError`."""
+def gateway_of(settings: Settings, tls: CertificateFiles | None, replica: CertificateFiles | None) -> Gateway:
+    """The gateway of these settings; with the files of a replica it takes the callers of gRPC too, with those of `tls`.
+
+    Raises `CertificateError`.
+    """
     return Gateway(
         settings.rest,
         origins=settings.cors.origins,
         hosts=settings.cors.hosts,
         certificates=certificate_files("gatewayTls", settings.gateway_tls),
         is_limited=authentication_is_on(settings),
+        yard=None if replica is None else Yard(settings.grpc, replica, tls),
     )
+
+
+def _server(options: Any, *interceptors: grpc.aio.ServerInterceptor | None) -> grpc.aio.Server | None:
+    """A server with these interceptors; None if one is missing."""
+    if None in interceptors:
+        return None
+    return grpc.aio.server(interceptors=interceptors, options=options)  # type: ignore[arg-type]
 
 
 def _raise_open_files() -> int:

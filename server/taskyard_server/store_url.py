@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 from typing import Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from platformdirs import user_state_path
 
 MEMORY: Final = "memory://"
 SQLITE: Final = "sqlite:///"
+POSTGRES: Final = ("postgresql://", "postgres://")
 FILE_NAME: Final = "yard.db"
 DOCUMENTED_DEFAULT: Final = f"{SQLITE}~/.local/state/taskyard/{FILE_NAME}"
 """The default on Linux, where `XDG_STATE_HOME` names no other folder."""
@@ -23,18 +25,61 @@ def checked_store_url(url: str) -> str:
     if url == MEMORY:
         return url
     scheme = url.partition(":")[0].lower()
+    if url.startswith(POSTGRES):
+        return _checked_postgres(url)
     if scheme in ("postgres", "postgresql"):
-        raise ValueError(f"postgresql:// is not supported yet; give {SQLITE}PATH or {MEMORY}")
+        raise ValueError("must begin with postgresql://, as in postgresql://USER@HOST/DATABASE?sslmode=verify-full")
     if scheme == "memory":
         raise ValueError(f"must be {MEMORY}, with nothing after it")
     if not url.startswith(SQLITE):
-        raise ValueError(f"must be {SQLITE}PATH (four slashes in all before an absolute path) or {MEMORY}")
+        raise ValueError(
+            f"must be {SQLITE}PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE "
+            f"or {MEMORY}"
+        )
     return f"{SQLITE}{_absolute(url.removeprefix(SQLITE))}"
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The file that a checked URL names; None for `memory://`."""
+    """The file that a checked URL names; None if it names none."""
     return Path(url.removeprefix(SQLITE)) if url.startswith(SQLITE) else None
+
+
+def is_postgres(url: str) -> bool:
+    """Whether a checked URL names a database of PostgreSQL."""
+    return url.startswith(POSTGRES)
+
+
+def shown_store_url(url: str) -> str:
+    """The URL for people: without passwords. Also one that is wrong."""
+    if not url.startswith(POSTGRES):
+        return url
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "postgresql://***"
+    user, at, hosts = parts.netloc.rpartition("@")
+    user = user.partition(":")[0]
+    found = parse_qsl(parts.query, keep_blank_values=True)
+    query = urlencode([(name, value) for name, value in found if "password" not in name.lower()], safe="/,")
+    return f"{parts.scheme}://{user}{at}{hosts}{parts.path}{'?' if query else ''}{query}"
+
+
+def _checked_postgres(url: str) -> str:
+    """The URL as it is. What PostgreSQL and its server say to it is seen when it is opened."""
+    if re.search(r"[\x00-\x20\x7f#]", url):
+        raise ValueError("must be without #, spaces and control characters; write them as %23, %20, ...")
+    try:
+        parts = urlsplit(url)
+        parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise ValueError("must be as in postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full") from None
+    if parts.netloc.count("@") > 1:
+        raise ValueError("must have one @, before the host; write those of a password as %40")
+    for host in parts.netloc.rpartition("@")[2].split(","):
+        port = re.search(r":([^:\]]*)$", host)
+        if port is not None and not (port[1].isascii() and port[1].isdecimal() and 0 < int(port[1]) < 65_536):
+            raise ValueError("must have numbers of 1 to 65535 as ports")
+    return url
 
 
 def _absolute(text: str) -> Path:

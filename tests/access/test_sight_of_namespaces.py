@@ -47,10 +47,8 @@ def test_a_role_sees_the_namespaces_in_which_it_is_held(running, stub, role):
     (shown,) = found.namespaces
     assert shown.HasField("totals") == ROLES[role]
     assert shown.effective_limits.max_inflight
-    assert (
-        stub.GetNamespace(pb.GetNamespaceRequest(namespace=NAMESPACE), metadata=running.metadata(role)).namespace
-        == shown
-    )
+    request = pb.GetNamespaceRequest(namespace=NAMESPACE)
+    assert stub.GetNamespace(request, metadata=running.metadata(role)).namespace == shown
 
 
 def test_an_admin_sees_all_of_them(running, stub):

@@ -7,7 +7,7 @@ import pytest
 
 from taskyard_server.config import ConfigError, Settings
 from taskyard_server.config_sources import load
-from taskyard_server.store_url import checked_store_url, sqlite_path
+from taskyard_server.store_url import checked_store_url, shown_store_url, sqlite_path
 
 
 def refusal_of(url):
@@ -46,10 +46,22 @@ def test_a_url_names_one_file_wherever_it_is_read(monkeypatch, url, path):
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("", "must be sqlite:///PATH (four slashes in all before an absolute path) or memory://"),
-        ("yard.db", "must be sqlite:///PATH (four slashes in all before an absolute path) or memory://"),
-        ("sqlite://yard.db", "must be sqlite:///PATH (four slashes in all before an absolute path) or memory://"),
-        ("mysql://host/yard", "must be sqlite:///PATH (four slashes in all before an absolute path) or memory://"),
+        (
+            "",
+            "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://",
+        ),
+        (
+            "yard.db",
+            "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://",
+        ),
+        (
+            "sqlite://yard.db",
+            "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://",
+        ),
+        (
+            "mysql://host/yard",
+            "must be sqlite:///PATH (four slashes in all before an absolute path), postgresql://HOST/DATABASE or memory://",
+        ),
         ("memory://x", "must be memory://, with nothing after it"),
         ("memory:", "must be memory://, with nothing after it"),
         ("sqlite:///", "must name a file, as in sqlite:///~/.local/state/taskyard/yard.db"),
@@ -64,9 +76,51 @@ def test_a_bad_url_is_one_line_that_names_the_key(url, problem):
     assert refusal_of(url) == f"store.url: {problem}"
 
 
-@pytest.mark.parametrize("url", ["postgresql://ann:s3cret@db/yard", "postgres://db/yard"])
-def test_postgresql_is_refused_for_now_without_a_word_of_its_password(url):
-    assert refusal_of(url) == "store.url: postgresql:// is not supported yet; give sqlite:///PATH or memory://"
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://",
+        "postgres://db/yard",
+        "postgresql:///yard?host=/run/postgresql",
+        "postgresql://ann:s%23cret@one,two:5433/yard?sslmode=verify-full",
+        "postgresql://ann@[::1]:5432/yard",
+    ],
+)
+def test_a_database_is_kept_as_it_is_given(url):
+    assert load(None, {"store": {"url": url}}).settings.store.url == url
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("postgresql:db", "must begin with postgresql://, as in postgresql://USER@HOST/DATABASE?sslmode=verify-full"),
+        ("postgresql://ann:s3c@ret@db/yard", "must have one @, before the host; write those of a password as %40"),
+        (
+            "postgresql://ann:s3#ret@db/y",
+            "must be without #, spaces and control characters; write them as %23, %20, ...",
+        ),
+        ("postgresql://ann:s3cret@db:port/yard", "must have numbers of 1 to 65535 as ports"),
+        ("postgresql://db/yard?sslmode", "must be as in postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full"),
+    ],
+)
+def test_a_bad_database_is_one_line_without_its_password(url, problem):
+    assert refusal_of(url) == f"store.url: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ann:s3cret@db:1/yard?sslmode=require", "postgresql://ann@db:1/yard?sslmode=require"),
+        ("postgresql://ann@/yard?password=s3cret&host=/run/pg", "postgresql://ann@/yard?host=/run/pg"),
+        ("postgresql://:s3cret@db/yard", "postgresql://@db/yard"),
+        ("postgresql://db/yard?sslpassword=s3cret", "postgresql://db/yard"),
+    ],
+)
+def test_no_password_is_shown(url, shown):
+    assert shown_store_url(url) == shown
+    settings = load(None, {"store": {"url": url}}).settings
+    assert settings.model_dump(mode="json")["store"]["url"] == shown
+    assert settings.store.url == url
 
 
 def test_no_message_quotes_what_may_be_a_password(monkeypatch):

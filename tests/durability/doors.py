@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -26,8 +28,11 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
 CALL_SECS: Final = 10.0
-UNKNOWN: Final = frozenset({"unavailable", "deadline_exceeded", "cancelled", "internal", "unknown"})
-"""Errors that do not say whether the call was done."""
+AGAIN_SECS: Final = 0.05
+NOT_OWNER: Final = "not_owner"
+"""Nothing was done: the namespace has moved to another replica meanwhile."""
+UNKNOWN: Final = frozenset({"unavailable", "deadline_exceeded", "cancelled", "internal", "unknown", NOT_OWNER})
+"""Errors that do not say whether the call was done, or say that it is to be repeated."""
 UNKNOWN_STATUSES: Final = frozenset({408, 499, 500, 502, 503, 504})
 OPTIONS: Final = (
     ("grpc.enable_retries", 0),
@@ -74,12 +79,16 @@ class Doors:
     async def call(
         self, method: Callable[..., Awaitable[Message]], request: Message, secs: float = CALL_SECS
     ) -> Answer:
-        """Make a unary call, once."""
-        try:
-            return Answer(Outcome.ACKNOWLEDGED, plain(await method(request, metadata=self.metadata, timeout=secs)))
-        except grpc.aio.AioRpcError as error:
-            code = error_from_rpc(error).code
-            return Answer(Outcome.UNKNOWN if code in UNKNOWN else Outcome.REFUSED, code=code)
+        """Make a unary call, once; again where it came to one of several replicas that did nothing of it."""
+        give_up_at = time.monotonic() + secs
+        while True:
+            try:
+                return Answer(Outcome.ACKNOWLEDGED, plain(await method(request, metadata=self.metadata, timeout=secs)))
+            except grpc.aio.AioRpcError as error:
+                code = error_from_rpc(error).code
+            if code != NOT_OWNER or time.monotonic() > give_up_at:
+                return Answer(Outcome.UNKNOWN if code in UNKNOWN else Outcome.REFUSED, code=code)
+            await asyncio.sleep(AGAIN_SECS)
 
     async def post(self, path: str, body: Json) -> Answer:
         """Post over REST, once."""

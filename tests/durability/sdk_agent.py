@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable
-from contextlib import suppress
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from taskyard import Client, NewTask, TaskState
+from taskyard import Client, NewTask, TaskState, TaskyardError
 
 from .doors import Answer
 from .history import Json, Outcome, SdkCall
@@ -22,8 +22,12 @@ class SdkAgent(Writer):
     """Submits, reads, waits and lists, one call after the other."""
 
     async def run(self) -> None:
-        async with Client(self.doors.grpc_address, namespace=self.doors.namespace) as self._client:
+        async with self.new_client() as self._client:
             await super().run()
+
+    def new_client(self) -> Client:
+        """What it calls by."""
+        return Client(self.doors.grpc_address, namespace=self.doors.namespace)
 
     async def write(self) -> None:
         chance, client = self.mixture.chance, self._client
@@ -46,19 +50,29 @@ class SdkAgent(Writer):
     async def _submit(self) -> None:
         (asked,) = tasks = [self._plain(self.mixture.task(keyed=False))]
         begun = time.monotonic()
-        submitted = await self._timed("submit", self._client.submit(_new(asked, asked["agentId"])))
+        with self._noted_if_it_fails(tasks, begun):
+            submitted = await self._timed("submit", self._client.submit(_new(asked, asked["agentId"])))
         self.note(tasks, [Answer(Outcome.ACKNOWLEDGED, {"taskId": submitted.task_id})], begun, f"{begun}")
 
     async def _submit_batch(self, count: int) -> None:
         tasks = [self._plain(task) for task in self.mixture.batch(count, keyed=False)]
         begun = time.monotonic()
         submit = self._client.submit_batch([_new(task) for task in tasks], agent=tasks[0]["agentId"])
-        batch = await self._timed("submit_batch", submit)
+        with self._noted_if_it_fails(tasks, begun):
+            batch = await self._timed("submit_batch", submit)
         self._note_batch(tasks, batch.id, batch.task_ids, begun)
 
     def _note_batch(self, tasks: Tasks, batch_id: str, task_ids: tuple[str, ...], begun: float) -> None:
         bodies = [{"taskId": task_id, "batchId": batch_id} for task_id in task_ids]
         self.note(tasks, [Answer(Outcome.ACKNOWLEDGED, body) for body in bodies], begun, f"{begun}")
+
+    @contextmanager
+    def _noted_if_it_fails(self, tasks: Tasks, begun: float) -> Iterator[None]:
+        try:
+            yield
+        except TaskyardError:
+            self.note(tasks, [Answer(Outcome.UNKNOWN)] * len(tasks), begun, f"{begun}")
+            raise
 
     async def _list(self) -> None:
         async for _ in self._client.list(states=[TaskState.RUNNING, TaskState.ASSIGNED]):

@@ -80,6 +80,12 @@ class Yard:
         return self._process is not None and self._process.returncode is None
 
     @property
+    def pid(self) -> int:
+        """The id of the server's process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def exit_code(self) -> int | None:
         return None if self._process is None else self._process.returncode
 

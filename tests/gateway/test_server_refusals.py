@@ -21,6 +21,12 @@ FILES = Path(__file__).parents[2] / "gateway"
 UNREACHABLE = {"code": "unavailable", "error": "the server cannot be reached", "retryable": True}
 
 
+def assert_unreachable(answer: httpx.Response) -> None:
+    """The answer says that there is no server, and when to come again."""
+    assert answer.headers.pop("retry-after") == "1"
+    assert_json(answer, 503, UNREACHABLE)
+
+
 @pytest.fixture
 def unused_port() -> Iterator[int]:
     """A port on which nothing listens, and nothing else will."""
@@ -86,9 +92,9 @@ async def test_an_answer_over_64_mib_says_what_to_do(rest: httpx.AsyncClient) ->
 
 async def test_without_a_server_it_is_503(unused_port: int) -> None:
     async with gateway_to(f"127.0.0.1:{unused_port}") as gateway, client_of(gateway) as rest:
-        assert_json(await rest.get("/tasks"), 503, UNREACHABLE)
-        assert_json(await rest.post("/tasks", json={}), 503, UNREACHABLE)
-        assert_json(await rest.get("/tasks:watch"), 503, UNREACHABLE)
+        assert_unreachable(await rest.get("/tasks"))
+        assert_unreachable(await rest.post("/tasks", json={}))
+        assert_unreachable(await rest.get("/tasks:watch"))
 
 
 async def test_a_server_that_goes_and_comes_back_is_found_again() -> None:
@@ -97,7 +103,7 @@ async def test_a_server_that_goes_and_comes_back_is_found_again() -> None:
             gateway = await stack.enter_async_context(gateway_to(address))
             rest = await stack.enter_async_context(client_of(gateway))
             assert (await rest.get("/tasks/tsk_1")).status_code == 200
-        assert_json(await rest.get("/tasks/tsk_1"), 503, UNREACHABLE)
+        assert_unreachable(await rest.get("/tasks/tsk_1"))
         async with scripted_server(int(address.rpartition(":")[2])):
             assert (await rest.get("/tasks/tsk_1")).status_code == 200
 

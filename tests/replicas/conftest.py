@@ -1,9 +1,10 @@
 """Databases that replicas share, for tests: each kind behind one way to open stores over it."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
+from taskyard_server.store.postgres import PostgresStore
 from taskyard_server.store.shared_port import SharedStore
 
 from .shared_dict_store import SharedDictStore
@@ -39,11 +40,32 @@ class DictDatabase:
         """Nothing is left of it."""
 
 
-KINDS: dict[str, Callable[[], DictDatabase]] = {"dict": DictDatabase}
+class PostgresDatabase:
+    """A database of PostgreSQL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._stores: list[PostgresStore] = []
+
+    async def opened(self) -> SharedStore:
+        """The store of one replica."""
+        store = PostgresStore(self._url)
+        self._stores.append(store)
+        await store.open()
+        return store
+
+    async def close(self) -> None:
+        """Let go of it."""
+        for store in self._stores:
+            await store.close()
+
+
+KINDS = ("dict", "postgres")
 
 
 @pytest.fixture(params=sorted(KINDS))
-async def database(request: pytest.FixtureRequest) -> AsyncIterator[DictDatabase]:
-    database = KINDS[request.param]()
+async def database(request: pytest.FixtureRequest) -> AsyncIterator[DictDatabase | PostgresDatabase]:
+    is_dict = request.param == "dict"
+    database = DictDatabase() if is_dict else PostgresDatabase(request.getfixturevalue("postgres_url"))
     yield database
     await database.close()

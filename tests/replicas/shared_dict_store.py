@@ -8,7 +8,7 @@ is one transaction. None of this depends on whether the caller lives on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -174,6 +174,9 @@ class SharedDictStore:
 
     async def rename(self, number: int, name: str | None) -> None:
         await self._call("rename", lambda: self.shared.rename(number, name))
+
+    async def adopt(self, names: Mapping[int, str]) -> None:
+        await self._call("adopt", lambda: self.shared.adopt(dict(names)))
 
     async def changes(self) -> AsyncIterator[None]:
         loop, news = asyncio.get_running_loop(), asyncio.Event()

@@ -92,7 +92,8 @@ class SharedRows:
 
     def drain(self, name: str, is_draining: bool) -> bool:
         """See `SharedStore`."""
-        own = [row for row in self.replicas.values() if row.replica.name == name and row.died_at is None]
+        living = [row for row in self.replicas.values() if row.died_at is None]
+        own = [row for row in living if name in (row.replica.name, row.replica.instance)]
         for row in own:
             replica = row.replica._replace(is_draining=is_draining)
             self.replicas[row.replica.instance] = row._replace(replica=replica)
@@ -185,6 +186,15 @@ class SharedRows:
             raise StoreError(f"there is a namespace {name} already")
         owner.name, owner.changed_at = name, self.clock()
         self._changed()
+
+    def adopt(self, names: dict[int, str]) -> None:
+        """See `SharedStore`."""
+        if any(row.died_at is None for row in self.replicas.values()):
+            raise StoreError("replicas use this store")
+        kept = self.kept.kept
+        for number, name in names.items():
+            self.owners.setdefault(number, Owner(number, name, None, 1, kept.number, kept.at, True, self.clock()))
+        self._last_number = max(self.owners, default=0)
 
     def _taken(self, owner: Owner) -> Taken:
         assert owner.name is not None

@@ -7,22 +7,24 @@ from typing import Any
 import pytest
 
 from taskyard_server.store.port import Store
+from taskyard_server.store.postgres import PostgresStore
 from taskyard_server.store.sqlite import SqliteStore
 from tests.store.dict_store import DictStore
 
-KINDS: dict[str, Callable[[Path, Any], Store]] = {
-    "dict": lambda folder, before: before.copy() if before else DictStore(),  # noqa: ARG005
-    "sqlite": lambda folder, before: SqliteStore(str(folder / "yard.db"), min_free_bytes=0),  # noqa: ARG005
+KINDS: dict[str, Callable[[Any, Any], Store]] = {
+    "dict": lambda place, before: before.copy() if before else DictStore(),  # noqa: ARG005
+    "postgres": lambda place, before: PostgresStore(place),  # noqa: ARG005
+    "sqlite": lambda place, before: SqliteStore(str(place / "yard.db"), min_free_bytes=0),  # noqa: ARG005
 }
-"""How a store is made that holds what lies in a folder, or what the one before it holds; the contract is for each."""
+"""How a store is made that holds what lies in a place, or what the one before it holds; the contract is for each."""
 
 
 class Yard:
     """The content of a store, over its openings."""
 
-    def __init__(self, kind: str, folder: Path) -> None:
+    def __init__(self, kind: str, place: Any) -> None:
         self._kind = kind
-        self._folder = folder
+        self._place = place
         self.store: Any = None
 
     async def reopened(self) -> Store:
@@ -31,14 +33,15 @@ class Yard:
         return await self.opened()
 
     async def opened(self) -> Store:
-        self.store = KINDS[self._kind](self._folder, self.store)
+        self.store = KINDS[self._kind](self._place, self.store)
         self.kept = await self.store.open()
         return self.store
 
 
 @pytest.fixture(params=sorted(KINDS))
 async def yard(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Yard]:
-    yard = Yard(request.param, tmp_path)
+    place = request.getfixturevalue("postgres_url") if request.param == "postgres" else tmp_path
+    yard = Yard(request.param, place)
     await yard.opened()
     yield yard
     await yard.store.close()

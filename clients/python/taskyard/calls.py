@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from .channel import answer_of, check_process
 from .credentials import Credentials
-from .errors import ClientClosed, Unauthenticated
+from .errors import ClientClosed, DeadlineExceeded, Unauthenticated
 from .retrying import call_persistently
 
 T = TypeVar("T")
@@ -23,15 +23,35 @@ class Calls:
         credentials: How to reach the server, and what is sent with every call.
         timeout_secs: How long an answer may take, in seconds.
         patience_secs: How long `repeated` tries while the server is unavailable, in seconds.
+
+    The calls are made by stubs of `Servers`.
     """
 
     def __init__(self, credentials: Credentials, timeout_secs: float, patience_secs: float) -> None:
         self._credentials = credentials
+        self._are_several = len(credentials.addresses) > 1
         self._timeout = timeout_secs
         self._patience = patience_secs
         self.closed = False
 
-    async def once(self, method: Callable[..., Awaitable[T]], request: Any, timeout_secs: float | None = None) -> T:
+    async def once(self, method: Callable[..., Awaitable[T]], request: Any) -> T:
+        """Make a call that must not be repeated once it may have had an effect.
+
+        It is repeated while it comes to servers that do not own what it names, since it has none there.
+
+        Args:
+            method: The method of a stub.
+            request: Its request.
+
+        Returns:
+            The answer.
+
+        Raises:
+            TaskyardError: The call failed; `ClientClosed` once the client is closed.
+        """
+        return (await call_persistently(lambda _: self.single(method, request), self._patience, is_safe=False))[0]
+
+    async def single(self, method: Callable[..., Awaitable[T]], request: Any, timeout_secs: float | None = None) -> T:
         """Call once, see `call_once`.
 
         Args:
@@ -49,22 +69,40 @@ class Calls:
         return await call_once(method, request, self._credentials, timeout_secs or self._timeout)
 
     async def repeated(
-        self, method: Callable[..., Awaitable[T]], request: Any, timeout_secs: float | None = None
+        self, method: Callable[..., Awaitable[T]], request: Any, waits_secs: float = 0.0
     ) -> tuple[T, bool]:
         """Call, and repeat the call while the server is unavailable.
+
+        Where there are several servers, each of two may take half the timeout: one may hang.
 
         Args:
             method: The method of a stub.
             request: Its request.
-            timeout_secs: How long each answer may take, in seconds. Default that of the client.
+            waits_secs: How much longer than the client's timeout the answer may take, since the server waits by
+                request, in seconds. Default 0.
 
         Returns:
-            The answer, and whether it took more than one try.
+            The answer, and whether an earlier try may have had an effect.
 
         Raises:
             TaskyardError: The call failed; `Unavailable` only after the client's patience.
         """
-        return await self.attempted(lambda: self.once(method, request, timeout_secs))
+        if not self._are_several:
+            return await self.attempted(lambda _: self.single(method, request, self._timeout + waits_secs))
+        hung = False
+
+        async def attempt(_: bool) -> T:
+            nonlocal hung
+            try:
+                return await self.single(method, request, self._timeout / 2 + waits_secs)
+            except DeadlineExceeded:
+                if hung:
+                    raise
+                hung = True
+            return await self.single(method, request, self._timeout / 2 + waits_secs)
+
+        answer, repeated = await self.attempted(attempt)
+        return answer, repeated or hung
 
     async def sure(self, method: Callable[..., Awaitable[T]], request: Any) -> T:
         """Make a call that may be repeated at any time, and repeat it while the server is unavailable.
@@ -81,14 +119,14 @@ class Calls:
         """
         return (await self.repeated(method, request))[0]
 
-    async def attempted(self, attempt: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+    async def attempted(self, attempt: Callable[[bool], Awaitable[T]]) -> tuple[T, bool]:
         """Repeat an attempt of one or more calls while the server is unavailable.
 
         Args:
-            attempt: Makes the calls.
+            attempt: Makes the calls, each by `single`. It is told whether an earlier try may have had an effect.
 
         Returns:
-            What the attempt returns, and whether it took more than one try.
+            What the attempt returns, and whether an earlier try may have had an effect.
 
         Raises:
             TaskyardError: The attempt failed; `Unavailable` only after the client's patience.
@@ -151,9 +189,9 @@ async def call_once(
     """
     sent = credentials.metadata()
     try:
-        return await answer_of(method(request, metadata=sent, timeout=timeout_secs), credentials)
+        return await answer_of(method(request, metadata=sent, timeout=timeout_secs))
     except Unauthenticated:
         if not credentials.changed_since(sent):
             raise
     # What was refused has had no effect.
-    return await answer_of(method(request, metadata=credentials.metadata(), timeout=timeout_secs), credentials)
+    return await answer_of(method(request, metadata=credentials.metadata(), timeout=timeout_secs))

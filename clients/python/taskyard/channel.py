@@ -1,31 +1,63 @@
-"""The connection to a Taskyard server, configured to survive idle proxies and short outages.
+"""A connection to a Taskyard server, configured to survive idle proxies and short outages.
 
 gRPC repeats no call. That is left to those who make them, and know the effect of a repeat (see `retrying`): the pauses
 of gRPC, of which it allows four, would end either before a restart of the server does or seconds after it.
 """
 
 import asyncio
+import json
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import grpc
 
+from .addresses import is_local
 from .credentials import Credentials
-from .errors import ClientClosed, TaskyardError, Unavailable, error_from_rpc
-from .explaining import explained
+from .errors import ClientClosed, TaskyardError, Unavailable
 
 T = TypeVar("T")
 
 MAX_RECEIVE_BYTES: Final = 8 * 1024 * 1024
 """A page of tasks has about 3 MB. A single task may have more, depending on the server's configuration."""
 
+BY_CHANCE: Final = json.dumps({"loadBalancingConfig": [{"pick_first": {"shuffleAddressList": True}}]})
+"""Of the addresses that one name has, a client connects to any, and to another where that one does not answer."""
+KEEPALIVE: Final = (
+    # The server permits a ping every 10 s; proxies drop connections that are idle for a minute or more.
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+)
+KEEPALIVE_BESIDE_OTHERS: Final = (
+    # Where there are other servers, one that is silent is to be left soon.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 7_000),
+    # The state of the channel shall be that of its own connection.
+    ("grpc.use_local_subchannel_pool", 1),
+)
 
-def open_channel(credentials: Credentials) -> grpc.aio.Channel:
+
+def options_for(address: str) -> tuple[tuple[str, int | str], ...]:
+    """Choose the options of a channel that follow from where it leads.
+
+    Args:
+        address: The address of a server.
+
+    Returns:
+        The options of gRPC.
+    """
+    if is_local(address):
+        # gRPC would send what is meant for this machine through the proxy that the environment names.
+        return (("grpc.enable_http_proxy", 0),)
+    return (("grpc.service_config", BY_CHANCE),)
+
+
+def open_channel(credentials: Credentials, address: str) -> grpc.aio.Channel:
     """Open a channel. It connects with its first call, and reconnects whenever the connection is lost.
 
     Args:
-        credentials: Where the server listens, and how the connection is encrypted.
+        credentials: How the connection is encrypted.
+        address: Where the server listens.
 
     Returns:
         The channel, which the caller closes.
@@ -36,9 +68,7 @@ def open_channel(credentials: Credentials) -> grpc.aio.Channel:
     """
     check_process()
     options = [
-        # The server permits a ping every 10 s; proxies drop connections that are idle for a minute or more.
-        ("grpc.keepalive_time_ms", 30_000),
-        ("grpc.keepalive_timeout_ms", 20_000),
+        *(KEEPALIVE_BESIDE_OTHERS if len(credentials.addresses) > 1 else KEEPALIVE),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         # By default gRPC waits up to two minutes between attempts to connect.
@@ -46,12 +76,12 @@ def open_channel(credentials: Credentials) -> grpc.aio.Channel:
         ("grpc.min_reconnect_backoff_ms", 5_000),
         ("grpc.max_reconnect_backoff_ms", 1_000),
         ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
-        *credentials.channel_options(),
+        *options_for(address),
     ]
     encryption = credentials.for_channel()
     if encryption is None:
-        return grpc.aio.insecure_channel(credentials.address, options=options)
-    return grpc.aio.secure_channel(credentials.address, encryption, options=options)
+        return grpc.aio.insecure_channel(address, options=options)
+    return grpc.aio.secure_channel(address, encryption, options=options)
 
 
 def check_process() -> None:
@@ -70,12 +100,16 @@ def check_process() -> None:
         )
 
 
-async def answer_of(call: Awaitable[T], credentials: Credentials, quiet_secs: float | None = None) -> T:
+async def answer_of(
+    call: Awaitable[T],
+    convert: Callable[[grpc.aio.AioRpcError], TaskyardError] | None = None,
+    quiet_secs: float | None = None,
+) -> T:
     """Wait for the answer of a call.
 
     Args:
         call: The call.
-        credentials: How it reaches the server.
+        convert: Converts an error that gRPC raises. Default the call raises none.
         quiet_secs: How long the answer may take, in seconds. Default as long as the call allows.
 
     Returns:
@@ -92,26 +126,15 @@ async def answer_of(call: Awaitable[T], credentials: Credentials, quiet_secs: fl
         raise Unavailable(f"nothing was heard of the server for {quiet_secs:g} s") from None
     except grpc.aio.AioRpcError as error:
         check_cancelled()
-        raise error_of(error, credentials) from error
+        if convert is None:
+            raise
+        raise convert(error) from error
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         # When a channel is closed, grpc cancels its calls and the tasks that await them.
         raise ClientClosed("the client was closed") from None
-
-
-def error_of(error: grpc.aio.AioRpcError, credentials: Credentials) -> TaskyardError:
-    """Convert the error of a failed call or stream.
-
-    Args:
-        error: The error that gRPC raised.
-        credentials: How the call has reached the server.
-
-    Returns:
-        The error to raise, which says what to do about wrong credentials.
-    """
-    return explained(error_from_rpc(error), credentials)
 
 
 def check_cancelled() -> None:

@@ -16,12 +16,12 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 from .batches import Batch, SubmittedBatch
 from .calls import Calls
-from .channel import open_channel
-from .credentials import CredentialOptions, find_credentials
+from .credentials import Addresses, CredentialOptions, find_credentials
 from .listing import TaskFilters, list_request
 from .namespace_calls import Namespaces
 from .new_tasks import NewTask, Submitted, TaskFields, new_task
 from .scheduling import Schedules
+from .servers import Servers
 from .stats import Stats
 from .submitting import Submitter
 from .targets import Target, TargetStatus
@@ -37,7 +37,8 @@ PATIENCE_SECS: Final = 30.0
 class Client:
     """Calls a Taskyard server. Create it in a running event loop and close it, best by `async with`.
 
-    Calls that are safe to repeat are repeated while the server is unavailable. Every method raises a `TaskyardError` if
+    Calls that are safe to repeat are repeated while the server is unavailable, and all calls that came to a server that
+    does not own the namespace. Every method raises a `TaskyardError` if
     the server refuses the call: beside the errors that it lists, `BadRequest`, `Unauthenticated`, `PermissionDenied`,
     `Unavailable` (after `patience`), `DeadlineExceeded` (after `timeout`), `Internal`, and `ClientClosed` once the
     client is closed.
@@ -47,8 +48,9 @@ class Client:
         namespaces: The calls about namespaces, that of the client and others.
 
     Args:
-        address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. Default
-            TASKYARD_ADDRESS, that of the profile, or `127.0.0.1:50051`.
+        address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. Several servers that
+            do the same work: their addresses in one text, separated by commas, or in a list. Default TASKYARD_ADDRESS,
+            that of the profile, or `127.0.0.1:50051`.
         agent: The agent that submits the tasks that name no other. Default none.
         namespace: The namespace to act in. Default TASKYARD_NAMESPACE, that of the profile, or `default`.
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
@@ -64,7 +66,7 @@ class Client:
 
     def __init__(
         self,
-        address: str | None = None,
+        address: Addresses = None,
         *,
         agent: str = "",
         namespace: str | None = None,
@@ -77,15 +79,15 @@ class Client:
         self._timeout = seconds(timeout)
         self._patience = seconds(patience)
         self._calls = Calls(self._credentials, self._timeout, self._patience)
-        self._channel = open_channel(self._credentials)
-        self._tasks = TaskServiceStub(self._channel)
-        self._batches = BatchServiceStub(self._channel)
-        self._figures = StatsServiceStub(self._channel)
-        self._targets = TargetServiceStub(self._channel)
-        self._submitter = Submitter(self._tasks, self._credentials, self._timeout, self._patience)
+        self._servers = Servers(self._credentials)
+        self._tasks = TaskServiceStub(self._servers.unary)
+        self._batches = BatchServiceStub(self._servers.unary)
+        self._figures = StatsServiceStub(self._servers.unary)
+        self._targets = TargetServiceStub(self._servers.unary)
+        self._submitter = Submitter(self._servers, self._credentials, self._timeout, self._patience)
         self._watches: set[Any] = set()
-        self.schedules: Final = Schedules(self._calls, self._channel, agent)
-        self.namespaces: Final = Namespaces(self._calls, self._channel)
+        self.schedules: Final = Schedules(self._calls, self._servers, agent)
+        self.namespaces: Final = Namespaces(self._calls, self._servers)
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,7 +109,7 @@ class Client:
             # Closing the channel ends its calls, but the readers of its streams would wait forever.
             for call in tuple(self._watches):
                 call.cancel()
-            await self._channel.close()
+            await self._servers.close()
 
     # Submitting
 
@@ -215,7 +217,7 @@ class Client:
             TimeoutError: The task has not ended in time.
         """
         timeout_secs = None if timeout is None else seconds(timeout)
-        return await wait_until_ended(self._calls, self._tasks, task_id, timeout_secs, self._timeout)
+        return await wait_until_ended(self._calls, self._tasks, task_id, timeout_secs)
 
     def list(self, **filters: Unpack[TaskFilters]) -> AsyncGenerator[Task, None]:
         """List the retained tasks that match all given filters, in order of submission, one page after the other.
@@ -321,7 +323,7 @@ class Client:
             until_ended=until_ended or None,
             cursor=cursor,
         )
-        return Watch(self._tasks, self._credentials, request, self._patience, self._watches).events()
+        return Watch(self._servers, self._credentials, request, self._patience, self._watches).events()
 
     # Ending and interrupting
 

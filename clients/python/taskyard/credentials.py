@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import Final, TypeAlias, TypedDict
 
 import grpc
 
-from .addresses import HTTPS, WITH_SCHEME, check_address, is_local
+from .addresses import HTTPS, WITH_SCHEME, is_local, split_addresses
 from .profiles import Profile, find_profile
 from .tls import TlsFiles
 from .tokens import FileToken, FixedToken, Token
@@ -30,6 +30,8 @@ WHO: Final = ("token", "token_file", "cert", "key")
 NOTHING: Final = "nothing"
 
 Metadata = tuple[tuple[str, str], ...]
+Addresses: TypeAlias = "str | Sequence[str] | None"
+"""Where servers listen: one address, several in one text separated by commas, or several texts."""
 
 
 class CredentialOptions(TypedDict, total=False):
@@ -103,14 +105,15 @@ class Credentials:
     """Where a server is, and how a caller shows who it is. It is never shown with its secrets.
 
     Attributes:
-        address: The target for gRPC.
+        address: The addresses of the servers as one text, separated by commas, without `https://`.
+        addresses: The same, each a target for gRPC.
         namespace: The namespace to act in.
         token: The bearer token, or None.
         tls: The files of an encrypted connection, or None.
         spelling: How messages name arguments.
 
     Args:
-        address: The address, with or without `https://`.
+        address: One address or several separated by commas, with or without `https://`.
         namespace: The namespace to act in.
         token: The bearer token, or None.
         tls: The files of an encrypted connection, or None.
@@ -132,17 +135,14 @@ class Credentials:
         insecure: bool = False,
         spelling: Spelling = IN_PYTHON,
     ) -> None:
-        self.address = address.removeprefix(HTTPS)
+        try:
+            self.addresses, with_https = split_addresses(address)
+        except ValueError as error:
+            raise ValueError(f"{spelling.name('address')}: {error}") from None
+        self.address = ",".join(self.addresses)
         self.namespace = namespace
         self.token = token
         self.spelling = spelling
-        with_https = address.startswith(HTTPS)
-        try:
-            check_address(self.address)
-            if with_https and WITH_SCHEME.fullmatch(self.address):
-                raise ValueError(f"must be HOST:PORT or https://HOST:PORT, is {address!r}")
-        except ValueError as error:
-            raise ValueError(f"{spelling.name('address')}: {error}") from None
         if not (namespace.isascii() and namespace.isprintable()):
             raise ValueError(f"{spelling.name('namespace')}: must be printable ASCII, on one line")
         self.tls = TlsFiles() if tls is None and with_https and channel_credentials is None else tls
@@ -150,9 +150,10 @@ class Credentials:
         self._namespace_alone: Metadata = ((NAMESPACE_KEY, namespace),)
         self._with_token: Metadata = ()
         self._sent_token: str | None = None
-        if token is not None and not self.is_encrypted and not insecure and not is_local(self.address):
+        remote = next((each for each in self.addresses if not is_local(each)), None)
+        if token is not None and not self.is_encrypted and not insecure and remote is not None:
             raise ValueError(
-                f"{spelling.name('address')}: {token.origin} is not sent in the clear to {self.address}: encrypt the "
+                f"{spelling.name('address')}: {token.origin} is not sent in the clear to {remote}: encrypt the "
                 f"connection ({self.address_with_tls} or {spelling.given('ca')}), or allow it by "
                 f"{'insecure=True' if spelling is IN_PYTHON else spelling.name('insecure')}"
             )
@@ -167,8 +168,8 @@ class Credentials:
 
     @property
     def address_with_tls(self) -> str:
-        """How to write the address of the same server with TLS."""
-        return HTTPS + ("HOST:PORT" if WITH_SCHEME.fullmatch(self.address) else self.address)
+        """How to write the addresses of the same servers with TLS."""
+        return HTTPS + ("HOST:PORT" if any(map(WITH_SCHEME.fullmatch, self.addresses)) else self.address)
 
     @property
     def tried(self) -> str:
@@ -227,15 +228,6 @@ class Credentials:
         if self.tls is not None:
             self.tls.check()
 
-    def channel_options(self) -> tuple[tuple[str, int], ...]:
-        """Build the options of a channel that follow from where it leads.
-
-        Returns:
-            The options of gRPC.
-        """
-        # gRPC would send what is meant for this machine through the proxy that the environment names.
-        return (("grpc.enable_http_proxy", 0),) if is_local(self.address) else ()
-
 
 class Renewal:
     """Whether a refused stream is worth another try.
@@ -269,7 +261,7 @@ class Renewal:
 
 
 def find_credentials(
-    address: str | None = None,
+    address: Addresses = None,
     namespace: str | None = None,
     *,
     credentials: grpc.ChannelCredentials | None = None,
@@ -291,7 +283,8 @@ def find_credentials(
     shows nobody who the caller is beside a profile that an argument names and that does.
 
     Args:
-        address: Where the server listens. Default TASKYARD_ADDRESS, that of the profile, or `127.0.0.1:50051`.
+        address: Where the server listens, or several servers that do the same work do, of which any will do. Default
+            TASKYARD_ADDRESS, that of the profile, or `127.0.0.1:50051`.
         namespace: The namespace to act in. Default TASKYARD_NAMESPACE, that of the profile, or `default`.
         credentials: Credentials of gRPC that encrypt the connection. Default none.
         token: A bearer token; an empty text means none at all. Default TASKYARD_TOKEN, or that of the profile.
@@ -312,7 +305,8 @@ def find_credentials(
             another, or the token would be sent in the clear to another machine. No text shows a secret.
     """
     variables = os.environ if environment is None else environment
-    arguments = (address, namespace, token, token_file, ca, cert, key)
+    place_given = address if address is None or isinstance(address, str) else ",".join(address)
+    arguments = (place_given, namespace, token, token_file, ca, cert, key)
     given = {name: os.fspath(value) for name, value in zip(PARTS, arguments, strict=True) if value is not None}
     if credentials is not None and (both := [name for name in ("ca", "cert", "key") if name in given]):
         raise ValueError(f"{spelling.name('credentials')}: stand in place of {spelling.name(both[0])}, not beside it")

@@ -146,6 +146,10 @@ class Unavailable(TaskyardError):
     retryable = True
 
 
+class NotOwner(Unavailable):
+    """The call came to a server that does not own what it names, and had no effect: it may always be repeated."""
+
+
 class Unimplemented(TaskyardError):
     """The server does not implement this."""
 
@@ -273,7 +277,7 @@ def _error(
     retryable: bool | None,
     retry_after_secs: float | None,
 ) -> TaskyardError:
-    kind = KINDS.get(code, TaskyardError)
+    kind = NotOwner if code == "not_owner" else KINDS.get(code, TaskyardError)
     error = kind(reason, details=details, retryable=retryable, retry_after_secs=retry_after_secs)
     if kind is TaskyardError:
         # A later server may have codes that this client does not know.

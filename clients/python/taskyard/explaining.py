@@ -24,12 +24,13 @@ PROBE_AGAIN_SECS: Final = 1.0
 """During an outage thousands of calls may fail a second."""
 
 
-def explained(error: TaskyardError, credentials: Credentials) -> TaskyardError:
+def explained(error: TaskyardError, credentials: Credentials, address: str) -> TaskyardError:
     """Say in an error what the caller can do about it.
 
     Args:
         error: The error of a call.
         credentials: How the caller has reached the server.
+        address: The address of that server.
 
     Returns:
         The error, with another text if it is about credentials or the connection. What gRPC said is then in its
@@ -45,16 +46,25 @@ def explained(error: TaskyardError, credentials: Credentials) -> TaskyardError:
                 f"{error.reason} (tried: nothing; give a token by {ways}, or a client certificate by {given('cert')})"
             )
     elif isinstance(error, Unavailable) and CONNECTING.search(error.reason):
-        text = _connection_problem(error.reason, credentials)
+        text = _connection_problem(error.reason, credentials, address)
         error.details["raw"] = error.reason
     error.reason = text
     error.args = (text,)
     return error
 
 
-def _connection_problem(raw: str, credentials: Credentials) -> str:
-    """Why there is no connection, in one line. The rules go from the surest sign to the weakest."""
-    tls, server, given = credentials.tls, f"the server at {credentials.address}", credentials.spelling.given
+def _connection_problem(raw: str, credentials: Credentials, address: str) -> str:
+    """Why there is no connection, in one line."""
+    problem = _known_problem(raw, credentials, address)
+    if len(credentials.addresses) == 1:
+        return problem or f"no server answers at {address}"
+    tried = ", ".join(credentials.addresses)
+    return f"{problem} (tried: {tried})" if problem else f"no server answers at any of {tried}"
+
+
+def _known_problem(raw: str, credentials: Credentials, address: str) -> str:
+    """What the words of gRPC tell, empty if nothing. The rules go from the surest sign to the weakest."""
+    tls, server, given = credentials.tls, f"the server at {address}", credentials.spelling.given
     if "WRONG_VERSION_NUMBER" in raw or "HTTP_REQUEST" in raw:
         return f"{server} does not speak TLS: leave out https:// and {given('ca')}, {given('cert')}, or have it use TLS"
     if "CERTIFICATE_VERIFY_FAILED" in raw:
@@ -66,7 +76,7 @@ def _connection_problem(raw: str, credentials: Credentials) -> str:
         )
     if "is not in peer certificate" in raw:
         return f"the certificate of {server} is for other names: use one of those in the address"
-    if CLOSED.search(raw) or ("refused" in raw and _is_answered_on_localhost(credentials.address)):
+    if CLOSED.search(raw) or ("refused" in raw and _is_answered_on_localhost(address)):
         if not credentials.is_encrypted:
             return (
                 f"{server} closed the connection before it answered: if it demands TLS, use "
@@ -82,8 +92,8 @@ def _connection_problem(raw: str, credentials: Credentials) -> str:
             "which may be expired or of an authority that it does not know"
         )
     if "resol" in raw or "domain name" in raw:
-        return f"no server answers at {credentials.address}: its name cannot be resolved"
-    return f"no server answers at {credentials.address}"
+        return f"no server answers at {address}: its name cannot be resolved"
+    return ""
 
 
 def _is_answered_on_localhost(address: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, Unpack
 
 from .actions import Actions, Handler
-from .credentials import CredentialOptions, find_credentials
+from .credentials import Addresses, CredentialOptions, find_credentials
 from .host_options import HostOptions
 from .host_run import HostRun
 
@@ -30,8 +30,9 @@ class Host:
     lost, for example because the server cannot be reached for longer than leases live.
 
     Args:
-        address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. None for
-            TASKYARD_ADDRESS, that of the profile, or `127.0.0.1:50051`.
+        address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. Several servers that
+            do the same work: their addresses in one text, separated by commas, or in a list. None for TASKYARD_ADDRESS,
+            that of the profile, or `127.0.0.1:50051`.
         host_id: The host's id, which no other host may have.
         slots: How many tasks it runs at once. Default 10.
         capabilities: What it can do. It is assigned tasks that require a subset of it. Default none.
@@ -54,7 +55,7 @@ class Host:
 
     def __init__(
         self,
-        address: str | None,
+        address: Addresses,
         host_id: str,
         *,
         slots: int = 10,

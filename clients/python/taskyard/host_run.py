@@ -7,7 +7,6 @@ reader and a writer that never wait for each other. All times are those of the e
 import asyncio
 import contextlib
 import logging
-import random
 import time
 import uuid
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -30,11 +29,13 @@ from taskyard.v1.runtime_host_pb2 import (
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
 from .actions import Actions, Handlers
-from .channel import check_cancelled, error_of, open_channel
+from .channel import check_cancelled
 from .credentials import Metadata, Renewal
-from .errors import TaskyardError
+from .errors import NotOwner, TaskyardError, Unavailable
 from .host_options import HostOptions
 from .machine import MachineFigures
+from .reconnecting import Reconnecting
+from .servers import Server, Servers
 from .session import Session
 
 if TYPE_CHECKING:
@@ -46,13 +47,8 @@ Stream: TypeAlias = "grpc.aio.StreamStreamCall[ConnectRequest, ConnectResponse]"
 
 FINAL_ERRORS: Final = frozenset({"bad_request", "conflict", "permission_denied", "unauthenticated", "unimplemented"})
 """The errors after which another try has the same result."""
-FIRST_DELAY_SECS: Final = 0.1
-MAX_DELAY_SECS: Final = 5.0
-MAX_DELAY_WITH_LEASES_SECS: Final = 1.0
-"""Leases outlive a break for seconds only."""
-STEADY_SECS: Final = 5.0
-"""A stream that lived this long resets the delays between tries."""
 WELCOME_SECS: Final = 10.0
+WELCOME_BESIDE_OTHERS_SECS: Final = 5.0
 CLOSE_SECS: Final = 5.0
 INTERRUPT_SECS: Final = 5.0
 """How long handlers may take to end once they are cancelled because the host leaves."""
@@ -86,6 +82,9 @@ class HostRun:
         """What was sent with the last stream."""
         self._machine = MachineFigures() if options.machine_figures else None
         self._session = Session(options.slots)
+        self._servers = Servers(options.credentials)
+        self._reconnecting = Reconnecting()
+        self._told_to_reconnect = False
         self._wake = asyncio.Event()
         """Set when there may be something to write, or a reason to leave."""
         self._handlers = Handlers(actions, options.slots, self._session, self._wake.set)
@@ -122,6 +121,7 @@ class HostRun:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._servers.close()
             await self._handlers.abandon()
         log.info("host %s has left", self._options.host_id)
 
@@ -137,14 +137,15 @@ class HostRun:
     # Connection
 
     async def _stay_connected(self) -> None:
-        tries = 0
         while not (self._session.draining and not self._session.active and not self._session.holds_leases):
-            began = self._now()
+            began, self._told_to_reconnect = self._now(), False
+            server = await self._servers.pick()
+            error: TaskyardError
             try:
-                await self._connect()
+                await self._connect(server)
             except grpc.aio.AioRpcError as failed:
                 check_cancelled()
-                error = error_of(failed, self._credentials)
+                error = server.error_of(failed)
                 if error.code == "conflict" and error.details.get("cause") == "deregistered":
                     log.warning(
                         "host %s was deregistered: it stops what runs and registers anew", self._options.host_id
@@ -157,35 +158,52 @@ class HostRun:
                 else:
                     self._log_connection_error(error)
             except (_StreamBroken, TimeoutError) as broken:
-                self._log_connection_error(TaskyardError(str(broken) or "no answer"))
+                error = Unavailable(str(broken) or "no answer")
+                self._log_connection_error(error)
             else:
                 return
-            tries = 0 if self._now() - began > STEADY_SECS else tries
-            await self._wait_before_retry(tries)
-            tries += 1
+            await self._wait_for_next(server, error, began)
 
-    async def _connect(self) -> None:
+    async def _wait_for_next(self, server: Server, error: TaskyardError, began: float) -> None:
+        """Wait before the next stream, after one that began then and ended so."""
+        is_moved = self._told_to_reconnect or isinstance(error, NotOwner)
+        if not is_moved or isinstance(error, NotOwner):
+            self._servers.note(server, error)
+        if not is_moved:
+            # A channel that failed waits before it connects again; a new one does not.
+            await self._servers.renew()
+        now = self._now()
+        delay = self._reconnecting.delay(error, self._told_to_reconnect, self._session.holds_leases, began, now)
+        was_draining = self._session.draining
+        while (left := now + delay - self._now()) > 0 and self._session.draining == was_draining:
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._wake.wait()
+            except TimeoutError:
+                return
+
+    async def _connect(self, server: Server) -> None:
         """Work over one stream until the host has left by it. Handlers go on if the stream breaks.
 
         Raises `AioRpcError`, `_StreamBroken` or TimeoutError if it does.
         """
-        # A channel that failed waits before it connects again; a new one does not.
-        async with open_channel(self._credentials) as channel:
-            stub: RuntimeHostServiceAsyncStub = RuntimeHostServiceStub(channel)
-            self._sent = self._credentials.metadata()
-            call: Stream = stub.Connect(metadata=self._sent)
-            try:
-                welcome = await self._handshake(call)
-                self._stub = stub
-                await self._serve(call, welcome, stub)
-            finally:
-                self._stub = None
-                self._session.handle_disconnect(self._now())
-                call.cancel()
+        stub: RuntimeHostServiceAsyncStub = RuntimeHostServiceStub(server.channel)
+        self._sent = self._credentials.metadata()
+        call: Stream = stub.Connect(metadata=self._sent)
+        try:
+            welcome = await self._handshake(call, server)
+            self._stub = stub
+            await self._serve(call, welcome, stub)
+        finally:
+            self._stub = None
+            self._session.handle_disconnect(self._now())
+            call.cancel()
 
-    async def _handshake(self, call: Stream) -> Welcome:
+    async def _handshake(self, call: Stream, server: Server) -> Welcome:
         sent_at = self._now()
-        async with asyncio.timeout(WELCOME_SECS):
+        welcome_secs = WELCOME_BESIDE_OTHERS_SECS if self._servers.are_several else WELCOME_SECS
+        async with asyncio.timeout(welcome_secs):
             # If the stream has ended already, reading raises the reason.
             with contextlib.suppress(asyncio.InvalidStateError):
                 await call.write(ConnectRequest(hello=self._hello()))
@@ -199,7 +217,7 @@ class HostRun:
             "host %s %s %s (session %s)",
             self._options.host_id,
             "is back at" if self._was_connected else "connected to",
-            self._credentials.address,
+            server.address,
             welcome.session,
         )
         if welcome.lost:
@@ -301,19 +319,6 @@ class HostRun:
             await asyncio.sleep(EXPIRY_CHECK_SECS)
             self._handlers.stop(self._session.expire_leases(self._now()))
 
-    async def _wait_before_retry(self, tries: int) -> None:
-        """Wait with exponential backoff and full jitter. A drain ends the wait."""
-        limit = MAX_DELAY_WITH_LEASES_SECS if self._session.holds_leases else MAX_DELAY_SECS
-        delay = random.uniform(0, min(limit, FIRST_DELAY_SECS * 2 ** min(tries, 10)))
-        began, was_draining = self._now(), self._session.draining
-        while (left := began + delay - self._now()) > 0 and self._session.draining == was_draining:
-            self._wake.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self._wake.wait()
-            except TimeoutError:
-                return
-
     # Messages of the server
 
     def _handle_report_results(self, results: ReportResults) -> None:
@@ -333,9 +338,11 @@ class HostRun:
             self._handlers.stop(self._session.handle_cancellation(cancellation))
 
     def _handle_drain(self, drain: Drain) -> None:
-        log.info("host %s is told to drain: %s", self._options.host_id, drain.reason or "no reason given")
+        word = "reconnect" if drain.reconnect else "drain"
+        log.info("host %s is told to %s: %s", self._options.host_id, word, drain.reason or "no reason given")
         if drain.reconnect:
-            # The server shuts down: it assigns nothing more, stops what runs and closes the stream. Another follows.
+            # Another server takes over: this one assigns nothing more and closes the stream. The next follows at once.
+            self._told_to_reconnect = True
             return
         end = float("inf")
         if drain.HasField("deadline"):

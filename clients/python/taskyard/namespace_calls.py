@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import TypedDict, Unpack
 
-import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from taskyard.v1 import namespace_pb2 as pb
@@ -14,6 +13,7 @@ from taskyard.v1.namespace_pb2_grpc import NamespaceServiceStub
 from .calls import Calls
 from .errors import NotFound
 from .namespaces import Namespace
+from .servers import Servers
 
 
 class LimitFields(TypedDict, total=False):
@@ -42,12 +42,12 @@ class Namespaces:
 
     Args:
         calls: The calls of the client.
-        channel: The connection of the client.
+        servers: The connections of the client.
     """
 
-    def __init__(self, calls: Calls, channel: grpc.aio.Channel) -> None:
+    def __init__(self, calls: Calls, servers: Servers) -> None:
         self._calls = calls
-        self._stub = NamespaceServiceStub(channel)
+        self._stub = NamespaceServiceStub(servers.unary)
 
     def list(self, *, page_size: int | None = None) -> AsyncGenerator[Namespace, None]:
         """List the namespaces in which the caller has a role, by name, one page after the other.
@@ -130,16 +130,13 @@ class Namespaces:
             Conflict: It is in use, and `force` is not set. The reason says what is in it.
         """
         request = pb.DeleteNamespaceRequest(namespace=namespace, force=force)
-        tries = 0
 
-        async def attempt() -> None:
-            nonlocal tries
-            tries += 1
+        async def attempt(is_repeat: bool) -> None:
             try:
-                await self._calls.once(self._stub.DeleteNamespace, request)
+                await self._calls.single(self._stub.DeleteNamespace, request)
             except NotFound:
                 # An earlier try may have deleted it, and its answer was lost.
-                if tries == 1:
+                if not is_repeat:
                     raise
 
         await self._calls.attempted(attempt)

@@ -24,7 +24,7 @@ class Profile:
 
     Attributes:
         name: Its name.
-        address: Where the server listens.
+        address: Where the server listens, or several servers do, separated by commas.
         namespace: The namespace to act in.
         token: A token, which `repr` leaves out.
         token_file: The path of a file with a token.
@@ -134,6 +134,8 @@ def _profile(path: Path, name: str, table: dict[str, Any]) -> Profile:
     for key, value in table.items():
         if key not in KEYS:
             raise ValueError(f"{path}: profiles.{name}.{key}: unknown key; there are: {', '.join(sorted(KEYS))}")
+        if key == "address" and isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = ",".join(value)
         if not isinstance(value, str) or not value:
             raise ValueError(f"{path}: profiles.{name}.{key}: must be a text that is not empty")
         # Paths are relative to the file that names them, whatever the working directory is.

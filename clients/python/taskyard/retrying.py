@@ -8,7 +8,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from .errors import CallCancelled, DeadlineExceeded, Internal, TaskyardError, TooManyRequests, Unavailable
+from .errors import CallCancelled, DeadlineExceeded, Internal, NotOwner, TaskyardError, TooManyRequests, Unavailable
 
 FIRST_DELAY_SECS: Final = 0.1
 MAX_DELAY_SECS: Final = 0.5
@@ -16,6 +16,9 @@ MAX_DELAY_SECS: Final = 0.5
 
 BROKEN: Final = (Unavailable, Internal, CallCancelled, DeadlineExceeded, TooManyRequests)
 """The errors after which a stream may be opened again: a server that goes away causes any but the last of these."""
+QUICK_DELAYS_SECS: Final = (0.02, 0.05)
+QUICK_TRIES: Final = 20
+"""A namespace changes its owner within half a second, and calls that come meanwhile are to wait no longer than that."""
 MAX_SPREAD: Final = 1.25
 """Who is told when to come again comes up to this much later, so that not all of them do at once."""
 
@@ -36,17 +39,21 @@ class Backoff:
         self._first = first_secs
         self._max = max_secs
         self._next = first_secs
+        self._quick_tries = 0
 
     def delay(self, error: TaskyardError | None = None) -> float:
         """Choose the next delay.
 
         Args:
-            error: Why it is tried again. If it came too often, the delay is no shorter than the server says. Default
-                unknown.
+            error: Why it is tried again. If it came too often, the delay is no shorter than the server says; if it came
+                to the wrong server, the first delays are short. Default unknown.
 
         Returns:
             How long to wait before the next try, in seconds.
         """
+        if isinstance(error, NotOwner) and self._quick_tries < QUICK_TRIES:
+            self._quick_tries += 1
+            return random.uniform(*QUICK_DELAYS_SECS)
         delay = self._next * random.uniform(0.5, 1)
         self._next = min(self._next * 2, self._max)
         if isinstance(error, TooManyRequests) and error.retry_after_secs is not None:
@@ -56,6 +63,7 @@ class Backoff:
     def reset(self) -> None:
         """Begin with the first delay again, after a success."""
         self._next = self._first
+        self._quick_tries = 0
 
 
 def backoff_within(patience_secs: float) -> Backoff:
@@ -106,15 +114,19 @@ class Outage:
         await asyncio.sleep(min(self._backoff.delay(error), left))
 
 
-async def call_persistently(call: Callable[[], Awaitable[T]], patience_secs: float) -> tuple[T, bool]:
+async def call_persistently(
+    call: Callable[[bool], Awaitable[T]], patience_secs: float, is_safe: bool = True
+) -> tuple[T, bool]:
     """Repeat a call while the server is unavailable, or takes no more calls of this caller.
 
     Args:
-        call: Makes the call.
+        call: Makes the call. It is told whether an earlier try may have had an effect.
         patience_secs: How long to try, in seconds.
+        is_safe: Whether the call may be repeated after it may have had an effect. Default True. Otherwise it is
+            repeated only as long as it comes to servers that do not own what it names.
 
     Returns:
-        What the call returns, and whether it took more than one try.
+        What the call returns, and whether an earlier try may have had an effect.
 
     Raises:
         TaskyardError: What the call raised; `Unavailable`, `TooManyRequests` and `CallCancelled` only after the
@@ -125,7 +137,11 @@ async def call_persistently(call: Callable[[], Awaitable[T]], patience_secs: flo
     repeated = False
     while True:
         try:
-            return await call(), repeated
+            return await call(repeated), repeated
+        except NotOwner as error:
+            await outage.wait(error)
         except (Unavailable, CallCancelled, TooManyRequests) as error:
+            if not is_safe:
+                raise
             await outage.wait(error)
             repeated = True

@@ -9,7 +9,6 @@ from typing import Any, Final, TypedDict, Unpack
 from uuid import uuid4
 from zoneinfo import ZoneInfo
 
-import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -20,6 +19,7 @@ from .calls import Calls
 from .errors import NotFound
 from .new_tasks import NewTask, TaskFields, new_task
 from .schedules import CatchUp, Overlap, Schedule, Trigger
+from .servers import Servers
 from .values import Span, datetime_from, seconds, state_filter, timestamp_from, whole_seconds
 
 CADENCES: Final = ("cron", "interval", "at")
@@ -46,13 +46,13 @@ class Schedules:
 
     Args:
         calls: The calls of the client.
-        channel: The connection of the client.
+        servers: The servers of the client.
         agent: The agent of tasks that name no other.
     """
 
-    def __init__(self, calls: Calls, channel: grpc.aio.Channel, agent: str) -> None:
+    def __init__(self, calls: Calls, servers: Servers, agent: str) -> None:
         self._calls = calls
-        self._stub = ScheduleServiceStub(channel)
+        self._stub = ScheduleServiceStub(servers.unary)
         self._agent = agent
 
     async def create(
@@ -182,16 +182,13 @@ class Schedules:
         Raises:
             NotFound: There is no such schedule.
         """
-        tries = 0
 
-        async def attempt() -> None:
-            nonlocal tries
-            tries += 1
+        async def attempt(is_repeat: bool) -> None:
             try:
-                await self._calls.once(self._stub.DeleteSchedule, pb.DeleteScheduleRequest(schedule_id=schedule_id))
+                await self._calls.single(self._stub.DeleteSchedule, pb.DeleteScheduleRequest(schedule_id=schedule_id))
             except NotFound:
                 # An earlier try may have deleted it, and its answer was lost.
-                if tries == 1:
+                if not is_repeat:
                     raise
 
         await self._calls.attempted(attempt)

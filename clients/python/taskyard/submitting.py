@@ -12,20 +12,19 @@ import copy
 import logging
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import grpc
 
 from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 from .calls import call_once
-from .channel import answer_of, check_cancelled, error_of
+from .channel import answer_of, check_cancelled
 from .credentials import Credentials, Metadata, Renewal
 from .errors import ClientClosed, Internal, TaskyardError, Unauthenticated, Unavailable, error_from_message
 from .retrying import BROKEN, backoff_within, call_persistently
-
-if TYPE_CHECKING:
-    from taskyard.v1.task_pb2_grpc import TaskServiceAsyncStub
+from .servers import Server, Servers
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +50,8 @@ class Submitter:
     """Sends single tasks together, over a stream that is opened by the first task and stays open.
 
     Args:
-        stub: The stub of the task service.
-        credentials: How to reach the server, and what is sent with every call and stream.
+        servers: The servers to choose from.
+        credentials: What is sent with every call and stream.
         timeout_secs: How long the answer of a unary call may take, in seconds.
         patience_secs: How long the server may owe an answer, in seconds. Until then a broken stream is replaced;
             afterwards tasks are given up as `Unavailable`.
@@ -60,18 +59,21 @@ class Submitter:
 
     def __init__(
         self,
-        stub: TaskServiceAsyncStub,
+        servers: Servers,
         credentials: Credentials,
         timeout_secs: float,
         patience_secs: float,
     ) -> None:
-        self._stub = stub
+        self._servers = servers
+        self._stub = TaskServiceStub(servers.unary)
         self._credentials = credentials
         self._renewal = Renewal(credentials)
         self._sent: Metadata = ()
         """What was sent with the last stream."""
         self._timeout = timeout_secs
         self._patience = patience_secs
+        # One of several servers may hang: then there must be time left for another one.
+        self._stall_secs = patience_secs / 2 if servers.are_several else patience_secs
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[_Submission] = deque()
         self._unanswered: deque[list[_Submission]] = deque()
@@ -80,6 +82,8 @@ class Submitter:
         self._owing_since: float | None = None
         self._backoff = backoff_within(patience_secs)
         self._stall: asyncio.Timeout | None = None
+        self._heard_at = 0.0
+        """When the server last answered, or last began to owe an answer."""
         self._task: asyncio.Task[None] | None = None
         self._large: set[asyncio.Task[tuple[pb.SubmitTaskResponse, bool]]] = set()
 
@@ -121,24 +125,29 @@ class Submitter:
     async def _submit_large(self, request: pb.SubmitTaskRequest) -> pb.SubmitTaskResponse:
         """Submit a task by a call of its own. One over the server's limit would break the stream for all others."""
 
-        async def call() -> pb.SubmitTaskResponse:
+        async def call(_: bool) -> pb.SubmitTaskResponse:
             return await call_once(self._stub.SubmitTask, request, self._credentials, self._timeout)
 
         task = asyncio.create_task(call_persistently(call, self._patience))
         self._large.add(task)
         task.add_done_callback(self._large.discard)
-        return (await answer_of(task, self._credentials))[0]
+        return (await answer_of(task))[0]
 
     async def _run(self) -> None:
         try:
             while await self._has_work():
+                server = await self._servers.pick()
                 try:
-                    await self._run_stream()
+                    await self._run_stream(server)
                 except grpc.aio.AioRpcError as broken:
                     check_cancelled()
-                    await self._recover(error_of(broken, self._credentials))
-                except TaskyardError as error:
-                    await self._recover(error)
+                    error = server.error_of(broken)
+                except TaskyardError as raised:
+                    error = raised
+                else:
+                    continue
+                self._servers.note(server, error)
+                await self._recover(error)
         finally:
             self._requeue()
             self._fail(ClientClosed("the client was closed"), self._waiting)
@@ -152,10 +161,10 @@ class Submitter:
 
     # One stream
 
-    async def _run_stream(self) -> None:
+    async def _run_stream(self, server: Server) -> None:
         """Send tasks and take answers over one stream, until it is closed in order."""
         self._sent = self._credentials.metadata()
-        call = self._stub.SubmitTasks(metadata=self._sent)
+        call = TaskServiceStub(server.channel).SubmitTasks(metadata=self._sent)
         writer: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(None) as self._stall:
@@ -163,7 +172,7 @@ class Submitter:
                 while isinstance(answer := await call.read(), pb.SubmitTasksResponse):
                     self._handle_answer(answer)
         except TimeoutError:
-            raise Unavailable(f"the server has owed an answer for {self._patience:g} s") from None
+            raise Unavailable(f"the server has owed an answer for {self._stall_secs:g} s") from None
         finally:
             self._stall = None
             if writer is not None:
@@ -184,6 +193,8 @@ class Submitter:
                     await self._wake.wait()
                 message = self._next_message()
                 if message:
+                    if not self._unanswered:
+                        self._heard_at = self._loop.time()
                     self._unanswered.append(message)
                     if self._owing_since is None:
                         self._owing_since = self._loop.time()
@@ -228,16 +239,21 @@ class Submitter:
             # The server drains: replace the stream, and send the tasks to another server or to its successor.
             self._unanswered.appendleft(unavailable)
             raise reason
-        self._owing_since = self._loop.time() if self._unanswered else None
+        self._heard_at = self._loop.time()
+        self._owing_since = self._heard_at if self._unanswered else None
         self._backoff.reset()
         self._renewal.worked()
         self._reset_stall()
         self._wake.set()
 
     def _reset_stall(self) -> None:
-        """Give up the stream when its oldest task expires."""
-        if self._stall is not None:
-            self._stall.reschedule(self._expires_at(self._unanswered[0][0]) if self._unanswered else None)
+        """Give up the stream when its oldest task expires, or when another server is to be asked."""
+        if self._stall is None:
+            return
+        if self._unanswered:
+            self._stall.reschedule(min(self._expires_at(self._unanswered[0][0]), self._heard_at + self._stall_secs))
+        else:
+            self._stall.reschedule(None)
 
     def _expires_at(self, submission: _Submission) -> float:
         """When a task is given up, in the time of the loop. The server's time counts from its last answer."""

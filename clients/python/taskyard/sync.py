@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, 
 
 from .channel import check_process
 from .client import PATIENCE_SECS, TIMEOUT_SECS, Client
-from .credentials import CredentialOptions
+from .credentials import Addresses, CredentialOptions
 from .errors import ClientClosed
 from .namespace_calls import Namespaces
 from .scheduling import Schedules
@@ -124,7 +124,7 @@ class SyncClient:
         namespaces: The calls about namespaces.
 
     Args:
-        address: Where the server listens, as for `Client`.
+        address: Where the server listens, or several servers do, as for `Client`.
         agent: The agent that submits the tasks that name no other. Default none.
         namespace: The namespace to act in, as for `Client`.
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
@@ -140,7 +140,7 @@ class SyncClient:
 
     def __init__(
         self,
-        address: str | None = None,
+        address: Addresses = None,
         *,
         agent: str = "",
         namespace: str | None = None,

@@ -27,9 +27,7 @@ ADMITTED_SECS: Final = 3.0
 """A call that lasts so long had credentials that hold: the server delays refusals by two seconds at most."""
 
 
-async def wait_until_ended(
-    calls: Calls, stub: TaskServiceAsyncStub, task_id: str, timeout_secs: float | None, answer_secs: float
-) -> Task:
+async def wait_until_ended(calls: Calls, stub: TaskServiceAsyncStub, task_id: str, timeout_secs: float | None) -> Task:
     """Wait until a task has ended, by as many calls as that takes.
 
     Args:
@@ -37,7 +35,6 @@ async def wait_until_ended(
         stub: The stub of the task service.
         task_id: The task.
         timeout_secs: How long to wait, in seconds, or None for as long as it takes.
-        answer_secs: How much longer than its wait the answer to each call may take, in seconds.
 
     Returns:
         The ended task.
@@ -55,7 +52,7 @@ async def wait_until_ended(
             request = pb.WaitTaskRequest(task_id=task_id, timeout_ms=round(piece * 1000))
             begun = loop.time()
             try:
-                answer, _ = await calls.repeated(stub.WaitTask, request, answer_secs + piece)
+                answer, _ = await calls.repeated(stub.WaitTask, request, piece)
             except Unauthenticated:
                 if loop.time() - begun < ADMITTED_SECS:
                     raise
@@ -89,17 +86,14 @@ async def move(
     Raises:
         TaskyardError: A call failed.
     """
-    tries = 0
 
-    async def attempt() -> TaskState:
-        nonlocal tries
-        tries += 1
+    async def attempt(is_repeat: bool) -> TaskState:
         try:
-            return STATE_OF_NUMBER[(await calls.once(method, request)).status]
+            return STATE_OF_NUMBER[(await calls.single(method, request)).status]
         except Conflict:
             # An earlier try may have moved it, and its answer was lost.
-            if tries > 1:
-                task = await calls.once(stub.GetTask, pb.GetTaskRequest(task_id=request.task_id))
+            if is_repeat:
+                task = await calls.single(stub.GetTask, pb.GetTaskRequest(task_id=request.task_id))
                 if STATE_OF_NUMBER[task.state] is aim:
                     return aim
             raise

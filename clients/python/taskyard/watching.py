@@ -12,19 +12,18 @@ from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from taskyard.v1 import task_pb2 as pb
+from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 from .channel import answer_of
 from .credentials import Credentials, Renewal
 from .errors import CursorExpired, NotFound, TaskyardError, Unauthenticated, Unavailable
 from .retrying import BROKEN, Outage
+from .servers import Server, Servers
 from .tasks import STATE_OF_NUMBER, Task, TaskState
 from .values import datetime_from
-
-if TYPE_CHECKING:
-    from taskyard.v1.task_pb2_grpc import TaskServiceAsyncStub
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +69,8 @@ class Watch:
     """One watch, over one stream after the other.
 
     Args:
-        stub: The stub of the task service.
-        credentials: How to reach the server, and what is sent with every stream.
+        servers: The servers to choose from.
+        credentials: What is sent with every stream.
         request: The filters, and where to begin.
         patience_secs: The longest outage to sit out, in seconds.
         open_calls: Where its stream is listed while it is open. Cancelling it there ends the watch as `ClientClosed`.
@@ -80,14 +79,14 @@ class Watch:
 
     def __init__(
         self,
-        stub: TaskServiceAsyncStub,
+        servers: Servers,
         credentials: Credentials,
         request: pb.WatchTasksRequest,
         patience_secs: float,
         open_calls: set[Any],
         quiet_secs: float = QUIET_SECS,
     ) -> None:
-        self._stub = stub
+        self._servers = servers
         self._credentials = credentials
         self._renewal = Renewal(credentials)
         self._filters = request
@@ -110,12 +109,13 @@ class Watch:
             TaskyardError: The server refuses the watch; `Unavailable` after an outage that is longer than the patience.
         """
         while True:
+            server = await answer_of(self._servers.pick())
             sent = self._credentials.metadata()
-            call = self._stub.WatchTasks(self._next_request(), metadata=sent)
+            call = TaskServiceStub(server.channel).WatchTasks(self._next_request(), metadata=sent)
             self._open_calls.add(call)
             try:
                 while True:
-                    message = await self._read(call)
+                    message = await self._read(call, server)
                     self._renewal.worked()
                     for event in self._new_events(message):
                         yield event
@@ -136,6 +136,7 @@ class Watch:
                 await self._outage.wait(error)
             except BROKEN as error:
                 log.info("the watch goes on over a new stream: %s", error)
+                self._servers.note(server, error)
                 await self._outage.wait(error)
             finally:
                 self._open_calls.discard(call)
@@ -152,8 +153,8 @@ class Watch:
             request.cursor = self._cursor
         return request
 
-    async def _read(self, call: Any) -> pb.WatchTasksResponse:
-        message = await answer_of(call.read(), self._credentials, self._quiet)
+    async def _read(self, call: Any, server: Server) -> pb.WatchTasksResponse:
+        message = await answer_of(call.read(), server.error_of, self._quiet)
         if not isinstance(message, pb.WatchTasksResponse):
             raise Unavailable("the server ended the stream")
         return message

@@ -24,6 +24,7 @@ GATEWAYS: Final = names(["spiffe://taskyard/gateway", "spiffe://taskyard/gateway
 MAX_URI_CHARS: Final = 2_048
 SPIFFE_ID: Final = re.compile(r"spiffe://taskyard(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+")
 """As SPIFFE writes them: no percent sign, no empty part, no dots alone."""
+GATEWAY_ID: Final = re.compile(r"spiffe://taskyard/gateway/(?!\.{1,2}$)([A-Za-z0-9._-]+)")
 MAX_REMEMBERED: Final = 10_000
 MAX_READ: Final = 4_096
 """Certificates that need not be read anew for each call."""
@@ -62,6 +63,14 @@ def read_certificate(pem: bytes) -> KnownCertificate:
         return KnownCertificate(uris or NO_URIS, certificate.not_valid_after_utc.timestamp())
     except (ValueError, ExtensionNotFound):
         return KnownCertificate(NO_URIS, 0)
+
+
+@lru_cache(MAX_READ)
+def read_gateway(pem: bytes) -> str | None:
+    """The name of the gateway that a certificate is of, whose signature and dates were found good; None if of none."""
+    uris = read_certificate(pem).uris
+    found = GATEWAY_ID.fullmatch(uris[0]) if len(uris) == 1 else None
+    return None if found is None else found[1]
 
 
 def forwarded_uris(header: str | None) -> tuple[str, ...]:

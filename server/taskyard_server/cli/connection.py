@@ -4,29 +4,21 @@ An option is a parameter of `connection`, and stands nowhere else.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Final
 
 import grpc
 import typer
 
 from taskyard.credentials import AT_THE_TERMINAL, Credentials, find_credentials
-from taskyard.errors import error_from_rpc
-from taskyard.explaining import explained
 from taskyard_server.access.tokens import PREFIX, is_whole
 
 from .failure import Failure
+from .several_servers import opened_channel
 from .shared_options import with_options
 
 TIMEOUT_SECS: Final = 30
 PANEL: Final = "Connection"
-
-KEEPALIVE: Final = (
-    # A watch may be silent for long. Keepalive notices a dead connection.
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-)
 
 
 class Connection:
@@ -40,26 +32,9 @@ class Connection:
         self.is_named = is_named
         self.is_given = is_given
 
-    @contextmanager
-    def opened(self) -> Iterator[grpc.Channel]:
+    def opened(self) -> AbstractContextManager[grpc.Channel]:
         """A channel on which every error is one line."""
-        credentials = self.credentials
-        options = (*KEEPALIVE, *credentials.channel_options())
-        try:
-            encryption = credentials.for_channel()
-        except ValueError as error:
-            raise Failure(f"--{error}") from None
-        with (
-            grpc.insecure_channel(credentials.address, options)
-            if encryption is None
-            else grpc.secure_channel(credentials.address, encryption, options)
-        ) as channel:
-            try:
-                yield channel
-            except grpc.RpcError as error:
-                if not isinstance(error, grpc.Call):
-                    raise
-                raise Failure(explained(error_from_rpc(error), credentials).reason) from None
+        return opened_channel(self.credentials)
 
     def call(self, timeout_secs: float | None = TIMEOUT_SECS) -> dict[str, Any]:
         """The arguments of every call beside its request."""
@@ -86,7 +61,7 @@ def connection(
     server: Annotated[
         str | None,
         _option(
-            "The gRPC server, HOST:PORT or https://HOST:PORT.",
+            "The gRPC server, HOST:PORT or https://HOST:PORT; or several, separated by commas, of which any will do.",
             "TASKYARD_SERVER, TASKYARD_ADDRESS",
             show_default="127.0.0.1:50051",
         ),

@@ -18,7 +18,7 @@ from taskyard_server.exposure import authentication_is_on
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.log_file import LogFile
 from taskyard_server.setting_types import shown_url
-from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, sqlite_path
+from taskyard_server.store_url import DOCUMENTED_DEFAULT, MEMORY, is_postgres, shown_store_url, sqlite_path
 
 from .failure import Failure
 
@@ -123,7 +123,9 @@ def _announce(settings: Settings) -> None:
     out.print(f"[bold]Taskyard[/bold] serves gRPC at [cyan]{settings.grpc}[/cyan]{rest}.")
     scheme = "http" if settings.tls.cert is None else "https"
     out.print(f"Metrics are at [cyan]{scheme}://{settings.metrics}/metrics[/cyan].")
-    if (path := sqlite_path(settings.store.url)) is None:
+    if is_postgres(settings.store.url):
+        out.print(f"Tasks are kept in [cyan]{escape(shown_store_url(settings.store.url))}[/cyan].")
+    elif (path := sqlite_path(settings.store.url)) is None:
         out.print("Nothing is kept: tasks are gone when it ends.")
     else:
         out.print(f"Tasks are kept in [cyan]{escape(str(path))}[/cyan]; --store {MEMORY} keeps nothing.")

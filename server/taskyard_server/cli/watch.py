@@ -22,11 +22,14 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from taskyard.credentials import Renewal
+from taskyard.errors import NotOwner, error_from_rpc
+from taskyard.retrying import Backoff
 from taskyard.v1 import task_pb2, task_pb2_grpc
 from taskyard_server.conversion.payload import message_to_json
 
 from .connection import Connection, with_connection
 from .server import out, shown, word
+from .several_servers import PATIENCE_SECS
 
 Show = Callable[[task_pb2.TaskEvent], None]
 
@@ -85,14 +88,17 @@ def watch(
 def _events(asked: task_pb2.WatchTasksRequest, connection: Connection) -> Iterator[task_pb2.TaskEvent]:
     """The events of one watch, over as many streams as it takes. `asked` holds the cursor."""
     is_connected = has_begun = False
-    renewal = Renewal(connection.credentials)
+    renewal, backoff = Renewal(connection.credentials), Backoff()
+    until = time.monotonic() + PATIENCE_SECS
     while True:
+        pause_secs = RECONNECT_SECS
         call = connection.call(None)
         with connection.opened() as channel:
             try:
                 for message in task_pb2_grpc.TaskServiceStub(channel).WatchTasks(asked, **call):
                     is_connected = has_begun = True
                     renewal.worked()
+                    backoff.reset()
                     yield from message.events
                     if message.end.reason == task_pb2.WatchEnd.tasks_ended:
                         return
@@ -105,12 +111,16 @@ def _events(asked: task_pb2.WatchTasksRequest, connection: Connection) -> Iterat
                 if error.code() is grpc.StatusCode.UNAUTHENTICATED:
                     if not renewal.is_worth_it(call["metadata"]):
                         raise
+                elif isinstance(stray := error_from_rpc(error), NotOwner):
+                    if not has_begun and time.monotonic() > until:
+                        raise
+                    pause_secs = backoff.delay(stray)
                 elif not has_begun or not _may_go_on(error.code(), asked):
                     raise
         if is_connected:
             is_connected = False
             trouble.print("taskyard: the watch broke off, and goes on as soon as it can", style="dim")
-        time.sleep(RECONNECT_SECS)
+        time.sleep(pause_secs)
 
 
 def _may_go_on(status: grpc.StatusCode, asked: task_pb2.WatchTasksRequest) -> bool:

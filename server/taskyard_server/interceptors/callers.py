@@ -30,7 +30,7 @@ FORWARDED_FOR_KEY: Final = "x-forwarded-for"
 DEFAULT_NAMESPACE: Final = "default"
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 GATEWAY_PEER: Final = "unix:"
-"""The peer of calls that came through the gateway, whose socket nobody else can open."""
+"""The peer of calls that came through the gateway beside the server, whose socket nobody else can open."""
 CERTIFICATE_KEY: Final = "x509_pem_cert"
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -70,6 +70,7 @@ ANYBODY: Final = Call()
 """A call that says nothing of itself, as most do where authentication is off."""
 
 _current: ContextVar[Call] = ContextVar("call")
+_is_carried: ContextVar[bool] = ContextVar("is_carried", default=False)
 
 
 def current_call() -> Call:
@@ -80,6 +81,16 @@ def current_call() -> Call:
 def set_current_call(call: Call) -> None:
     """Make this the call that is being served."""
     _current.set(call)
+
+
+def believe_caller() -> None:
+    """Note that the call that is being served came from the gateway of another replica, by its certificate."""
+    _is_carried.set(True)
+
+
+def is_by_gateway(context: Context) -> bool:
+    """Whether a call came by a gateway, so that what it says of its caller is believed."""
+    return context.peer() == GATEWAY_PEER or _is_carried.get()
 
 
 class Headers(NamedTuple):
@@ -106,11 +117,13 @@ class Headers(NamedTuple):
 
 def read_headers(context: Context) -> Headers:
     """Read the metadata of a call."""
-    namespace, by_rest, traceparent, target, is_head = DEFAULT_NAMESPACE, False, None, None, False
+    by_rest, traceparent, target, is_head = False, None, None, False
+    namespace: str | None = None
     authorization = certificate = forwarded_for = None
     for key, value in context.invocation_metadata() or ():
         if key == NAMESPACE_KEY:
-            namespace = str(value)
+            # Two are read as the gateway reads them (gateway/carrier.lua), and are then malformed.
+            namespace = str(value) if namespace is None else f"{namespace},{value!s}"
         elif key == REST_KEY:
             by_rest = True
         elif key == AUTHORIZATION_KEY:
@@ -127,6 +140,8 @@ def read_headers(context: Context) -> Headers:
             certificate = str(value) if certificate is None else ""
         elif key == FORWARDED_FOR_KEY:
             forwarded_for = str(value)
+    if namespace is None:
+        namespace = DEFAULT_NAMESPACE
     return Headers(namespace, by_rest, traceparent, target, is_head, authorization, certificate, forwarded_for)
 
 
@@ -143,7 +158,7 @@ def credentials_of(headers: Headers, context: Context) -> Credentials:
     """What a call brought to be known by. Certificates count only where no `authorization` came."""
     if headers.authorization is not None:
         return Credentials(headers.authorization)
-    if context.peer() == GATEWAY_PEER:
+    if is_by_gateway(context):
         return Credentials(None, forwarded_uris(headers.certificate))
     # Not `peer_identities`: they do not tell a URI from a DNS name, nor from the common name of a certificate without
     # either, and end at a NUL.
@@ -156,7 +171,7 @@ def credentials_of(headers: Headers, context: Context) -> Credentials:
 
 def address_of(headers: Headers, context: Context) -> str:
     """Where a call came from, without the port."""
-    peer = context.peer()
-    if peer == GATEWAY_PEER:
+    if is_by_gateway(context):
         return (headers.forwarded_for or "").rpartition(",")[2].strip() or "gateway"
+    peer = context.peer()
     return unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]") or peer

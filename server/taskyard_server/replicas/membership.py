@@ -25,8 +25,14 @@ TRUSTED: Final = 0.5
 """The part of the failover time for which a renewal is trusted, from when it was sent."""
 DEAD_AFTER: Final = 0.7
 """The part of it after which a replica that did not renew itself is found dead, by the store's clock."""
+SETTLED_SECS: Final = 1.0
 RENEWALS: Final = 10
 """How many renewals are sent in it."""
+
+
+def random_instance() -> str:
+    """The id of a life of a replica, which no other one has."""
+    return token_hex(8)
 
 
 class Membership:
@@ -44,6 +50,7 @@ class Membership:
         trust: Trust,
         clock: SharedClock,
         steady: Callable[[], float] = time.monotonic,
+        new_instance: Callable[[], str] = random_instance,
     ) -> None:
         self.me = me
         self.level = me.level
@@ -56,6 +63,7 @@ class Membership:
         self._trust = trust
         self._clock = clock
         self._steady = steady
+        self._new_instance = new_instance
         self._has_joined = False
 
     @property
@@ -78,10 +86,15 @@ class Membership:
         return row is not None and row.replica.is_draining
 
     def may_own(self, row: ReplicaRow) -> bool:
-        """Whether a replica takes namespaces: it lives, does not drain, and others reach it or it is this one."""
+        """Whether a replica takes namespaces: it lives, does not drain, and others reach it or it is this one.
+
+        One that has just begun is left alone for a while: it has still to hear of what it is given.
+        """
         replica = row.replica
         reachable = replica.address is not None or replica.instance == self.me.instance
-        return row.died_at is None and not replica.is_draining and reachable and replica.level >= self.level
+        is_settled = row.renewed_at - row.started_at >= SETTLED_SECS
+        may_now = row.died_at is None and not replica.is_draining and is_settled
+        return may_now and reachable and replica.level >= self.level
 
     def name_of(self, instance: str | None) -> str | None:
         """The name of an instance, for people."""
@@ -90,7 +103,7 @@ class Membership:
 
     async def join(self) -> None:
         """Begin to live. Raises `StoreError`, and `CommitDelayed` if the store does not answer."""
-        self.me = self.me._replace(instance=token_hex(8))
+        self.me = self.me._replace(instance=self._new_instance())
         began_at, sent_at = self._trust.now(), self._steady()
         at = await self._store.join(self.me)
         self._clock.follow(at, sent_at, self._steady())

@@ -194,6 +194,8 @@ class Ownership:
             self._tenures.end(before)
         if row.name is None:
             self._names.pop(row.number, None)
+            if chosen(str(row.number), [self._membership.me.instance, *self._others()]) == self._membership.me.instance:
+                self._tenures.empty(row.number)
             return
         self._names[row.number] = row.name
         self.rows[row.name] = row
@@ -204,6 +206,13 @@ class Ownership:
         elif not mine and not is_mine:
             # Somebody may watch a namespace that was not there until now.
             self._tenures.tell_left(row.name)
+
+    def forget(self, name: str) -> None:
+        """A namespace was deleted."""
+        row = self.rows.pop(name, None)
+        if row is not None:
+            self._names.pop(row.number, None)
+            self.on_change()
 
     def _lost(self, name: str) -> None:
         self._figures.lost += 1
@@ -236,6 +245,8 @@ class Ownership:
     async def stop(self) -> None:
         """Take nothing more, and give everything up; what falls to nobody is still served. Raises `CommitDelayed`."""
         self._is_stopping = True
+        # The others must not give it anything any more.
+        await self._store.drain(self._membership.me.instance, True)
         await self.look()
         await self.hand_over_all()
 

@@ -13,7 +13,7 @@ import structlog
 from taskyard_server.store.port import CommitDelayed, StoreError
 
 from .figures import ReplicaFigures
-from .membership import TRUSTED, Membership
+from .membership import TRUSTED, Membership, random_instance
 from .ownership import Ownership
 from .trust import Trust, boot_time
 
@@ -46,10 +46,11 @@ class ReplicaRun:
         *,
         boot: Callable[[], float] = boot_time,
         steady: Callable[[], float] = time.monotonic,
+        new_instance: Callable[[], str] = random_instance,
     ) -> None:
         self.trust = Trust(TRUSTED * failover_secs, boot)
         self.figures = ReplicaFigures()
-        self.membership = Membership(store, me, failover_secs, self.trust, clock, steady)
+        self.membership = Membership(store, me, failover_secs, self.trust, clock, steady, new_instance)
         self.ownership = Ownership(store, tenures, self.membership, self.trust, self.figures, steady)
         self.on_change: Callable[[], None] = lambda: None
         self._store = store

@@ -28,7 +28,7 @@ class Trust:
         self._secs = secs
         self._clock = clock
         self._until = 0.0
-        self._waits: set[asyncio.Future[bool]] = set()
+        self._waits: dict[asyncio.Future[bool], None] = {}
 
     @property
     def holds(self) -> bool:
@@ -59,11 +59,11 @@ class Trust:
     async def regained(self) -> bool:
         """Wait until it is trusted again. False if it was found dead instead."""
         wait: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waits.add(wait)
+        self._waits[wait] = None
         try:
             return await wait
         finally:
-            self._waits.discard(wait)
+            del self._waits[wait]
 
     def _answer(self, holds: bool) -> None:
         for wait in self._waits:

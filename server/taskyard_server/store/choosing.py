@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from taskyard_server.store_url import sqlite_path
+from taskyard_server.store_url import is_postgres, sqlite_path
 
 from .port import Store
 from .sqlite import SqliteStore
 
 
-def store_of(url: str, *, synchronous: str = "full", min_free_bytes: int = 0, ballast_bytes: int = 0) -> Store | None:
+def store_of(
+    url: str,
+    *,
+    synchronous: str = "full",
+    min_free_bytes: int = 0,
+    ballast_bytes: int = 0,
+    failover_secs: float = 10.0,
+) -> Store | None:
     """The store, not yet opened, that a checked `store.url` names; None for `memory://`, which keeps nothing.
 
-    A server sets `ballast_bytes` aside for when the disk is full, where as many are free beside `min_free_bytes`.
+    A server sets `ballast_bytes` aside for when the disk is full, where as many are free beside `min_free_bytes`. In
+    `failover_secs` replicas take over from one that is not heard of.
     """
+    if is_postgres(url):
+        # Not for all: a server with a file needs no client of PostgreSQL, which takes some 50 ms.
+        from .postgres import PostgresStore
+
+        return PostgresStore(url, failover_secs=failover_secs)
     path = sqlite_path(url)
     if path is None:
         return None

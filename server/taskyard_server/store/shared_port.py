@@ -9,7 +9,7 @@ All times here are seconds by the store's own clock, so that those of the replic
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from .port import Kept, Store
@@ -83,7 +83,7 @@ class SharedStore(Store, Protocol):
         """Go on living, and mark others dead that were not renewed for so long. None if the instance itself is dead."""
 
     async def drain(self, name: str, is_draining: bool) -> bool:
-        """Let the living replicas of a name take no more namespaces, or do so again. Whether there is one."""
+        """Let the living replicas of a name, or an instance, take no namespaces, or do so again. Whether there is one."""
 
     async def raise_level(self, level: int) -> bool:
         """Put a format level in force, unless a living replica has a lower one. Whether it is in force."""
@@ -114,6 +114,12 @@ class SharedStore(Store, Protocol):
 
     def changes(self) -> AsyncIterator[None]:
         """Something each time after owners or replicas have changed, at once or late; never ends, and may miss some."""
+
+    async def adopt(self, names: Mapping[int, str]) -> None:
+        """Know the namespaces whose rows were copied here, by their numbers: nobody owns them yet.
+
+        Each goes on from the last commit of the whole store. Raises `StoreError` while a replica lives.
+        """
 
 
 def is_shared(store: Store | None) -> TypeGuard[SharedStore]:

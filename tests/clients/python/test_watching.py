@@ -174,7 +174,7 @@ async def test_many_breaks_neither_lose_nor_repeat_events():
 
 async def test_a_quiet_stream_is_replaced():
     async with watched([update("c1", "t1"), HANG], [update("c2", "t2"), DONE]) as (client, service):
-        watch = Watch(client._tasks, client._credentials, pb.WatchTasksRequest(), 30, set(), quiet_secs=0.5)
+        watch = Watch(client._servers, client._credentials, pb.WatchTasksRequest(), 30, set(), quiet_secs=0.5)
         async with asyncio.timeout(10):
             assert [event.task.id async for event in watch.events()] == ["t1", "t2"]
         await service.ended.wait()

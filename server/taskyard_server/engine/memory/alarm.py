@@ -20,12 +20,22 @@ MAX_CATCH_UPS: Final = 20
 
 
 class Alarm:
-    """Calls `ring` at the time that was set. `count_streams` returns how many streams may have unread input."""
+    """Calls `ring` at the time that was set. `count_streams` returns how many streams may have unread input.
 
-    def __init__(self, clock: Clock, ring: Callable[[], None], count_streams: Callable[[], int]) -> None:
+    Stalls are detected by `monotonic`, that of the machine, since the engine's clock may be a test's, or be slewed.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        ring: Callable[[], None],
+        count_streams: Callable[[], int],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._clock = clock
         self._ring = ring
         self._count_streams = count_streams
+        self._monotonic = monotonic
         self._timer: asyncio.TimerHandle | None = None
         self._at: float | None = None
         self._rings_at = 0.0
@@ -58,13 +68,12 @@ class Alarm:
         return CATCH_UP_SECS + self._count_streams() * CATCH_UP_SECS_PER_STREAM
 
     def _ring_after(self, secs: float) -> None:
-        # Stalls are detected by the machine's monotonic clock, since the engine's clock may be a test's.
-        self._rings_at = time.monotonic() + secs
+        self._rings_at = self._monotonic() + secs
         self._timer = asyncio.get_running_loop().call_later(secs, self._on_time)
 
     def _on_time(self) -> None:
         self._at = None
-        if time.monotonic() - self._rings_at > STALL_SECS and self._catch_ups < MAX_CATCH_UPS:
+        if self._monotonic() - self._rings_at > STALL_SECS and self._catch_ups < MAX_CATCH_UPS:
             # Also after a delay: the process may have been stalled again meanwhile.
             self._catch_ups += 1
             self._ring_after(self._catch_up_secs())

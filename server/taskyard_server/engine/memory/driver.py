@@ -7,6 +7,7 @@ which anything is due.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -52,7 +53,9 @@ class Driver:
     deliveries of the turn. While this replica is not `is_trusted` to own its namespaces nothing comes due.
     """
 
-    def __init__(self, states: Mapping[str, NamespaceState], clock: Clock, wall: Clock) -> None:
+    def __init__(
+        self, states: Mapping[str, NamespaceState], clock: Clock, wall: Clock, monotonic: Clock = time.monotonic
+    ) -> None:
         self.listeners: list[Listener] = []
         self.trigger_listeners: list[TriggerListener] = []
         self.activity = asyncio.Event()
@@ -67,7 +70,10 @@ class Driver:
         self.is_trusted: Callable[[], bool] = lambda: True
         self._is_held_back = False
         self._closed = False
-        self._alarm = Alarm(clock, self.advance, lambda: sum(len(state.sessions) for state in states.values()))
+        self._alarm = Alarm(clock, self.advance, self._count_streams, monotonic)
+
+    def _count_streams(self) -> int:
+        return sum(len(state.sessions) for state in self._states.values())
 
     def mark_dirty(self, state: NamespaceState) -> None:
         """Flush this namespace at the end of this turn of the event loop, since a command changes it."""

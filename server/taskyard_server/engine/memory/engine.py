@@ -38,9 +38,10 @@ T = TypeVar("T")
 class MemoryEngine:
     """Implements `port.Engine`. A `seed` makes ids and jitter repeatable, for tests.
 
-    `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. With a `store` everything survives
-    the process; `open` loads it. With `encode_delivery` too there is an outbox of what it makes. If `private` nothing
-    that is told of one task tells of others: ids cannot be computed from one another, and no task has a position.
+    `wall` is the wall clock, which may jump. It defaults to `clock` if that is set. `monotonic` is the machine's, by
+    which stalls are detected. With a `store` everything survives the process; `open` loads it. With `encode_delivery`
+    too there is an outbox of what it makes. If `private` nothing that is told of one task tells of others: ids cannot
+    be computed from one another, and no task has a position.
 
     Where replicas share the store nothing is loaded: namespaces come and go by `tenures`.
     """
@@ -55,12 +56,14 @@ class MemoryEngine:
         keeping: Keeping | None = None,
         encode_delivery: DeliveryEncoder | None = None,
         private: bool = False,
+        monotonic: Clock = time.monotonic,
     ) -> None:
-        self._namespaces = Namespaces(limits, clock or SteadyClock(), wall or clock or time.time, seed, private)
+        wall = wall or clock or time.time
+        self._namespaces = Namespaces(limits, clock or SteadyClock(), wall, seed, private, monotonic)
         self.keeper = None if store is None else Keeper(self._namespaces, store, keeping or Keeping())
         self.tenures: Tenures | None = None
         if self.keeper is not None and is_shared(store):
-            self.tenures = Tenures(self._namespaces, self.keeper)
+            self.tenures = Tenures(self._namespaces, self.keeper, store)
         self._outbox: MemoryOutbox | None = None
         if store is not None and encode_delivery is not None:
             self._outbox = self._namespaces.driver.outbox = MemoryOutbox(self._namespaces, store, encode_delivery)

@@ -63,8 +63,7 @@ class Keeper:
 
     `shift` is then the seconds by which all stored times of the steady clock are moved (docs/keeping.md, The clock).
     Where replicas share the store nothing is loaded here (`tenures.py`), `on_lost` is called with a namespace that
-    another replica owns, `forgets` says whether this replica is the one that removes old history, and `may_tell` is the
-    committer's.
+    another replica owns, and `may_tell` is the committer's.
     """
 
     committer: Committer
@@ -75,7 +74,6 @@ class Keeper:
         self.keeping = keeping
         self.figures = StoreFigures(store.url)
         self.on_lost: Callable[[Source], None] = lambda _: None
-        self.forgets: Callable[[], bool] = lambda: True
         self.may_tell: Callable[[], Awaitable[object] | None] = lambda: None
         self.is_shared = is_shared(store)
         self.removals = Removals(store)
@@ -242,8 +240,6 @@ class Keeper:
     async def _forget_history(self) -> None:
         while True:
             await asyncio.sleep(FORGET_EVERY_SECS)
-            if not self.forgets():
-                continue
             # What is still in memory can come back to life, and needs its rows.
             secs = max(
                 self.keeping.history_days * DAY_SECS, self._namespaces.longest_result_ttl_secs + FORGET_EVERY_SECS

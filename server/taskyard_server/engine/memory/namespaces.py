@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,15 @@ class Namespaces:
     here whether another replica may have it.
     """
 
-    def __init__(self, limits: Limits, clock: Clock, wall: Clock, seed: int | None, private: bool = False) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Clock,
+        wall: Clock,
+        seed: int | None,
+        private: bool = False,
+        monotonic: Clock = time.monotonic,
+    ) -> None:
         self.limits = limits
         self.now = clock
         self.wall = wall
@@ -55,7 +64,7 @@ class Namespaces:
         self._private = private
         self._entropy = entropy(seed, private)
         self._states: dict[str, NamespaceState] = {}
-        self.driver = Driver(self._states, clock, wall)
+        self.driver = Driver(self._states, clock, wall, monotonic)
         self.answers = Answers()
 
     def __iter__(self) -> Iterator[NamespaceState]:

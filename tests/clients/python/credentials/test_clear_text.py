@@ -8,12 +8,13 @@ import pytest
 
 from taskyard import Client, Host, SyncClient, Unavailable
 from taskyard.addresses import is_local
+from taskyard.channel import options_for
 from taskyard.credentials import find_credentials
 
 KINDS = (Client, SyncClient, functools.partial(Host, host_id="host-1"))
 LOCAL = [
     *("localhost:1", "LOCALHOST:1", "127.0.0.1:1", "127.8.8.8:1", "[::1]:1"),
-    *("dns:///localhost:1", "dns:localhost:1", "ipv4:127.0.0.1:1,127.0.0.2:2", "ipv6:[::1]:1"),
+    *("dns:///localhost:1", "dns:localhost:1", "ipv4:127.0.0.1:1", "ipv6:[::1]:1"),
     *("unix:/run/taskyard.sock", "unix:///run/taskyard.sock", "unix-abstract:taskyard"),
 ]
 ELSEWHERE = [
@@ -22,7 +23,7 @@ ELSEWHERE = [
     *("127.1:1", "2130706433:1", "0x7f.0.0.1:1", "my.localhost:1", "[::ffff:10.0.0.1]:1"),
     # What gRPC reads otherwise than it looks.
     *("::1:5005", "localhost:1@yard.example:1", "localhost:80:1", "localhost%2eyard.example:1"),
-    *("dns://8.8.8.8/localhost:1", "ipv4:127.0.0.1:1,10.0.0.1:1", "vsock:2:1", "xds:localhost:1"),
+    *("dns://8.8.8.8/localhost:1", "ipv4:10.0.0.1:1", "vsock:2:1", "xds:localhost:1"),
 ]
 
 
@@ -68,10 +69,10 @@ async def test_https_encrypts_with_the_authorities_of_this_system():
 
 def test_a_proxy_of_the_environment_does_not_get_what_is_meant_for_this_machine():
     def options(address):
-        return dict(find_credentials(address, environment={}).channel_options())
+        return dict(options_for(address))
 
     assert options("localhost:1") == {"grpc.enable_http_proxy": 0}
-    assert options("yard.example:1") == {}
+    assert "grpc.enable_http_proxy" not in options("yard.example:1")
 
 
 async def test_a_token_for_this_machine_is_not_sent_through_a_proxy(monkeypatch):

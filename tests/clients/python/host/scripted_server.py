@@ -261,6 +261,8 @@ async def abort(context: Any, code: str, reason: str, details: Mapping[str, str]
         "permission_denied": grpc.StatusCode.PERMISSION_DENIED,
         "unauthenticated": grpc.StatusCode.UNAUTHENTICATED,
         "internal": grpc.StatusCode.INTERNAL,
+        "unavailable": grpc.StatusCode.UNAVAILABLE,
+        "not_owner": grpc.StatusCode.UNAVAILABLE,
     }[code]
     detail = AnyMessage()
     detail.Pack(error_details_pb2.ErrorInfo(reason=code.upper(), domain="taskyard", metadata=details))

@@ -1,0 +1,93 @@
+"""The schema of a store in PostgreSQL: made and migrated, by whichever replica comes first."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+
+from .port import StoreError
+from .postgres_address import Address
+
+VERSION: Final = 1
+"""The version of the schema. A step "to N" in postgres.sql leads from N - 1 to N."""
+_FILES: Final = ("postgres.sql", "postgres_members.sql")
+
+
+@cache
+def statements() -> dict[str, str]:
+    """The statements of all files by name."""
+    found = {}
+    for name in _FILES:
+        text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+        for part in text.split("\n-- name: ")[1:]:
+            name, _, statement = part.partition("\n")
+            lines = [line for line in statement.split("\n") if not line.startswith("--")]
+            found[name] = "\n".join(lines).strip()
+    return found
+
+
+async def migrate(connection: Any, address: Address, sql: dict[str, str] | None = None, version: int = VERSION) -> None:
+    """Make the schema, or take it to the present version. Raises `StoreError`, and what asyncpg raises.
+
+    Many may do so at once: each step is one transaction that keeps the others out.
+    """
+    sql = statements() if sql is None else sql
+    try:
+        while True:
+            found = await _version(connection, sql)
+            if found is not None and found > version:
+                raise StoreError(newer(address, found, version))
+            if found == version:
+                return
+            if (concurrent := sql.get(f"to {(found or 0) + 1} concurrently")) is not None:
+                # Who is second finds it done: such a statement says IF NOT EXISTS.
+                await connection.execute(concurrent)
+            async with connection.transaction():
+                await connection.execute(sql["keep_others_out"])
+                if await _version(connection, sql) == found:
+                    await _step(connection, sql, found, version)
+    except asyncpg.InsufficientPrivilegeError as error:
+        text = address.without_secrets(str(error))
+        raise StoreError(
+            f"{address.shown}: {text}; the role may not make or change the tables: let one that may run "
+            "`taskyard store migrate URL` (docs/keeping.md, PostgreSQL)"
+        ) from error
+    except (asyncpg.DuplicateTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedTableError) as error:
+        text = address.without_secrets(str(error))
+        raise StoreError(
+            f"{address.shown}: its schema taskyard is of something else ({text}); name another database"
+        ) from error
+
+
+async def _version(connection: Any, sql: dict[str, str]) -> int | None:
+    """The version of the schema; None if there is none."""
+    if not await connection.fetchval(sql["has_meta"]):
+        return None
+    found: int | None = await connection.fetchval(sql["read_version"])
+    return found
+
+
+async def _step(connection: Any, sql: dict[str, str], found: int | None, version: int) -> None:
+    if found is None:
+        # Not IF NOT EXISTS, for which one needs the right to make it where it is there.
+        if not await connection.fetchval(sql["has_schema"]):
+            await connection.execute(sql["make_schema"])
+        await connection.execute(sql["schema"])
+    elif f"to {found + 1}" in sql:
+        await connection.execute(sql[f"to {found + 1}"])
+    await connection.execute(sql["write_version"], version if found is None else found + 1)
+
+
+def newer(address: Address, found: int, version: int) -> str:
+    """A schema is of a version to come."""
+    text = f"{address.shown} was written by a newer Taskyard (schema {found}, this one knows {version})"
+    return f"{text}; start that version again, or restore a backup of before"
+
+
+def steps(sql: dict[str, str]) -> list[int]:
+    """The versions to which there are steps, for tests."""
+    return sorted({int(found[1]) for name in sql if (found := re.fullmatch(r"to (\d+)( concurrently)?", name))})

@@ -1,0 +1,184 @@
+"""Yards of gateways that carry calls to each other's servers: real Envoys, and servers that say who they are."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+
+from taskyard.v1 import (
+    runtime_host_pb2,
+    runtime_host_pb2_grpc,
+    task_pb2,
+    task_pb2_grpc,
+    token_pb2,
+    token_pb2_grpc,
+)
+from taskyard_server.certificates import CertificateFiles
+from taskyard_server.gateway import Gateway, Yard
+from taskyard_server.interceptors.admission import Admission
+from taskyard_server.interceptors.callers import current_call
+from taskyard_server.interceptors.calls import CallInterceptor
+from taskyard_server.listening import Servers
+from taskyard_server.security_settings import AuthSettings
+from tests.certificates import Authority, Leaf
+from tests.gateway.gateways import SECS
+from tests.ports import free_port
+
+Context = grpc.aio.ServicerContext[Any, Any]
+NAMESPACE = "taskyard-namespace"
+
+
+class Tasks(task_pb2_grpc.TaskServiceServicer):
+    """Says which replica serves, and what it was told of the caller."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def GetTask(self, _: task_pb2.GetTaskRequest, context: Context) -> task_pb2.Task:  # noqa: N802
+        call = current_call()
+        seen = {
+            "principal": call.access.principal.name,
+            "rest": call.by_rest,
+            "metadata": [(key, str(value)) for key, value in context.invocation_metadata() or ()],
+        }
+        return task_pb2.Task(task_id=self.name, error=json.dumps(seen))
+
+    async def SubmitTask(self, _: task_pb2.SubmitTaskRequest, __: Context) -> task_pb2.SubmitTaskResponse:  # noqa: N802
+        return task_pb2.SubmitTaskResponse(task_id=self.name)
+
+    async def WatchTasks(  # noqa: N802
+        self, _: task_pb2.WatchTasksRequest, __: Context
+    ) -> AsyncIterator[task_pb2.WatchTasksResponse]:
+        for number in range(1_000_000):
+            yield task_pb2.WatchTasksResponse(cursor=f"{self.name}-{number}")
+            await asyncio.sleep(0.02)
+
+
+class Hosts(runtime_host_pb2_grpc.RuntimeHostServiceServicer):
+    """Answers each message of a host by one that says which replica serves."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def Connect(  # noqa: N802
+        self, requests: AsyncIterator[runtime_host_pb2.ConnectRequest], _: Context
+    ) -> AsyncIterator[runtime_host_pb2.ConnectResponse]:
+        async for _message in requests:
+            yield runtime_host_pb2.ConnectResponse(welcome=runtime_host_pb2.Welcome(session=self.name))
+
+
+class Tokens(token_pb2_grpc.TokenServiceServicer):
+    """Is about no namespace."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def WhoAmI(self, _: token_pb2.WhoAmIRequest, __: Context) -> token_pb2.WhoAmIResponse:  # noqa: N802
+        return token_pb2.WhoAmIResponse(name=self.name)
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One gateway with its server."""
+
+    name: str
+    gateway: Gateway
+    servers: Servers
+    listener: str
+    """Where gateways of others reach the server."""
+    files: CertificateFiles
+    folder: Path
+
+    def client(self, port: str = "rest", **headers: str) -> httpx.AsyncClient:
+        """A REST client of the gateway at this port, which sends these headers."""
+        base = self.gateway.address if port == "rest" else self.gateway.grpc_address
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        return httpx.AsyncClient(base_url=f"http://{base}", headers=sent, timeout=SECS, trust_env=False)
+
+    def channel(self, port: str = "grpc") -> grpc.aio.Channel:
+        """A channel to the gateway at this port."""
+        return grpc.aio.insecure_channel(self.gateway.address if port == "rest" else self.gateway.grpc_address)
+
+    def know(self, *others: "Replica", owners: Mapping[str, str]) -> None:
+        """Tell the gateway of these replicas, and of what is owned by whom."""
+        self.gateway.carrier.take_replicas({other.name: other.listener for other in others})
+        self.gateway.carrier.take_owners(owners)
+
+    async def carries(self, namespace: str, to: str) -> None:
+        """Wait until the calls for this namespace get to this replica."""
+        async with self.client() as http, asyncio.timeout(SECS):
+            while True:
+                if await whose(http, namespace) == to:
+                    return
+                await asyncio.sleep(0.005)
+
+
+async def whose(http: httpx.AsyncClient, namespace: str, **headers: str) -> str:
+    """The name of the replica that serves a namespace, or the status of the refusal."""
+    answer = await http.get("/tasks/tsk_1", headers={NAMESPACE: namespace, **headers})
+    return str(answer.json()["taskId"]) if answer.status_code == 200 else str(answer.status_code)
+
+
+def trusting(authority: Authority, folder: Path, leaf: Leaf | None = None) -> ssl.SSLContext:
+    """What a client trusts, and its own certificate."""
+    context = ssl.create_default_context(cadata=authority.cert.decode())
+    if leaf is not None:
+        context.load_cert_chain(*leaf.write(folder, "client"))
+    return context
+
+
+def gateway_leaf(authority: Authority, name: str) -> Leaf:
+    """The certificate of a replica."""
+    return authority.leaf(uris=[f"spiffe://taskyard/gateway/{name}"])
+
+
+@asynccontextmanager
+async def replica(
+    name: str,
+    authority: Authority,
+    folder: Path,
+    *,
+    leaf: Leaf | None = None,
+    settings: AuthSettings | None = None,
+    origins: Sequence[str] = (),
+    tls: CertificateFiles | None = None,
+    gateway_tls: CertificateFiles | None = None,
+) -> AsyncIterator[Replica]:
+    """A replica whose certificate is by this authority, or this one. With `settings` a call needs a credential."""
+    cert, key = (leaf or gateway_leaf(authority, name)).write(folder, name)
+    files = CertificateFiles("replicas", cert, key, authority.write(folder, f"ca-{name}"), ca_key="ca")
+    admission = None if settings is None else Admission(settings)
+    servers: Any = Servers(None, CallInterceptor(admission), is_limited=False, has_replicas=True)
+    task_pb2_grpc.add_TaskServiceServicer_to_server(Tasks(name), servers)
+    runtime_host_pb2_grpc.add_RuntimeHostServiceServicer_to_server(Hosts(name), servers)
+    token_pb2_grpc.add_TokenServiceServicer_to_server(Tokens(name), servers)
+    yard = Yard("127.0.0.1:0", files, tls)
+    gateway = Gateway("127.0.0.1:0", origins=origins, certificates=gateway_tls, yard=yard)
+    servers.listen_for_gateway(gateway.make_server_socket())
+    listener = f"127.0.0.1:{free_port()}"
+    servers.listen_for_replicas(listener, files)
+    await servers.start()
+    try:
+        await gateway.start()
+        yield Replica(name, gateway, servers, listener, files, folder)
+    finally:
+        await gateway.stop()
+        await servers.stop(None)
+
+
+@asynccontextmanager
+async def pair(folder: Path, **options: Any) -> AsyncIterator[tuple[Replica, Replica]]:
+    """Replicas a and b; a carries what is in the namespace `theirs` to b."""
+    authority = Authority()
+    async with AsyncExitStack() as stack:
+        a, b = [await stack.enter_async_context(replica(name, authority, folder, **options)) for name in "ab"]
+        a.know(b, owners={"theirs": "b"})
+        await a.carries("theirs", to="b")
+        yield a, b
