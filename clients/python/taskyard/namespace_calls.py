@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import TypedDict, Unpack
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -11,9 +11,12 @@ from taskyard.v1 import namespace_pb2 as pb
 from taskyard.v1.namespace_pb2_grpc import NamespaceServiceStub
 
 from .calls import Calls
+from .credentials import NAMESPACE_KEY, Metadata
 from .errors import NotFound
 from .namespaces import Namespace
 from .servers import Servers
+
+T = TypeVar("T")
 
 
 class LimitFields(TypedDict, total=False):
@@ -78,7 +81,9 @@ class Namespaces:
             ValueError: A limit has a value that the API cannot express.
         """
         request = pb.CreateNamespaceRequest(namespace=namespace, limits=pb.NamespaceLimits(**_known(limits)))
-        return Namespace.from_message((await self._calls.sure(self._stub.CreateNamespace, request)).namespace)
+        return Namespace.from_message(
+            (await self._calls.sure(_at_owner(self._stub.CreateNamespace, namespace), request)).namespace
+        )
 
     async def get(self, namespace: str) -> Namespace:
         """Get one namespace.
@@ -93,7 +98,9 @@ class Namespaces:
             NotFound: There is no such namespace.
         """
         request = pb.GetNamespaceRequest(namespace=namespace)
-        return Namespace.from_message((await self._calls.sure(self._stub.GetNamespace, request)).namespace)
+        return Namespace.from_message(
+            (await self._calls.sure(_at_owner(self._stub.GetNamespace, namespace), request)).namespace
+        )
 
     async def update(self, namespace: str, **limits: Unpack[LimitFields]) -> Namespace:
         """Change limits that a namespace has of its own, at once. None gives one back, so that the server's holds.
@@ -116,7 +123,9 @@ class Namespaces:
             limits=pb.NamespaceLimits(**_known(limits)),
             update_mask=FieldMask(paths=[f"limits.{name}" for name in limits]),
         )
-        return Namespace.from_message((await self._calls.sure(self._stub.UpdateNamespace, request)).namespace)
+        return Namespace.from_message(
+            (await self._calls.sure(_at_owner(self._stub.UpdateNamespace, namespace), request)).namespace
+        )
 
     async def delete(self, namespace: str, *, force: bool = False) -> None:
         """Delete a namespace with everything in it: tasks, history, schedules, webhooks that are due.
@@ -133,13 +142,26 @@ class Namespaces:
 
         async def attempt(is_repeat: bool) -> None:
             try:
-                await self._calls.single(self._stub.DeleteNamespace, request)
+                await self._calls.single(_at_owner(self._stub.DeleteNamespace, namespace), request)
             except NotFound:
                 # An earlier try may have deleted it, and its answer was lost.
                 if not is_repeat:
                     raise
 
         await self._calls.attempted(attempt)
+
+    async def _shown(self, method: Callable[..., Awaitable[Any]], namespace: str, request: Any) -> Namespace:
+        return Namespace.from_message((await self._calls.sure(_at_owner(method, namespace), request)).namespace)
+
+
+def _at_owner(method: Callable[..., Awaitable[T]], namespace: str) -> Callable[..., Awaitable[T]]:
+    """The same method, sent in the namespace that it is about: where replicas share the work its owner answers."""
+
+    def call(request: Any, *, metadata: Metadata, timeout: float) -> Awaitable[T]:
+        rest = [pair for pair in metadata if pair[0] != NAMESPACE_KEY]
+        return method(request, metadata=(*rest, (NAMESPACE_KEY, namespace)), timeout=timeout)
+
+    return call
 
 
 def _known(limits: LimitFields) -> LimitFields:
