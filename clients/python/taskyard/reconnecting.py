@@ -6,7 +6,7 @@ There is no clock here: times are passed in, in seconds of a monotonic clock.
 import random
 from typing import Final
 
-from .errors import TaskyardError, Unavailable
+from .errors import CallCancelled, TaskyardError, Unavailable
 
 QUICK_SECS: Final = 2.0
 """A namespace changes its owner, or a server its process, well within this time."""
@@ -47,7 +47,7 @@ class Reconnecting:
         if was_told and not self._came_at_once:
             self._came_at_once = True
             return 0.0
-        is_quick = now - self._since < QUICK_SECS and (was_told or isinstance(error, Unavailable))
+        is_quick = now - self._since < QUICK_SECS and (was_told or isinstance(error, Unavailable | CallCancelled))
         if is_quick and (self._tries or self._came_at_once):
             return random.uniform(*QUICK_DELAYS_SECS)
         # All hosts have lost the same server in the same moment: even the first delay is by chance.

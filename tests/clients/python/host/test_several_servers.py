@@ -64,6 +64,21 @@ async def test_a_host_that_is_told_to_reconnect_comes_at_once_with_its_leases_an
     assert await again.reports(1) == ["a completed"]
 
 
+async def test_a_hand_over_is_no_trouble_to_log(server, make_host, work, caplog):
+    caplog.set_level(logging.INFO, logger="taskyard")
+    host = make_host()
+    host.action("click")(lambda _: None)
+    work(host)
+    stream = await server.welcomed()
+    stream.drain(reconnect=True)
+    stream.abort("not_owner", "another replica has it")
+    again = await server.stream()
+    again.abort("not_owner", "another replica has it")
+    await (await server.welcomed()).until_credit(10)
+    assert "host host-1 goes where its namespace is served: another replica has it" in caplog.messages
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
 @pytest.mark.parametrize("code", ["not_owner", "unavailable"])
 async def test_a_hand_over_of_a_fifth_of_a_second_costs_a_host_less_than_half_a_second(server, make_host, work, code):
     host, gate = make_host(), Gate()
