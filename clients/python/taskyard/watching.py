@@ -19,7 +19,7 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 from .channel import answer_of
 from .credentials import Credentials, Renewal
-from .errors import CursorExpired, TaskyardError, Unauthenticated, Unavailable
+from .errors import CursorExpired, NotFound, TaskyardError, Unauthenticated, Unavailable
 from .retrying import BROKEN, Outage
 from .servers import Server, Servers
 from .tasks import STATE_OF_NUMBER, Task, TaskState
@@ -200,4 +200,6 @@ class Watch:
 def _error_of(end: pb.WatchEnd) -> TaskyardError:
     """The reason for which the server ends a watch, as the error that a broken stream raises."""
     reason = end.message or pb.WatchEnd.Reason.Name(end.reason)
+    if end.reason == pb.WatchEnd.deleted:
+        return NotFound(reason)
     return CursorExpired(reason) if end.reason == pb.WatchEnd.cursor_expired else Unavailable(reason)
