@@ -53,7 +53,7 @@ class ReplicaServing:
         self._tenures = engine.tenures
         self._carrier: Carrier | None = None
         self.replica = ReplicaRun(store, engine.tenures, me, failover_secs, clock)
-        self.door = OwnersDoor(self.replica.ownership, self.replica.trust)
+        self.door = OwnersDoor(self.replica.ownership, self.replica.trust, engine.keeper.keeping.patience_secs)
         self.on_change: Callable[[], None] = lambda: None
         self.replica.on_change = self._changed
         engine.keeper.may_tell = self._may_tell
