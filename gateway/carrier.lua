@@ -14,8 +14,8 @@ local owners, file, rest, looked = {}, nil, "", 0
 
 -- What is about the server that is called, or about all namespaces, is answered by it.
 local HERE = {
-  "^/taskyard%.v1%.AdminService/", "^/taskyard%.v1%.NamespaceService/", "^/taskyard%.v1%.TokenService/", "^/grpc%.",
-  "^/admin%f[^%w]", "^/namespaces%f[^%w]", "^/tokens%f[^%w]", "^/whoami%f[^%w]", "^/openapi%.json",
+  "^/taskyard%.v1%.AdminService/", "^/taskyard%.v1%.TokenService/", "^/grpc%.",
+  "^/admin%f[^%w]", "^/namespaces/*$", "^/namespaces/*%?", "^/tokens%f[^%w]", "^/whoami%f[^%w]", "^/openapi%.json",
 }
 
 local function is_answered_here(path)
@@ -66,8 +66,11 @@ function envoy_on_request(handle)
     looked = now
     look()
   end
-  local cluster = owners[headers:get("taskyard-namespace") or "default"]
-  if cluster and is_answered_here(headers:get(":path") or "") then
+  local path = headers:get(":path") or ""
+  -- What is done to a namespace is done by its owner, whatever the header says.
+  local named = path:match("^/namespaces/+([^/?]+)")
+  local cluster = owners[named or headers:get("taskyard-namespace") or "default"]
+  if cluster and is_answered_here(path) then
     cluster = nil
   end
   headers:replace(CLUSTER, cluster or OWN)

@@ -92,7 +92,8 @@ class SharedRows:
 
     def drain(self, name: str, is_draining: bool) -> bool:
         """See `SharedStore`."""
-        own = [row for row in self.replicas.values() if row.replica.name == name and row.died_at is None]
+        living = [row for row in self.replicas.values() if row.died_at is None]
+        own = [row for row in living if name in (row.replica.name, row.replica.instance)]
         for row in own:
             replica = row.replica._replace(is_draining=is_draining)
             self.replicas[row.replica.instance] = row._replace(replica=replica)

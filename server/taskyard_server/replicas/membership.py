@@ -25,6 +25,7 @@ TRUSTED: Final = 0.5
 """The part of the failover time for which a renewal is trusted, from when it was sent."""
 DEAD_AFTER: Final = 0.7
 """The part of it after which a replica that did not renew itself is found dead, by the store's clock."""
+SETTLED_SECS: Final = 1.0
 RENEWALS: Final = 10
 """How many renewals are sent in it."""
 
@@ -85,10 +86,15 @@ class Membership:
         return row is not None and row.replica.is_draining
 
     def may_own(self, row: ReplicaRow) -> bool:
-        """Whether a replica takes namespaces: it lives, does not drain, and others reach it or it is this one."""
+        """Whether a replica takes namespaces: it lives, does not drain, and others reach it or it is this one.
+
+        One that has just begun is left alone for a while: it has still to hear of what it is given.
+        """
         replica = row.replica
         reachable = replica.address is not None or replica.instance == self.me.instance
-        return row.died_at is None and not replica.is_draining and reachable and replica.level >= self.level
+        is_settled = row.renewed_at - row.started_at >= SETTLED_SECS
+        may_now = row.died_at is None and not replica.is_draining and is_settled
+        return may_now and reachable and replica.level >= self.level
 
     def name_of(self, instance: str | None) -> str | None:
         """The name of an instance, for people."""

@@ -129,9 +129,7 @@ class Ownership:
 
     def _taken(self, name: str, taking: asyncio.Task[None]) -> None:
         del self._taking[name]
-        if not taking.cancelled():
-            # Look at it, also where nobody waits.
-            taking.exception()
+        _look_at(taking)
 
     async def _take_or_create(self, name: str) -> None:
         instance = self._membership.me.instance
@@ -169,7 +167,9 @@ class Ownership:
     async def look(self) -> None:
         """Read the owners that changed, in a look that begins after this call. Raises `CommitDelayed`."""
         # Whoever goes away must not end what others wait for.
-        await asyncio.shield(asyncio.ensure_future(self._look(self._looks + 1)))
+        looking = asyncio.ensure_future(self._look(self._looks + 1))
+        looking.add_done_callback(_look_at)
+        await asyncio.shield(looking)
 
     async def _look(self, wanted: int) -> None:
         async with self._looking:
@@ -194,6 +194,8 @@ class Ownership:
             self._tenures.end(before)
         if row.name is None:
             self._names.pop(row.number, None)
+            if chosen(str(row.number), [self._membership.me.instance, *self._others()]) == self._membership.me.instance:
+                self._tenures.empty(row.number)
             return
         self._names[row.number] = row.name
         self.rows[row.name] = row
@@ -204,6 +206,13 @@ class Ownership:
         elif not mine and not is_mine:
             # Somebody may watch a namespace that was not there until now.
             self._tenures.tell_left(row.name)
+
+    def forget(self, name: str) -> None:
+        """A namespace was deleted."""
+        row = self.rows.pop(name, None)
+        if row is not None:
+            self._names.pop(row.number, None)
+            self.on_change()
 
     def _lost(self, name: str) -> None:
         self._figures.lost += 1
@@ -236,6 +245,8 @@ class Ownership:
     async def stop(self) -> None:
         """Take nothing more, and give everything up; what falls to nobody is still served. Raises `CommitDelayed`."""
         self._is_stopping = True
+        # The others must not give it anything any more.
+        await self._store.drain(self._membership.me.instance, True)
         await self.look()
         await self.hand_over_all()
 
@@ -336,3 +347,9 @@ class Ownership:
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(outcome, Refusal):
                 raise outcome
+
+
+def _look_at(task: asyncio.Task[None]) -> None:
+    """Look at what a task raised, also where nobody waits for it."""
+    if not task.cancelled():
+        task.exception()

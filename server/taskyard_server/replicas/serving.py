@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Protocol
 
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.port.namespaces import Ownership
 from taskyard_server.store.port import FORMAT_LEVEL
 from taskyard_server.store.shared_port import Replica, ReplicaRow, SharedStore
 
@@ -31,7 +32,10 @@ class Follower(Protocol):
 
 
 class ReplicaServing:
-    """A server's part in sharing a store with others, under a name, and at an address where others reach it."""
+    """A server's part in sharing a store with others, under a name, and at an address where others reach it.
+
+    Implements `engine.port.NamespaceDirectory`.
+    """
 
     def __init__(
         self,
@@ -45,6 +49,7 @@ class ReplicaServing:
         assert engine.tenures is not None
         assert engine.keeper is not None
         me = Replica("", name, address, FORMAT_LEVEL, version("taskyard"))
+        self._store = store
         self._tenures = engine.tenures
         self._carrier: Carrier | None = None
         self.replica = ReplicaRun(store, engine.tenures, me, failover_secs, clock)
@@ -52,6 +57,7 @@ class ReplicaServing:
         self.on_change: Callable[[], None] = lambda: None
         self.replica.on_change = self._changed
         engine.keeper.may_tell = self._may_tell
+        engine.namespaces.directory = self
 
     def tell(self, *followers: Follower, begun: Callable[[str], None], left: Callable[[str], None]) -> None:
         """Tell of each namespace that begins to be served here, and of each that leaves."""
@@ -75,13 +81,22 @@ class ReplicaServing:
         living = sorted(membership.living(), key=lambda row: (row.replica.name, row.started_at))
         return [(row, counts.get(row.replica.instance, 0)) for row in living]
 
-    def owner_of(self, namespace: str) -> tuple[str | None, int] | None:
-        """The name of the replica that owns a namespace, if one does, and its term; None if there is no namespace."""
-        row = self.replica.ownership.rows.get(namespace)
-        if row is None:
-            return None
+    def owners(self) -> Mapping[str, Ownership]:
+        """See `NamespaceDirectory`."""
         membership = self.replica.membership
-        return membership.name_of(row.instance) if membership.is_alive(row.instance) else None, row.term
+        names = {row.replica.instance: row.replica.name for row in membership.living()}
+        rows = self.replica.ownership.rows.items()
+        return {name: Ownership(names.get(row.instance or ""), row.term) for name, row in rows}
+
+    async def own(self, name: str, create: bool) -> None:
+        """See `NamespaceDirectory`."""
+        if not self.replica.ownership.is_here(name):
+            await self.replica.ownership.bring(name, create=create)
+
+    async def deleted(self, name: str, number: int) -> None:
+        """See `NamespaceDirectory`."""
+        await self._store.rename(number, None)
+        self.replica.ownership.forget(name)
 
     def _changed(self) -> None:
         membership, ownership = self.replica.membership, self.replica.ownership

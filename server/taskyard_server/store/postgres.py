@@ -191,7 +191,10 @@ class PostgresStore(PostgresRows, PostgresMembers):
         for table in OF_NAMESPACES:
             if removed := await self._removed("remove_rows_of", first, last, limit, table):
                 return removed
-        return await self._removed("remove_rows_of", number, number, 1, Table.NAMESPACES)
+        removed = await self._removed("remove_rows_of", number, number, 1, Table.NAMESPACES)
+        if not removed:
+            await self._owning.fetch(self._sql["remove_owner"], number)
+        return removed
 
     async def _removed(self, statement: str, first: int, last: int, limit: int, table: Table = Table.TASKS) -> int:
         text = self._sql[statement].replace("{table}", table.name.lower())

@@ -173,6 +173,8 @@ WITH old AS MATERIALIZED (
   DELETE FROM taskyard.tasks AS t USING gone WHERE t.key = gone.key
 )
 SELECT count(*) FROM gone;
+-- name: remove_owner
+DELETE FROM taskyard.owners WHERE ns = $1 AND name IS NULL;
 -- name: remove_tasks_of
 WITH gone AS (
   DELETE FROM taskyard.tasks WHERE key = ANY (ARRAY(

@@ -42,7 +42,7 @@ DELETE FROM taskyard.writers WHERE written_at < clock_timestamp() - interval '1 
 -- name: has_long_dead
 SELECT EXISTS (SELECT FROM taskyard.replicas WHERE died_at < clock_timestamp() - make_interval(secs => $1));
 -- name: drain
-UPDATE taskyard.replicas SET is_draining = $2 WHERE name = $1 AND died_at IS NULL RETURNING instance;
+UPDATE taskyard.replicas SET is_draining = $2 WHERE $1 IN (name, instance) AND died_at IS NULL RETURNING instance;
 -- name: lock_level
 SELECT level FROM taskyard.meta FOR UPDATE;
 -- name: raise_level

@@ -83,7 +83,7 @@ class SharedStore(Store, Protocol):
         """Go on living, and mark others dead that were not renewed for so long. None if the instance itself is dead."""
 
     async def drain(self, name: str, is_draining: bool) -> bool:
-        """Let the living replicas of a name take no more namespaces, or do so again. Whether there is one."""
+        """Let the living replicas of a name, or an instance, take no namespaces, or take some again; if any lives."""
 
     async def raise_level(self, level: int) -> bool:
         """Put a format level in force, unless a living replica has a lower one. Whether it is in force."""

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from taskyard_server.core.errors import NotOwner
 from taskyard_server.engine.recent_events import CommitMark
 from taskyard_server.store.loading import load_one
 from taskyard_server.store.port import Table, key_of
 
 if TYPE_CHECKING:
     from taskyard_server.store.committer import Source
-    from taskyard_server.store.shared_port import Taken
+    from taskyard_server.store.shared_port import SharedStore, Taken
 
     from .keeper import Keeper
     from .namespace import NamespaceState
@@ -38,13 +39,14 @@ class Tenures:
     so that it is not idle.
     """
 
-    def __init__(self, namespaces: Namespaces, keeper: Keeper) -> None:
+    def __init__(self, namespaces: Namespaces, keeper: Keeper, store: SharedStore) -> None:
         self.on_lost: Callable[[str], None] = lambda _: None
         self.left: list[Callable[[str], None]] = []
         self.begun: list[Callable[[str], None]] = []
         self.wanted: list[Callable[[str], bool]] = []
         self._namespaces = namespaces
         self._keeper = keeper
+        self._store = store
         self._loading = asyncio.Semaphore(LOADS_AT_ONCE)
         keeper.on_lost = self._lost
 
@@ -92,7 +94,7 @@ class Tenures:
             begun(state.namespace)
 
     async def _load(self, taken: Taken) -> NamespaceState:
-        namespaces, store = self._namespaces, self._keeper.store
+        namespaces, store = self._namespaces, self._store
         self._keeper.start_at(taken.kept.at)
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
@@ -101,9 +103,14 @@ class Tenures:
         waiting = 0
         async for rows in store.rows(Table.OUTBOX, after_key=first, last_key=last):
             waiting += len(rows)
+        if loaded.is_deleted:
+            # Whoever deleted it came no further.
+            await store.rename(taken.number, None)
+            self.empty(taken.number)
+            raise NotOwner()
         state = namespaces.restore(loaded)
         state.term, state.commits = taken.term, taken.kept.number
-        state.told = CommitMark(taken.kept.number, int(taken.kept.at * 1000))
+        state.told = CommitMark(taken.kept.number, int((taken.kept.at or now) * 1000))
         state.outbox.waiting = waiting
         if loaded.error is not None:
             log.error("namespace_closed", namespace=loaded.name, fault=loaded.error, see="taskyard store check")
@@ -118,6 +125,7 @@ class Tenures:
         if state is None or state.is_leaving:
             return
         state.is_leaving = True
+        self._namespaces.driver.mark_dirty(state)
         try:
             await self._settle(state)
             await release(state)
@@ -155,6 +163,10 @@ class Tenures:
         state.leave()
         self._keeper.committer.forget(state)
         self.tell_left(state.namespace)
+
+    def empty(self, number: int) -> None:
+        """Remove the rows of a namespace that was deleted."""
+        self._keeper.removals.add(number)
 
     def tell_left(self, name: str) -> None:
         """Let whoever watches a namespace here look for it elsewhere."""
