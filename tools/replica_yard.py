@@ -32,9 +32,9 @@ from tools.local_postgres import LocalPostgres, PostgresError
 from tools.secure_yard import Authority
 
 Settings = dict[str, Any]
-PORTS: Final = {"grpc": 50051, "rest": 9867, "postgres": 54329}
+PORTS: Final = {"grpc": 50051, "rest": 9867}
 FIRST_PORT: Final = 50060
-"""Each replica has four from here on: gRPC, REST, metrics, and the one for the gateways of the others."""
+"""That of the database. Each replica has the next ten, of which it needs four: gRPC, REST, metrics, other gateways."""
 START_SECS: Final = 60.0
 STOP_SECS: Final = 30.0
 AGAIN_SECS: Final = 1.0
@@ -103,11 +103,12 @@ def main() -> None:
     parser.add_argument("--settings", type=Path, metavar="FILE", help="settings for all replicas, as JSON")
     for name in ("grpc", "rest"):
         parser.add_argument(f"--{name}", default=f"127.0.0.1:{PORTS[name]}", metavar="HOST:PORT")
+    parser.add_argument("--first-port", type=int, default=FIRST_PORT, help="of those of the database and the replicas")
     given = parser.parse_args()
     folder: Path = given.folder.resolve()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     others = json.loads(given.settings.read_text()) if given.settings else {}
-    places = [_place(folder, number) for number in range(given.replicas)]
+    places = [_place(folder, number, given.first_port) for number in range(given.replicas)]
     certify(folder, [place.name for place in places])
     try:
         asyncio.run(_run(given, folder, places, others))
@@ -120,7 +121,7 @@ async def _run(given: argparse.Namespace, folder: Path, places: Sequence[Place],
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with AsyncExitStack() as stack:
-        store = given.store or _own_postgres(folder, stack)
+        store = given.store or _own_postgres(folder, given.first_port, stack)
         front = await _begin(*front_command(ways_to(places, given.grpc, given.rest), folder), log=folder / "front.log")
         stack.push_async_callback(_end, front)
         served = [asyncio.Event() for _ in places]
@@ -144,16 +145,16 @@ async def _wait_for_all(events: Sequence[asyncio.Event]) -> None:
         await event.wait()
 
 
-def _own_postgres(folder: Path, stack: AsyncExitStack) -> str:
-    postgres = LocalPostgres(folder / "postgres", PORTS["postgres"])
+def _own_postgres(folder: Path, port: int, stack: AsyncExitStack) -> str:
+    postgres = LocalPostgres(folder / "postgres", port)
     postgres.start()
     stack.callback(postgres.stop)
     return postgres.url()
 
 
-def _place(folder: Path, number: int) -> Place:
+def _place(folder: Path, number: int, first_port: int) -> Place:
     name = f"replica-{number + 1}"
-    grpc, rest, metrics, listen = (f"127.0.0.1:{FIRST_PORT + 10 * number + offset}" for offset in range(4))
+    grpc, rest, metrics, listen = (f"127.0.0.1:{first_port + 10 * number + offset}" for offset in range(1, 5))
     return Place(name, folder / name, grpc, rest, metrics, listen, listen)
 
 

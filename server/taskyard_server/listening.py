@@ -21,6 +21,7 @@ OTHER_FILES: Final = 512
 """Open files that are left for the store, the log, and whatever else the server does."""
 MAX_STREAMS: Final = 1_000
 HANDSHAKE_SECS: Final = 10
+LEAST_PING_MS: Final = 4_000
 MAX_METADATA_BYTES: Final = 16 * 1024
 
 SERVER_OPTIONS: Final = (
@@ -33,8 +34,9 @@ SERVER_OPTIONS: Final = (
     ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
     # Until a caller has shaken hands and said which settings it has.
     ("grpc.server_handshake_timeout_ms", HANDSHAKE_SECS * 1000),
-    # The gateway's keepalive on idle streams would otherwise be answered with "too many pings".
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    # The keepalive of gateways on idle streams would otherwise be answered with "too many pings". That of others comes
+    # every 5 s (`envoy_config.py`), that of the own one every 30 s.
+    ("grpc.http2.min_ping_interval_without_data_ms", LEAST_PING_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     # Streams of hosts that vanished without a word end within a minute.
     ("grpc.keepalive_time_ms", 30_000),

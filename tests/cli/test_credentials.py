@@ -11,6 +11,7 @@ import pytest
 
 from taskyard.v1 import task_pb2 as pb
 from taskyard.v1.task_pb2_grpc import TaskServiceServicer, add_TaskServiceServicer_to_server
+from taskyard_server.access.tokens import new_secret
 from taskyard_server.cli.main import app
 from tests.certificates import Authority, replace
 
@@ -161,6 +162,40 @@ def test_a_token_is_not_sent_in_the_clear_unless_that_is_allowed(error_of, monke
     assert error_of("list", "--server", "yard.invalid:1", "--insecure").startswith(
         "no server answers at yard.invalid:1"
     )
+
+
+SPOILT = {
+    "cut": lambda secret: secret[:-1],
+    "with another end": lambda secret: secret[:-1] + ("a" if secret[-1] == "b" else "b"),
+}
+
+
+@pytest.mark.parametrize("given", ["variable", "file", "profile"])
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+def test_a_token_with_a_wrong_checksum_is_refused_before_any_call(error_of, serve, tmp_path, monkeypatch, given, spoil):
+    server, secret = serve(), spoil(new_secret())
+    options: tuple[str, ...] = ("--server", server.address)
+    if given == "variable":
+        monkeypatch.setenv("TASKYARD_TOKEN", secret)
+    elif given == "file":
+        options += ("--token-file", str(replace(tmp_path / "token", secret.encode())))
+    else:
+        (tmp_path / "taskyard").mkdir()
+        replace(tmp_path / "taskyard" / "config.toml", f'[profiles.p]\ntoken = "{secret}"\n'.encode())
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+        options += ("--profile", "p")
+    for command in ("list", "watch"):
+        told = error_of(command, *options)
+        assert told.endswith(" is no whole token: characters of it are missing or mistyped")
+        assert secret not in told
+    assert server.seen == []
+
+
+def test_a_whole_token_is_sent(anywhere, serve, monkeypatch):
+    server, secret = serve(), new_secret()
+    monkeypatch.setenv("TASKYARD_TOKEN", secret)
+    assert anywhere("list", "--server", server.address).err == ""
+    assert server.seen == [f"Bearer {secret}"]
 
 
 def test_missing_encryption_and_certificates_are_named(error_of, serve, authority, tmp_path):

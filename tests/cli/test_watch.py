@@ -135,6 +135,9 @@ class Broken(grpc.RpcError, grpc.Call):
     def details(self):
         return "over"
 
+    def trailing_metadata(self):
+        return ()
+
 
 Broken.__abstractmethods__ = frozenset()
 

@@ -9,6 +9,7 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Coroutine
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ LIVE: Final = "pending,queued,assigned,running,paused"
 TOLD_SECS: Final = 20.0
 """How long webhooks and watches may take to tell the last ends."""
 LEAVE_SECS: Final = 15.0
+AGAIN_SECS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +125,13 @@ class Crew:
             self._operating.cancel()
             await asyncio.wait({self._operating})
             assert await self._is_at_rest()
-            while any(trigger["state"] in OPEN for trigger in await self._planner.look()):  # noqa: ASYNC110
+            while any(trigger["state"] in OPEN for trigger in await self._planner.look(until_told=True)):  # noqa: ASYNC110
                 await asyncio.sleep(0.2)
             tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(history=self._yard.keeps), "tasks")
             await self._until_told(tasks)
         stats = await self._sure(self._doors.stats.GetStats, GetStatsRequest())
         leases = await self._all(self._doors.leases.ListLeases, ListLeasesRequest(), "leases")
-        triggers = await self._planner.look()
+        triggers = await self._planner.look(until_told=True)
         at = time.monotonic()
         tasks = await self._all(self._doors.tasks.ListTasks, ListTasksRequest(history=self._yard.keeps), "tasks")
         kept = [task for task in tasks if task["state"] != "rejected"]
@@ -156,6 +158,11 @@ class Crew:
                 await host.wait()
         await self._receiver.close()
         await self._doors.close()
+
+    @property
+    def unknown(self) -> Counter[str]:
+        """What its callers of plain calls were said where the outcome is unknown, and how often."""
+        return self._doors.unknown
 
     def history(self) -> list[Event]:
         """What everybody noted."""
@@ -203,7 +210,11 @@ class Crew:
             request.page_token = answer.body["nextPageToken"]
 
     async def _sure(self, method: Any, request: Any) -> Answer:
+        """The answer to a reading call, which is repeated while nobody serves."""
         answer = await self._doors.call(method, request)
+        while answer.outcome is Outcome.UNKNOWN:
+            await asyncio.sleep(AGAIN_SECS)
+            answer = await self._doors.call(method, request)
         assert answer.outcome is Outcome.ACKNOWLEDGED, f"{request}: {answer.code}"
         return answer
 

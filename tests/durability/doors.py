@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -13,7 +14,7 @@ import httpx
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message
 
-from taskyard.errors import error_from_rpc
+from taskyard.errors import NotOwner, error_from_rpc
 from taskyard.v1.batch_pb2_grpc import BatchServiceStub
 from taskyard.v1.lease_pb2_grpc import LeaseServiceStub
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
@@ -29,10 +30,8 @@ M = TypeVar("M", bound=Message)
 
 CALL_SECS: Final = 10.0
 AGAIN_SECS: Final = 0.05
-NOT_OWNER: Final = "not_owner"
-"""Nothing was done: the namespace has moved to another replica meanwhile."""
-UNKNOWN: Final = frozenset({"unavailable", "deadline_exceeded", "cancelled", "internal", "unknown", NOT_OWNER})
-"""Errors that do not say whether the call was done, or say that it is to be repeated."""
+UNKNOWN: Final = frozenset({"unavailable", "deadline_exceeded", "cancelled", "internal", "unknown"})
+"""Errors that do not say whether the call was done."""
 UNKNOWN_STATUSES: Final = frozenset({408, 499, 500, 502, 503, 504})
 OPTIONS: Final = (
     ("grpc.enable_retries", 0),
@@ -63,6 +62,8 @@ class Doors:
         self.http = httpx.AsyncClient(
             base_url=rest_url, timeout=CALL_SECS, trust_env=False, headers={"taskyard-namespace": namespace}
         )
+        self.unknown: Counter[str] = Counter()
+        """What was said where the outcome is unknown, and how often."""
         self.tasks: Any = TaskServiceStub(self.channel)
         self.batches: Any = BatchServiceStub(self.channel)
         self.leases: Any = LeaseServiceStub(self.channel)
@@ -85,9 +86,12 @@ class Doors:
             try:
                 return Answer(Outcome.ACKNOWLEDGED, plain(await method(request, metadata=self.metadata, timeout=secs)))
             except grpc.aio.AioRpcError as error:
-                code = error_from_rpc(error).code
-            if code != NOT_OWNER or time.monotonic() > give_up_at:
-                return Answer(Outcome.UNKNOWN if code in UNKNOWN else Outcome.REFUSED, code=code)
+                found = error_from_rpc(error)
+            if not isinstance(found, NotOwner) or time.monotonic() > give_up_at:
+                if found.code not in UNKNOWN:
+                    return Answer(Outcome.REFUSED, code=found.code)
+                self.unknown[f"{type(found).__name__}: {found}"] += 1
+                return Answer(Outcome.UNKNOWN, code=found.code)
             await asyncio.sleep(AGAIN_SECS)
 
     async def post(self, path: str, body: Json) -> Answer:
@@ -102,11 +106,15 @@ class Doors:
         try:
             answer = await self.http.request(verb, path, **body)
         except httpx.TransportError as error:
+            self.unknown[f"REST: {type(error).__name__}"] += 1
             return Answer(Outcome.UNKNOWN, code=type(error).__name__)
         if answer.is_success:
             return Answer(Outcome.ACKNOWLEDGED, answer.json())
-        unknown = answer.status_code in UNKNOWN_STATUSES
-        return Answer(Outcome.UNKNOWN if unknown else Outcome.REFUSED, code=str(answer.status_code))
+        code = str(answer.status_code)
+        if answer.status_code not in UNKNOWN_STATUSES:
+            return Answer(Outcome.REFUSED, code=code)
+        self.unknown[f"REST: {code} {answer.text[:100]}"] += 1
+        return Answer(Outcome.UNKNOWN, code=code)
 
 
 def plain(message: Message) -> dict[str, Json]:

@@ -134,12 +134,15 @@ class Planner:
         for schedule_id in self._schedules:
             await self._sure(self._doors.schedules.PauseSchedule, plans.PauseScheduleRequest(schedule_id=schedule_id))
 
-    async def look(self) -> list[dict[str, Json]]:
-        """Note what is new of the triggers; those that the server keeps, as far as it answers."""
+    async def look(self, *, until_told: bool = False) -> list[dict[str, Json]]:
+        """Note what is new of the triggers; those that the server keeps, as far as it answers, or `until_told`."""
         token, triggers = "", []
         while True:
             request, begun = plans.ListTriggersRequest(page_token=token or None), time.monotonic()
             answer = await self._doors.call(self._doors.schedules.ListTriggers, request)
+            if until_told and answer.outcome is Outcome.UNKNOWN:
+                await asyncio.sleep(AGAIN_SECS)
+                continue
             for trigger in answer.body.get("triggers", ()):
                 triggers.append(trigger)
                 if self._seen.get(trigger["triggerId"]) != trigger:

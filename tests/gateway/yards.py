@@ -113,17 +113,23 @@ class Replica:
 
     async def carries(self, namespace: str, to: str) -> None:
         """Wait until the calls for this namespace get to this replica."""
-        async with self.client() as http, asyncio.timeout(SECS):
-            while True:
-                if await whose(http, namespace) == to:
-                    return
-                await asyncio.sleep(0.005)
+        async with self.client() as http:
+            await served_by(to, http, namespace)
 
 
 async def whose(http: httpx.AsyncClient, namespace: str, **headers: str) -> str:
     """The name of the replica that serves a namespace, or the status of the refusal."""
     answer = await http.get("/tasks/tsk_1", headers={NAMESPACE: namespace, **headers})
     return str(answer.json()["taskId"]) if answer.status_code == 200 else str(answer.status_code)
+
+
+async def served_by(name: str, http: httpx.AsyncClient, namespace: str) -> None:
+    """Wait until this replica serves the namespace."""
+    async with asyncio.timeout(SECS):
+        while True:
+            if await whose(http, namespace) == name:
+                return
+            await asyncio.sleep(0.005)
 
 
 def trusting(authority: Authority, folder: Path, leaf: Leaf | None = None) -> ssl.SSLContext:

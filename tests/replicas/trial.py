@@ -101,7 +101,7 @@ async def hold_trial(
     broken, seen = "", [(crew.history(), final) for crew, final in zip(crews, finals, strict=True)]
     for namespace, crew, (history, final) in zip(sizes, crews, seen, strict=True):
         print(f"{namespace}: {summary(history, final)}")
-        print(f"watches went on: {[watcher.resumed for watcher in crew.watchers]}")
+        print(f"watches went on: {[watcher.resumed for watcher in crew.watchers]}; unknown: {crew.unknown}")
         broken += "".join(f"{namespace}: {line}\n" for line in told(broken_rules(history, final)).splitlines())
         broken += "".join(f"{namespace}: a cursor was not known\n" for each in crew.watchers if each.cursors_expired)
     assert not broken, f"seed {seed}, {folder}:\n{broken}"

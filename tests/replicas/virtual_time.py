@@ -13,6 +13,7 @@ meanwhile is waiting when it goes on. One that is killed does nothing any more, 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import sys
 from asyncio import base_events, events
@@ -41,7 +42,7 @@ class VirtualTime:
         self.faults: list[dict[str, Any]] = []
         self._random = Random(f"turns of {seed}")
         self._processes: list[Process] = []
-        self._dead: list[object] = []
+        self._dead: list[tuple[Process, list[asyncio.Task[Any]]]] = []
 
     def process(self, name: str) -> Process:
         """A new process, which begins to run when time does."""
@@ -92,10 +93,17 @@ class VirtualTime:
         process.is_dead = True
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Let go of everything. What `finally` says is done here, where nobody is left to notice."""
         for process in list(self._processes):
             self.kill(process)
-        self._dead.clear()
+        while self._dead:
+            process, tasks = self._dead.pop()
+            events._set_running_loop(process)
+            for task in tasks:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                with contextlib.suppress(Exception):
+                    task.get_coro().close()  # type: ignore[union-attr]
+            events._set_running_loop(None)
 
     def _raise(self, fault: dict[str, Any]) -> None:
         error = fault.get("exception")

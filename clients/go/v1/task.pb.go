@@ -274,6 +274,10 @@ const (
 	WatchEnd_internal WatchEnd_Reason = 4
 	// Same as `internal`.
 	WatchEnd_REASON_INTERNAL WatchEnd_Reason = 4
+	// The namespace was deleted. There is nothing to resume.
+	WatchEnd_deleted WatchEnd_Reason = 5
+	// Same as `deleted`.
+	WatchEnd_REASON_DELETED WatchEnd_Reason = 5
 )
 
 // Enum value maps for WatchEnd_Reason.
@@ -289,6 +293,8 @@ var (
 		// Duplicate value: 3: "REASON_CURSOR_EXPIRED",
 		4: "internal",
 		// Duplicate value: 4: "REASON_INTERNAL",
+		5: "deleted",
+		// Duplicate value: 5: "REASON_DELETED",
 	}
 	WatchEnd_Reason_value = map[string]int32{
 		"unspecified":           0,
@@ -301,6 +307,8 @@ var (
 		"REASON_CURSOR_EXPIRED": 3,
 		"internal":              4,
 		"REASON_INTERNAL":       4,
+		"deleted":               5,
+		"REASON_DELETED":        5,
 	}
 )
 
@@ -2869,10 +2877,10 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\aevicted\x10\x05\x12\x10\n" +
 	"\fKIND_EVICTED\x10\x05\x1a\x02\x10\x01B\a\n" +
 	"\x05_kindB\x11\n" +
-	"\x0f_previous_state\"\xd1\x02\n" +
+	"\x0f_previous_state\"\xf2\x02\n" +
 	"\bWatchEnd\x129\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1c.taskyard.v1.WatchEnd.ReasonH\x00R\x06reason\x88\x01\x01\x12\x1d\n" +
-	"\amessage\x18\x02 \x01(\tH\x01R\amessage\x88\x01\x01\"\xd3\x01\n" +
+	"\amessage\x18\x02 \x01(\tH\x01R\amessage\x88\x01\x01\"\xf4\x01\n" +
 	"\x06Reason\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x0f\n" +
@@ -2883,7 +2891,9 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x0ecursor_expired\x10\x03\x12\x19\n" +
 	"\x15REASON_CURSOR_EXPIRED\x10\x03\x12\f\n" +
 	"\binternal\x10\x04\x12\x13\n" +
-	"\x0fREASON_INTERNAL\x10\x04\x1a\x02\x10\x01B\t\n" +
+	"\x0fREASON_INTERNAL\x10\x04\x12\v\n" +
+	"\adeleted\x10\x05\x12\x12\n" +
+	"\x0eREASON_DELETED\x10\x05\x1a\x02\x10\x01B\t\n" +
 	"\a_reasonB\n" +
 	"\n" +
 	"\b_message2\xed\b\n" +

@@ -1,8 +1,8 @@
 """Taskyard for Python: the SDK, over the gRPC stubs in `taskyard.v1`.
 
-`Client` submits tasks and follows them, with asyncio, and manages the schedules that submit tasks by themselves;
-`SyncClient` does the same for code without asyncio. `Host` takes tasks and runs them. All errors are `TaskyardError`s,
-one class for each error code of the API.
+`Client` submits tasks and follows them, with asyncio, and manages namespaces and the schedules that submit tasks by
+themselves; `SyncClient` does the same for code without asyncio. `Host` takes tasks and runs them. All errors are
+`TaskyardError`s, one class for each error code of the API.
 """
 
 from .batches import Batch, BatchOutcome, SubmittedBatch
@@ -29,12 +29,14 @@ from .errors import (
     Unimplemented,
 )
 from .host import Host
+from .namespace_calls import Namespaces
+from .namespaces import Namespace, NamespaceLimits, NamespaceTotals
 from .new_tasks import NewTask, Submitted
 from .running_task import ActionFailed, RunningTask
 from .schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
 from .scheduling import Schedules
 from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats
-from .sync import SyncClient, SyncSchedules
+from .sync import SyncClient, SyncNamespaces, SyncSchedules
 from .targets import Target, TargetStatus
 from .tasks import Attempt, Progress, RetryPolicy, Task, TaskFailed, TaskState
 from .watching import EventKind, TaskEvent
@@ -60,6 +62,10 @@ __all__ = [
     "HostStats",
     "Internal",
     "LeaseLost",
+    "Namespace",
+    "NamespaceLimits",
+    "NamespaceTotals",
+    "Namespaces",
     "NewTask",
     "NotFound",
     "Overlap",
@@ -77,6 +83,7 @@ __all__ = [
     "Submitted",
     "SubmittedBatch",
     "SyncClient",
+    "SyncNamespaces",
     "SyncSchedules",
     "Target",
     "TargetStatus",

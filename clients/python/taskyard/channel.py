@@ -52,12 +52,13 @@ def options_for(address: str) -> tuple[tuple[str, int | str], ...]:
     return (("grpc.service_config", BY_CHANCE),)
 
 
-def open_channel(credentials: Credentials, address: str) -> grpc.aio.Channel:
+def open_channel(credentials: Credentials, address: str, number: int = 0) -> grpc.aio.Channel:
     """Open a channel. It connects with its first call, and reconnects whenever the connection is lost.
 
     Args:
         credentials: How the connection is encrypted.
         address: Where the server listens.
+        number: Channels of different numbers share no connection. Default 0.
 
     Returns:
         The channel, which the caller closes.
@@ -77,6 +78,7 @@ def open_channel(credentials: Credentials, address: str) -> grpc.aio.Channel:
         ("grpc.max_reconnect_backoff_ms", 1_000),
         ("grpc.max_receive_message_length", MAX_RECEIVE_BYTES),
         *options_for(address),
+        *((("taskyard.channel", number),) if number else ()),
     ]
     encryption = credentials.for_channel()
     if encryption is None:

@@ -18,6 +18,7 @@ from .batches import Batch, SubmittedBatch
 from .calls import Calls
 from .credentials import Addresses, CredentialOptions, find_credentials
 from .listing import TaskFilters, list_request
+from .namespace_calls import Namespaces
 from .new_tasks import NewTask, Submitted, TaskFields, new_task
 from .scheduling import Schedules
 from .servers import Servers
@@ -44,6 +45,7 @@ class Client:
 
     Attributes:
         schedules: The calls about schedules, which submit tasks by themselves.
+        namespaces: The calls about namespaces, that of the client and others.
 
     Args:
         address: Where the server listens: `HOST:PORT`, `https://HOST:PORT`, or a target of gRPC. Several servers that
@@ -85,6 +87,7 @@ class Client:
         self._submitter = Submitter(self._servers, self._credentials, self._timeout, self._patience)
         self._watches: set[Any] = set()
         self.schedules: Final = Schedules(self._calls, self._servers, agent)
+        self.namespaces: Final = Namespaces(self._calls, self._servers)
 
     async def __aenter__(self) -> Self:
         return self

@@ -142,7 +142,8 @@ class HostRun:
             server = await self._servers.pick()
             error: TaskyardError
             try:
-                await self._connect(server)
+                with server.used() as channel:
+                    await self._connect(server, channel)
             except grpc.aio.AioRpcError as failed:
                 check_cancelled()
                 error = server.error_of(failed)
@@ -183,12 +184,12 @@ class HostRun:
             except TimeoutError:
                 return
 
-    async def _connect(self, server: Server) -> None:
+    async def _connect(self, server: Server, channel: grpc.aio.Channel) -> None:
         """Work over one stream until the host has left by it. Handlers go on if the stream breaks.
 
         Raises `AioRpcError`, `_StreamBroken` or TimeoutError if it does.
         """
-        stub: RuntimeHostServiceAsyncStub = RuntimeHostServiceStub(server.channel)
+        stub: RuntimeHostServiceAsyncStub = RuntimeHostServiceStub(channel)
         self._sent = self._credentials.metadata()
         call: Stream = stub.Connect(metadata=self._sent)
         try:
@@ -309,7 +310,7 @@ class HostRun:
             now = self._now()
             if now - due > interval:
                 log.warning("heartbeat late by %.1f s: a handler blocks the event loop", now - due)
-            if now - self._acknowledged_at > interval + lease_secs:
+            if now - self._acknowledged_at > interval + (lease_secs / 2 if self._servers.are_several else lease_secs):
                 raise _StreamBroken(f"no heartbeat was answered for {now - self._acknowledged_at:.1f} s")
             self._heartbeat_due = True
             self._wake.set()

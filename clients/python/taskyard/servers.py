@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 import grpc
@@ -30,8 +31,8 @@ DOWN_SECS: Final = 0.05
 """How long it holds that no server can be reached: during an outage many calls may ask."""
 STRAYS: Final = 10
 """So many calls in a row for what another server owns, and this one has heard too little: another is asked."""
-LAST_CALLS_SECS: Final = 60.0
-"""How long calls may go on over a connection that is no longer used for new ones."""
+REFUSALS: Final = 10
+"""So many failures in a row at the only address, and a new connection is tried."""
 SLOW_SECS: Final = 1.0
 """A caller that waits no longer than this says nothing about the server."""
 NEVER_SENT: Final = "failed to connect to all addresses"
@@ -47,6 +48,7 @@ class Server:
         address: Where it listens.
         failed_at: When it failed last, in seconds of the event loop.
         strays: How many calls in a row it has refused since another server owns what they name.
+        refusals: How many calls in a row have failed, if there is no other server.
 
     Args:
         address: Where it listens.
@@ -57,16 +59,36 @@ class Server:
         self.address = address
         self.failed_at = float("-inf")
         self.strays = 0
+        self.refusals = 0
+        self._channels = 0
         self._credentials = credentials
         self._channel: grpc.aio.Channel | None = None
+        self._uses: Counter[grpc.aio.Channel] = Counter()
+        """How many calls and streams each channel has."""
         self._methods: dict[str, Any] = {}
 
     @property
     def channel(self) -> grpc.aio.Channel:
-        """The channel to it. It is opened anew after `take_channel`."""
+        """The channel to it. It is opened anew after `take_channel`. Calls and streams take that of `used`."""
         if self._channel is None:
-            self._channel = open_channel(self._credentials, self.address)
+            self._channel = open_channel(self._credentials, self.address, self._channels)
         return self._channel
+
+    @contextmanager
+    def used(self) -> Iterator[grpc.aio.Channel]:
+        """Keep the channel open for a call or stream: to close it would leave the readers of streams waiting.
+
+        Yields:
+            The channel.
+        """
+        channel = self.channel
+        self._uses[channel] += 1
+        try:
+            yield channel
+        finally:
+            self._uses[channel] -= 1
+            if not self._uses[channel]:
+                del self._uses[channel]
 
     @property
     def state(self) -> grpc.ChannelConnectivity:
@@ -111,6 +133,17 @@ class Server:
             found = self._methods[path] = self.channel.unary_unary(path, serializer, deserializer)
         return found
 
+    def is_used(self, channel: grpc.aio.Channel) -> bool:
+        """Say whether a channel has calls or streams.
+
+        Args:
+            channel: A channel to this server.
+
+        Returns:
+            Whether it has.
+        """
+        return channel in self._uses
+
     def take_channel(self) -> grpc.aio.Channel | None:
         """Give up the channel, which the caller closes.
 
@@ -119,6 +152,7 @@ class Server:
         """
         channel, self._channel = self._channel, None
         self._methods = {}
+        self._channels += 1
         return channel
 
     def error_of(self, error: grpc.aio.AioRpcError) -> TaskyardError:
@@ -161,9 +195,8 @@ class Servers:
         self._connecting: asyncio.Task[Server] | None = None
         self._down: tuple[float, Server | None] = (0.0, None)
         """Until when no server can be reached, and one that cannot."""
-        self._left: set[grpc.aio.Channel] = set()
-        """Channels that may still have calls."""
-        self._closing: set[asyncio.Task[None]] = set()
+        self._left: list[tuple[Server, grpc.aio.Channel]] = []
+        """Channels that are for no new calls."""
 
     # Choosing
 
@@ -179,6 +212,7 @@ class Servers:
         """
         if self._is_closed:
             raise ClientClosed("the client was closed")
+        await self._close_left()
         if not self.are_several:
             return self._all[0]
         if self._current is not None:
@@ -195,17 +229,26 @@ class Servers:
     def note(self, server: Server, error: TaskyardError) -> None:
         """Note how a call or stream has failed. After what speaks against its server another comes first.
 
+        Where there is one address alone, it may be that of a balancer with several servers behind it: after a few
+        failures the next calls go over a new connection.
+
         Args:
             server: The server.
             error: How it has failed.
         """
         if isinstance(error, NotOwner):
             server.strays += 1
-            if server.strays < STRAYS:
+            if self.are_several and server.strays < STRAYS:
                 return
         elif not isinstance(error, Unavailable | CallCancelled | DeadlineExceeded):
             return
-        self._avoid(server)
+        if self.are_several:
+            self._avoid(server)
+            return
+        server.refusals += 1
+        if server.refusals >= REFUSALS:
+            server.refusals = server.strays = 0
+            self._leave(server)
 
     def _avoid(self, server: Server) -> None:
         server.failed_at = asyncio.get_running_loop().time()
@@ -231,6 +274,7 @@ class Servers:
                     server = attempts.pop(attempt)
                     if attempt.result():
                         self._settle(server, attempts.values())
+                        await self._close_left()
                         return server
                     server.failed_at = loop.time()
         finally:
@@ -267,25 +311,25 @@ class Servers:
     async def close(self) -> None:
         """Close all connections for good, and end their calls."""
         self._is_closed = True
-        for task in (self._connecting, *self._closing):
-            if task is not None:
-                task.cancel()
+        if self._connecting is not None:
+            self._connecting.cancel()
         await self.renew()
-        for channel in tuple(self._left):
+        for _, channel in self._left:
             await channel.close()
 
     def _leave(self, server: Server) -> None:
-        """Close the channel to a server once its last calls have ended."""
+        """Use the channel to a server for no new calls."""
         channel = server.take_channel()
         if channel is not None:
-            self._left.add(channel)
-            task = asyncio.create_task(self._close_later(channel))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._left.append((server, channel))
 
-    async def _close_later(self, channel: grpc.aio.Channel) -> None:
-        await channel.close(LAST_CALLS_SECS)
-        self._left.discard(channel)
+    async def _close_left(self) -> None:
+        """Close the channels whose last calls have ended."""
+        for each in tuple(self._left):
+            server, channel = each
+            if not server.is_used(channel):
+                self._left.remove(each)
+                await channel.close()
 
 
 class _NeverSent(Exception):
@@ -312,16 +356,17 @@ class _UnaryChannel:
             left = timeout_secs - (asyncio.get_running_loop().time() - begun)
             method = server.method(path, request_serializer, response_deserializer)
             try:
-                answer = await method(request, timeout=left, metadata=metadata)
+                with server.used():
+                    answer = await method(request, timeout=left, metadata=metadata)
             except grpc.aio.AioRpcError as failed:
                 check_cancelled()
                 error = server.error_of(failed)
-                if servers.are_several and not (isinstance(error, DeadlineExceeded) and timeout_secs < SLOW_SECS):
+                if timeout_secs >= SLOW_SECS or not isinstance(error, DeadlineExceeded):
                     servers.note(server, error)
                 if servers.are_several and (failed.details() or "").startswith(NEVER_SENT):
                     raise _NeverSent(error) from failed
                 raise error from failed
-            server.strays = 0
+            server.strays = server.refusals = 0
             return answer
 
         async def call(request: Any, *, timeout: float, metadata: Any) -> Any:  # noqa: ASYNC109

@@ -24,7 +24,7 @@ from .channel import answer_of, check_cancelled
 from .credentials import Credentials, Metadata, Renewal
 from .errors import ClientClosed, Internal, TaskyardError, Unauthenticated, Unavailable, error_from_message
 from .retrying import BROKEN, backoff_within, call_persistently
-from .servers import Server, Servers
+from .servers import Servers
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,8 @@ class Submitter:
             while await self._has_work():
                 server = await self._servers.pick()
                 try:
-                    await self._run_stream(server)
+                    with server.used() as channel:
+                        await self._run_stream(channel)
                 except grpc.aio.AioRpcError as broken:
                     check_cancelled()
                     error = server.error_of(broken)
@@ -161,10 +162,10 @@ class Submitter:
 
     # One stream
 
-    async def _run_stream(self, server: Server) -> None:
+    async def _run_stream(self, channel: grpc.aio.Channel) -> None:
         """Send tasks and take answers over one stream, until it is closed in order."""
         self._sent = self._credentials.metadata()
-        call = TaskServiceStub(server.channel).SubmitTasks(metadata=self._sent)
+        call = TaskServiceStub(channel).SubmitTasks(metadata=self._sent)
         writer: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(None) as self._stall:

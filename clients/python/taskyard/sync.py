@@ -19,6 +19,7 @@ from .channel import check_process
 from .client import PATIENCE_SECS, TIMEOUT_SECS, Client
 from .credentials import Addresses, CredentialOptions
 from .errors import ClientClosed
+from .namespace_calls import Namespaces
 from .scheduling import Schedules
 from .values import Span
 
@@ -89,6 +90,26 @@ class SyncSchedules:
     triggers = _iterating(Schedules.triggers)
 
 
+class SyncNamespaces:
+    """The namespaces of the server. Its methods are those of `Namespaces`, blocking.
+
+    Args:
+        client: The blocking client.
+        namespaces: The namespaces of its `Client`.
+    """
+
+    def __init__(self, client: SyncClient, namespaces: Namespaces) -> None:
+        self._client = namespaces
+        self._run = client._run
+        self._iterate = client._iterate
+
+    list = _iterating(Namespaces.list)
+    create = _blocking(Namespaces.create)
+    get = _blocking(Namespaces.get)
+    update = _blocking(Namespaces.update)
+    delete = _blocking(Namespaces.delete)
+
+
 class SyncClient:
     """Calls a Taskyard server from code without asyncio. Its methods are those of `Client`, blocking.
 
@@ -100,6 +121,7 @@ class SyncClient:
 
     Attributes:
         schedules: The calls about schedules.
+        namespaces: The calls about namespaces.
 
     Args:
         address: Where the server listens, or several servers do, as for `Client`.
@@ -143,6 +165,7 @@ class SyncClient:
         self._lock = threading.Lock()
         self._closed = False
         self.schedules: Final = SyncSchedules(self, self._client.schedules)
+        self.namespaces: Final = SyncNamespaces(self, self._client.namespaces)
 
     def __enter__(self) -> Self:
         return self

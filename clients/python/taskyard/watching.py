@@ -19,7 +19,7 @@ from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 from .channel import answer_of
 from .credentials import Credentials, Renewal
-from .errors import CursorExpired, TaskyardError, Unauthenticated, Unavailable
+from .errors import CursorExpired, NotFound, TaskyardError, Unauthenticated, Unavailable
 from .retrying import BROKEN, Outage
 from .servers import Server, Servers
 from .tasks import STATE_OF_NUMBER, Task, TaskState
@@ -110,37 +110,38 @@ class Watch:
         """
         while True:
             server = await answer_of(self._servers.pick())
-            sent = self._credentials.metadata()
-            call = TaskServiceStub(server.channel).WatchTasks(self._next_request(), metadata=sent)
-            self._open_calls.add(call)
-            try:
-                while True:
-                    message = await self._read(call, server)
-                    self._renewal.worked()
-                    for event in self._new_events(message):
-                        yield event
-                    if not message.HasField("end"):
-                        self._outage.end()
-                    elif message.end.reason == pb.WatchEnd.tasks_ended:
-                        return
-                    else:
-                        raise _error_of(message.end)
-            except CursorExpired as error:
-                log.info("the watch begins anew: %s", error)
-                self._cursor, self._sends_current = None, True
-                await self._outage.wait(error)
-            except Unauthenticated as error:
-                if not self._renewal.is_worth_it(sent):
-                    raise
-                log.info("the watch goes on over a new stream: %s", error)
-                await self._outage.wait(error)
-            except BROKEN as error:
-                log.info("the watch goes on over a new stream: %s", error)
-                self._servers.note(server, error)
-                await self._outage.wait(error)
-            finally:
-                self._open_calls.discard(call)
-                call.cancel()
+            with server.used() as channel:
+                sent = self._credentials.metadata()
+                call = TaskServiceStub(channel).WatchTasks(self._next_request(), metadata=sent)
+                self._open_calls.add(call)
+                try:
+                    while True:
+                        message = await self._read(call, server)
+                        self._renewal.worked()
+                        for event in self._new_events(message):
+                            yield event
+                        if not message.HasField("end"):
+                            self._outage.end()
+                        elif message.end.reason == pb.WatchEnd.tasks_ended:
+                            return
+                        else:
+                            raise _error_of(message.end)
+                except CursorExpired as error:
+                    log.info("the watch begins anew: %s", error)
+                    self._cursor, self._sends_current = None, True
+                    await self._outage.wait(error)
+                except Unauthenticated as error:
+                    if not self._renewal.is_worth_it(sent):
+                        raise
+                    log.info("the watch goes on over a new stream: %s", error)
+                    await self._outage.wait(error)
+                except BROKEN as error:
+                    log.info("the watch goes on over a new stream: %s", error)
+                    self._servers.note(server, error)
+                    await self._outage.wait(error)
+                finally:
+                    self._open_calls.discard(call)
+                    call.cancel()
 
     def _next_request(self) -> pb.WatchTasksRequest:
         request = pb.WatchTasksRequest()
@@ -199,4 +200,6 @@ class Watch:
 def _error_of(end: pb.WatchEnd) -> TaskyardError:
     """The reason for which the server ends a watch, as the error that a broken stream raises."""
     reason = end.message or pb.WatchEnd.Reason.Name(end.reason)
+    if end.reason == pb.WatchEnd.deleted:
+        return NotFound(reason)
     return CursorExpired(reason) if end.reason == pb.WatchEnd.cursor_expired else Unavailable(reason)

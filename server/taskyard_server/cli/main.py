@@ -14,7 +14,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import typer
 
-from . import hosts, interruptions, schedules, store, targets, tasks, tokens, triggers, up, watch
+from . import hosts, interruptions, namespaces, schedules, store, targets, tasks, tokens, triggers, up, watch
 from .failure import Failure
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ app.command()(interruptions.pause)
 app.command()(interruptions.resume)
 app.command()(interruptions.resolve)
 app.command()(targets.targets)
+app.add_typer(namespaces.app, name="namespace")
 app.add_typer(schedules.app, name="schedule")
 app.command()(triggers.triggers)
 app.command()(watch.watch)

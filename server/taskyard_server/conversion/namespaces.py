@@ -1,4 +1,7 @@
-"""The limits of a namespace in requests and answers. They have the bounds of the settings that they stand for."""
+"""The limits of a namespace in requests and answers. They have the bounds of the settings that they stand for.
+
+See docs/rules.md, Own limits.
+"""
 
 from __future__ import annotations
 

@@ -129,9 +129,7 @@ class Ownership:
 
     def _taken(self, name: str, taking: asyncio.Task[None]) -> None:
         del self._taking[name]
-        if not taking.cancelled():
-            # Look at it, also where nobody waits.
-            taking.exception()
+        _look_at(taking)
 
     async def _take_or_create(self, name: str) -> None:
         instance = self._membership.me.instance
@@ -169,7 +167,9 @@ class Ownership:
     async def look(self) -> None:
         """Read the owners that changed, in a look that begins after this call. Raises `CommitDelayed`."""
         # Whoever goes away must not end what others wait for.
-        await asyncio.shield(asyncio.ensure_future(self._look(self._looks + 1)))
+        looking = asyncio.ensure_future(self._look(self._looks + 1))
+        looking.add_done_callback(_look_at)
+        await asyncio.shield(looking)
 
     async def _look(self, wanted: int) -> None:
         async with self._looking:
@@ -347,3 +347,9 @@ class Ownership:
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(outcome, Refusal):
                 raise outcome
+
+
+def _look_at(task: asyncio.Task[None]) -> None:
+    """Look at what a task raised, also where nobody waits for it."""
+    if not task.cancelled():
+        task.exception()

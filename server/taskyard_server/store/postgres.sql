@@ -70,7 +70,7 @@ CREATE TRIGGER replicas_change AFTER INSERT OR UPDATE OF died_at, is_draining ON
 -- The schema's version.
 
 -- name: has_schema
--- Not by to_regnamespace, which answers from a cache that may be older than the lock.
+-- Not to_regnamespace, which may answer from what the session saw before it waited for others.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'taskyard');
 -- name: has_meta
 SELECT EXISTS (

@@ -86,7 +86,7 @@ class SharedStore(Store, Protocol):
         """The living replicas, and those that died within so many seconds."""
 
     async def drain(self, name: str, is_draining: bool) -> bool:
-        """Let the living replicas of a name, or an instance, take no namespaces, or again some. Whether there is one."""
+        """Let the living replicas of a name, or an instance, take no namespaces, or take some again; if any lives."""
 
     async def raise_level(self, level: int) -> bool:
         """Put a format level in force, unless a living replica has a lower one. Whether it is in force."""

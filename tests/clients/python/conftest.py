@@ -10,7 +10,15 @@ import grpc
 import pytest
 
 from taskyard import Client
-from taskyard.v1 import batch_pb2_grpc, schedule_pb2_grpc, stats_pb2_grpc, target_pb2_grpc, task_pb2, task_pb2_grpc
+from taskyard.v1 import (
+    batch_pb2_grpc,
+    namespace_pb2_grpc,
+    schedule_pb2_grpc,
+    stats_pb2_grpc,
+    target_pb2_grpc,
+    task_pb2,
+    task_pb2_grpc,
+)
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.leases import Lease
@@ -19,6 +27,7 @@ from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.services.batches import BatchService
+from taskyard_server.services.namespaces import NamespaceService
 from taskyard_server.services.schedules import ScheduleService
 from taskyard_server.services.stats import StatsService
 from taskyard_server.services.targets import TargetService
@@ -87,6 +96,7 @@ class Server:
         self.address = f"127.0.0.1:{self.port}"
         logs = EventLogs(encode_event, time.time)
         engine.subscribe(logs)
+        engine.namespaces.subscribe(logs.deleted)
         self.watches = TaskWatches(engine, logs)
         self.service = WatchedTasks(engine, self.watches)
         self._serving: grpc.aio.Server | None = None
@@ -105,6 +115,7 @@ class Server:
         )
         target_pb2_grpc.add_TargetServiceServicer_to_server(TargetService(self.engine), server)
         schedule_pb2_grpc.add_ScheduleServiceServicer_to_server(ScheduleService(self.engine, MAX_PAYLOAD_BYTES), server)
+        namespace_pb2_grpc.add_NamespaceServiceServicer_to_server(NamespaceService(self.engine), server)
         server.add_insecure_port(self.address)
         await server.start()
         self._serving = server

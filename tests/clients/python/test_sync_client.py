@@ -12,10 +12,12 @@ import pytest
 from taskyard import (
     Client,
     ClientClosed,
+    Namespaces,
     NewTask,
     NotFound,
     Schedules,
     SyncClient,
+    SyncNamespaces,
     SyncSchedules,
     TaskState,
     TriggerState,
@@ -36,7 +38,9 @@ async def sync_client(server):
     await in_thread(client.close)
 
 
-@pytest.mark.parametrize(("blocking", "kind"), [(SyncClient, Client), (SyncSchedules, Schedules)])
+@pytest.mark.parametrize(
+    ("blocking", "kind"), [(SyncClient, Client), (SyncSchedules, Schedules), (SyncNamespaces, Namespaces)]
+)
 def test_it_has_every_method_of_the_client_with_the_same_signature(blocking, kind):
     for name in [name for name in vars(kind) if not name.startswith("_")]:
         assert inspect.signature(getattr(blocking, name)) == inspect.signature(getattr(kind, name)) or name == "close"

@@ -108,7 +108,8 @@ class Driver:
                 # Heartbeats come also while the store does not answer, and must not fill the memory then.
                 if any(turn) or not self.committer.has_turn(state):
                     self.committer.add(state, partial(self._publish, state, turn, deliveries))
-            due = scheduler.next_due()
+            # What is due in one that is leaving waits for its next owner.
+            due = None if state.is_leaving else scheduler.next_due()
             if due != state.due:
                 state.due = due
                 if due is not None:

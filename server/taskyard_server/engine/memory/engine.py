@@ -99,7 +99,8 @@ class MemoryEngine:
             return NO_COMMIT
         if self.tenures is not None:
             state = self._namespaces.here(namespace)
-            return NO_COMMIT if state is None else state.told
+            # Of a namespace that is not there yet nothing is committed, and all that follows can be found.
+            return CommitMark(0, int(self.now() * 1000)) if state is None else state.told
         return CommitMark(self.keeper.committer.number, int(self.keeper.committer.kept_at * 1000))
 
     def knows_commit(self, namespace: str, commit: CommitMark) -> bool:

@@ -19,7 +19,7 @@ from taskyard_server.core.errors import Internal, NotFound, Unavailable
 from taskyard_server.core.task import FAILED
 from taskyard_server.store.committer import NO_ANSWER
 from taskyard_server.store.loading import FAULTS, adopt, stored_task
-from taskyard_server.store.port import StoreError, key_of, namespace_of
+from taskyard_server.store.port import CommitDelayed, StoreError, key_of
 
 if TYPE_CHECKING:
     from taskyard_server.core.names import Names
@@ -124,10 +124,12 @@ class History:
     async def ended_since(self, state: NamespaceState, ms: int) -> AsyncIterator[list[Task]]:
         """The tasks of a namespace that ended at a time or later and have left memory, in slices."""
         await self._answers.kept(state)
-        async for rows in self._store.ended_tasks(ms):
-            own = [each for each in rows if namespace_of(each.key) == state.number]
-            tasks = [read_task(state, each) for each in own]
-            yield [task for task in tasks if state.scheduler.find(task.id) is None]
+        try:
+            async for rows in self._store.ended_tasks(ms, state.number):
+                tasks = [read_task(state, each) for each in rows]
+                yield [task for task in tasks if state.scheduler.find(task.id) is None]
+        except (CommitDelayed, StoreError):
+            raise Unavailable(NO_ANSWER) from None
 
     async def scan(self, first_key: int, last_key: int, descending: bool, limit: int) -> Page:
         """`Store.scan`, as `answered` has it."""
@@ -137,7 +139,7 @@ class History:
         """What the store answers. Raises `Unavailable` if that takes too long."""
         try:
             return await asyncio.wait_for(reading, self._patience_secs)
-        except (TimeoutError, StoreError):
+        except (TimeoutError, CommitDelayed, StoreError):
             raise Unavailable(NO_ANSWER) from None
 
 

@@ -1,4 +1,7 @@
-"""Namespaces as things of their own in the embedded engine: shown, limited, deleted."""
+"""Namespaces as things of their own in the embedded engine: shown, limited, deleted.
+
+(docs/rules.md, Namespaces, Own limits, Deleting a namespace)
+"""
 
 from __future__ import annotations
 

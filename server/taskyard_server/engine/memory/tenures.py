@@ -110,7 +110,7 @@ class Tenures:
             raise NotOwner()
         state = namespaces.restore(loaded)
         state.term, state.commits = taken.term, taken.kept.number
-        state.told = CommitMark(taken.kept.number, int(taken.kept.at * 1000))
+        state.told = CommitMark(taken.kept.number, int((taken.kept.at or now) * 1000))
         state.outbox.waiting = waiting
         if loaded.error is not None:
             log.error("namespace_closed", namespace=loaded.name, fault=loaded.error, see="taskyard store check")
@@ -125,6 +125,7 @@ class Tenures:
         if state is None or state.is_leaving:
             return
         state.is_leaving = True
+        self._namespaces.driver.mark_dirty(state)
         try:
             await self._settle(state)
             await release(state)

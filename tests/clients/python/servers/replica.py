@@ -33,7 +33,8 @@ class Replica(TaskServiceServicer):
         self.made: list[str] = []
         self.state = pb.Task.queued
         self.cursors: list[str] = []
-        self.came = asyncio.Event()
+        self.more = asyncio.Event()
+        """Has each watch show another event."""
         self.port = 0
         self._server: Any = None
 
@@ -56,7 +57,6 @@ class Replica(TaskServiceServicer):
 
     async def _admit(self, name: str) -> None:
         self.calls.append(name)
-        self.came.set()
         if self.strays:
             self.strays -= 1
             raise NotOwner("other")
@@ -118,5 +118,7 @@ class Replica(TaskServiceServicer):
         event = pb.TaskEvent(
             kind=pb.TaskEvent.submitted, task=pb.Task(task_id=f"tsk_{self.port}", state=pb.Task.queued)
         )
+        await context.write(pb.WatchTasksResponse(events=[event], cursor=f"c{self.port}"))
+        await self.more.wait()
         await context.write(pb.WatchTasksResponse(events=[event], cursor=f"c{self.port}"))
         await asyncio.Event().wait()

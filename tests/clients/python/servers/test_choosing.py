@@ -149,6 +149,38 @@ async def test_a_watch_goes_on_at_another_server_with_its_cursor(start, open_cli
     await watch.aclose()
 
 
+@pytest.mark.usefixtures("in_order")
+async def test_a_stream_lives_on_when_calls_go_to_another_server(start, open_client):
+    first, second = await start(), await start()
+    client = open_client(first.address, second.address)
+    watch = client.watch()
+    await anext(watch)
+    first.is_down = True
+    await client.get("a")
+    assert second.calls == ["GetTask"]
+    first.more.set()
+    assert (await anext(watch)).task.id == f"tsk_{first.port}"
+    await watch.aclose()
+
+
+async def test_a_stream_lives_on_when_a_new_connection_is_tried(start, open_client):
+    replica = await start()
+    client = open_client(replica.address, patience=0)
+    watch = client.watch()
+    await anext(watch)
+    replica.is_down = True
+    for _ in range(25):
+        with pytest.raises(Unavailable):
+            await client.resume("a")
+    assert len(client._servers._left) == 1
+    replica.more.set()
+    assert (await anext(watch)).task.id == f"tsk_{replica.port}"
+    await watch.aclose()
+    replica.is_down = False
+    await client.resume("a")
+    assert client._servers._left == []
+
+
 async def test_each_server_proves_its_own_name(start, open_client, tmp_path):
     authority = Authority()
 
@@ -213,3 +245,31 @@ async def test_a_call_that_is_cancelled_while_a_server_is_sought_leaves_others_a
     assert (await other).id == "b"
     with pytest.raises(asyncio.CancelledError):
         await one
+
+
+async def test_behind_one_address_another_server_is_found_by_a_new_connection(start, open_client):
+    """A balancer gives each connection to another server, as that of a cluster does."""
+    replicas = [await start(), await start()]
+    replicas[0].is_down = True
+    given = []
+
+    async def balance(reader, writer):
+        replica = replicas[len(given) % 2]
+        given.append(replica)
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", replica.port)
+        await asyncio.gather(pump(reader, far_writer), pump(far_reader, writer))
+
+    balancer = await asyncio.start_server(balance, "127.0.0.1", 0)
+    client = open_client(f"127.0.0.1:{balancer.sockets[0].getsockname()[1]}")
+    assert (await client.get("a")).id == "a"
+    assert (await client.submit("click")).task_id == "click"
+    assert given == replicas
+    balancer.close()
+
+
+async def pump(reader, writer):
+    """Carry what comes until it ends."""
+    while data := await reader.read(65_536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
