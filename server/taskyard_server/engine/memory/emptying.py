@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from taskyard_server.core.limits import MAX_LEASE_SECS
 from taskyard_server.core.task import CANCELLED, TERMINAL
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ async def empty(scheduler: Scheduler, now: float) -> None:
         _forget_what_happened(scheduler)
         await asyncio.sleep(0)
     scheduler.reconfigure(replace(scheduler.limits, result_ttl_secs=0.0, idempotency_secs=0.0))
-    while life.advance(now, AT_ONCE):
+    # By then the leases are over, too, that targets wait for.
+    while life.advance(now + MAX_LEASE_SECS, AT_ONCE):
         _forget_what_happened(scheduler)
         await asyncio.sleep(0)
     _forget_what_happened(scheduler)
