@@ -23,6 +23,7 @@ def submission(number, **options):
 @pytest.mark.parametrize("store", [None, DictStore])
 async def test_tasks_of_all_kinds_are_freed_in_slices(monkeypatch, store):
     monkeypatch.setattr(emptying, "AT_ONCE", 10)
+    monkeypatch.setattr(emptying, "PAUSE_SECS", 0)
     limits = Limits(max_inflight=100, max_per_agent_inflight=100, idempotency_secs=1000)
     engine = MemoryEngine(limits, store=store and store())
     await engine.open()
