@@ -126,7 +126,7 @@ class App:
             self._task_watches,
             lambda action: self._retry_policies.get(action),
             self._stats_service,
-            AdminService(self._engine, config, self.drain),
+            AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
         )
         if self._sharing is not None:

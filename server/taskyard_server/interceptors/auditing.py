@@ -31,6 +31,7 @@ NAMES: Final = frozenset(
         "host_id",
         "namespace",
         "path",
+        "replica",
         "schedule_id",
         "target",
         "task_id",
