@@ -144,6 +144,9 @@ class Witness:
             if task.token > token:
                 raise Broken(f"{task} is told of, but the store knows the token {token}")
             if task.state in ENDS:
+                if (task.state, state) == ("failed", "cancelled"):
+                    # It blocked its target for a while.
+                    continue
                 if state != task.state or task.result not in (result, UNSHOWN):
                     raise Broken(f"{task} is told of, but the store has {state} {result!r}")
                 self.ends(namespace, task.id, (state, result))
