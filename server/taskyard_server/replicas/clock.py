@@ -22,8 +22,14 @@ class SharedClock(SteadyClock):
     def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
         super().__init__(steady)
         self._is_set = False
+        self._last = 0.0
         self._followed_at = 0.0
         self._store_offset = self._offset
+
+    def __call__(self) -> float:
+        # While it is led back it stands still.
+        self._last = max(self._last, self._offset + self._steady())
+        return self._last
 
     def wall(self) -> float:
         """The store's time, which may jump."""

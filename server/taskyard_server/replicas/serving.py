@@ -62,7 +62,7 @@ class ReplicaServing:
         self.replica = ReplicaRun(
             store, engine.tenures, me, failover_secs, clock, boot=boot, steady=steady, new_instance=new_instance
         )
-        self.door = OwnersDoor(self.replica.ownership, self.replica.trust)
+        self.door = OwnersDoor(self.replica.ownership, self.replica.trust, engine.keeper.keeping.patience_secs)
         self.on_change: Callable[[], None] = lambda: None
         self.replica.on_change = self._changed
         engine.keeper.may_tell = self._may_tell
