@@ -89,8 +89,12 @@ class SharedRows:
         if dead:
             self._changed()
         self._forget(now)
-        lately = [row for row in self.replicas.values() if row.died_at is None or now - row.died_at < DIED_LATELY_SECS]
-        return Renewal(now, self.level, lately)
+        return Renewal(now, self.level, self.replica_rows(DIED_LATELY_SECS))
+
+    def replica_rows(self, died_within_secs: float) -> list[ReplicaRow]:
+        """See `SharedStore.replicas`."""
+        since = self.clock() - died_within_secs
+        return [row for row in self.replicas.values() if row.died_at is None or row.died_at > since]
 
     def drain(self, name: str, is_draining: bool) -> bool:
         """See `SharedStore`."""
