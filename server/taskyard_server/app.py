@@ -97,9 +97,10 @@ class App:
         self._metrics = Metrics(
             self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures, self._admission
         )
-        self._token_service = TokenService(
-            self._tokens, None if auth is None or self._admission is None else self._admission.open_calls.end_stale
-        )
+        end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
+        if self._tokens is not None and end_stale is not None:
+            self._tokens.on_ended = end_stale
+        self._token_service = TokenService(self._tokens, end_stale)
         path = sqlite_path(settings.store.url)
         self._admin_socket = (
             None
@@ -125,7 +126,7 @@ class App:
             self._task_watches,
             lambda action: self._retry_policies.get(action),
             self._stats_service,
-            AdminService(self._engine, config, self.drain),
+            AdminService(self._engine, config, self.drain, self._sharing),
             self._token_service,
         )
         if self._sharing is not None:

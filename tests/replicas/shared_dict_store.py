@@ -24,7 +24,7 @@ from taskyard_server.store.port import (
     Table,
     TaskRows,
 )
-from taskyard_server.store.shared_port import OwnerRow, Renewal, Replica, SharedStore, Taken
+from taskyard_server.store.shared_port import OwnerRow, Renewal, Replica, ReplicaRow, SharedStore, Taken
 from tests.store.dict_store import SLICE
 
 from .shared_rows import SharedRows
@@ -147,6 +147,9 @@ class SharedDictStore:
 
     async def renew(self, instance: str, dead_after_secs: float) -> Renewal | None:
         return await self._call("renew", lambda: self.shared.renew(instance, dead_after_secs))
+
+    async def replicas(self, died_within_secs: float) -> Sequence[ReplicaRow]:
+        return await self._call("replicas", lambda: self.shared.replica_rows(died_within_secs))
 
     async def drain(self, name: str, is_draining: bool) -> bool:
         return await self._call("drain", lambda: self.shared.drain(name, is_draining))

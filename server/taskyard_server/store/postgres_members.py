@@ -62,7 +62,11 @@ class PostgresMembers:
         self._renewals += 1
         if self._renewals % SWEEP_EVERY == 0:
             await self._sweep()
-        return Renewal(at, level, [ReplicaRow(Replica(*row[:6]), *row[6:9]) for row in rows])
+        return Renewal(at, level, list(map(_replica, rows)))
+
+    async def replicas(self, died_within_secs: float) -> Sequence[ReplicaRow]:
+        """See `SharedStore`."""
+        return list(map(_replica, await self._owning.fetch(self._sql["replicas"], died_within_secs)))
 
     async def drain(self, name: str, is_draining: bool) -> bool:
         """See `SharedStore`."""
@@ -175,6 +179,10 @@ class PostgresMembers:
             await self._owning.execute(self._sql["release_of_the_dead"], LONG_DEAD_SECS)
             await self._owning.execute(self._sql["forget_the_dead"])
             await self._owning.execute(self._sql["forget_writers"])
+
+
+def _replica(row: Any) -> ReplicaRow:
+    return ReplicaRow(Replica(*row[:6]), *row[6:9])
 
 
 def _taken(rows: list[Any]) -> Taken | None:

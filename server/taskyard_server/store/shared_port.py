@@ -82,6 +82,9 @@ class SharedStore(Store, Protocol):
     async def renew(self, instance: str, dead_after_secs: float) -> Renewal | None:
         """Go on living, and mark others dead that were not renewed for so long. None if the instance itself is dead."""
 
+    async def replicas(self, died_within_secs: float) -> Sequence[ReplicaRow]:
+        """The living replicas, and those that died within so many seconds."""
+
     async def drain(self, name: str, is_draining: bool) -> bool:
         """Let the living replicas of a name, or an instance, take no namespaces, or take some again; if any lives."""
 
