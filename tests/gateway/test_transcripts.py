@@ -11,8 +11,8 @@ Each file of `transcripts/` is a conversation, from top to bottom:
 A `GET /tasks:watch` stays open while the steps after it are played. All its lines are shown there, one a message.
 
 Ids and times are masked: `tsk_<1>` is the first task id of the file, in requests too, `<time>` any time, `<ms>` any
-duration, `<cursor>` any cursor, `<page>` any page token, `<trace>` any trace context, `<secret>` that of a token. `UPDATE=1` writes the
-answers of this run into the files: read the difference before you commit it.
+duration, `<cursor>` any cursor, `<page>` any page token, `<trace>` any trace context, `<secret>` that of a token.
+`UPDATE=1` writes the answers of this run into the files: read the difference before you commit it.
 """
 
 import json
