@@ -205,8 +205,11 @@ class SimulatedReplica:
         set_current_call(Call(call.namespace))
         service, handler = METHODS[call.method]
         begun_as: list[str] = []
+        begun_at = 0.0
 
         async def handle(request: Any, context: Any) -> Any:
+            nonlocal begun_at
+            begun_at = self.process.time()
             begun_as.append(self.instance)
             return await handler(self, call.namespace, request, context)
 
@@ -218,6 +221,7 @@ class SimulatedReplica:
             answer = refusal
         if not isinstance(answer, Unavailable):
             self._speaks(begun_as[0], f"{call.method} {call.namespace} -> {answer!r}")
+            self.witness.answers(call.namespace, begun_as[0], begun_at)
             self.witness.told_of(call.namespace, tasks_in(answer))
         call.answer(answer)
 
