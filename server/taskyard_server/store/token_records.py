@@ -38,4 +38,11 @@ class TokenRecord(Record):
     revoked_at: float | None = None
 
 
+class TokenUseRecord(Record):
+    """When a token was last used, on the engine's clock. It is apart from the token (`Table.TOKEN_USES`)."""
+
+    at: float
+
+
 decode_token: Final = Decoder(TokenRecord).decode
+decode_token_use: Final = Decoder(TokenUseRecord).decode

@@ -44,6 +44,8 @@ __all__ = [
     "OutboxPort",
     "OwnLimits",
     "Ownership",
+    "ReplicaDirectory",
+    "ReplicaView",
     "SchedulePort",
     "Served",
     "TaskFilter",
