@@ -89,7 +89,7 @@ class Authority:
 
     def sign(self, path: Path, names: list[x509.GeneralName], *usages: x509.ObjectIdentifier) -> None:
         """Make a certificate and its key, `PATH.pem` and `PATH.key`, unless there is one that is good for a while."""
-        cert, key = path.with_suffix(".pem"), path.with_suffix(".key")
+        cert, key = path.with_name(f"{path.name}.pem"), path.with_name(f"{path.name}.key")
         if cert.exists() and key.exists():
             left = x509.load_pem_x509_certificate(cert.read_bytes()).not_valid_after_utc - datetime.now(UTC)
             if left > timedelta(days=RENEW_DAYS):

@@ -98,11 +98,13 @@ class App:
             self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures, self._admission
         )
         end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
+        if self._tokens is not None and end_stale is not None:
+            self._tokens.on_ended = end_stale
         self._token_news = None
         if keeper is not None and self._tokens is not None and is_shared(keeper.store):
-            self._token_news = TokenNews(self._tokens, keeper.store, self._engine.now)
-            if self._admission is not None and end_stale is not None:
-                self._admission.look_for, self._token_news.on_ended = self._token_news.look_for, end_stale
+            self._token_news = TokenNews(self._tokens, keeper.store)
+            if self._admission is not None:
+                self._admission.look_for = self._token_news.look_for
         refresh = None if self._token_news is None else self._token_news.refresh
         self._token_service = TokenService(self._tokens, end_stale, refresh)
         path = socket_of(settings)

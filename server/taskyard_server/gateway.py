@@ -165,6 +165,10 @@ class Gateway:
         except CertificateError as error:
             self._remove_folder()
             raise GatewayError(str(error)) from None
+        except OSError as error:
+            self._remove_folder()
+            reason = (error.strerror or str(error)).lower()
+            raise GatewayError(f"cannot write what the gateway reads: {reason}") from None
         except BaseException:
             self._remove_folder()
             raise

@@ -68,9 +68,9 @@ class Yard:
         assert engine.keeper is not None
         tokens = TokenDirectory(engine.now)
         await tokens.open(engine.keeper)
-        news = TokenNews(tokens, store, engine.now)
+        news = TokenNews(tokens, store)
         member = Member(store, engine, tokens, news)
-        news.on_ended = member.note_end
+        tokens.on_ended = member.note_end
         return member
 
 
@@ -199,6 +199,14 @@ async def test_a_token_that_is_revoked_here_stays_so_before_it_is_written(one: M
     other.tokens.revoke(token.id)
     await other.news.refresh()
     assert not other.lets_in(secret)
+
+
+async def test_a_look_for_new_tokens_undoes_no_revocation_of_ones_own(one: Member) -> None:
+    token, secret = await one.made()
+    one.tokens.revoke(token.id)
+    assert not await one.news.look_for(secret)
+    assert not one.lets_in(secret)
+    await one.tokens.settled()
 
 
 async def test_numbers_of_replicas_differ_and_grow_with_time(yard: Yard, one: Member, other: Member) -> None:

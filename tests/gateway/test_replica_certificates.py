@@ -20,7 +20,7 @@ from tests.gateway.yards import NAMESPACE, Replica, gateway_leaf, pair, replica,
 
 HOST = "spiffe://taskyard/host/h1"
 ADMIN = "spiffe://taskyard/admin"
-GATEWAY = "spiffe://taskyard/gateway/b"
+REPLICA = "spiffe://taskyard/gateway/b"
 TOKEN = "the-admin-token-of-these-tests"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 SETTINGS = AuthSettings(
@@ -103,8 +103,8 @@ async def test_a_gateway_is_believed_what_it_says_of_its_caller(
         ["spiffe://taskyard/gateway/.."],
         ["spiffe://taskyard/gateways/b"],
         ["spiffe://elsewhere/gateway/b"],
-        [GATEWAY, "spiffe://taskyard/gateway/c"],
-        [GATEWAY, HOST],
+        [REPLICA, "spiffe://taskyard/gateway/c"],
+        [REPLICA, HOST],
     ],
 )
 async def test_a_certificate_of_the_authority_that_is_no_gateways_is_refused(
@@ -115,7 +115,7 @@ async def test_a_certificate_of_the_authority_that_is_no_gateways_is_refused(
 
 
 async def test_a_name_that_looks_like_the_uri_is_none(yard: tuple[Replica, Replica], authority: Authority) -> None:
-    leaf = authority.leaf(names=[GATEWAY], common_name=GATEWAY)
+    leaf = authority.leaf(names=[REPLICA], common_name=REPLICA)
     assert await at_listener(yard[1], authority, leaf, *SPOOFED) == grpc.StatusCode.UNAUTHENTICATED
 
 
@@ -128,7 +128,7 @@ async def test_a_token_does_not_make_a_gateway(yard: tuple[Replica, Replica], au
 async def test_without_a_certificate_or_with_one_of_another_authority_there_is_no_connection(
     yard: tuple[Replica, Replica], authority: Authority, clients_authority: Authority
 ) -> None:
-    for leaf in (None, clients_authority.leaf(uris=[GATEWAY])):
+    for leaf in (None, clients_authority.leaf(uris=[REPLICA])):
         assert await at_listener(yard[1], authority, leaf) == grpc.StatusCode.UNAVAILABLE
 
 
@@ -183,7 +183,7 @@ async def test_a_certificate_is_passed_on_and_no_header_of_a_caller_is(
         assert "192.0.2.1" not in json.dumps(seen)
 
 
-@pytest.mark.parametrize("uri", [GATEWAY, "spiffe://taskyard/gateway/a"])
+@pytest.mark.parametrize("uri", [REPLICA, "spiffe://taskyard/gateway/a"])
 async def test_the_certificate_of_a_gateway_is_nobody_at_the_ports_of_callers(
     yard: tuple[Replica, Replica], clients_authority: Authority, tmp_path: Path, uri: str
 ) -> None:
@@ -248,7 +248,7 @@ async def test_new_certificates_are_taken_without_losing_a_call(tmp_path: Path) 
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         await until_served(a)
-        old = Authority("Replicas").leaf(uris=[GATEWAY])
+        old = Authority("Replicas").leaf(uris=[REPLICA])
         assert await at_listener(b, new, old) == grpc.StatusCode.UNAVAILABLE
         assert isinstance(await at_listener(b, new, gateway_leaf(new, "a")), task_pb2.Task)
 

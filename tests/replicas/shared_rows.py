@@ -42,7 +42,8 @@ class Owner:
 class SharedRows:
     """All tables. `listeners` are called after owners or replicas have changed, `token_listeners` after tokens have.
 
-    `on_commit` is told of each namespace of which a commit wrote something, for those who check what was written.
+    `on_commit` is told of each namespace of which a commit wrote something, and `on_take` of each that was taken, for
+    those who check what was written.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -54,6 +55,7 @@ class SharedRows:
         self.listeners: list[Callable[[], None]] = []
         self.token_listeners: list[Callable[[], None]] = []
         self.on_commit: Callable[[str, int, Fence, Group], None] | None = None
+        self.on_take: Callable[[OwnerRow], None] | None = None
         self._last_number = 0
 
     # Replicas
@@ -203,6 +205,8 @@ class SharedRows:
 
     def _taken(self, owner: Owner) -> Taken:
         assert owner.name is not None
+        if self.on_take is not None:
+            self.on_take(owner.row())
         kept = Kept(owner.commit_no, owner.served_until, self.kept.kept.epoch)
         return Taken(owner.number, owner.name, owner.term, kept)
 

@@ -7,14 +7,13 @@ the calls under way (docs/security.md, Replicas).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from taskyard_server.store.port import CommitDelayed, StoreError, Table
+from taskyard_server.store.port import CommitDelayed, StoreError
 
-from .token_directory import RANDOM_BITS, TokenDirectory
+from .token_directory import TokenDirectory
 from .tokens import PREFIX, is_whole
 
 if TYPE_CHECKING:
@@ -36,16 +35,11 @@ MAX_LOOKING: Final = 1_000
 
 
 class TokenNews:
-    """Lets a directory follow the tokens of a store that replicas share. `clock` is the engine's, in seconds.
+    """Lets a directory follow the tokens of a store that replicas share."""
 
-    `on_ended` is called when tokens were found revoked or removed. `steady` and `sleep` are those of the loop.
-    """
-
-    def __init__(self, directory: TokenDirectory, store: SharedStore, clock: Callable[[], float]) -> None:
-        self.on_ended: Callable[[], object] = lambda: None
+    def __init__(self, directory: TokenDirectory, store: SharedStore) -> None:
         self._directory = directory
         self._store = store
-        self._clock = clock
         self._reading = asyncio.Lock()
         self._readings = 0
         self._read = 0
@@ -107,24 +101,12 @@ class TokenNews:
             if self._read >= wanted:
                 return
             self._readings = wanted
-            directory = self._directory
-            missing = directory.numbers()
-            has_ended = False
-            async for rows in self._store.rows(Table.TOKENS):
-                has_ended = directory.learn(rows) or has_ended
-                missing.difference_update(number for number, _ in rows)
-            directory.drop(missing)
-            async for rows in self._store.rows(Table.TOKEN_USES):
-                directory.learn_uses(rows)
+            await self._directory.refresh()
             self._read = wanted
-        if has_ended or missing:
-            self.on_ended()
 
     async def _look_for_new(self) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self._looked_at + LOOK_SECS - loop.time()))
         # Whoever comes from now on has to wait for the next one.
         self._look, self._looked_at = None, loop.time()
-        since = int((self._clock() - NEW_SECS) * 1000) << RANDOM_BITS
-        async for rows in self._store.rows(Table.TOKENS, after_key=since):
-            self._directory.learn(rows)
+        await self._directory.look(NEW_SECS)

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from taskyard_server.core.names import Names, names
 from taskyard_server.store.records import encode
-from taskyard_server.store.token_records import GrantRecord, TokenRecord, TokenUseRecord, decode_token
+from taskyard_server.store.token_records import GrantRecord, TokenRecord, decode_token
 
 from .grants import Grant, Principal, Role
 
@@ -112,11 +112,6 @@ def encode_token(token: Token) -> bytes:
             token.revoked_at,
         )
     )
-
-
-def encode_use(at: float) -> bytes:
-    """The record of a token's last use."""
-    return encode(TokenUseRecord(at))
 
 
 def token_of(number: int, record: bytes, shift: float = 0.0) -> Token:

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final
 import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
+from rich.console import RenderableType
 from rich.table import Column, Table
-from rich.text import Text
 
 from taskyard.v1 import namespace_pb2 as pb
 from taskyard.v1.namespace_pb2_grpc import NamespaceServiceStub
@@ -51,7 +51,7 @@ def list_namespaces(connection: Connection, as_json: JsonOption = False) -> None
     for namespace in found.namespaces:
         totals = namespace.totals if namespace.HasField("totals") else None
         counts = ("" if totals is None else str(getattr(totals, name)) for name in COUNTS)
-        owner = (shown(namespace.owner or NOBODY), Text(f"{namespace.term:.0f}")) if has_owners else ()
+        owner: list[RenderableType] = [shown(namespace.owner or NOBODY), f"{namespace.term:.0f}"] if has_owners else []
         table.add_row(shown(namespace.name), *counts, _words(namespace.limits), *owner)
     out.print(table)
 

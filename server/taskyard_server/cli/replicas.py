@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable
-from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -37,7 +36,8 @@ def replicas(
 ) -> None:
     """List the replicas that share the store of the server, those too that died within the last day."""
     if context.invoked_subcommand is not None:
-        if any(map(partial(_is_given, context), context.params)):
+        sources = [context.get_parameter_source(name) for name in context.params]
+        if any(source is not None and source.name == "COMMANDLINE" for source in sources):
             raise Failure(f"give options after {context.invoked_subcommand}")
         return
     with connection.opened() as channel:
@@ -68,11 +68,6 @@ def resume(name: NameArgument, connection: Connection, as_json: JsonOption = Fal
         request = pb.ResumeReplicaRequest(replica=name)
         answer = AdminServiceStub(channel).ResumeReplica(request, **connection.call())
     _tell(answer, "takes namespaces", as_json)
-
-
-def _is_given(context: typer.Context, parameter: str) -> bool:
-    source = context.get_parameter_source(parameter)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _tell(answer: pb.DrainReplicaResponse | pb.ResumeReplicaResponse, what: str, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Which file commands about a store mean, and which server: those of the settings, as `taskyard up` finds them."""
+"""Which store commands about one mean, and which server: those of the settings, as `taskyard up` finds them."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from taskyard_server.store_url import MEMORY, checked_store_url, shown_store_url
 from .failure import Failure
 
 
-def sqlite_in(config_file: Path | None, store: str | None) -> Path:
-    """The file of the store of the settings, which need not be there. Raises `Failure` where nothing is kept."""
-    return sqlite_of(_settings(config_file, store).store.url, "store.url")
+def store_in(config_file: Path | None, store: str | None) -> str:
+    """The URL of the store of the settings, which need not be there. Raises `Failure` where nothing is kept."""
+    return store_named(_settings(config_file, store).store.url, "store.url")
 
 
 def admin_socket_in(config_file: Path | None, store: str | None) -> tuple[Path, str]:
@@ -32,15 +32,24 @@ def _settings(config_file: Path | None, store: str | None) -> Settings:
         raise Failure(str(error)) from None
 
 
-def sqlite_of(url: str, name: str) -> Path:
-    """The file of a URL, which was given under this name. Raises `Failure`."""
+def sqlite_in(config_file: Path | None, store: str | None) -> Path:
+    """The file of the store of the settings, which need not be there. Raises `Failure` where it is none."""
+    url = store_in(config_file, store)
+    path = sqlite_path(url)
+    if path is None:
+        raise Failure(f"store.url: {shown_store_url(url)} is no file")
+    return path
+
+
+def store_named(url: str, name: str) -> str:
+    """The checked URL of a store that was given under this name. Raises `Failure`."""
     try:
-        path = sqlite_path(checked_store_url(url))
+        url = checked_store_url(url)
     except ValueError as error:
         raise Failure(f"{name}: {error}") from None
-    if path is None:
+    if url == MEMORY:
         raise Failure(f"{name}: {MEMORY} keeps nothing")
-    return path
+    return url
 
 
 def existing(path: Path) -> Path:

@@ -164,7 +164,7 @@ class _Answer:
 
     def __init__(self, message: Descriptor) -> None:
         self._class = GetMessageClass(message)
-        self._named = [field.name for field in message.fields if field.name in NAMES]
+        self._named = [field.name for field in message.fields if field.name in NAMES and field.message_type is None]
         self._nested = [
             (field.name, f"{field.name}_id")
             for field in message.fields

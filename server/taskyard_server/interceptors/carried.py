@@ -38,26 +38,25 @@ class GatewaysOnly(grpc.aio.ServerInterceptor):
 
 
 def _behind_the_check(handler: Any) -> grpc.RpcMethodHandler[Any, Any]:
-    """The same handler as one of a stream, which grpc calls before it has read a message."""
-    serve_unary = handler.unary_unary or handler.stream_unary
-    serve_stream = handler.unary_stream or handler.stream_stream
+    """The same handler as one that takes a stream, which grpc calls before it has read a message."""
+    serve: Any = handler.unary_unary or handler.stream_unary or handler.unary_stream or handler.stream_stream
+    make: Any = grpc.stream_unary_rpc_method_handler
+    if handler.response_streaming:
+        make = grpc.stream_stream_rpc_method_handler
 
-    async def serve(requests: Any, context: Context) -> None:
+    async def serve_checked(requests: Any, context: Context) -> Any:
         certificates: Any = context.auth_context().get(CERTIFICATE_KEY, ())
         if not certificates or read_gateway(certificates[0]) is None:
             await _refuse(context, Unauthenticated(NO_GATEWAY))
         believe_caller()
-        request = requests
-        if not handler.request_streaming:
-            request = await context.read()
-            if request is grpc.aio.EOF:
-                await _refuse(context, BadRequest(NO_MESSAGE))
-        if serve_unary is None:
-            await serve_stream(request, context)
-        else:
-            await context.write(await serve_unary(request, context))
+        if handler.request_streaming:
+            return await serve(requests, context)
+        request = await context.read()
+        if request is grpc.aio.EOF:
+            await _refuse(context, BadRequest(NO_MESSAGE))
+        return await serve(request, context)
 
-    return grpc.stream_stream_rpc_method_handler(serve, handler.request_deserializer, handler.response_serializer)
+    return make(serve_checked, handler.request_deserializer, handler.response_serializer)  # type: ignore[no-any-return]
 
 
 async def _refuse(context: Context, refusal: Refusal) -> None:

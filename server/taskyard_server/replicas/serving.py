@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -16,8 +17,10 @@ from taskyard_server.store.port import FORMAT_LEVEL, CommitDelayed
 from taskyard_server.store.shared_port import Replica, ReplicaRow, SharedStore
 
 from .door import OwnersDoor
+from .membership import random_instance
 from .ownership import NO_ANSWER
 from .replica import ReplicaRun
+from .trust import boot_time
 
 if TYPE_CHECKING:
     from taskyard_server.carrying import Carrier
@@ -52,6 +55,10 @@ class ReplicaServing:
         name: str,
         address: str | None,
         failover_secs: float,
+        *,
+        boot: Callable[[], float] = boot_time,
+        steady: Callable[[], float] = time.monotonic,
+        new_instance: Callable[[], str] = random_instance,
     ) -> None:
         assert engine.tenures is not None
         assert engine.keeper is not None
@@ -59,8 +66,10 @@ class ReplicaServing:
         self._store = store
         self._tenures = engine.tenures
         self._carrier: Carrier | None = None
-        self.replica = ReplicaRun(store, engine.tenures, me, failover_secs, clock)
-        self.door = OwnersDoor(self.replica.ownership, self.replica.trust)
+        self.replica = ReplicaRun(
+            store, engine.tenures, me, failover_secs, clock, boot=boot, steady=steady, new_instance=new_instance
+        )
+        self.door = OwnersDoor(self.replica.ownership, self.replica.trust, engine.keeper.keeping.patience_secs)
         self.on_change: Callable[[], None] = lambda: None
         self.replica.on_change = self._changed
         engine.keeper.may_tell = self._may_tell

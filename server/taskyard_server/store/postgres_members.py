@@ -135,7 +135,7 @@ class PostgresMembers:
         async for _ in self._changes.heard(TOKENS):
             yield
 
-    async def adopt(self, names: Mapping[int, str]) -> None:
+    async def adopt(self, names: Mapping[int, str | None]) -> None:
         """See `SharedStore`."""
 
         async def adopted(connection: Any) -> None:

@@ -121,10 +121,11 @@ class SharedStore(Store, Protocol):
     def token_changes(self) -> AsyncIterator[None]:
         """The same after tokens were made, revoked or removed."""
 
-    async def adopt(self, names: Mapping[int, str]) -> None:
+    async def adopt(self, names: Mapping[int, str | None]) -> None:
         """Know the namespaces whose rows were copied here, by their numbers: nobody owns them yet.
 
-        Each goes on from the last commit of the whole store. Raises `StoreError` while a replica lives.
+        A name of None is that of a deleted one. Each goes on from the last commit of the whole store. Raises
+        `StoreError` while a replica lives.
         """
 
 

@@ -39,7 +39,7 @@ class TokenRecord(Record):
 
 
 class TokenUseRecord(Record):
-    """When a token was last used, on the engine's clock. It is apart from the token (`Table.TOKEN_USES`)."""
+    """When a token was last used. It is a row of its own, so that who writes it touches nothing else of the token."""
 
     at: float
 
