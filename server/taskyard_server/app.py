@@ -11,7 +11,8 @@ from grpc_health.v1 import health, health_pb2
 
 from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
-from taskyard_server.admin_socket import AdminSocket, socket_path
+from taskyard_server.access.token_news import TokenNews
+from taskyard_server.admin_socket import AdminSocket, socket_of
 from taskyard_server.audit import AuditLog
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
@@ -43,7 +44,6 @@ from taskyard_server.store.choosing import store_of
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.shared_port import is_shared
 from taskyard_server.store.sqlite import BALLAST_BYTES
-from taskyard_server.store_url import sqlite_path
 from taskyard_server.webhooks import Webhooks, encode_delivery
 
 log = structlog.get_logger(__name__)
@@ -102,12 +102,18 @@ class App:
         end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         if self._tokens is not None and end_stale is not None:
             self._tokens.on_ended = end_stale
-        self._token_service = TokenService(self._tokens, end_stale)
-        path = sqlite_path(settings.store.url)
+        self._token_news = None
+        if keeper is not None and self._tokens is not None and is_shared(keeper.store):
+            self._token_news = TokenNews(self._tokens, keeper.store)
+            if self._admission is not None:
+                self._admission.look_for = self._token_news.look_for
+        refresh = None if self._token_news is None else self._token_news.refresh
+        self._token_service = TokenService(self._tokens, end_stale, refresh)
+        path = socket_of(settings)
         self._admin_socket = (
             None
             if keeper is None or path is None
-            else AdminSocket(socket_path(path), StoreService(keeper.store), self._token_service, self._audit)
+            else AdminSocket(path, StoreService(keeper.store), self._token_service, self._audit)
         )
         is_replica = settings.replicas.advertise is not None
         if is_replica and not settings.gateway:
@@ -206,6 +212,8 @@ class App:
             parts.append(self._certificates.watch())
         if self._tokens is not None:
             parts.append(self._tokens.run())
+        if self._token_news is not None:
+            parts.append(self._token_news.run())
         if self._config.file is not None:
             parts.append(self._config.watch())
         if self._executor is not None:
