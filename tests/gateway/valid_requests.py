@@ -106,6 +106,15 @@ class ValidRequests:
         return {"triggerId": answer["trigger"]["triggerId"]}
 
 
+ABOUT_OTHERS = frozenset({"DrainReplica", "ResumeReplica"})
+"""What a server that shares its store with no others refuses as a `conflict`, however good the request is."""
+
+
+def is_done(operation: str, answer: Any) -> bool:
+    """Whether a request that succeeds was answered as it is to be."""
+    return bool(answer.status_code == httpx.codes.CONFLICT if operation in ABOUT_OTHERS else answer.is_success)
+
+
 TOKEN = {"name": "ann", "grants": [{"role": "agent", "namespaces": ["default"], "agents": ["ann*"]}], "ttlSecs": 60}
 LIMITS = {"maxInflight": 3, "leaseSecs": 7.5}
 SCHEDULE = {"cron": "0 3 * * *", "task": {"agentId": "ann", "action": "click", "retryPolicy": {}}}
@@ -153,6 +162,9 @@ REQUESTS: dict[str, Callable[[ValidRequests], Request]] = {
     "GetConfig": lambda _: Request(),
     "ReloadConfig": lambda _: Request(),
     "DrainServer": lambda valid: valid._drain(),
+    "ListReplicas": lambda _: Request(),
+    "DrainReplica": lambda valid: Request({"replica": f"replica-{valid.turn()}"}),
+    "ResumeReplica": lambda valid: Request({"replica": f"replica-{valid.turn()}"}),
     "CreateToken": lambda _: Request(body=TOKEN),
     "ListTokens": lambda _: Request(query={"pageSize": 2}),
     "GetToken": lambda valid: Request(valid._token()),

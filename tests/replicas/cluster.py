@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, Final
 import httpx
 import psutil
 
-from tests.durability.yard import Yard
+from tests.durability.yard import Yard, YardDied
 from tests.ports import free_port
 from tools.replica_yard import Place, certify, front_command, host_and_port, ways_to
 
@@ -22,6 +23,8 @@ from .proxy import Proxy
 
 WALL_CLOCK: Final = Path(__file__).with_name("wall_clock")
 FRONT_SECS: Final = 10.0
+SUPERVISED_SECS: Final = 120.0
+AGAIN_SECS: Final = 1.0
 
 
 class Member:
@@ -44,6 +47,19 @@ class Member:
             ports,
         )
         self.set_wall_clock(0.0)
+
+    async def start(self) -> None:
+        """Start it, and again where it ends since it cannot reach its database, as a supervisor does."""
+        give_up_at = time.monotonic() + SUPERVISED_SECS
+        while True:
+            try:
+                await self.yard.start()
+            except YardDied as died:
+                if "does not answer" not in str(died) or time.monotonic() > give_up_at:
+                    raise
+                await asyncio.sleep(AGAIN_SECS)
+            else:
+                return
 
     def set_wall_clock(self, offset_secs: float) -> None:
         """Let its clock be off the right time from now on."""
@@ -102,7 +118,7 @@ class Cluster:
         await self.database.start()
         for proxy in self.proxies:
             await proxy.start()
-        await asyncio.gather(*(member.yard.start() for member in self.members))
+        await asyncio.gather(*(member.start() for member in self.members))
         addresses = [f"127.0.0.1:{port}" for port in self._front_ports]
         grpc, rest = addresses
         command = front_command(ways_to([member.place for member in self.members], grpc, rest), self.folder)

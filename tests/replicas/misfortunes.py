@@ -50,7 +50,7 @@ class Misfortunes:
             member.thaw()
             member.set_wall_clock(0.0)
             if not member.yard.is_running:
-                await member.yard.start()
+                await member.start()
 
     async def _happen(self, kinds: Sequence[str]) -> None:
         name = self._chance.choice(kinds)
@@ -72,7 +72,7 @@ class Misfortunes:
         self._note("killed", member.name)
         await member.yard.kill("server")
         await asyncio.sleep(self._chance.choice((0.0, self._chance.uniform(0, LONG_SECS))))
-        await member.yard.start()
+        await member.start()
 
     async def stopped_and_woken(self, member: Member) -> None:
         """It stands still, alone or with its gateway, for a moment or past its time, and goes on."""
@@ -120,7 +120,7 @@ class Misfortunes:
         """Told to stop, and started again."""
         self._note("restarted", member.name)
         await member.yard.terminate()
-        await member.yard.start()
+        await member.start()
 
     # To all of them
 
@@ -133,13 +133,13 @@ class Misfortunes:
         self._note("rolling restart")
         for member in self._chance.sample(self._cluster.members, len(self._cluster.members)):
             await member.yard.terminate()
-            await member.yard.start()
+            await member.start()
 
     async def all_killed(self) -> None:
         """Nobody is left."""
         self._note("all killed")
         await asyncio.gather(*(member.yard.kill("server") for member in self._cluster.members))
-        await asyncio.gather(*(member.yard.start() for member in self._cluster.members))
+        await asyncio.gather(*(member.start() for member in self._cluster.members))
 
     async def database_restarted(self) -> None:
         """Stopped in order or killed, and started again."""

@@ -24,7 +24,7 @@ from taskyard_server.store.port import (
     Table,
     TaskRows,
 )
-from taskyard_server.store.shared_port import OwnerRow, Renewal, Replica, SharedStore, Taken
+from taskyard_server.store.shared_port import OwnerRow, Renewal, Replica, ReplicaRow, SharedStore, Taken
 from tests.store.dict_store import SLICE
 
 from .shared_rows import SharedRows
@@ -148,6 +148,9 @@ class SharedDictStore:
     async def renew(self, instance: str, dead_after_secs: float) -> Renewal | None:
         return await self._call("renew", lambda: self.shared.renew(instance, dead_after_secs))
 
+    async def replicas(self, died_within_secs: float) -> Sequence[ReplicaRow]:
+        return await self._call("replicas", lambda: self.shared.replica_rows(died_within_secs))
+
     async def drain(self, name: str, is_draining: bool) -> bool:
         return await self._call("drain", lambda: self.shared.drain(name, is_draining))
 
@@ -179,20 +182,28 @@ class SharedDictStore:
         await self._call("adopt", lambda: self.shared.adopt(dict(names)))
 
     async def changes(self) -> AsyncIterator[None]:
+        async for _ in self._heard(self.shared.listeners):
+            yield
+
+    async def token_changes(self) -> AsyncIterator[None]:
+        async for _ in self._heard(self.shared.token_listeners):
+            yield
+
+    async def _heard(self, listeners: list[Callable[[], None]]) -> AsyncIterator[None]:
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
         def hear() -> None:
             if (secs := self.hears()) is not None:
                 (self._network or loop).call_later(secs, loop.call_soon_threadsafe, news.set)
 
-        self.shared.listeners.append(hear)
+        listeners.append(hear)
         try:
             while True:
                 await news.wait()
                 news.clear()
                 yield
         finally:
-            self.shared.listeners.remove(hear)
+            listeners.remove(hear)
 
     # Calls
 

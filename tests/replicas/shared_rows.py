@@ -40,9 +40,10 @@ class Owner:
 
 
 class SharedRows:
-    """All tables. `listeners` are called after owners or replicas have changed.
+    """All tables. `listeners` are called after owners or replicas have changed, `token_listeners` after tokens have.
 
-    `on_commit` is told of each namespace of which a commit wrote something, for those who check what was written.
+    `on_commit` is told of each namespace of which a commit wrote something, and `on_take` of each that was taken, for
+    those who check what was written.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -52,7 +53,9 @@ class SharedRows:
         self.owners: dict[int, Owner] = {}
         self.level = 0
         self.listeners: list[Callable[[], None]] = []
+        self.token_listeners: list[Callable[[], None]] = []
         self.on_commit: Callable[[str, int, Fence, Group], None] | None = None
+        self.on_take: Callable[[OwnerRow], None] | None = None
         self._last_number = 0
 
     # Replicas
@@ -87,8 +90,12 @@ class SharedRows:
         if dead:
             self._changed()
         self._forget(now)
-        lately = [row for row in self.replicas.values() if row.died_at is None or now - row.died_at < DIED_LATELY_SECS]
-        return Renewal(now, self.level, lately)
+        return Renewal(now, self.level, self.replica_rows(DIED_LATELY_SECS))
+
+    def replica_rows(self, died_within_secs: float) -> list[ReplicaRow]:
+        """See `SharedStore.replicas`."""
+        since = self.clock() - died_within_secs
+        return [row for row in self.replicas.values() if row.died_at is None or row.died_at > since]
 
     def drain(self, name: str, is_draining: bool) -> bool:
         """See `SharedStore`."""
@@ -198,6 +205,8 @@ class SharedRows:
 
     def _taken(self, owner: Owner) -> Taken:
         assert owner.name is not None
+        if self.on_take is not None:
+            self.on_take(owner.row())
         kept = Kept(owner.commit_no, owner.served_until, self.kept.kept.epoch)
         return Taken(owner.number, owner.name, owner.term, kept)
 
@@ -236,6 +245,9 @@ class SharedRows:
             elif owner.commit_no < fence.number:
                 lost.add(number)
         self._write(group, written)
+        if Table.TOKENS in group.puts or Table.TOKENS in group.removes:
+            for listener in tuple(self.token_listeners):
+                listener()
         if self.on_commit is not None:
             for number in written:
                 self.on_commit(instance, number, group.fences[number], group)

@@ -27,7 +27,7 @@ from tests.durability.crew import Crew, Size
 from tests.durability.doors import Doors
 from tests.durability.history import Event, FinalState, Outcome
 from tests.durability.sdk_agent import SdkAgent
-from tests.durability.trials import SETTINGS
+from tests.durability.trials import ROOM, SETTINGS
 from tests.durability.writers import RestWriter, StreamWriter, UnaryWriter
 
 from .cluster import Cluster, Member
@@ -67,7 +67,8 @@ Faults = Callable[[Cluster, Callable[[], None]], Awaitable[Counter[str]]]
 
 def settings(failover_secs: float = FAILOVER_SECS) -> dict[str, Any]:
     """Of all replicas: those of the trials of one server, and when others take over."""
-    return {**SETTINGS, "store": {"failoverSecs": failover_secs}}
+    daemon = {**SETTINGS["daemon"], "maxQueuedTriggers": ROOM}
+    return {**SETTINGS, "daemon": daemon, "store": {"failoverSecs": failover_secs}}
 
 
 async def hold_trial(

@@ -40,7 +40,7 @@ class Yard:
 
 @pytest.fixture(params=sorted(KINDS))
 async def yard(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Yard]:
-    place = request.getfixturevalue("postgres_url") if request.param == "postgres" else tmp_path
+    place = request.getfixturevalue("least_postgres_url") if request.param == "postgres" else tmp_path
     yard = Yard(request.param, place)
     await yard.opened()
     yield yard

@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from taskyard_server.store.port import Group, Table, key_of
+from taskyard_server.store.records import NamespaceRecord, encode
 from taskyard_server.store.sqlite import SqliteStore
 
 AT = 1_700_000_000.0
 COMMITS = 3
+NAMESPACE = NamespaceRecord("yard", 200, 7, 0, 0, 0, 0, 0, 0.0, (), ())
 ROWS = {
     "namespaces": 1,
     "tasks": 6,
@@ -39,7 +41,7 @@ def group(number: int) -> Group:
     """A live task, an ended one, and a row of each other table."""
     made = Group(number, AT + number)
     live, ended = key_of(1, number), key_of(1, 100 + number)
-    made.put(Table.NAMESPACES, 1, b"namespace")
+    made.put(Table.NAMESPACES, 1, encode(NAMESPACE))
     made.put(Table.TASKS, live, b"live %d" % number)
     made.put(Table.STATES, live, b"" if number == 1 else b"state %d" % number)
     made.put(Table.TASKS, ended, b"ended %d" % number)

@@ -222,6 +222,10 @@ KIND_OF_STATUS: Final[dict[grpc.StatusCode, type[TaskyardError]]] = {
 """The meaning of a status without an ErrorInfo of Taskyard: from gRPC itself, a proxy or an older server."""
 
 
+WRITTEN_TOO_LATE: Final = "Internal error from Core"
+"""What gRPC says in the place of why a stream has ended, where something was being written to it in that moment."""
+
+
 def error_from_rpc(error: grpc.RpcError) -> TaskyardError:
     """Convert the error of a failed call, by its ErrorInfo and RetryInfo, else by its status.
 
@@ -237,6 +241,8 @@ def error_from_rpc(error: grpc.RpcError) -> TaskyardError:
     info, retry_after_secs = _rich_details(call.trailing_metadata() or ())
     if info is None:
         kind = KIND_OF_STATUS.get(call.code(), Internal)
+        if kind is Internal and reason == WRITTEN_TOO_LATE:
+            kind, reason = Unavailable, "the stream has ended"
         return kind(reason, retry_after_secs=retry_after_secs)
     return _error(
         info.reason.lower(),

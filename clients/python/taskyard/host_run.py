@@ -429,6 +429,9 @@ class HostRun:
         """Log why the host is not connected, once for each code."""
         if error.code == self._logged_error:
             return
+        if self._told_to_reconnect or isinstance(error, NotOwner):
+            log.info("host %s goes where its namespace is served: %s", self._options.host_id, error.reason)
+            return
         self._logged_error = error.code
         options = self._options
         if error.code == "already_exists":

@@ -6,7 +6,7 @@ There is no clock here: times are passed in, in seconds of a monotonic clock.
 import random
 from typing import Final
 
-from .errors import TaskyardError, Unavailable
+from .errors import CallCancelled, TaskyardError, Unavailable
 
 QUICK_SECS: Final = 2.0
 """A namespace changes its owner, or a server its process, well within this time."""
@@ -15,6 +15,9 @@ FIRST_DELAY_SECS: Final = 0.1
 MAX_DELAY_SECS: Final = 5.0
 MAX_DELAY_WITH_LEASES_SECS: Final = 1.0
 """Leases outlive a break for seconds only."""
+MAX_DELAY_AT_FIRST_SECS: Final = 2.0
+FAILOVER_SECS: Final = 15.0
+"""What a replica that died owned is another's well within this time."""
 STEADY_SECS: Final = 5.0
 """A stream that lived this long resets the delays between tries."""
 
@@ -47,11 +50,13 @@ class Reconnecting:
         if was_told and not self._came_at_once:
             self._came_at_once = True
             return 0.0
-        is_quick = now - self._since < QUICK_SECS and (was_told or isinstance(error, Unavailable))
+        is_quick = now - self._since < QUICK_SECS and (was_told or isinstance(error, Unavailable | CallCancelled))
         if is_quick and (self._tries or self._came_at_once):
             return random.uniform(*QUICK_DELAYS_SECS)
         # All hosts have lost the same server in the same moment: even the first delay is by chance.
-        limit = MAX_DELAY_WITH_LEASES_SECS if holds_leases else MAX_DELAY_SECS
+        limit = MAX_DELAY_AT_FIRST_SECS if now - self._since < FAILOVER_SECS else MAX_DELAY_SECS
+        if holds_leases:
+            limit = MAX_DELAY_WITH_LEASES_SECS
         delay = random.uniform(0, min(limit, FIRST_DELAY_SECS * 2 ** min(self._tries, 10)))
         self._tries += 1
         return delay

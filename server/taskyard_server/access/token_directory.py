@@ -1,12 +1,14 @@
 """The tokens of the store in memory, by the digests of their secrets.
 
 Looking one up waits for nothing. What changes is written by the commits of the engine: nobody can use a token before
-its row is committed, and one that is revoked is gone at once.
+its row is committed, and one that is revoked is gone at once. When tokens were used stands in rows of their own: where
+replicas share the store, none that notes a use must undo what another one has changed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
@@ -18,7 +20,9 @@ from msgspec import MsgspecError
 from taskyard_server.core.errors import Conflict, NotFound, Unauthenticated
 from taskyard_server.engine.memory.keeper import Keeper
 from taskyard_server.store.committer import Committer
-from taskyard_server.store.port import Group, Table
+from taskyard_server.store.port import Group, Store, Table
+from taskyard_server.store.records import encode
+from taskyard_server.store.token_records import TokenUseRecord, decode_token_use
 
 from .authentication import UNKNOWN
 from .grants import Grant, Principal
@@ -34,18 +38,26 @@ WRITE_PAUSE_SECS: Final = 0.05
 SHOWN_SECS: Final = 30 * 86_400.0
 """For how long a token is shown after it was revoked or has expired."""
 MAX_TOKENS: Final = 100_000
+RANDOM_BITS: Final = 20
+"""Beside the milliseconds in the number of a token, which is the key of its row."""
 
 
 class TokenDirectory:
     """Knows the principals of tokens: a `BearerSource`, and a `Source` of the committer.
 
     `clock` is that of the engine, in seconds. `most` tokens are kept, those included that have ended a while ago.
+    `on_ended` is called when tokens turn out to have been revoked by another server that shares the store.
     """
 
     def __init__(self, clock: Callable[[], float], most: int = MAX_TOKENS) -> None:
         self._clock = clock
         self._most = most
+        self.on_ended: Callable[[], object] = lambda: None
         self._committer: Committer | None = None
+        self._store: Store | None = None
+        self._refreshing = asyncio.Lock()
+        self._read: dict[int, int] = {}
+        """The hash of each record that was read, by the number of its token."""
         self._by_digest: dict[bytes, Token] = {}
         """Those that were not revoked."""
         self._by_id: dict[str, Token] = {}
@@ -54,28 +66,104 @@ class TokenDirectory:
         self._making = 0
         self._used: dict[Token, None] = {}
         self._changed: dict[Token, None] = {}
+        self._uses: dict[Token, None] = {}
+        """Those of which the next commit writes when they were last used."""
         self._forgotten: list[int] = []
 
     async def open(self, keeper: Keeper) -> None:
         """Load what the store of an open engine holds. Raises `StoreError`."""
-        self._committer = keeper.committer
-        shift = keeper.shift
-        async for rows in keeper.store.rows(Table.TOKENS):
-            for number, record in rows:
-                self._last_number = number
-                try:
-                    token = token_of(number, record, shift)
-                except (MsgspecError, ValueError) as fault:
-                    # Nobody is let in by it, and the others are.
-                    log.error("token_unreadable", number=number, fault=str(fault))
-                    continue
-                self._add(token)
-                if shift:
-                    self._changed[token] = None
+        self._committer, self._store = keeper.committer, keeper.store
+        await self._load(keeper.store, keeper.shift)
+        if keeper.shift:
+            self._changed = dict.fromkeys(self._by_id.values())
+            self._uses = {token: None for token in self._changed if token.last_used_at is not None}
         if self._changed:
             await self._keep()
 
+    async def refresh(self) -> None:
+        """Read what other servers that share the store have changed. Raises `StoreError` or `CommitDelayed`."""
+        if self._store is not None:
+            async with self._refreshing:
+                has_ended = await self._load(self._store)
+            if has_ended:
+                self.on_ended()
+
+    async def look(self, secs: float) -> None:
+        """Read the tokens that other servers have made in the last so many seconds; raises what `refresh` does."""
+        if self._store is None:
+            return
+        since = int((self._clock() - secs) * 1000) << RANDOM_BITS
+        async for rows in self._store.rows(Table.TOKENS, after_key=since):
+            known = self._read.keys()
+            for number, record in [row for row in rows if row[0] not in known]:
+                self._read[number] = hash(record)
+                self._take(number, record, 0.0, None)
+
+    async def _load(self, store: Store, shift: float = 0.0) -> bool:
+        """Take over all rows, with their times moved by `shift`. Whether a token ended by that which was there."""
+        known = {token.number: token for token in self._by_id.values()}
+        gone = dict(known)
+        has_ended = False
+        async for rows in store.rows(Table.TOKENS):
+            for number, record in rows:
+                token = gone.pop(number, None)
+                if self._read.get(number) != hash(record):
+                    self._read[number] = hash(record)
+                    has_ended |= self._take(number, record, shift, token)
+        for token in gone.values():
+            # It ended long ago, and another server has removed it.
+            self._drop(token)
+        numbers = [token.number for token in self._by_id.values()]
+        if numbers != sorted(numbers):
+            self._by_id = {token.id: token for token in sorted(self._by_id.values(), key=_number)}
+        known = {token.number: token for token in self._by_id.values()}
+        async for rows in store.rows(Table.TOKEN_USES):
+            for number, record in rows:
+                if (token := known.get(number)) is not None:
+                    self._take_use(token, record, shift)
+        return has_ended or bool(gone)
+
+    def _take(self, number: int, record: bytes, shift: float, known: Token | None) -> bool:
+        """Take over a row that changed. Whether a token ended by that which was `known`."""
+        try:
+            token = token_of(number, record, shift)
+        except (MsgspecError, ValueError) as fault:
+            # Nobody is let in by it, and the others are.
+            log.error("token_unreadable", number=number, fault=str(fault))
+            if known is not None:
+                self._drop(known)
+            return known is not None
+        known = known or self._by_id.get(token.id)
+        if known is None:
+            ended_at = token.ended_at()
+            if ended_at is None or ended_at > self._clock() - SHOWN_SECS:
+                self._add(token)
+            return False
+        if token.revoked_at is None or known.revoked_at is not None:
+            return False
+        known.revoked_at = token.revoked_at
+        self._by_digest.pop(known.digest, None)
+        return True
+
+    def _take_use(self, token: Token, record: bytes, shift: float) -> None:
+        try:
+            at = decode_token_use(record).at + shift
+        except MsgspecError as fault:
+            log.error("token_use_unreadable", number=token.number, fault=str(fault))
+            return
+        if token.last_used_at is None or token.last_used_at < at:
+            token.last_used_at = at
+
+    def _drop(self, token: Token) -> None:
+        self._by_id.pop(token.id, None)
+        self._by_digest.pop(token.digest, None)
+        self._read.pop(token.number, None)
+
     # What every call asks
+
+    def knows(self, secret: str) -> bool:
+        """Whether this is the secret of a token that was not revoked, as far as is known here."""
+        return digest_of(secret) in self._by_digest
 
     def find(self, token: str) -> Principal | None:
         """See `BearerSource`. Raises `Unauthenticated` for what looks like a token and is none that holds."""
@@ -108,9 +196,8 @@ class TokenDirectory:
         if len(self._by_id) + self._making >= self._most:
             raise Conflict(f"there are {self._most} tokens: revoke some; those that have ended go after 30 days")
         secret, now = new_secret(), self._clock()
-        self._last_number += 1
         token = Token(
-            number=self._last_number,
+            number=self._next_number(now),
             id=new_id(),
             digest=digest_of(secret),
             name=name,
@@ -170,9 +257,9 @@ class TokenDirectory:
         for token in list(islice(self._used, most)):
             del self._used[token]
             if token.id in self._by_id:
-                self._changed[token] = None
+                self._uses[token] = None
         committer = self._committer
-        if committer is not None and (self._changed or self._forgotten) and not committer.is_stuck:
+        if committer is not None and (self._changed or self._uses or self._forgotten) and not committer.is_stuck:
             committer.keep(self)
         return bool(self._used)
 
@@ -181,9 +268,9 @@ class TokenDirectory:
         for token in list(self._by_id.values()):
             ended_at = token.ended_at()
             if ended_at is not None and ended_at <= now - SHOWN_SECS:
-                del self._by_id[token.id]
-                self._by_digest.pop(token.digest, None)
+                self._drop(token)
                 self._changed.pop(token, None)
+                self._uses.pop(token, None)
                 self._forgotten.append(token.number)
 
     # What the committer asks
@@ -191,11 +278,16 @@ class TokenDirectory:
     def add_rows(self, group: Group) -> None:
         """See `Source`."""
         changed, self._changed = self._changed, {}
+        uses, self._uses = self._uses, {}
         forgotten, self._forgotten = self._forgotten, []
         for token in changed:
             group.put(Table.TOKENS, token.number, encode_token(token))
+        for token in uses:
+            assert token.last_used_at is not None
+            group.put(Table.TOKEN_USES, token.number, encode(TokenUseRecord(token.last_used_at)))
         for number in forgotten:
             group.remove(Table.TOKENS, number)
+            group.remove(Table.TOKEN_USES, number)
 
     def is_among(self, namespaces: frozenset[int]) -> bool:
         """See `Source`. They belong to no namespace."""
@@ -216,6 +308,12 @@ class TokenDirectory:
         assert self._committer is not None, "open it first"
         return self._committer
 
+    def _next_number(self, now: float) -> int:
+        """A number above those given before that no other server gives: milliseconds and random bits."""
+        number = int(now * 1000) << RANDOM_BITS | secrets.randbits(RANDOM_BITS)
+        self._last_number = max(number, self._last_number + 1)
+        return self._last_number
+
     def _made(self, token: Token, _secs: float) -> None:
         self._making -= 1
         self._add(token)
@@ -224,3 +322,7 @@ class TokenDirectory:
         self._by_id[token.id] = token
         if token.revoked_at is None:
             self._by_digest[token.digest] = token
+
+
+def _number(token: Token) -> int:
+    return token.number

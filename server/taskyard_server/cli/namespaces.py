@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
+from rich.console import RenderableType
 from rich.table import Column, Table
 
 from taskyard.v1 import namespace_pb2 as pb
@@ -19,6 +20,7 @@ app = typer.Typer(help="Show, limit and delete namespaces.", no_args_is_help=Tru
 
 LIMITS: Final = {field.json_name: field.name for field in pb.NamespaceLimits.DESCRIPTOR.fields}
 GIVE_BACK: Final = "default"
+NOBODY: Final = "(none)"
 COUNTS: Final = ("queued", "inflight", "paused", "hosts", "schedules", "retained")
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace.")]
@@ -45,11 +47,11 @@ def list_namespaces(connection: Connection, as_json: JsonOption = False) -> None
         return
     has_owners = any(namespace.HasField("term") for namespace in found.namespaces)
     heads = (folded("namespace"), *(Column(name, justify="right") for name in COUNTS), folded("limits of its own"))
-    table = Table(*heads, *([folded("owner")] if has_owners else []), box=None)
+    table = Table(*heads, *([folded("owner"), Column("term", justify="right")] if has_owners else []), box=None)
     for namespace in found.namespaces:
         totals = namespace.totals if namespace.HasField("totals") else None
         counts = ("" if totals is None else str(getattr(totals, name)) for name in COUNTS)
-        owner = [shown(namespace.owner or "(none)")] if has_owners else []
+        owner: list[RenderableType] = [shown(namespace.owner or NOBODY), f"{namespace.term:.0f}"] if has_owners else []
         table.add_row(shown(namespace.name), *counts, _words(namespace.limits), *owner)
     out.print(table)
 
@@ -155,6 +157,8 @@ def _show(
         return
     namespace = answer.namespace
     fields = {"name": namespace.name, "created": local_time(namespace.created_at), "owner": namespace.owner}
+    if namespace.HasField("term"):
+        fields |= {"owner": namespace.owner or NOBODY, "term": f"{namespace.term:.0f}"}
     fields |= {field.json_name: str(value) for field, value in namespace.totals.ListFields()}
     for field, value in namespace.effective_limits.ListFields():
         own = " (its own)" if namespace.limits.HasField(field.name) else ""  # type: ignore[arg-type]

@@ -1,13 +1,13 @@
-"""`taskyard store check | backup | restore | copy | stats`: look after what a yard keeps.
+"""`taskyard store check | backup | restore | copy | stats | migrate`: look after what a yard keeps.
 
-The first, the second and the last ask the server that has the store open, by its admin socket, and open the store
-themselves where none runs. The other two need it for themselves.
+`check`, `backup` and `stats` ask the server that has the file open, by its admin socket, and open the store themselves
+where none runs; a database they open beside its servers. `restore` and `copy` need it for themselves.
 """
 
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 from google.protobuf.message import Message
@@ -21,14 +21,17 @@ from taskyard_server.store.choosing import store_of
 from taskyard_server.store.copying import copy as copy_rows
 from taskyard_server.store.port import BackupFailed, CommitDelayed, Store, StoreError, StoreStats
 from taskyard_server.store.sqlite_restore import restore as put_in_place
-from taskyard_server.store_url import SQLITE
+from taskyard_server.store_url import POSTGRES, SQLITE, is_postgres, shown_store_url, sqlite_path
 
 from .connection import connected
 from .failure import Failure
 from .server import JsonOption, fields_table, local_time, out, print_json, shown, size_text
-from .store_choice import existing, sqlite_in, sqlite_of
+from .store_choice import existing, sqlite_in, store_in, store_named
 from .store_files import new_store_file
 from .up import ConfigOption, StoreOption
+
+if TYPE_CHECKING:
+    from taskyard_server.store.postgres import PostgresStore
 
 app = typer.Typer(help="Look after what a yard keeps: check, back up, restore, copy.", no_args_is_help=True)
 
@@ -40,7 +43,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The file of 
 @app.command()
 def check(config_file: ConfigOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Look for damage and contradictions in a store. Exit status 1 if there are any."""
-    answer = _asked(_file_in(config_file, store), "CheckStore", pb.CheckStoreRequest())
+    answer = _asked(store_in(config_file, store), "CheckStore", pb.CheckStoreRequest())
     if as_json:
         print_json({"problems": list(answer.problems)})
     else:
@@ -61,7 +64,7 @@ def backup(
 ) -> None:
     """Write a copy of a store to a new file, also while a server runs on it."""
     path = str(file.expanduser().absolute())
-    answer = _asked(_file_in(config_file, store), "BackupStore", pb.BackupStoreRequest(path=path))
+    answer = _asked(store_in(config_file, store), "BackupStore", pb.BackupStoreRequest(path=path))
     if as_json:
         print_json({"path": path, "bytes": int(answer.bytes)})
     else:
@@ -70,7 +73,12 @@ def backup(
 
 @app.command()
 def restore(
-    file: FileArgument,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="The file of the backup; or the postgresql:// URL of what was restored there already."
+        ),
+    ],
     config_file: ConfigOption = None,
     store: StoreOption = None,
     replace: Annotated[
@@ -79,10 +87,13 @@ def restore(
     as_json: JsonOption = False,
 ) -> None:
     """Make a store from a backup, in a new epoch, while no server runs on it."""
+    if source.startswith(POSTGRES):
+        _begin_epoch(store_named(source, "FILE"), as_json)
+        return
     target = sqlite_in(config_file, store)
     _refuse_served(target)
     try:
-        done = put_in_place(str(file.expanduser()), str(target), replace=replace)
+        done = put_in_place(str(Path(source).expanduser()), str(target), replace=replace)
     except StoreError as error:
         raise Failure(str(error)) from None
     if as_json:
@@ -101,26 +112,39 @@ def copy(
     as_json: JsonOption = False,
 ) -> None:
     """Copy a store into another that does not exist yet, while no server runs on it."""
-    source_file, target_file = (sqlite_of(each, name) for each, name in ((source, "FROM"), (target, "TO")))
-    _refuse_served(existing(source_file))
-    stats = asyncio.run(_copied(source_file, target_file))
+    source, target = (store_named(each, name) for each, name in ((source, "FROM"), (target, "TO")))
+    if (file := sqlite_path(source)) is not None:
+        _refuse_served(existing(file))
+    stats = asyncio.run(_copied(source, target))
     if as_json:
-        print_json({"path": str(target_file), "rows": stats.rows})
+        print_json({"path": _shown(target), "rows": stats.rows})
     else:
-        out.print(shown(f"{target_file} holds all {sum(stats.rows.values()):,} rows of {source_file}"))
+        out.print(shown(f"{_shown(target)} holds all {sum(stats.rows.values()):,} rows of {_shown(source)}"))
+
+
+@app.command()
+def migrate(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The postgresql:// URL of a role that may make tables.")],
+) -> None:
+    """Make or change the tables of a store in PostgreSQL for this version, before a role that may not uses them."""
+    url = store_named(url, "URL")
+    if not is_postgres(url):
+        raise Failure("URL: a file is migrated by the server that opens it")
+    asyncio.run(_opened_once(url))
+    out.print(shown(f"{_shown(url)} has the tables of this version"))
 
 
 @app.command()
 def stats(config_file: ConfigOption = None, store: StoreOption = None, as_json: JsonOption = False) -> None:
     """Show the figures of a store."""
-    answer = _asked(_file_in(config_file, store), "GetStoreStats", pb.GetStoreStatsRequest())
+    answer = _asked(store_in(config_file, store), "GetStoreStats", pb.GetStoreStatsRequest())
     if as_json:
         print_json(_figures(answer))
         return
     fields: dict[str, Any] = {
         "store": answer.url,
         "size": size_text(answer.used_bytes),
-        "free": size_text(answer.free_bytes),
+        "free": size_text(answer.free_bytes) if answer.free_bytes else "",
         "last commit": f"{answer.commit_number:.0f}",
         "committed at": local_time(answer.committed_at),
         "epoch": f"{answer.epoch:.0f}",
@@ -133,9 +157,8 @@ def stats(config_file: ConfigOption = None, store: StoreOption = None, as_json: 
 # Which store
 
 
-def _file_in(config_file: Path | None, store: str | None) -> Path:
-    """The file of the store of the settings. Raises `Failure` where there is none."""
-    return existing(sqlite_in(config_file, store))
+def _shown(url: str) -> str:
+    return str(sqlite_path(url) or shown_store_url(url))
 
 
 def _refuse_served(path: Path) -> None:
@@ -146,34 +169,64 @@ def _refuse_served(path: Path) -> None:
 # What is done
 
 
-def _asked(path: Path, method: str, request: Message) -> Any:
-    """The answer of `StoreService`, by the server that has the store open or without one."""
-    admin = socket_path(path)
-    if not is_served(admin):
-        return asyncio.run(_answered(path, method, request))
+def _asked(url: str, method: str, request: Message) -> Any:
+    """The answer of `StoreService`, by the server that has the file open or without one."""
+    path = sqlite_path(url)
+    admin = None if path is None else socket_path(existing(path))
+    if admin is None or not is_served(admin):
+        return asyncio.run(_answered(url, method, request))
     with connected(address_of(admin)) as channel:
         return getattr(StoreServiceStub(channel), method)(request)
 
 
-async def _answered(path: Path, method: str, request: Message) -> Any:
-    async with _Opened(path) as store:
+async def _answered(url: str, method: str, request: Message) -> Any:
+    async with _Opened(url, must_exist=True) as store:
         try:
             return await getattr(StoreService(store), method)(request, None)
         except Refusal as refusal:
             raise Failure(refusal.message) from None
 
 
-async def _copied(source: Path, target: Path) -> StoreStats:
-    with new_store_file(target) as new:
-        async with _Opened(source) as one, _Opened(new) as other:
-            return await copy_rows(one, other)
+async def _copied(source: str, target: str) -> StoreStats:
+    async with _Opened(source, must_exist=True) as one:
+        if is_postgres(source):
+            await _as_postgres(one).keep_replicas_out()
+        if (file := sqlite_path(target)) is None:
+            async with _Opened(target) as other:
+                return await copy_rows(one, other)
+        with new_store_file(file) as new:
+            async with _Opened(f"{SQLITE}{new}") as other:
+                return await copy_rows(one, other)
+
+
+async def _opened_once(url: str) -> None:
+    async with _Opened(url):
+        pass
+
+
+def _begin_epoch(url: str, as_json: bool) -> None:
+    """What a restore by PostgreSQL's own tools needs besides."""
+
+    async def begun() -> tuple[StoreStats, int]:
+        async with _Opened(url, must_exist=True) as store:
+            return await store.stats(), await _as_postgres(store).begin_epoch()
+
+    before, epoch = asyncio.run(begun())
+    if as_json:
+        print_json({"path": _shown(url), "committedAt": _time(before.at), "epoch": epoch})
+    else:
+        out.print(shown(f"{_shown(url)} is as it was at {_local(before.at)}; epoch {epoch} begins with the next start"))
+
+
+def _as_postgres(store: Store) -> "PostgresStore":
+    return cast("PostgresStore", store)
 
 
 class _Opened:
     """A store that is opened for a while. Errors of stores become `Failure`."""
 
-    def __init__(self, path: Path) -> None:
-        store = store_of(f"{SQLITE}{path}")
+    def __init__(self, url: str, *, must_exist: bool = False) -> None:
+        store = store_of(url, must_exist=must_exist)
         assert store is not None
         self._store: Store = store
 

@@ -1,32 +1,55 @@
-"""Which file commands about a store mean: that of the settings, as `taskyard up` finds it."""
+"""Which store commands about one mean, and which server: those of the settings, as `taskyard up` finds them."""
 
 from pathlib import Path
 
-from taskyard_server.config import ConfigError
+from taskyard_server.admin_socket import socket_of
+from taskyard_server.config import ConfigError, Settings
 from taskyard_server.config_sources import load
-from taskyard_server.store_url import MEMORY, checked_store_url, sqlite_path
+from taskyard_server.store_url import MEMORY, checked_store_url, shown_store_url, sqlite_path
 
 from .failure import Failure
 
 
-def sqlite_in(config_file: Path | None, store: str | None) -> Path:
-    """The file of the store of the settings, which need not be there. Raises `Failure` where nothing is kept."""
+def store_in(config_file: Path | None, store: str | None) -> str:
+    """The URL of the store of the settings, which need not be there. Raises `Failure` where nothing is kept."""
+    return store_named(_settings(config_file, store).store.url, "store.url")
+
+
+def admin_socket_in(config_file: Path | None, store: str | None) -> tuple[Path, str]:
+    """The admin socket of the server with these settings, and its store in words. Raises `Failure` without a store."""
+    settings = _settings(config_file, store)
+    path, url = socket_of(settings), settings.store.url
+    if path is None:
+        raise Failure(f"store.url: {MEMORY} keeps nothing")
+    file = sqlite_path(url)
+    return path, str(file) if file is not None else f"{shown_store_url(url)} as {settings.replicas.name}"
+
+
+def _settings(config_file: Path | None, store: str | None) -> Settings:
     try:
-        url = load(config_file, {} if store is None else {"store": {"url": store}}).settings.store.url
+        return load(config_file, {} if store is None else {"store": {"url": store}}).settings
     except ConfigError as error:
         raise Failure(str(error)) from None
-    return sqlite_of(url, "store.url")
 
 
-def sqlite_of(url: str, name: str) -> Path:
-    """The file of a URL, which was given under this name. Raises `Failure`."""
+def sqlite_in(config_file: Path | None, store: str | None) -> Path:
+    """The file of the store of the settings, which need not be there. Raises `Failure` where it is none."""
+    url = store_in(config_file, store)
+    path = sqlite_path(url)
+    if path is None:
+        raise Failure(f"store.url: {shown_store_url(url)} is no file")
+    return path
+
+
+def store_named(url: str, name: str) -> str:
+    """The checked URL of a store that was given under this name. Raises `Failure`."""
     try:
-        path = sqlite_path(checked_store_url(url))
+        url = checked_store_url(url)
     except ValueError as error:
         raise Failure(f"{name}: {error}") from None
-    if path is None:
+    if url == MEMORY:
         raise Failure(f"{name}: {MEMORY} keeps nothing")
-    return path
+    return url
 
 
 def existing(path: Path) -> Path:

@@ -153,7 +153,9 @@ def stats(
     if answer.HasField("hosts"):
         table.caption += f", {answer.hosts.online:.0f} of {answer.hosts.registered:.0f} hosts online"
     if answer.HasField("store"):
-        table.caption += f", {size_text(answer.store.used_bytes)} kept, {size_text(answer.store.free_bytes)} free"
+        table.caption += f", {size_text(answer.store.used_bytes)} kept"
+        if answer.store.free_bytes:
+            table.caption += f", {size_text(answer.store.free_bytes)} free"
     if queue.limited_by:
         table.caption += f", tasks wait: raise scheduler.{queue.limited_by}"
     _show(answer, as_json, table)

@@ -31,6 +31,7 @@ NAMES: Final = frozenset(
         "host_id",
         "namespace",
         "path",
+        "replica",
         "schedule_id",
         "target",
         "task_id",
@@ -163,7 +164,7 @@ class _Answer:
 
     def __init__(self, message: Descriptor) -> None:
         self._class = GetMessageClass(message)
-        self._named = [field.name for field in message.fields if field.name in NAMES]
+        self._named = [field.name for field in message.fields if field.name in NAMES and field.message_type is None]
         self._nested = [
             (field.name, f"{field.name}_id")
             for field in message.fields

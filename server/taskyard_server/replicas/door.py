@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 from taskyard_server.core.errors import Unavailable
+
+from .ownership import NO_ANSWER
 
 if TYPE_CHECKING:
     from .ownership import Ownership
@@ -21,11 +24,12 @@ UNKNOWN: Final = "another replica may serve this namespace by now: whether this 
 
 
 class OwnersDoor:
-    """Implements `calls.Door` for one replica."""
+    """Implements `calls.Door` for one replica. A call waits no longer than `patience_secs`."""
 
-    def __init__(self, ownership: Ownership, trust: Trust) -> None:
+    def __init__(self, ownership: Ownership, trust: Trust, patience_secs: float = 10.0) -> None:
         self._ownership = ownership
         self._trust = trust
+        self._patience_secs = patience_secs
         self._creates: dict[str, bool | None] = {}
 
     @property
@@ -40,7 +44,7 @@ class OwnersDoor:
         create = self._creates[method]
         if create is None or self._ownership.is_here(namespace):
             return None
-        return self._ownership.bring(namespace, create=create)
+        return self._brought(namespace, create)
 
     def may_tell(self, life: int) -> Awaitable[None] | None:
         """See `Door`."""
@@ -48,9 +52,21 @@ class OwnersDoor:
             return None
         return self._trusted(life)
 
+    async def _brought(self, namespace: str, create: bool) -> None:
+        try:
+            async with asyncio.timeout(self._patience_secs):
+                await self._ownership.bring(namespace, create=create)
+        except TimeoutError:
+            raise Unavailable(NO_ANSWER) from None
+
     async def _trusted(self, life: int) -> None:
-        if life != self._trust.life or not await self._trust.regained():
-            raise Unavailable(UNKNOWN)
+        try:
+            async with asyncio.timeout(self._patience_secs):
+                if life == self._trust.life and await self._trust.regained():
+                    return
+        except TimeoutError:
+            pass
+        raise Unavailable(UNKNOWN)
 
 
 def _creates(method: str) -> bool | None:

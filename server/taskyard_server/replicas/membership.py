@@ -103,7 +103,8 @@ class Membership:
 
     async def join(self) -> None:
         """Begin to live. Raises `StoreError`, and `CommitDelayed` if the store does not answer."""
-        self.me = self.me._replace(instance=self._new_instance())
+        # What an operator wants of a replica outlasts its death.
+        self.me = self.me._replace(instance=self._new_instance(), is_draining=self.is_draining())
         began_at, sent_at = self._trust.now(), self._steady()
         at = await self._store.join(self.me)
         self._clock.follow(at, sent_at, self._steady())

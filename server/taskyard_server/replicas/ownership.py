@@ -133,6 +133,9 @@ class Ownership:
 
     async def _take_or_create(self, name: str) -> None:
         instance = self._membership.me.instance
+        if self._tenures.is_leaving(name):
+            # Taken now it would be here twice.
+            raise NotOwner()
         row = self.rows.get(name)
         if row is not None and row.instance != instance and self._membership.is_alive(row.instance):
             raise NotOwner(self._membership.name_of(row.instance))

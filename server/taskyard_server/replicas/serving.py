@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
+from taskyard_server.core.errors import NotFound, Unavailable
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.port.namespaces import Ownership
-from taskyard_server.store.port import FORMAT_LEVEL
+from taskyard_server.engine.port.replicas import ReplicaView
+from taskyard_server.store.port import FORMAT_LEVEL, CommitDelayed
 from taskyard_server.store.shared_port import Replica, ReplicaRow, SharedStore
 
 from .door import OwnersDoor
+from .membership import random_instance
+from .ownership import NO_ANSWER
 from .replica import ReplicaRun
+from .trust import boot_time
 
 if TYPE_CHECKING:
     from taskyard_server.carrying import Carrier
 
     from .clock import SharedClock
+
+SHOWN_SECS: Final = 86_400.0
+"""For how long a replica is shown after its death."""
 
 
 class Follower(Protocol):
@@ -34,7 +44,7 @@ class Follower(Protocol):
 class ReplicaServing:
     """A server's part in sharing a store with others, under a name, and at an address where others reach it.
 
-    Implements `engine.port.NamespaceDirectory`.
+    Implements `NamespaceDirectory` and `ReplicaDirectory` of `engine.port`.
     """
 
     def __init__(
@@ -45,6 +55,10 @@ class ReplicaServing:
         name: str,
         address: str | None,
         failover_secs: float,
+        *,
+        boot: Callable[[], float] = boot_time,
+        steady: Callable[[], float] = time.monotonic,
+        new_instance: Callable[[], str] = random_instance,
     ) -> None:
         assert engine.tenures is not None
         assert engine.keeper is not None
@@ -52,8 +66,10 @@ class ReplicaServing:
         self._store = store
         self._tenures = engine.tenures
         self._carrier: Carrier | None = None
-        self.replica = ReplicaRun(store, engine.tenures, me, failover_secs, clock)
-        self.door = OwnersDoor(self.replica.ownership, self.replica.trust)
+        self.replica = ReplicaRun(
+            store, engine.tenures, me, failover_secs, clock, boot=boot, steady=steady, new_instance=new_instance
+        )
+        self.door = OwnersDoor(self.replica.ownership, self.replica.trust, engine.keeper.keeping.patience_secs)
         self.on_change: Callable[[], None] = lambda: None
         self.replica.on_change = self._changed
         engine.keeper.may_tell = self._may_tell
@@ -72,14 +88,33 @@ class ReplicaServing:
         self._carrier = carrier
         self._changed()
 
-    def replicas(self) -> list[tuple[ReplicaRow, int]]:
-        """The replicas that live, by name, each with how many namespaces it owns."""
-        ownership, membership = self.replica.ownership, self.replica.membership
-        counts: dict[str | None, int] = {}
-        for row in ownership.rows.values():
-            counts[row.instance] = counts.get(row.instance, 0) + 1
-        living = sorted(membership.living(), key=lambda row: (row.replica.name, row.started_at))
-        return [(row, counts.get(row.replica.instance, 0)) for row in living]
+    @property
+    def level(self) -> int:
+        """See `ReplicaDirectory`."""
+        return self.replica.membership.level
+
+    async def replicas(self) -> list[ReplicaView]:
+        """See `ReplicaDirectory`."""
+        ownership = self.replica.ownership
+        try:
+            await ownership.look()
+            rows = await self._store.replicas(SHOWN_SECS)
+        except CommitDelayed:
+            raise Unavailable(NO_ANSWER) from None
+        counts = Counter(row.instance for row in ownership.rows.values())
+        me = self.replica.membership.me.instance
+        rows = sorted(rows, key=lambda row: (row.replica.name, row.started_at))
+        return [_view_of(row, counts[row.replica.instance], me) for row in rows]
+
+    async def drain(self, name: str, is_draining: bool) -> list[ReplicaView]:
+        """See `ReplicaDirectory`."""
+        try:
+            is_there = await self._store.drain(name, is_draining)
+        except CommitDelayed:
+            raise Unavailable(NO_ANSWER) from None
+        if not is_there:
+            raise NotFound("no replica of that name or instance lives")
+        return [each for each in await self.replicas() if each.died_at is None and name in (each.name, each.instance)]
 
     def owners(self) -> Mapping[str, Ownership]:
         """See `NamespaceDirectory`."""
@@ -115,3 +150,20 @@ class ReplicaServing:
     def _may_tell(self) -> asyncio.Future[bool] | None:
         trust = self.replica.trust
         return None if trust.holds else asyncio.ensure_future(trust.regained())
+
+
+def _view_of(row: ReplicaRow, namespaces: int, me: str) -> ReplicaView:
+    replica, is_alive = row.replica, row.died_at is None
+    return ReplicaView(
+        replica.name,
+        replica.instance,
+        replica.address,
+        replica.version,
+        replica.level,
+        row.started_at,
+        row.renewed_at,
+        row.died_at,
+        replica.is_draining,
+        namespaces if is_alive else 0,
+        replica.instance == me,
+    )

@@ -24,6 +24,7 @@ from taskyard_server.engine.port import Engine
 from taskyard_server.interceptors.callers import current_call
 from taskyard_server.snapshots import Snapshot, Snapshots
 from taskyard_server.store.figures import StoreFigures
+from taskyard_server.store.port import UNKNOWN_BYTES
 from taskyard_server.webhooks import WebhookCounts
 
 DEFAULT_PAGE_SNAPSHOTS: Final = 100
@@ -135,7 +136,8 @@ def _store_size(figures: StoreFigures | None) -> pb.StoreSize | None:
     """The size of the store; None where nothing is kept."""
     if figures is None:
         return None
-    return pb.StoreSize(url=figures.url, used_bytes=figures.used_bytes, free_bytes=figures.free_bytes)
+    free_bytes = 0 if figures.free_bytes == UNKNOWN_BYTES else figures.free_bytes
+    return pb.StoreSize(url=figures.url, used_bytes=figures.used_bytes, free_bytes=free_bytes)
 
 
 def _target_waits(targets: list[Target]) -> pb.TargetWaits | None:

@@ -11,7 +11,7 @@ from taskyard.v1 import store_pb2 as pb
 from taskyard.v1.store_pb2_grpc import StoreServiceServicer
 from taskyard_server.conversion.timestamps import timestamp
 from taskyard_server.core.errors import BadRequest, Conflict, Unavailable
-from taskyard_server.store.port import BackupFailed, CommitDelayed, Store, StoreError
+from taskyard_server.store.port import UNKNOWN_BYTES, BackupFailed, CommitDelayed, Store, StoreError
 
 
 class StoreService(StoreServiceServicer):
@@ -52,7 +52,7 @@ class StoreService(StoreServiceServicer):
         return pb.GetStoreStatsResponse(
             url=self._store.url,
             used_bytes=stats.used_bytes,
-            free_bytes=stats.free_bytes,
+            free_bytes=0 if stats.free_bytes == UNKNOWN_BYTES else stats.free_bytes,
             rows=stats.rows,
             commit_number=stats.number,
             committed_at=timestamp(stats.at) if stats.number else None,

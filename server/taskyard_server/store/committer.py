@@ -251,16 +251,16 @@ class Committer:
         impatience = self._loop.call_later(self._patience_secs, self._lose_patience)
         try:
             committed = await self._repeat_until_done(group)
+            for source in [source for source in turns if committed.lost and source.is_among(committed.lost)]:
+                self.forget(source)
+                self._on_lost(source)
+            if (may_tell := self._may_tell()) is not None:
+                await may_tell
         except StoreError as error:
             self._fail(error)
             return
         finally:
             impatience.cancel()
-        for source in [source for source in turns if committed.lost and source.is_among(committed.lost)]:
-            self.forget(source)
-            self._on_lost(source)
-        if (may_tell := self._may_tell()) is not None:
-            await may_tell
         secs = self._loop.time() - self._begun_at
         if self._stuck:
             log.warning("store_answers_again", secs=round(secs, 1))

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from .port import Group, Kept, Store, StoreError, StoreStats, Table
+from .records import decode_namespace
+from .shared_port import is_shared
 
 OTHER_TABLES: Final = tuple(
     table for table in Table if table not in (Table.NAMESPACES, Table.TASKS, Table.STATES, Table.ENDED)
@@ -25,10 +27,22 @@ async def copy(source: Store, target: Store) -> StoreStats:
         number += 1
         group.number = number
         await target.commit(group)
+    if is_shared(target):
+        await target.adopt(await _names(target))
     copied = await target.stats()
     if copied.rows != before.rows:
         raise StoreError(f"{target.url} holds other rows than {source.url} after the copy; copy again")
     return copied
+
+
+async def _names(store: Store) -> dict[int, str | None]:
+    """The names of the namespaces by number; None for one that is deleted, and of which some rows are left."""
+    names: dict[int, str | None] = {}
+    async for rows in store.rows(Table.NAMESPACES):
+        for number, row in rows:
+            record = decode_namespace(row)
+            names[number] = None if record.is_deleted else record.name
+    return names
 
 
 async def _groups(source: Store, at: float) -> AsyncIterator[Group]:

@@ -18,6 +18,8 @@ LAST_KEY: Final = (1 << 63) - 1
 FORMAT_LEVEL: Final = 1
 """The newest format of records that this version reads and writes. Where replicas share a store a newer one is written
 only once all of them know it."""
+UNKNOWN_BYTES: Final = 1 << 62
+"""As what is free on a disk that cannot be asked: so nothing is refused for that."""
 EPOCH_JUMP: Final = 1 << 20
 """What a restored store adds to all that must never go back (docs/keeping.md, Restore)."""
 

@@ -12,7 +12,18 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from .port import BackupFailed, CommitDelayed, Committed, Group, Kept, StoreError, StoreStats, Table, keys_of
+from .port import (
+    UNKNOWN_BYTES,
+    BackupFailed,
+    CommitDelayed,
+    Committed,
+    Group,
+    Kept,
+    StoreError,
+    StoreStats,
+    Table,
+    keys_of,
+)
 from .postgres_address import Address
 from .postgres_changes import Changes
 from .postgres_commit import TURN, Commit, Composer
@@ -23,8 +34,6 @@ from .postgres_rows import PostgresRows
 from .postgres_schema import VERSION, migrate, statements
 from .shared_port import SharedStore
 
-UNKNOWN_BYTES: Final = 1 << 62
-"""As what is free on a disk that cannot be asked; so nothing is refused for that."""
 COMMIT_SECS: Final = 30.0
 READ_SECS: Final = 60.0
 MEASURED_EVERY_SECS: Final = 60.0
@@ -46,7 +55,8 @@ class PostgresStore(PostgresRows, PostgresMembers):
     """Implements `shared_port.SharedStore`.
 
     `failover_secs` is how long a replica may not have renewed itself until nobody counts on it any more. A server that
-    is away is waited for up to `wait_secs` at the start. `sql` are other statements, for tests.
+    is away is waited for up to `wait_secs` at the start, and up to `commit_secs` for a commit. Tables that `must_exist`
+    are not made. `sql` gives other statements, for tests.
     """
 
     def __init__(
@@ -55,14 +65,17 @@ class PostgresStore(PostgresRows, PostgresMembers):
         *,
         failover_secs: float = 10.0,
         wait_secs: float = 10.0,
+        commit_secs: float = COMMIT_SECS,
+        must_exist: bool = False,
         sql: Callable[[], dict[str, str]] = statements,
     ) -> None:
         self._address = Address(url)
         self._sql = sql()
         self._failover_secs = failover_secs
         self._wait_secs = wait_secs
+        self._must_exist = must_exist
         session = self._sql["session"]
-        self._committing = Link(self._address, session, COMMIT_SECS)
+        self._committing = Link(self._address, session, commit_secs)
         # An answer that comes after the trust is over is worth nothing.
         self._life = Link(self._address, session, max(1.0, failover_secs / 4))
         self._owning = Link(self._address, session, max(2.0, failover_secs))
@@ -77,6 +90,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
         self._measured_at = 0.0
         self._measuring: asyncio.Task[None] | None = None
         self.warnings: list[str] = []
+        """What of the settings of PostgreSQL may cost what was acknowledged, a line each; known once it is open."""
 
     @property
     def url(self) -> str:
@@ -102,7 +116,7 @@ class PostgresStore(PostgresRows, PostgresMembers):
 
         async def begun(connection: Any) -> Kept:
             require_version(connection, self._address)
-            await migrate(connection, self._address, self._sql)
+            await migrate(connection, self._address, self._sql, must_exist=self._must_exist)
             self.warnings = await warnings(connection, self._sql)
             return Kept(*await connection.fetchrow(self._sql["read_meta"]))
 

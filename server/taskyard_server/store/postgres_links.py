@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import asyncpg
 
+from .port import CommitDelayed, StoreError
 from .postgres_address import Address
 from .postgres_errors import in_words, is_lost
 
@@ -60,6 +61,8 @@ class Link:
             try:
                 async with asyncio.timeout(self._secs):
                     return await use(await self._connected())
+            except (CommitDelayed, StoreError):
+                raise
             except Exception as error:
                 if is_lost(error):
                     self._drop()

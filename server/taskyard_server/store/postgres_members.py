@@ -12,7 +12,7 @@ import asyncpg
 
 from .port import EPOCH_JUMP, Kept, StoreError
 from .postgres_address import Address
-from .postgres_changes import Changes
+from .postgres_changes import MEMBERS, TOKENS, Changes
 from .postgres_links import Link
 from .shared_port import OwnerRow, Renewal, Replica, ReplicaRow, Taken
 
@@ -62,7 +62,11 @@ class PostgresMembers:
         self._renewals += 1
         if self._renewals % SWEEP_EVERY == 0:
             await self._sweep()
-        return Renewal(at, level, [ReplicaRow(Replica(*row[:6]), *row[6:9]) for row in rows])
+        return Renewal(at, level, list(map(_replica, rows)))
+
+    async def replicas(self, died_within_secs: float) -> Sequence[ReplicaRow]:
+        """See `SharedStore`."""
+        return list(map(_replica, await self._owning.fetch(self._sql["replicas"], died_within_secs)))
 
     async def drain(self, name: str, is_draining: bool) -> bool:
         """See `SharedStore`."""
@@ -123,16 +127,15 @@ class PostgresMembers:
 
     async def changes(self) -> AsyncIterator[None]:
         """See `SharedStore`. Also after each new connection, since some may have been missed."""
-        news = self._changes.subscribe()
-        try:
-            while True:
-                await news.wait()
-                news.clear()
-                yield
-        finally:
-            self._changes.unsubscribe(news)
+        async for _ in self._changes.heard(MEMBERS):
+            yield
 
-    async def adopt(self, names: Mapping[int, str]) -> None:
+    async def token_changes(self) -> AsyncIterator[None]:
+        """See `SharedStore`. Also after each new connection, since some may have been missed."""
+        async for _ in self._changes.heard(TOKENS):
+            yield
+
+    async def adopt(self, names: Mapping[int, str | None]) -> None:
         """See `SharedStore`."""
 
         async def adopted(connection: Any) -> None:
@@ -175,6 +178,10 @@ class PostgresMembers:
             await self._owning.execute(self._sql["release_of_the_dead"], LONG_DEAD_SECS)
             await self._owning.execute(self._sql["forget_the_dead"])
             await self._owning.execute(self._sql["forget_writers"])
+
+
+def _replica(row: Any) -> ReplicaRow:
+    return ReplicaRow(Replica(*row[:6]), *row[6:9])
 
 
 def _taken(rows: list[Any]) -> Taken | None:

@@ -102,7 +102,7 @@ SELECT name, extract(epoch FROM clock_timestamp() - renewed_at)::float8 FROM tas
 WHERE died_at IS NULL ORDER BY name;
 -- name: adopt
 INSERT INTO taskyard.owners
-SELECT f.ns, f.name, NULL, 1, m.number, m.at, true, clock_timestamp()
+SELECT f.ns, f.name, NULL, 1, m.number, m.at, f.name IS NOT NULL, clock_timestamp()
 FROM unnest($1::bigint[], $2::text[]) AS f (ns, name), taskyard.meta AS m
 ON CONFLICT (ns) DO NOTHING;
 -- name: draw_on

@@ -30,15 +30,24 @@ def statements() -> dict[str, str]:
     return found
 
 
-async def migrate(connection: Any, address: Address, sql: dict[str, str] | None = None, version: int = VERSION) -> None:
+async def migrate(
+    connection: Any,
+    address: Address,
+    sql: dict[str, str] | None = None,
+    version: int = VERSION,
+    *,
+    must_exist: bool = False,
+) -> None:
     """Make the schema, or take it to the present version. Raises `StoreError`, and what asyncpg raises.
 
-    Many may do so at once: each step is one transaction that keeps the others out.
+    Many may do so at once: each step is one transaction that keeps the others out. One that `must_exist` is not made.
     """
     sql = statements() if sql is None else sql
     try:
         while True:
             found = await _version(connection, sql)
+            if found is None and must_exist:
+                raise StoreError(f"no store at {address.shown}")
             if found is not None and found > version:
                 raise StoreError(newer(address, found, version))
             if found == version:

@@ -82,6 +82,9 @@ class SharedStore(Store, Protocol):
     async def renew(self, instance: str, dead_after_secs: float) -> Renewal | None:
         """Go on living, and mark others dead that were not renewed for so long. None if the instance itself is dead."""
 
+    async def replicas(self, died_within_secs: float) -> Sequence[ReplicaRow]:
+        """The living replicas, and those that died within so many seconds."""
+
     async def drain(self, name: str, is_draining: bool) -> bool:
         """Let the living replicas of a name, or an instance, take no namespaces, or take some again; if any lives."""
 
@@ -115,10 +118,14 @@ class SharedStore(Store, Protocol):
     def changes(self) -> AsyncIterator[None]:
         """Something each time after owners or replicas have changed, at once or late; never ends, and may miss some."""
 
-    async def adopt(self, names: Mapping[int, str]) -> None:
+    def token_changes(self) -> AsyncIterator[None]:
+        """The same after tokens were made, revoked or removed."""
+
+    async def adopt(self, names: Mapping[int, str | None]) -> None:
         """Know the namespaces whose rows were copied here, by their numbers: nobody owns them yet.
 
-        Each goes on from the last commit of the whole store. Raises `StoreError` while a replica lives.
+        A name of None is that of a deleted one. Each goes on from the last commit of the whole store. Raises
+        `StoreError` while a replica lives.
         """
 
 

@@ -38,4 +38,11 @@ class TokenRecord(Record):
     revoked_at: float | None = None
 
 
+class TokenUseRecord(Record):
+    """When a token was last used. It is a row of its own, so that who writes it touches nothing else of the token."""
+
+    at: float
+
+
 decode_token: Final = Decoder(TokenRecord).decode
+decode_token_use: Final = Decoder(TokenUseRecord).decode

@@ -7,7 +7,7 @@ from google.protobuf.struct_pb2 import Struct
 import taskyard
 from taskyard.errors import KINDS, TaskyardError, error_from_message, error_from_rpc
 from taskyard.v1 import task_pb2 as pb
-from taskyard_server.core.errors import RETRY_AFTER_MS, Refusal
+from taskyard_server.core.errors import RETRY_AFTER_MS, NotOwner, Refusal
 from taskyard_server.interceptors.errors import MAPPINGS, message_of, trailing_metadata
 
 STATUSES = {
@@ -61,6 +61,19 @@ def test_a_status_without_an_error_info_is_mapped_by_its_code(status):
     error = error_from_rpc(rpc_error(status, "why"))
     assert (error.code, error.reason) == (STATUSES[status], "why")
     assert error.retryable == (status is grpc.StatusCode.UNAVAILABLE)
+
+
+def test_a_call_for_another_replica_is_unavailable_and_names_it():
+    error = raised_for(NotOwner("replica-2"))
+    assert isinstance(error, taskyard.Unavailable)
+    assert (error.code, error.retryable, error.retry_after_secs) == ("unavailable", True, 0.05)
+    assert error.details == {"owner": "replica-2"}
+
+
+def test_a_stream_that_ends_while_it_is_written_to_is_unavailable():
+    # gRPC says so in the place of the status.
+    error = error_from_rpc(rpc_error(grpc.StatusCode.INTERNAL, "Internal error from Core"))
+    assert (error.code, error.reason) == ("unavailable", "the stream has ended")
 
 
 @pytest.mark.parametrize("details", [b"\xff\xff\xff", b""])

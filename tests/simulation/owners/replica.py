@@ -22,6 +22,7 @@ from taskyard_server.interceptors.calls import _behind
 from taskyard_server.replicas.clock import SharedClock
 from taskyard_server.replicas.door import OwnersDoor
 from taskyard_server.replicas.replica import ReplicaRun
+from taskyard_server.replicas.serving import ReplicaServing
 from taskyard_server.services.task_watches import TaskWatches
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.shared_port import Renewal
@@ -134,23 +135,22 @@ class SimulatedReplica:
         assert engine.tenures is not None
         assert engine.keeper is not None
         assert engine.outbox is not None
-        me = Announced("", self.name.partition(".")[0], f"{self.name}:1", 1, "1")
-        run = self.run = ReplicaRun(
+        serving = ReplicaServing(
             store,
-            engine.tenures,
-            me,
-            FAILOVER_SECS,
+            engine,
             clock,
+            self.name.partition(".")[0],
+            f"{self.name}:1",
+            FAILOVER_SECS,
             boot=process.time,
             steady=process.time,
             new_instance=self._new_instance,
         )
-        engine.keeper.committer.may_tell = lambda: None if run.trust.holds else run.trust.regained()
+        run = self.run = serving.replica
         logs = EventLogs(encode_event, engine.now, last_commit=engine.last_commit)
         self.watches = TaskWatches(engine, logs, bookmark_secs=5.0)
         engine.subscribe(logs)
-        engine.tenures.left.append(logs.leave)
-        engine.tenures.wanted.append(logs.is_watched)
+        serving.tell(logs, begun=lambda _: None, left=lambda _: None)
         engine.outbox.subscribe(self._post)
         while True:
             try:
@@ -159,7 +159,7 @@ class SimulatedReplica:
             except StoreError as error:
                 self.network.note(f"{self.name} does not start: {error}")
                 await asyncio.sleep(0.5)
-        self._door = OwnersDoor(run.ownership, run.trust)
+        self._door = serving.door
         running = [process.create_task(run.run()), process.create_task(engine.run())]
         for task in running:
             self._watched(task)
@@ -205,8 +205,11 @@ class SimulatedReplica:
         set_current_call(Call(call.namespace))
         service, handler = METHODS[call.method]
         begun_as: list[str] = []
+        begun_at = 0.0
 
         async def handle(request: Any, context: Any) -> Any:
+            nonlocal begun_at
+            begun_at = self.process.time()
             begun_as.append(self.instance)
             return await handler(self, call.namespace, request, context)
 
@@ -218,6 +221,7 @@ class SimulatedReplica:
             answer = refusal
         if not isinstance(answer, Unavailable):
             self._speaks(begun_as[0], f"{call.method} {call.namespace} -> {answer!r}")
+            self.witness.answers(call.namespace, begun_as[0], begun_at)
             self.witness.told_of(call.namespace, tasks_in(answer))
         call.answer(answer)
 

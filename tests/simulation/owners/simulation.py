@@ -194,6 +194,7 @@ class OwnersSimulation:
     def _heal(self, name: str) -> None:
         for replica in list(self.replicas):
             replica.weather.clear()
+            replica.process.stands_still = False
         self.rows.drain(name, False)
         if not any(replica.name.startswith(f"{name}.") and not replica.is_leaving for replica in self.replicas):
             self._start(name)

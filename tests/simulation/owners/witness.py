@@ -17,6 +17,7 @@ from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.store.port import Fence, Group, Table, key_of, namespace_of
 from taskyard_server.store.records import AS_SUBMITTED, StateRecord, decode_state, decode_task
 from taskyard_server.store.schedule_records import decode_trigger
+from taskyard_server.store.shared_port import OwnerRow
 
 if TYPE_CHECKING:
     from tests.replicas.shared_rows import SharedRows
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 TRUSTED: Final = 0.5
 """The part of the failover time for which a renewal is trusted."""
 ID: Final = re.compile("tsk_[0-9a-f]{12}([0-9a-f]{10})[0-9a-f]{10}")
+SLEW_SECS: Final = 0.05
 UNSHOWN: Final = b"(not shown)"
 ENDS: Final = frozenset(state.value for state in TERMINAL)
 
@@ -62,8 +64,8 @@ class Held:
     is_over: bool = False
 
     def holds(self, now: float) -> bool:
-        """Whether the host may work under it."""
-        return not self.is_over and now < self.until
+        """Whether the host may work under it; it stops a little before, since the engines' clocks are slewed."""
+        return not self.is_over and now < self.until - SLEW_SECS
 
 
 @dataclass(slots=True)
@@ -99,7 +101,9 @@ class Witness:
         self._by_key: dict[tuple[str, str], str] = {}
         self._commits: dict[int, tuple[int, int]] = {}
         self._ended_at: dict[int, float] = {}
+        self._takes: dict[str, tuple[str, float]] = {}
         rows.on_commit = self._committed
+        rows.on_take = self._took
 
     # Who may speak, and write
 
@@ -118,6 +122,18 @@ class Witness:
             raise Broken(f"{begun_as} is dead and says {what}")
         if self._now() > (until := self._trusted_until.get(begun_as, 0.0)):
             raise Broken(f"{begun_as} is trusted until {until} and says {what}")
+
+    def answers(self, namespace: str, instance: str, begun_at: float) -> None:
+        """An instance says what came of a call that it began then: it must have owned the namespace by then."""
+        owner, taken_at = self._takes.get(namespace, (instance, 0.0))
+        if owner != instance and taken_at < begun_at:
+            raise Broken(f"{instance} answers for {namespace} what it began at {begun_at}; {owner} took it {taken_at}")
+
+    def _took(self, row: OwnerRow) -> None:
+        assert row.name is not None
+        assert row.instance is not None
+        if self._takes.get(row.name, ("", 0.0))[0] != row.instance:
+            self._takes[row.name] = row.instance, self._now()
 
     def _committed(self, instance: str, number: int, fence: Fence, group: Group) -> None:
         owner = self._rows.owners[number]
@@ -144,6 +160,9 @@ class Witness:
             if task.token > token:
                 raise Broken(f"{task} is told of, but the store knows the token {token}")
             if task.state in ENDS:
+                if (task.state, state) == ("failed", "cancelled"):
+                    # It blocked its target for a while.
+                    continue
                 if state != task.state or task.result not in (result, UNSHOWN):
                     raise Broken(f"{task} is told of, but the store has {state} {result!r}")
                 self.ends(namespace, task.id, (state, result))

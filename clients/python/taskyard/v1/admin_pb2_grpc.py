@@ -50,6 +50,21 @@ class AdminServiceStub(object):
                 request_serializer=taskyard_dot_v1_dot_admin__pb2.DrainServerRequest.SerializeToString,
                 response_deserializer=taskyard_dot_v1_dot_admin__pb2.DrainServerResponse.FromString,
                 _registered_method=True)
+        self.ListReplicas = channel.unary_unary(
+                '/taskyard.v1.AdminService/ListReplicas',
+                request_serializer=taskyard_dot_v1_dot_admin__pb2.ListReplicasRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_admin__pb2.ListReplicasResponse.FromString,
+                _registered_method=True)
+        self.DrainReplica = channel.unary_unary(
+                '/taskyard.v1.AdminService/DrainReplica',
+                request_serializer=taskyard_dot_v1_dot_admin__pb2.DrainReplicaRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_admin__pb2.DrainReplicaResponse.FromString,
+                _registered_method=True)
+        self.ResumeReplica = channel.unary_unary(
+                '/taskyard.v1.AdminService/ResumeReplica',
+                request_serializer=taskyard_dot_v1_dot_admin__pb2.ResumeReplicaRequest.SerializeToString,
+                response_deserializer=taskyard_dot_v1_dot_admin__pb2.ResumeReplicaResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -90,6 +105,42 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListReplicas(self, request, context):
+        """Lists the replicas that share the store of the server: those that live, and those that died within the last day, by
+        name, then by their start. Without such a store the list is empty.
+
+        Errors: `unavailable` (the store does not answer).
+        Retry: safe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainReplica(self, request, context):
+        """Lets a replica give its namespaces to the others, and take none, until `ResumeReplica` or until its process ends. It
+        serves on, hence carries calls to the owners. What no other replica may take it keeps.
+
+        Returns once that is noted; `namespaces` in ListReplicas tells how many it has still to give up.
+
+        Errors: `bad_request` (no name), `not_found` (no replica of that name lives), `conflict` (the server shares its store
+        with no others), `unavailable` (the store does not answer).
+        Retry: safe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeReplica(self, request, context):
+        """Lets a replica take namespaces again after `DrainReplica`. Within seconds it has its share of them.
+
+        Errors: `bad_request` (no name), `not_found` (no replica of that name lives), `conflict` (the server shares its store
+        with no others), `unavailable` (the store does not answer).
+        Retry: safe.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -107,6 +158,21 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.DrainServer,
                     request_deserializer=taskyard_dot_v1_dot_admin__pb2.DrainServerRequest.FromString,
                     response_serializer=taskyard_dot_v1_dot_admin__pb2.DrainServerResponse.SerializeToString,
+            ),
+            'ListReplicas': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReplicas,
+                    request_deserializer=taskyard_dot_v1_dot_admin__pb2.ListReplicasRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_admin__pb2.ListReplicasResponse.SerializeToString,
+            ),
+            'DrainReplica': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainReplica,
+                    request_deserializer=taskyard_dot_v1_dot_admin__pb2.DrainReplicaRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_admin__pb2.DrainReplicaResponse.SerializeToString,
+            ),
+            'ResumeReplica': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeReplica,
+                    request_deserializer=taskyard_dot_v1_dot_admin__pb2.ResumeReplicaRequest.FromString,
+                    response_serializer=taskyard_dot_v1_dot_admin__pb2.ResumeReplicaResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -191,6 +257,87 @@ class AdminService(object):
             '/taskyard.v1.AdminService/DrainServer',
             taskyard_dot_v1_dot_admin__pb2.DrainServerRequest.SerializeToString,
             taskyard_dot_v1_dot_admin__pb2.DrainServerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReplicas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.AdminService/ListReplicas',
+            taskyard_dot_v1_dot_admin__pb2.ListReplicasRequest.SerializeToString,
+            taskyard_dot_v1_dot_admin__pb2.ListReplicasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainReplica(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.AdminService/DrainReplica',
+            taskyard_dot_v1_dot_admin__pb2.DrainReplicaRequest.SerializeToString,
+            taskyard_dot_v1_dot_admin__pb2.DrainReplicaResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeReplica(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/taskyard.v1.AdminService/ResumeReplica',
+            taskyard_dot_v1_dot_admin__pb2.ResumeReplicaRequest.SerializeToString,
+            taskyard_dot_v1_dot_admin__pb2.ResumeReplicaResponse.FromString,
             options,
             channel_credentials,
             insecure,

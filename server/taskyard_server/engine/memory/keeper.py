@@ -85,6 +85,8 @@ class Keeper:
         namespaces, driver = self._namespaces, self._namespaces.driver
         began_at = time.monotonic()
         kept = await self.store.open()
+        for line in getattr(self.store, "warnings", ()):
+            log.warning("store_at_risk", reason=line)
         shift = self.shift = 0.0 if self.is_shared else self._set_clock(kept, namespaces.now)
         self.committer = Committer(
             self.store,

@@ -68,6 +68,11 @@ class Tenures:
         state = self._namespaces.here(name)
         return 0 if state is None or state.is_leaving else state.term
 
+    def is_leaving(self, name: str) -> bool:
+        """Whether a namespace is being given up here: until that is done nobody may take it, this replica neither."""
+        state = self._namespaces.here(name)
+        return state is not None and state.is_leaving
+
     def is_idle(self, name: str) -> bool:
         """Whether nobody would miss a namespace: nothing is live or waits, nobody is connected, nothing is retained."""
         state = self._namespaces.here(name)

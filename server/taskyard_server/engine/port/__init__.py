@@ -22,6 +22,7 @@ from .namespaces import (
     Served,
 )
 from .outbox import DeliveryEncoder, DeliveryListener, DueDelivery, OutboxPort
+from .replicas import ReplicaDirectory, ReplicaView
 from .schedules import SchedulePort, TriggerFilter, TriggerListener, TriggerPage
 from .tasks import TaskFilter, TaskPage, TaskPort
 
@@ -43,6 +44,8 @@ __all__ = [
     "OutboxPort",
     "OwnLimits",
     "Ownership",
+    "ReplicaDirectory",
+    "ReplicaView",
     "SchedulePort",
     "Served",
     "TaskFilter",

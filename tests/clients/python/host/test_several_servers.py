@@ -9,7 +9,7 @@ import pytest
 from taskyard import host_run
 from taskyard.errors import Internal, NotOwner, Unavailable
 from taskyard.host import Host
-from taskyard.reconnecting import MAX_DELAY_SECS, MAX_DELAY_WITH_LEASES_SECS, Reconnecting
+from taskyard.reconnecting import MAX_DELAY_AT_FIRST_SECS, MAX_DELAY_SECS, MAX_DELAY_WITH_LEASES_SECS, Reconnecting
 from tests.clients.python.host.gate import Gate
 from tests.clients.python.host.scripted_server import ScriptedServer
 from tests.ports import free_port
@@ -62,6 +62,21 @@ async def test_a_host_that_is_told_to_reconnect_comes_at_once_with_its_leases_an
     again.welcome(kept=again.hello.leases)
     gate.open.set()
     assert await again.reports(1) == ["a completed"]
+
+
+async def test_a_hand_over_is_no_trouble_to_log(server, make_host, work, caplog):
+    caplog.set_level(logging.INFO, logger="taskyard")
+    host = make_host()
+    host.action("click")(lambda _: None)
+    work(host)
+    stream = await server.welcomed()
+    stream.drain(reconnect=True)
+    stream.abort("not_owner", "another replica has it")
+    again = await server.stream()
+    again.abort("not_owner", "another replica has it")
+    await (await server.welcomed()).until_credit(10)
+    assert "host host-1 goes where its namespace is served: another replica has it" in caplog.messages
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @pytest.mark.parametrize("code", ["not_owner", "unavailable"])
@@ -168,4 +183,8 @@ class TestDelays:
     def test_without_leases_they_grow_longer(self):
         with_leases = max(delay for _, delay in self.delays(Unavailable("down"), 200))
         without = max(delay for _, delay in self.delays(Unavailable("down"), 200, holds_leases=False))
-        assert with_leases <= MAX_DELAY_WITH_LEASES_SECS < without <= MAX_DELAY_SECS
+        assert with_leases <= MAX_DELAY_WITH_LEASES_SECS < MAX_DELAY_AT_FIRST_SECS < without <= MAX_DELAY_SECS
+
+    def test_a_host_without_leases_is_soon_back_after_a_failover_too(self):
+        delays = self.delays(Unavailable("down"), 200, holds_leases=False)
+        assert max(delay for at, delay in delays if at < 15) <= MAX_DELAY_AT_FIRST_SECS

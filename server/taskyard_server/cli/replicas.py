@@ -1,0 +1,118 @@
+"""`taskyard replicas`: list the servers that share the store of one, and let them take namespaces or not."""
+
+import time
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+import typer
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.table import Column, Table
+from rich.text import Text
+
+from taskyard.v1 import admin_pb2 as pb
+from taskyard.v1.admin_pb2_grpc import AdminServiceStub
+
+from .connection import Connection, with_connection_to_server
+from .failure import Failure
+from .server import JsonOption, folded, local_time, out, print_json, shown
+
+app = typer.Typer()
+
+NONE: Final = "this server shares its store with no others"
+STYLES: Final = {"alive": "green", "drains": "yellow", "dead": "red"}
+MINUTE, HOUR = 60, 3600
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a replica, or its instance.")]
+
+
+@app.callback(invoke_without_command=True)
+@with_connection_to_server
+def replicas(
+    context: typer.Context,
+    connection: Connection,
+    as_json: JsonOption = False,
+) -> None:
+    """List the replicas that share the store of the server, those too that died within the last day."""
+    if context.invoked_subcommand is not None:
+        sources = [context.get_parameter_source(name) for name in context.params]
+        if any(source is not None and source.name == "COMMANDLINE" for source in sources):
+            raise Failure(f"give options after {context.invoked_subcommand}")
+        return
+    with connection.opened() as channel:
+        answer = AdminServiceStub(channel).ListReplicas(pb.ListReplicasRequest(), **connection.call())
+    if as_json:
+        _print_json(answer)
+    elif not answer.HasField("format_level"):
+        out.print(NONE)
+    else:
+        out.print(_table(answer.replicas, answer.format_level))
+
+
+@app.command()
+@with_connection_to_server
+def drain(name: NameArgument, connection: Connection, as_json: JsonOption = False) -> None:
+    """Let a replica give its namespaces to the others, and take none, until it is resumed or ends."""
+    with connection.opened() as channel:
+        request = pb.DrainReplicaRequest(replica=name)
+        answer = AdminServiceStub(channel).DrainReplica(request, **connection.call())
+    _tell(answer, "drains", as_json)
+
+
+@app.command()
+@with_connection_to_server
+def resume(name: NameArgument, connection: Connection, as_json: JsonOption = False) -> None:
+    """Let a replica take namespaces again."""
+    with connection.opened() as channel:
+        request = pb.ResumeReplicaRequest(replica=name)
+        answer = AdminServiceStub(channel).ResumeReplica(request, **connection.call())
+    _tell(answer, "takes namespaces", as_json)
+
+
+def _tell(answer: pb.DrainReplicaResponse | pb.ResumeReplicaResponse, what: str, as_json: bool) -> None:
+    if as_json:
+        _print_json(answer)
+        return
+    for replica in answer.replicas:
+        namespaces = "1 namespace" if replica.namespaces == 1 else f"{replica.namespaces} namespaces"
+        out.print(shown(f"{replica.name} {what}, and owns {namespaces}"))
+
+
+def _table(found: Iterable[pb.Replica], level: int) -> Table:
+    heads = (folded("name"), "status", Column("namespaces", justify="right"), folded("address"), "version", "level")
+    table = Table(*heads, "started", "renewed", "instance", box=None)
+    for replica in found:
+        own = str(replica.format_level)
+        table.add_row(
+            shown(replica.name + (" (this one)" if replica.answering else "")),
+            _status(replica),
+            str(replica.namespaces),
+            shown(replica.address),
+            shown(replica.version),
+            own if replica.format_level == level else f"{own} ({level} in force)",
+            local_time(replica.started_at),
+            _ago(replica.renewed_at),
+            shown(replica.instance),
+        )
+    return table
+
+
+def _status(replica: pb.Replica) -> Text:
+    if replica.HasField("died_at"):
+        return Text(f"dead, {_ago(replica.died_at)}", STYLES["dead"])
+    status = "drains" if replica.draining else "alive"
+    return Text(status, STYLES[status])
+
+
+def _ago(at: Timestamp) -> str:
+    secs = max(0.0, time.time() - at.seconds - at.nanos / 1e9)
+    if secs < MINUTE:
+        return f"{secs:.0f} s ago"
+    return f"{secs / MINUTE:.0f} min ago" if secs < HOUR else f"{secs / HOUR:.0f} h ago"
+
+
+def _print_json(answer: Message) -> None:
+    """Print an answer as REST does: zeros included."""
+    fields: dict[str, Any] = json_format.MessageToDict(answer, always_print_fields_with_no_presence=True)
+    print_json(fields)
