@@ -282,12 +282,11 @@ type Namespace struct {
 	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// When it was made. Absent if a release made it that did not note it.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// What is in it. Absent for callers that are only agents or hosts in it, and in a list where another replica owns it.
+	// What is in it. Absent for callers that are only agents or hosts in it, and in a list if it is not served here.
 	Totals *NamespaceTotals `protobuf:"bytes,3,opt,name=totals,proto3" json:"totals,omitempty"`
-	// The limits that it has of its own. Absent in a list where another replica owns it.
+	// The limits that it has of its own. Absent in a list if it is not served here.
 	Limits *NamespaceLimits `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
-	// The limits in force: its own, else the server's; all of them are set. Absent in a list where another replica owns
-	// it.
+	// The limits in force: its own, else the server's; all of them are set. Absent in a list if it is not served here.
 	EffectiveLimits *NamespaceLimits `protobuf:"bytes,5,opt,name=effective_limits,json=effectiveLimits,proto3" json:"effective_limits,omitempty"`
 	// The name of the replica that owns it. Absent if none does, and where there are no replicas.
 	Owner *string `protobuf:"bytes,6,opt,name=owner,proto3,oneof" json:"owner,omitempty"`

@@ -40,7 +40,8 @@ const (
 //
 // A namespace needs no creation: the first call that adds something to it makes it.
 type NamespaceServiceClient interface {
-	// Lists the namespaces in which the caller has a role, in order of their names.
+	// Lists the namespaces in which the caller has a role, in order of their names. Of one that is not served here only the
+	// name and the owner are told: another replica owns it, or its records are at fault.
 	//
 	// Errors: `bad_request` (a page token of another query).
 	// Retry: safe.
@@ -142,7 +143,8 @@ func (c *namespaceServiceClient) DeleteNamespace(ctx context.Context, in *Delete
 //
 // A namespace needs no creation: the first call that adds something to it makes it.
 type NamespaceServiceServer interface {
-	// Lists the namespaces in which the caller has a role, in order of their names.
+	// Lists the namespaces in which the caller has a role, in order of their names. Of one that is not served here only the
+	// name and the owner are told: another replica owns it, or its records are at fault.
 	//
 	// Errors: `bad_request` (a page token of another query).
 	// Retry: safe.

@@ -55,6 +55,7 @@ class ReplicaRun:
         self.on_change: Callable[[], None] = lambda: None
         self._store = store
         self._changed = asyncio.Event()
+        self._has_news = False
         self.membership.on_change = self._note_change
         self.ownership.on_change = lambda: self.on_change()
         tenures.on_lost = lambda _: self._changed.set()
@@ -92,6 +93,7 @@ class ReplicaRun:
 
     async def _listen(self) -> None:
         async for _ in self._store.changes():
+            self._has_news = True
             self._changed.set()
 
     async def _act(self) -> None:
@@ -102,6 +104,10 @@ class ReplicaRun:
             await asyncio.sleep(TOGETHER_SECS)
             self._changed.clear()
             try:
+                if self._has_news:
+                    # One of the others may stop: until that is known here, it would be handed namespaces.
+                    self._has_news = False
+                    await self.membership.renew()
                 await self.ownership.look()
                 await self.ownership.act()
             except CommitDelayed as error:

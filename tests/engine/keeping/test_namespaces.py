@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from taskyard_server.core.errors import NotFound, Unavailable
+from taskyard_server.core.errors import Conflict, Internal, NotFound, Unavailable
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.memory.engine import MemoryEngine
 from taskyard_server.engine.memory.keeper import Keeping
@@ -183,3 +183,37 @@ async def test_a_history_of_before_is_not_that_of_the_next_one(engine, clock, su
     await engine.tasks.submit(NS, submission(), show=live)
     page = await engine.tasks.list_tasks(NS, TaskFilter(), 0, 10, history=True)
     assert [each.state for each in page.tasks] == ["queued"]
+
+
+async def test_one_that_is_being_deleted_is_listed_until_that_is_kept(store, engine, clock, submission):
+    await engine.tasks.submit(NS, submission(), show=live)
+    store.gate.clear()
+    deleting = asyncio.create_task(engine.namespaces.delete(NS, force=True))
+    await clock.run_pending()
+    (view,) = await engine.namespaces.list_namespaces("", 9, is_visible=lambda _: True)
+    assert view.served.totals.queued == 1
+    store.gate.set()
+    await deleting
+    assert await names(engine) == []
+
+
+async def test_one_whose_records_are_at_fault_is_listed_without_them_and_can_be_deleted(
+    store, engine, clock, restarted, submission
+):
+    for name in (NS, "blue"):
+        await engine.tasks.submit(name, submission(), show=live)
+    damaged = store.copy()
+    damaged.tables[Table.TASKS] = {key: b"x" if namespace_of(key) == 1 else row for key, row in
+                                   damaged.tables[Table.TASKS].items()}  # fmt: skip
+    again = await restarted(damaged)
+    views = await again.namespaces.list_namespaces("", 9, is_visible=lambda _: True)
+    assert [(view.name, view.served is None) for view in views] == [("blue", False), (NS, True)]
+    with pytest.raises(Internal):
+        await again.namespaces.get(NS)
+    with pytest.raises(Conflict, match="records at fault"):
+        await again.namespaces.delete(NS, force=False)
+    await again.namespaces.delete(NS, force=True)
+    await removed(again, clock)
+    assert await names(again) == ["blue"]
+    assert numbers(again.keeper.store) == {2}
+    await again.tasks.submit(NS, submission(), show=live)

@@ -237,17 +237,15 @@ class Namespace(_message.Message):
 
     @_builtins.property
     def totals(self) -> Global___NamespaceTotals:
-        """What is in it. Absent for callers that are only agents or hosts in it, and in a list where another replica owns it."""
+        """What is in it. Absent for callers that are only agents or hosts in it, and in a list if it is not served here."""
 
     @_builtins.property
     def limits(self) -> Global___NamespaceLimits:
-        """The limits that it has of its own. Absent in a list where another replica owns it."""
+        """The limits that it has of its own. Absent in a list if it is not served here."""
 
     @_builtins.property
     def effective_limits(self) -> Global___NamespaceLimits:
-        """The limits in force: its own, else the server's; all of them are set. Absent in a list where another replica owns
-        it.
-        """
+        """The limits in force: its own, else the server's; all of them are set. Absent in a list if it is not served here."""
 
     def __init__(
         self,

@@ -73,7 +73,8 @@ class NamespaceServiceServicer(object):
     """
 
     def ListNamespaces(self, request, context):
-        """Lists the namespaces in which the caller has a role, in order of their names.
+        """Lists the namespaces in which the caller has a role, in order of their names. Of one that is not served here only the
+        name and the owner are told: another replica owns it, or its records are at fault.
 
         Errors: `bad_request` (a page token of another query).
         Retry: safe.

@@ -42,7 +42,8 @@ class NamespaceServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> NamespaceServiceAsyncStub: ...
     ListNamespaces: _grpc.UnaryUnaryMultiCallable[_namespace_pb2.ListNamespacesRequest, _namespace_pb2.ListNamespacesResponse]
-    """Lists the namespaces in which the caller has a role, in order of their names.
+    """Lists the namespaces in which the caller has a role, in order of their names. Of one that is not served here only the
+    name and the owner are told: another replica owns it, or its records are at fault.
 
     Errors: `bad_request` (a page token of another query).
     Retry: safe.
@@ -90,7 +91,8 @@ class NamespaceServiceAsyncStub(NamespaceServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListNamespaces: _aio.UnaryUnaryMultiCallable[_namespace_pb2.ListNamespacesRequest, _namespace_pb2.ListNamespacesResponse]  # type: ignore[assignment]
-    """Lists the namespaces in which the caller has a role, in order of their names.
+    """Lists the namespaces in which the caller has a role, in order of their names. Of one that is not served here only the
+    name and the owner are told: another replica owns it, or its records are at fault.
 
     Errors: `bad_request` (a page token of another query).
     Retry: safe.
@@ -141,7 +143,8 @@ class NamespaceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _namespace_pb2.ListNamespacesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_namespace_pb2.ListNamespacesResponse, _abc.Awaitable[_namespace_pb2.ListNamespacesResponse]]:
-        """Lists the namespaces in which the caller has a role, in order of their names.
+        """Lists the namespaces in which the caller has a role, in order of their names. Of one that is not served here only the
+        name and the owner are told: another replica owns it, or its records are at fault.
 
         Errors: `bad_request` (a page token of another query).
         Retry: safe.

@@ -11,12 +11,15 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from taskyard_server.core.limits import MAX_LEASE_SECS
 from taskyard_server.core.task import CANCELLED, TERMINAL
 
 if TYPE_CHECKING:
     from taskyard_server.core.scheduler import Scheduler
 
-AT_ONCE: Final = 1000
+AT_ONCE: Final = 100
+PAUSE_SECS: Final = 0.005
+"""After each slice, so that others have most of the time."""
 
 _under_way: set[asyncio.Task[None]] = set()
 
@@ -39,11 +42,12 @@ async def empty(scheduler: Scheduler, now: float) -> None:
             if task.state not in TERMINAL or life.targets.blocks(task):
                 life.finish(now, task, CANCELLED, None, None)
         _forget_what_happened(scheduler)
-        await asyncio.sleep(0)
+        await asyncio.sleep(PAUSE_SECS)
     scheduler.reconfigure(replace(scheduler.limits, result_ttl_secs=0.0, idempotency_secs=0.0))
-    while life.advance(now, AT_ONCE):
+    # By then the leases are over, too, that targets wait for.
+    while life.advance(now + MAX_LEASE_SECS, AT_ONCE):
         _forget_what_happened(scheduler)
-        await asyncio.sleep(0)
+        await asyncio.sleep(PAUSE_SECS)
     _forget_what_happened(scheduler)
 
 

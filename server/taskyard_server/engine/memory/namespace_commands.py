@@ -55,7 +55,9 @@ class MemoryNamespaces:
             state = self._namespaces.here(name)
             if state is not None and not state.is_leaving:
                 await self._answers.kept(state)
-        return [self._view(name) for name in chosen]
+        views = [self._view(name) for name in chosen]
+        # Some may have been deleted while others were waited for.
+        return [view for view in views if view.ownership is not None or self._namespaces.here(view.name) is not None]
 
     async def create(self, name: str, own_limits: OwnLimits) -> NamespaceView:
         is_new = self._namespaces.here(name) is None
@@ -75,6 +77,8 @@ class MemoryNamespaces:
         state = self._namespaces.find(name)
         if state is None:
             raise NotFound(NO_NAMESPACE)
+        if state.fault is not None:
+            raise Internal(state.fault)
         return await self._answers.give(state, lambda: self._view(name))
 
     async def update(self, name: str, change: Callable[[OwnLimits], OwnLimits]) -> NamespaceView:
@@ -141,7 +145,8 @@ class MemoryNamespaces:
     def _view(self, name: str) -> NamespaceView:
         ownership = None if self.directory is None else self.directory.owners().get(name)
         state = self._namespaces.here(name)
-        if state is None or state.is_leaving:
+        # One that is being deleted is there until that is kept.
+        if state is None or state.fault is not None or (state.is_leaving and not state.is_deleted):
             return NamespaceView(name, None, ownership)
         return NamespaceView(name, _served(state), ownership)
 
@@ -164,8 +169,6 @@ class MemoryNamespaces:
 
 
 def _served(state: NamespaceState) -> Served:
-    if state.fault is not None:
-        raise Internal(state.fault)
     totals = Totals()
     state.scheduler.add_to(totals)
     hosts = sum(not host.built_in for host in state.scheduler.hosts)

@@ -46,7 +46,7 @@ class Ownership(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceView:
-    """A namespace at one moment. `served` is None where another engine serves it, or none does."""
+    """A namespace at one moment. `served` is None where another engine serves it, or its records are at fault."""
 
     name: str
     served: Served | None

@@ -204,22 +204,21 @@ export type Namespace = Message<"taskyard.v1.Namespace"> & {
   createdAt?: Timestamp;
 
   /**
-   * What is in it. Absent for callers that are only agents or hosts in it, and in a list where another replica owns it.
+   * What is in it. Absent for callers that are only agents or hosts in it, and in a list if it is not served here.
    *
    * @generated from field: taskyard.v1.NamespaceTotals totals = 3;
    */
   totals?: NamespaceTotals;
 
   /**
-   * The limits that it has of its own. Absent in a list where another replica owns it.
+   * The limits that it has of its own. Absent in a list if it is not served here.
    *
    * @generated from field: taskyard.v1.NamespaceLimits limits = 4;
    */
   limits?: NamespaceLimits;
 
   /**
-   * The limits in force: its own, else the server's; all of them are set. Absent in a list where another replica owns
-   * it.
+   * The limits in force: its own, else the server's; all of them are set. Absent in a list if it is not served here.
    *
    * @generated from field: taskyard.v1.NamespaceLimits effective_limits = 5;
    */
@@ -511,7 +510,8 @@ export const DeleteNamespaceResponseSchema: GenMessage<DeleteNamespaceResponse> 
  */
 export const NamespaceService: GenService<{
   /**
-   * Lists the namespaces in which the caller has a role, in order of their names.
+   * Lists the namespaces in which the caller has a role, in order of their names. Of one that is not served here only the
+   * name and the owner are told: another replica owns it, or its records are at fault.
    *
    * Errors: `bad_request` (a page token of another query).
    * Retry: safe.
