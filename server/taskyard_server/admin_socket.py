@@ -1,7 +1,8 @@
 """The admin socket: where a server answers its own user about its store and its tokens (docs/keeping.md).
 
 It lies in a folder that only that user can enter. Who has the store open owns the socket, so that it is opened after
-the store and closed before it.
+the store and closed before it. A store in PostgreSQL has no place on this machine, and may be shared: there the socket
+lies in the user's state folder, one for each replica.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from typing import Final
 
 import grpc
 import structlog
-from platformdirs import user_runtime_path
+from platformdirs import user_runtime_path, user_state_path
 
 from taskyard.v1.store_pb2_grpc import add_StoreServiceServicer_to_server
 from taskyard.v1.token_pb2_grpc import add_TokenServiceServicer_to_server
 from taskyard_server.audit import AuditLog
+from taskyard_server.config import Settings
 from taskyard_server.interceptors.admission import Admission
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.private_sockets import MAX_PATH_BYTES, PLAIN
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.tokens import TokenService
+from taskyard_server.store_url import is_postgres, shown_store_url, sqlite_path
 
 log = structlog.get_logger(__name__)
 
@@ -33,15 +36,34 @@ DOOR: Final = "admin_socket"
 """How the audit log names it."""
 
 
+def socket_of(settings: Settings) -> Path | None:
+    """Where the server with these settings listens; None for one that keeps nothing."""
+    url = settings.store.url
+    if is_postgres(url):
+        return replica_socket_path(settings.replicas.name, shown_store_url(url))
+    path = sqlite_path(url)
+    return None if path is None else socket_path(path)
+
+
 def socket_path(file: Path) -> Path:
     """Where the server that keeps its tasks in this file listens: beside it, or else in the user's run folder."""
     # The same for server and command, whichever way they name the file.
     file = Path(os.path.realpath(file))
-    path = file.with_name(f"{file.name}.admin") / "admin.sock"
+    return _short_enough(file.with_name(f"{file.name}.admin") / "admin.sock", os.fsencode(file))
+
+
+def replica_socket_path(name: str, url: str) -> Path:
+    """Where the replica of this name on the database of this URL listens: in the user's state folder, if it may."""
+    text = os.fsencode(f"{name} {url}")
+    folder = user_state_path("taskyard", appauthor=False) / "replicas" / sha256(text).hexdigest()[:16]
+    return _short_enough(folder / "admin.sock", text)
+
+
+def _short_enough(path: Path, text: bytes) -> Path:
+    """The path, or one in the user's run folder for what the socket is of."""
     if len(os.fsencode(path)) <= MAX_PATH_BYTES and PLAIN.fullmatch(str(path)):
         return path
-    name = sha256(os.fsencode(file)).hexdigest()[:16]
-    return user_runtime_path("taskyard", appauthor=False) / name / "admin.sock"
+    return user_runtime_path("taskyard", appauthor=False) / sha256(text).hexdigest()[:16] / "admin.sock"
 
 
 def is_served(path: Path) -> bool:
@@ -74,6 +96,9 @@ class AdminSocket:
 
     async def open(self) -> None:
         """Serve. To be called by the one that has the store open: what another one left behind is removed."""
+        if is_served(self.path):
+            log.error("admin_socket_failed", path=str(self.path), error="another server of this name listens there")
+            return
         try:
             _private_folder(self.path.parent)
             self.path.unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -11,7 +11,8 @@ from grpc_health.v1 import health, health_pb2
 
 from taskyard_server import gc_policy
 from taskyard_server.access.token_directory import TokenDirectory
-from taskyard_server.admin_socket import AdminSocket, socket_path
+from taskyard_server.access.token_news import TokenNews
+from taskyard_server.admin_socket import AdminSocket, socket_of
 from taskyard_server.audit import AuditLog
 from taskyard_server.certificates import CertificateError, certificate_files, replica_files
 from taskyard_server.config import Settings
@@ -43,13 +44,14 @@ from taskyard_server.store.choosing import store_of
 from taskyard_server.store.port import StoreError
 from taskyard_server.store.shared_port import is_shared
 from taskyard_server.store.sqlite import BALLAST_BYTES
-from taskyard_server.store_url import sqlite_path
 from taskyard_server.webhooks import Webhooks, encode_delivery
 
 log = structlog.get_logger(__name__)
 
 STOP_GRACE_SECS: Final = 2.0
 PASS_ON_SECS: Final = 0.3
+NOTICED_SECS: Final = 3.0
+"""How long a replica goes on carrying calls after it has said that it ends."""
 WEBHOOK_GRACE_SECS: Final = 10.0
 
 
@@ -100,12 +102,18 @@ class App:
         end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         if self._tokens is not None and end_stale is not None:
             self._tokens.on_ended = end_stale
-        self._token_service = TokenService(self._tokens, end_stale)
-        path = sqlite_path(settings.store.url)
+        self._token_news = None
+        if keeper is not None and self._tokens is not None and is_shared(keeper.store):
+            self._token_news = TokenNews(self._tokens, keeper.store)
+            if self._admission is not None:
+                self._admission.look_for = self._token_news.look_for
+        refresh = None if self._token_news is None else self._token_news.refresh
+        self._token_service = TokenService(self._tokens, end_stale, refresh)
+        path = socket_of(settings)
         self._admin_socket = (
             None
             if keeper is None or path is None
-            else AdminSocket(socket_path(path), StoreService(keeper.store), self._token_service, self._audit)
+            else AdminSocket(path, StoreService(keeper.store), self._token_service, self._audit)
         )
         is_replica = settings.replicas.advertise is not None
         if is_replica and not settings.gateway:
@@ -204,6 +212,8 @@ class App:
             parts.append(self._certificates.watch())
         if self._tokens is not None:
             parts.append(self._tokens.run())
+        if self._token_news is not None:
+            parts.append(self._token_news.run())
         if self._config.file is not None:
             parts.append(self._config.watch())
         if self._executor is not None:
@@ -266,8 +276,10 @@ class App:
     async def _drain(self) -> None:
         await self._health.enter_graceful_shutdown()
         if self._sharing is not None:
-            # What others take over is not drained.
+            # What others take over is not drained. Whoever asks for health must see that nothing more is to come here.
+            noticed = asyncio.create_task(asyncio.sleep(NOTICED_SECS))
             await self._unless(self._sharing.replica.stop(), self._hurry)
+            await self._unless(asyncio.shield(noticed), self._hurry)
             self._engine.admin.drain(self._drain_until)
         inflight = self._engine.admin.totals().inflight
         log.info("draining", inflight=inflight, grace_secs=round(self._drain_until - self._engine.now(), 1))
@@ -278,9 +290,9 @@ class App:
             if await self._unless(drained, self._hurry, self._drain_changed):
                 break
 
-    async def _unless(self, work: Coroutine[Any, Any, T], *events: asyncio.Event) -> T | None:
+    async def _unless(self, work: Awaitable[T], *events: asyncio.Event) -> T | None:
         """The result of `work`, or None if one of the events comes first."""
-        task = asyncio.create_task(work)
+        task = asyncio.ensure_future(work)
         waits = [asyncio.create_task(event.wait()) for event in events]
         await asyncio.wait((task, *waits), return_when=asyncio.FIRST_COMPLETED)
         for other in waits if task.done() else (task, *waits):

@@ -182,20 +182,28 @@ class SharedDictStore:
         await self._call("adopt", lambda: self.shared.adopt(dict(names)))
 
     async def changes(self) -> AsyncIterator[None]:
+        async for _ in self._heard(self.shared.listeners):
+            yield
+
+    async def token_changes(self) -> AsyncIterator[None]:
+        async for _ in self._heard(self.shared.token_listeners):
+            yield
+
+    async def _heard(self, listeners: list[Callable[[], None]]) -> AsyncIterator[None]:
         loop, news = asyncio.get_running_loop(), asyncio.Event()
 
         def hear() -> None:
             if (secs := self.hears()) is not None:
                 (self._network or loop).call_later(secs, loop.call_soon_threadsafe, news.set)
 
-        self.shared.listeners.append(hear)
+        listeners.append(hear)
         try:
             while True:
                 await news.wait()
                 news.clear()
                 yield
         finally:
-            self.shared.listeners.remove(hear)
+            listeners.remove(hear)
 
     # Calls
 

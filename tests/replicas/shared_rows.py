@@ -40,7 +40,7 @@ class Owner:
 
 
 class SharedRows:
-    """All tables. `listeners` are called after owners or replicas have changed.
+    """All tables. `listeners` are called after owners or replicas have changed, `token_listeners` after tokens have.
 
     `on_commit` is told of each namespace of which a commit wrote something, and `on_take` of each that was taken, for
     those who check what was written.
@@ -53,6 +53,7 @@ class SharedRows:
         self.owners: dict[int, Owner] = {}
         self.level = 0
         self.listeners: list[Callable[[], None]] = []
+        self.token_listeners: list[Callable[[], None]] = []
         self.on_commit: Callable[[str, int, Fence, Group], None] | None = None
         self.on_take: Callable[[OwnerRow], None] | None = None
         self._last_number = 0
@@ -244,6 +245,9 @@ class SharedRows:
             elif owner.commit_no < fence.number:
                 lost.add(number)
         self._write(group, written)
+        if Table.TOKENS in group.puts or Table.TOKENS in group.removes:
+            for listener in tuple(self.token_listeners):
+                listener()
         if self.on_commit is not None:
             for number in written:
                 self.on_commit(instance, number, group.fences[number], group)

@@ -88,6 +88,17 @@ class TokenDirectory:
             if has_ended:
                 self.on_ended()
 
+    async def look(self, secs: float) -> None:
+        """Read the tokens that other servers have made in the last so many seconds; raises what `refresh` does."""
+        if self._store is None:
+            return
+        since = int((self._clock() - secs) * 1000) << RANDOM_BITS
+        async for rows in self._store.rows(Table.TOKENS, after_key=since):
+            known = self._read.keys()
+            for number, record in [row for row in rows if row[0] not in known]:
+                self._read[number] = hash(record)
+                self._take(number, record, 0.0, None)
+
     async def _load(self, store: Store, shift: float = 0.0) -> bool:
         """Take over all rows, with their times moved by `shift`. Whether a token ended by that which was there."""
         known = {token.number: token for token in self._by_id.values()}
@@ -122,6 +133,7 @@ class TokenDirectory:
             if known is not None:
                 self._drop(known)
             return known is not None
+        known = known or self._by_id.get(token.id)
         if known is None:
             ended_at = token.ended_at()
             if ended_at is None or ended_at > self._clock() - SHOWN_SECS:
@@ -148,6 +160,10 @@ class TokenDirectory:
         self._read.pop(token.number, None)
 
     # What every call asks
+
+    def knows(self, secret: str) -> bool:
+        """Whether this is the secret of a token that was not revoked, as far as is known here."""
+        return digest_of(secret) in self._by_digest
 
     def find(self, token: str) -> Principal | None:
         """See `BearerSource`. Raises `Unauthenticated` for what looks like a token and is none that holds."""

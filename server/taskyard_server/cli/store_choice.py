@@ -1,8 +1,9 @@
-"""Which store commands about one mean: that of the settings, as `taskyard up` finds it."""
+"""Which store commands about one mean, and which server: those of the settings, as `taskyard up` finds them."""
 
 from pathlib import Path
 
-from taskyard_server.config import ConfigError
+from taskyard_server.admin_socket import socket_of
+from taskyard_server.config import ConfigError, Settings
 from taskyard_server.config_sources import load
 from taskyard_server.store_url import MEMORY, checked_store_url, shown_store_url, sqlite_path
 
@@ -11,11 +12,24 @@ from .failure import Failure
 
 def store_in(config_file: Path | None, store: str | None) -> str:
     """The URL of the store of the settings, which need not be there. Raises `Failure` where nothing is kept."""
+    return store_named(_settings(config_file, store).store.url, "store.url")
+
+
+def admin_socket_in(config_file: Path | None, store: str | None) -> tuple[Path, str]:
+    """The admin socket of the server with these settings, and its store in words. Raises `Failure` without a store."""
+    settings = _settings(config_file, store)
+    path, url = socket_of(settings), settings.store.url
+    if path is None:
+        raise Failure(f"store.url: {MEMORY} keeps nothing")
+    file = sqlite_path(url)
+    return path, str(file) if file is not None else f"{shown_store_url(url)} as {settings.replicas.name}"
+
+
+def _settings(config_file: Path | None, store: str | None) -> Settings:
     try:
-        url = load(config_file, {} if store is None else {"store": {"url": store}}).settings.store.url
+        return load(config_file, {} if store is None else {"store": {"url": store}}).settings
     except ConfigError as error:
         raise Failure(str(error)) from None
-    return store_named(url, "store.url")
 
 
 def sqlite_in(config_file: Path | None, store: str | None) -> Path:

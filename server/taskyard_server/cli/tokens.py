@@ -20,7 +20,7 @@ from taskyard.v1 import access_pb2
 from taskyard.v1 import token_pb2 as pb
 from taskyard.v1.token_pb2_grpc import TokenServiceStub
 from taskyard_server.access.grants import Role
-from taskyard_server.admin_socket import address_of, is_served, socket_path
+from taskyard_server.admin_socket import address_of, is_served
 
 from .connection import Connection, to_socket, with_connection_to_server
 from .failure import Failure
@@ -36,7 +36,7 @@ from .server import (
     print_json,
     shown,
 )
-from .store_choice import sqlite_in
+from .store_choice import admin_socket_in
 from .up import ConfigOption, StoreOption
 
 app = typer.Typer(help="Make, show and revoke the tokens that calls come with.", no_args_is_help=True)
@@ -222,16 +222,15 @@ def _reached(connection: Connection, config_file: Path | None, store: str | None
     if connection.is_named and not names_a_store:
         return connection
     try:
-        file = sqlite_in(config_file, store)
+        admin, shown_store = admin_socket_in(config_file, store)
     except Failure:
         if names_a_store:
             raise
         return connection
-    admin = socket_path(file)
     if is_served(admin):
         return to_socket(address_of(admin))
     if names_a_store:
-        raise Failure(f"no server runs on {file}")
+        raise Failure(f"no server runs on {shown_store}")
     return connection
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from taskyard_server.access.authentication import AdminToken, Authentication, BearerSource, Credentials
+from taskyard_server.access.authentication import AdminToken, Authentication, BearerSource, Credentials, bearer_in
 from taskyard_server.access.certificates import Certificates
 from taskyard_server.access.failures import Failures
 from taskyard_server.access.grants import EVERYTHING, Access, Principal, Requirement
@@ -69,6 +69,8 @@ class Admission:
         self.audit = audit
         self.failures = Failures(clock, None if audit is None else self._note_failure)
         self.limits = RequestLimits({})
+        self.look_for: Callable[[str], Awaitable[bool]] | None = None
+        """Looks whether a token that is unknown is one by now, where other servers make tokens too."""
         self.denied = 0
         """Calls whose principal may not make them."""
         self._clock = clock
@@ -173,6 +175,12 @@ class Admission:
             return refusal
         # Who it is must be asked again with the message: until that comes a credential may be revoked, or expire.
         return None
+
+    async def is_known_now(self, metadata: Any) -> bool:
+        """Whether the token of a call that was refused by its metadata has become known since."""
+        authorization = authorization_in(metadata)
+        token = None if authorization is None else bearer_in(authorization)
+        return token is not None and self.look_for is not None and await self.look_for(token)
 
     def enter(self, gate: Gate, headers: Headers, context: Context) -> Entry:
         """Let a call in. Raises `Unauthenticated`, `TooManyRequests` or `PermissionDenied`."""

@@ -102,6 +102,8 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         if self._admission is not None:
             metadata = handler_call_details.invocation_metadata
             refusal = self._admission.refusal_by_metadata(metadata, self._takes_certificates)
+            if refusal is not None and await self._admission.is_known_now(metadata):
+                refusal = self._admission.refusal_by_metadata(metadata, self._takes_certificates)
             if refusal is not None:
                 return self._refusing(method, self._admission.gate(method), refusal)
         return wrapped

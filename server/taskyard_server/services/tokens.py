@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -18,8 +18,9 @@ from taskyard_server.conversion import requests
 from taskyard_server.conversion.page_tokens import page_size
 from taskyard_server.conversion.responses import MAX_PAGE_BYTES
 from taskyard_server.conversion.timestamps import timestamp
-from taskyard_server.core.errors import BadRequest, Conflict
+from taskyard_server.core.errors import BadRequest, Conflict, Unavailable
 from taskyard_server.interceptors.callers import current_call
+from taskyard_server.store.port import CommitDelayed, StoreError
 
 from .grant_messages import grants_of, messages_of
 
@@ -33,14 +34,19 @@ class TokenService(TokenServiceServicer):
     """Serves `taskyard.v1.TokenService`.
 
     `tokens` is None where there is no store. `end_streams` ends the calls whose credential no longer holds, but that
-    of the task that it is given; it is None where no call needs a credential.
+    of the task that it is given; it is None where no call needs a credential. `refresh` learns of what other servers
+    have done to tokens by now, where there are others.
     """
 
     def __init__(
-        self, tokens: TokenDirectory | None, end_streams: Callable[[asyncio.Task[Any] | None], object] | None
+        self,
+        tokens: TokenDirectory | None,
+        end_streams: Callable[[asyncio.Task[Any] | None], object] | None,
+        refresh: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._tokens = tokens
         self._end_streams = end_streams
+        self._refresh = refresh
 
     async def CreateToken(self, request: pb.CreateTokenRequest, context: Context) -> pb.CreateTokenResponse:  # noqa: N802
         del context
@@ -63,6 +69,8 @@ class TokenService(TokenServiceServicer):
         listing = current_call().listing("tokens", request.include_ended)
         after, limit = listing.start(request.page_token), page_size(request.page_size)
         await tokens.settled()
+        if not request.page_token:
+            await self._look_at_others()
         response, last, size = pb.ListTokensResponse(), 0, 0
         for token in tokens.after(after, ended=request.include_ended):
             message = _message_of(token)
@@ -78,11 +86,13 @@ class TokenService(TokenServiceServicer):
         del context
         tokens = self._kept()
         await tokens.settled()
+        await self._look_at_others()
         return pb.GetTokenResponse(token=_message_of(tokens.get(request.token_id)))
 
     async def RevokeToken(self, request: pb.RevokeTokenRequest, context: Context) -> pb.RevokeTokenResponse:  # noqa: N802
         del context
         tokens = self._kept()
+        await self._look_at_others()
         token = tokens.revoke(request.token_id)
         if self._end_streams is not None:
             # This call may have come with that very token.
@@ -101,6 +111,14 @@ class TokenService(TokenServiceServicer):
             expires_at=None if principal.expires_at is None else timestamp(principal.expires_at),
             authentication=self._end_streams is not None,
         )
+
+    async def _look_at_others(self) -> None:
+        if self._refresh is None:
+            return
+        try:
+            await self._refresh()
+        except (CommitDelayed, StoreError) as error:
+            raise Unavailable(str(error)) from None
 
     def _kept(self) -> TokenDirectory:
         if self._tokens is None:

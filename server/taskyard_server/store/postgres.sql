@@ -61,11 +61,13 @@ CREATE TABLE taskyard.writers (
   written_at timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 CREATE FUNCTION taskyard.tell() RETURNS trigger LANGUAGE plpgsql AS
-$tell$BEGIN PERFORM pg_catalog.pg_notify('taskyard', ''); RETURN NULL; END$tell$;
+$tell$BEGIN PERFORM pg_catalog.pg_notify('taskyard', coalesce(TG_ARGV[0], '')); RETURN NULL; END$tell$;
 CREATE TRIGGER owners_change AFTER INSERT OR UPDATE OF instance, name ON taskyard.owners
   FOR EACH STATEMENT EXECUTE FUNCTION taskyard.tell();
 CREATE TRIGGER replicas_change AFTER INSERT OR UPDATE OF died_at, is_draining ON taskyard.replicas
   FOR EACH STATEMENT EXECUTE FUNCTION taskyard.tell();
+CREATE TRIGGER tokens_change AFTER INSERT OR UPDATE OR DELETE ON taskyard.tokens
+  FOR EACH STATEMENT EXECUTE FUNCTION taskyard.tell('tokens');
 
 -- The schema's version.
 

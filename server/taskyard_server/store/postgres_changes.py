@@ -1,9 +1,10 @@
-"""News of owners and replicas from PostgreSQL, over a connection that listens, and is made anew when it is lost."""
+"""News of owners, replicas and tokens from PostgreSQL, over a connection that listens, and is made anew when lost."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import asyncpg
@@ -12,6 +13,9 @@ from .postgres_address import Address
 from .postgres_links import connected
 
 CHANNEL: Final = "taskyard"
+MEMBERS: Final = ""
+"""What is said of owners and replicas."""
+TOKENS: Final = "tokens"
 RETRY_SECS: Final = 0.2
 RETRY_AT_MOST_SECS: Final = 5.0
 PROBE_SECS: Final = 10.0
@@ -23,14 +27,25 @@ class Changes:
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._news: set[asyncio.Event] = set()
+        self._news: dict[asyncio.Event, str] = {}
         self._listening: asyncio.Task[None] | None = None
         self.on_listening = asyncio.Event()
 
-    def subscribe(self) -> asyncio.Event:
-        """Set after each change, and whenever some may have been missed."""
+    async def heard(self, about: str = MEMBERS) -> AsyncIterator[None]:
+        """Something after each change of that kind, and whenever some may have been missed."""
+        news = self.subscribe(about)
+        try:
+            while True:
+                await news.wait()
+                news.clear()
+                yield
+        finally:
+            self.unsubscribe(news)
+
+    def subscribe(self, about: str = MEMBERS) -> asyncio.Event:
+        """Set after each change of that kind, and whenever some may have been missed."""
         event = asyncio.Event()
-        self._news.add(event)
+        self._news[event] = about
         if self._listening is None:
             self._listening = asyncio.ensure_future(self._listen())
         elif self.on_listening.is_set():
@@ -39,7 +54,7 @@ class Changes:
 
     def unsubscribe(self, event: asyncio.Event) -> None:
         """No more of it."""
-        self._news.discard(event)
+        self._news.pop(event, None)
 
     async def close(self) -> None:
         """Listen no more."""
@@ -49,7 +64,13 @@ class Changes:
             with contextlib.suppress(asyncio.CancelledError):
                 await listening
 
-    def _tell(self, *_: Any) -> None:
+    def _hear(self, connection: Any, process: int, channel: str, about: object) -> None:
+        del connection, process, channel
+        for event, wanted in self._news.items():
+            if wanted == about:
+                event.set()
+
+    def _tell_all(self) -> None:
         for event in self._news:
             event.set()
 
@@ -73,10 +94,10 @@ class Changes:
         lost = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: lost.set())
-            await connection.add_listener(CHANNEL, self._tell)
+            await connection.add_listener(CHANNEL, self._hear)
             self.on_listening.set()
             # What happened before is heard by nobody else.
-            self._tell()
+            self._tell_all()
             while not lost.is_set():
                 try:
                     async with asyncio.timeout(PROBE_SECS):

@@ -12,7 +12,7 @@ import asyncpg
 
 from .port import EPOCH_JUMP, Kept, StoreError
 from .postgres_address import Address
-from .postgres_changes import Changes
+from .postgres_changes import MEMBERS, TOKENS, Changes
 from .postgres_links import Link
 from .shared_port import OwnerRow, Renewal, Replica, ReplicaRow, Taken
 
@@ -127,14 +127,13 @@ class PostgresMembers:
 
     async def changes(self) -> AsyncIterator[None]:
         """See `SharedStore`. Also after each new connection, since some may have been missed."""
-        news = self._changes.subscribe()
-        try:
-            while True:
-                await news.wait()
-                news.clear()
-                yield
-        finally:
-            self._changes.unsubscribe(news)
+        async for _ in self._changes.heard(MEMBERS):
+            yield
+
+    async def token_changes(self) -> AsyncIterator[None]:
+        """See `SharedStore`. Also after each new connection, since some may have been missed."""
+        async for _ in self._changes.heard(TOKENS):
+            yield
 
     async def adopt(self, names: Mapping[int, str | None]) -> None:
         """See `SharedStore`."""

@@ -118,6 +118,9 @@ class SharedStore(Store, Protocol):
     def changes(self) -> AsyncIterator[None]:
         """Something each time after owners or replicas have changed, at once or late; never ends, and may miss some."""
 
+    def token_changes(self) -> AsyncIterator[None]:
+        """The same after tokens were made, revoked or removed."""
+
     async def adopt(self, names: Mapping[int, str | None]) -> None:
         """Know the namespaces whose rows were copied here, by their numbers: nobody owns them yet.
 
