@@ -130,7 +130,11 @@ def start_server(folder: Path, **settings: str) -> subprocess.Popen[bytes]:
         command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True, **group
     )
     log.close()
-    _wait(folder, process)
+    try:
+        _wait(folder, process)
+    except BaseException:
+        process.kill()
+        raise
     return process
 
 

@@ -5,6 +5,7 @@ package taskyard
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"path/filepath"
 	"slices"
@@ -253,14 +254,13 @@ func TestWatchGoesOnAtOnceWhenTheNamespaceMoves(t *testing.T) {
 	}
 }
 
-func TestHostGoesOnAtOnceWhereItsNamespaceMoves(t *testing.T) {
-	held, began, done := make(chan []string, 1), make(chan time.Time, 1), make(chan bool, 1)
+func TestHostGoesOnWithItsTasksWhereItsNamespaceMoves(t *testing.T) {
+	held, began, done := make(chan []string, 1), make(chan bool, 1), make(chan bool, 1)
 	release := make(chan bool)
 	f := &fakeServer{}
-	var ended time.Time
 	f.connectHost = func(number int, stream *fakeHostStream) error {
 		if number == 2 {
-			began <- time.Now()
+			began <- true
 			return elsewhere
 		}
 		hello, err := stream.welcome("a")
@@ -277,7 +277,6 @@ func TestHostGoesOnAtOnceWhereItsNamespaceMoves(t *testing.T) {
 			_ = stream.Send(&taskyardv1.ConnectResponse{
 				Message: &taskyardv1.ConnectResponse_Drain{Drain: &taskyardv1.Drain{Reconnect: true}},
 			})
-			ended = time.Now()
 			return status.Error(codes.Unavailable, "another replica serves this namespace")
 		}
 		var ids []string
@@ -296,13 +295,38 @@ func TestHostGoesOnAtOnceWhereItsNamespaceMoves(t *testing.T) {
 		<-release
 		return nil, ctx.Err()
 	})
-	if gap := receive(t, began).Sub(ended); gap > 40*time.Millisecond {
-		t.Errorf("the next stream came after %s", gap)
-	}
+	receive(t, began)
 	if ids := receive(t, held); !slices.Equal(ids, []string{leaseNamed("a").GetTaskId()}) {
 		t.Error(ids)
 	}
 	receive(t, done)
+}
+
+func TestHostThatIsAskedBackIsBackAtOnce(t *testing.T) {
+	gap := time.Hour
+	// A machine that is busy may be slow once.
+	for range 5 {
+		ended, gaps := time.Now(), make(chan time.Duration, 1)
+		f := &fakeServer{}
+		f.connectHost = func(number int, stream *fakeHostStream) error {
+			if number == 2 {
+				gaps <- time.Since(ended)
+			}
+			if _, err := stream.welcome(); err != nil || number > 1 {
+				return errors.Join(err, stream.acceptAll(func(*taskyardv1.Report) {}))
+			}
+			_ = stream.Send(&taskyardv1.ConnectResponse{
+				Message: &taskyardv1.ConnectResponse_Drain{Drain: &taskyardv1.Drain{Reconnect: true}},
+			})
+			ended = time.Now()
+			return status.Error(codes.Unavailable, "another replica serves this namespace")
+		}
+		runHost(t, f, func(context.Context, *RunningTask) (any, error) { return nil, nil })
+		if gap = min(gap, receive(t, gaps)); gap < 40*time.Millisecond {
+			return
+		}
+	}
+	t.Errorf("the next stream came after %s", gap)
 }
 
 func TestHostComesBackInShortStepsAtFirst(t *testing.T) {

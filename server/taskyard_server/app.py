@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -51,6 +51,8 @@ log = structlog.get_logger(__name__)
 
 STOP_GRACE_SECS: Final = 2.0
 PASS_ON_SECS: Final = 0.3
+NOTICED_SECS: Final = 3.0
+"""How long a replica goes on carrying calls after it has said that it ends."""
 WEBHOOK_GRACE_SECS: Final = 10.0
 
 
@@ -285,8 +287,10 @@ class App:
     async def _drain(self) -> None:
         await self._health.enter_graceful_shutdown()
         if self._sharing is not None:
-            # What others take over is not drained.
+            # What others take over is not drained. Whoever asks for health must see that nothing more is to come here.
+            noticed = asyncio.create_task(asyncio.sleep(NOTICED_SECS))
             await self._unless(self._sharing.replica.stop(), self._hurry)
+            await self._unless(asyncio.shield(noticed), self._hurry)
             self._engine.admin.drain(self._drain_until)
         inflight = self._engine.admin.totals().inflight
         log.info("draining", inflight=inflight, grace_secs=round(self._drain_until - self._engine.now(), 1))
@@ -297,9 +301,9 @@ class App:
             if await self._unless(drained, self._hurry, self._drain_changed):
                 break
 
-    async def _unless(self, work: Coroutine[Any, Any, T], *events: asyncio.Event) -> T | None:
+    async def _unless(self, work: Awaitable[T], *events: asyncio.Event) -> T | None:
         """The result of `work`, or None if one of the events comes first."""
-        task = asyncio.create_task(work)
+        task = asyncio.ensure_future(work)
         waits = [asyncio.create_task(event.wait()) for event in events]
         await asyncio.wait((task, *waits), return_when=asyncio.FIRST_COMPLETED)
         for other in waits if task.done() else (task, *waits):

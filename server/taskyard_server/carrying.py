@@ -30,6 +30,7 @@ PREFIX: Final = "replica-"
 PATH_IN_FILE: Final = '"/dev/null"'
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 REPLICA: Final = re.compile(r"[A-Za-z0-9._-]+")
+ADDRESS: Final = re.compile(r"([^\s\[\]:]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}")
 TYPES: Final = "type.googleapis.com/envoy"
 
 
@@ -129,7 +130,7 @@ class Carrier:
         self._table.write(self._owned())
 
     def _owned(self) -> dict[str, str]:
-        known = {name: PREFIX + name for name in self._replicas if REPLICA.fullmatch(name)}
+        known = {name: PREFIX + name for name, _ in self._known()}
         return {
             namespace: known[owner]
             for namespace, owner in self._owners.items()
@@ -137,8 +138,12 @@ class Carrier:
         }
 
     def _replicas_text(self) -> str:
-        found = sorted((name, address) for name, address in self._replicas.items() if REPLICA.fullmatch(name))
-        return "resources:" + ("".join(self._cluster(*each) for each in found) or " []") + "\n"
+        return "resources:" + ("".join(self._cluster(*each) for each in self._known()) or " []") + "\n"
+
+    def _known(self) -> list[tuple[str, str]]:
+        """The replicas that can be written down: one with a malformed address must not keep the others from it."""
+        found = self._replicas.items()
+        return sorted(each for each in found if REPLICA.fullmatch(each[0]) and ADDRESS.fullmatch(each[1]))
 
     def _cluster(self, name: str, address: str) -> str:
         host, _, port = address.rpartition(":")

@@ -13,7 +13,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    PlainSerializer,
     SecretStr,
     SerializationInfo,
     SerializerFunctionWrapHandler,
@@ -43,7 +42,7 @@ from taskyard_server.setting_types import (
     Section,
     UrlWithPassword,
 )
-from taskyard_server.store_url import DOCUMENTED_DEFAULT, checked_store_url, default_store_url, shown_store_url
+from taskyard_server.store_settings import StoreSettings
 
 RETRY_DEFAULTS: Final = RetryPolicy()
 WEBHOOK_SECRET: Final = re.compile("(whsec_)?([A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2,4}=?=?")
@@ -58,18 +57,8 @@ def _check_origin(origin: str) -> str:
     return origin
 
 
-def _check_store_url(url: str) -> str:
-    try:
-        return checked_store_url(url)
-    except ValueError as error:
-        raise PydanticCustomError("store_url", "{problem}", {"problem": str(error)}) from None
-
-
 HostName = Annotated[str, Field(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|\[[0-9a-fA-F:.]+\])$")]
 Origin = Annotated[str, AfterValidator(_check_origin)]
-
-
-StoreUrl = Annotated[str, AfterValidator(_check_store_url), PlainSerializer(shown_store_url, when_used="json")]
 
 
 class ConfigError(Exception):
@@ -147,7 +136,8 @@ class SchedulerSettings(Section):
     )
     reconnect_grace_secs: Seconds = Field(
         default=DEFAULTS.reconnect_grace_secs,
-        description="Seconds for which the leases of a host outlive its broken stream; 0 ends them at once.",
+        description="Seconds for which the leases of a host outlive its broken stream; 0 ends them at once. With "
+        "PostgreSQL at least 5 more than `store.failoverSecs`.",
     )
     start_timeout_secs: PositiveSeconds = Field(
         default=DEFAULTS.start_timeout_secs,
@@ -244,38 +234,6 @@ class WebhookSettings(Section):
         if secret is not None and not WEBHOOK_SECRET.fullmatch(secret.get_secret_value()):
             raise ValueError("must be whsec_ and base64")
         return secret
-
-
-class StoreSettings(Section):
-    """Where tasks are kept, and for how long (docs/keeping.md)."""
-
-    url: StoreUrl = Field(
-        default_factory=default_store_url,
-        description="`sqlite:///PATH` keeps in a file, `postgresql://USER@HOST/DATABASE` in PostgreSQL (the `PG*` "
-        "variables say what it leaves out), `memory://` keeps nothing. PATH may begin with `~`; an absolute one makes "
-        "four slashes. Where `XDG_STATE_HOME` is set, it takes the place of `~/.local/state` in the default.",
-        json_schema_extra={"default": DOCUMENTED_DEFAULT, "type": "URL"},
-    )
-    synchronous: Literal["full", "normal"] = Field(
-        default="full",
-        description="`normal` does not wait for the disk: a power cut may take the last seconds. Of SQLite only.",
-    )
-    patience_secs: PositiveSeconds = Field(
-        default=10,
-        description="Seconds that a call waits while what it did cannot be kept; then it gets `unavailable`.",
-    )
-    failover_secs: Annotated[Float, Field(ge=2, le=3600)] = Field(
-        default=10,
-        description="Seconds after which others take over what a replica owns that has stopped answering. With "
-        "PostgreSQL only; the same at all replicas.",
-    )
-    min_free_bytes: Annotated[Integer, Field(ge=0, lt=2**63)] = Field(
-        default=67_108_864, description="Free bytes on the disk of SQLite below which new tasks are refused."
-    )
-    history_days: Annotated[Float, Field(ge=0, le=36_500)] = Field(
-        default=7,
-        description="Days for which an ended task can be looked up once memory has dropped it; 0 is none.",
-    )
 
 
 class LogSettings(Section):
@@ -420,7 +378,7 @@ class Settings(BaseModel):
             lease_secs=scheduler.lease_secs,
             max_deliveries=scheduler.max_deliveries,
             heartbeat_timeout_secs=scheduler.heartbeat_timeout_secs,
-            reconnect_grace_secs=scheduler.reconnect_grace_secs,
+            reconnect_grace_secs=self.store.reconnect_grace_secs(scheduler.reconnect_grace_secs),
             start_timeout_secs=scheduler.start_timeout_secs,
             forget_hosts_secs=scheduler.forget_hosts_secs,
             max_agent_figures=scheduler.max_agent_figures,

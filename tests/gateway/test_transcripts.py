@@ -11,8 +11,8 @@ Each file of `transcripts/` is a conversation, from top to bottom:
 A `GET /tasks:watch` stays open while the steps after it are played. All its lines are shown there, one a message.
 
 Ids and times are masked: `tsk_<1>` is the first task id of the file, in requests too, `<time>` any time, `<ms>` any
-duration, `<cursor>` any cursor, `<trace>` any trace context, `<secret>` that of a token. `UPDATE=1` writes the
-answers of this run into the files: read the difference before you commit it.
+duration, `<cursor>` any cursor, `<page>` any page token, `<trace>` any trace context, `<secret>` that of a token.
+`UPDATE=1` writes the answers of this run into the files: read the difference before you commit it.
 """
 
 import json
@@ -42,6 +42,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 DURATIONS = ("latencyMs", "avgDispatchLatencyMs")
 TRACE = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01")
 CURSOR = re.compile(r'"cursor": "[A-Za-z0-9_-]+"')
+PAGE = re.compile(r'"nextPageToken": "[A-Za-z0-9_-]+"')
 WATCH = "GET /tasks:watch"
 
 
@@ -70,7 +71,7 @@ class Masks:
         text = ID.sub(lambda found: self._name(found[0]), text)
         for name in DURATIONS:
             text = re.sub(rf'"{name}": [0-9.e-]+', f'"{name}": "<ms>"', text)
-        text = SECRET.sub("<secret>", text)
+        text = PAGE.sub('"nextPageToken": "<page>"', SECRET.sub("<secret>", text))
         return TIME.sub("<time>", TRACE.sub("<trace>", CURSOR.sub('"cursor": "<cursor>"', text)))
 
     def unmask(self, text: str) -> str:

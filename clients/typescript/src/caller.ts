@@ -5,6 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import type { SecureContextOptions } from "node:tls";
+import { areUnix, type Server, serversOf } from "./addresses.js";
 import { checkHeader, checkSecrecy, type Credentials, fixedToken } from "./credentials.js";
 import { findProfile, type Profile } from "./profile.js";
 import { TokenFile } from "./token_file.js";
@@ -17,8 +18,12 @@ export type TlsOptions = SecureContextOptions & { servername?: string; rejectUna
 
 /** Where the server is, how the connection is secured, and what it is shown. */
 export interface Address {
-  /** `HOST:PORT`, or `https://HOST:PORT` for TLS. Default: that of the profile, or `127.0.0.1:50051`. */
-  address?: string;
+  /**
+   * `HOST:PORT`, `https://HOST:PORT` for TLS, `dns:///HOST:PORT` or `unix:PATH`. Several replicas have several addresses, in
+   * a list or with commas in between: one that works is chosen at random, and kept while it does. The same holds for a name
+   * with several addresses. Default: TASKYARD_ADDRESS, or that of the profile, or `127.0.0.1:50051`.
+   */
+  address?: string | string[];
   /**
    * True for TLS. An object with `ca`, `cert`, `key` and so on, as Node's `tls` takes them (texts, not paths), goes before
    * the options below. Default: TLS if there is a `ca` or a `cert`, or if the address begins with `https://`.
@@ -49,20 +54,19 @@ export interface Address {
   /**
    * The table `[profiles.NAME]` of `~/.config/taskyard/config.toml`, for what the other options do not say. It goes before
    * the environment. Default: TASKYARD_PROFILE, which goes after it, or the `default_profile` of that file, which counts
-   * only where no address is given.
+   * only where neither option nor variable give an address.
    */
   profile?: string;
   /** Permits a token without encryption to another machine, where everybody on the way can read it. Default false. */
   insecure?: boolean;
-  /** The namespace of all calls, printable ASCII. Default: that of the profile, or `default`. */
+  /** The namespace of all calls, printable ASCII. Default: TASKYARD_NAMESPACE, or that of the profile, or `default`. */
   namespace?: string;
 }
 
-/** A server, and who calls it. */
+/** Servers, any of which does, and who calls them. */
 export interface Caller {
-  /** `http://HOST:PORT`, or `https://HOST:PORT` for TLS. */
-  baseUrl: string;
-  /** `HOST:PORT`, for people. */
+  servers: Server[];
+  /** Their addresses, for people. */
   server: string;
   namespace: string;
   credentials: Credentials;
@@ -72,8 +76,10 @@ export interface Caller {
   files: { ca?: string | undefined; cert?: string | undefined };
 }
 
-/** Credentials of one place: the options, the environment, or a profile. `where` names one of them for people. */
+/** What one place says: the options, the environment, or a profile. `where` names a part of it for people. */
 interface Place {
+  address?: string | string[] | undefined;
+  namespace?: string | undefined;
   token?: string | undefined;
   tokenFile?: string | undefined;
   ca?: string | undefined;
@@ -84,18 +90,23 @@ interface Place {
 
 /** Decides who calls which server. Throws TypeError for options that no call can be made with. */
 export function callerOf(options: Address): Caller {
-  const [places, profile] = placesOf(options);
-  const server = serverOf(options.address ?? profile?.address ?? DEFAULT_ADDRESS);
-  const namespace = options.namespace ?? profile?.namespace ?? "default";
+  const places = placesOf(options);
+  const { addresses, isHttps } = serversOf(first(places, "address") ?? DEFAULT_ADDRESS);
+  const namespace = first(places, "namespace") ?? "default";
   if (namespace) checkHeader("namespace", namespace);
   checkPaths(places);
   const token = tokenOf(places.find((each) => each.token || each.tokenFile || isAnonymous(each)));
   const { cert, key } = pairOf(places);
   const ca = places.find((each) => each.ca)?.ca;
-  const isAsked = options.tls || options.ca || options.cert || (options.tls !== false && (ca || cert));
-  const isEncrypted = server.isHttps || Boolean(isAsked);
-  const baseUrl = `${isEncrypted ? "https" : "http"}://${server.host}`;
-  checkSecrecy(new URL(baseUrl), token !== undefined, options.insecure, REMEDY);
+  const isAsked = options.tls || options.ca || options.cert;
+  const isEncrypted =
+    isHttps || Boolean(isAsked) || (options.tls !== false && Boolean(ca || cert) && !areUnix(addresses));
+  if (isEncrypted && addresses.some(({ path }) => path)) throw new TypeError("address: a unix socket is not encrypted");
+  const servers = addresses.map(({ host, path }) => {
+    const url = new URL(`${isEncrypted ? "https" : "http"}://${host}`);
+    if (!path) checkSecrecy(url, token !== undefined, options.insecure, REMEDY);
+    return { url, path };
+  });
   const tlsOptions = () => ({
     ...(ca && { ca: contents("ca", ca) }),
     ...(cert && key && { cert: contents("cert", cert), key: contents("key", key) }),
@@ -109,7 +120,13 @@ export function callerOf(options: Address): Caller {
     tried: shown || "nothing: no token and no client certificate is set",
     renew: () => token?.renew() ?? false,
   };
-  return { baseUrl, server: server.host, namespace, credentials, tlsOptions, files: { ca, cert } };
+  const server = addresses.map(({ host, path }) => path ?? host).join(", ");
+  return { servers, server, namespace, credentials, tlsOptions, files: { ca, cert } };
+}
+
+/** What the first place says that says it. */
+function first<K extends "address" | "namespace">(places: Place[], part: K): Place[K] {
+  return places.find((each) => each[part] !== undefined)?.[part];
 }
 
 function placeOf({ name, token_file: tokenFile, ...texts }: Profile): Place {
@@ -117,40 +134,38 @@ function placeOf({ name, token_file: tokenFile, ...texts }: Profile): Place {
   return { ...texts, tokenFile, where };
 }
 
-/** Host and port of an address. Throws TypeError for anything but `HOST:PORT` and `https://HOST:PORT`. */
-function serverOf(address: string): { host: string; isHttps: boolean } {
-  const isHttps = address.startsWith("https://");
-  const rest = isHttps ? address.slice("https://".length).replace(/\/$/, "") : address;
-  const host = isHttps && !/:\d+$/.test(rest) ? `${rest}:443` : rest;
-  if (/^([^\s:/?#@[\]]+|\[[^\s[\]]+\]):\d+$/.test(host) && URL.canParse(`http://${host}`)) return { host, isHttps };
-  throw new TypeError(`address: must be HOST:PORT or https://HOST:PORT, is '${address}'`);
-}
-
 /**
- * Where to look for credentials, in this order: the options, a profile that they name, the environment, a profile that it
- * names, and the default profile. No token reaches another server than its own: the default profile counts only where no
- * address is given, and the environment does not say who calls beside a profile that the options name and that does.
+ * Where to look, in this order: the options, a profile that they name, the environment, a profile that it names, and the
+ * default profile. No token reaches another server than its own: the default profile counts only where neither options nor
+ * environment give an address, and the environment does not say who calls beside a profile that the options name and that
+ * does.
  */
-function placesOf(options: Address): [Place[], Profile | undefined] {
+function placesOf(options: Address): Place[] {
   const { env } = process;
   const given: Place = { ...options, where: (option) => option };
   const where = (option: string) => `TASKYARD_${option.replace("File", "_FILE").toUpperCase()}`;
+  const rest: Place = {
+    address: env.TASKYARD_ADDRESS || undefined,
+    namespace: env.TASKYARD_NAMESPACE || undefined,
+    ca: env.TASKYARD_CA,
+    where,
+  };
   const caller = {
     token: env.TASKYARD_TOKEN || undefined,
     tokenFile: env.TASKYARD_TOKEN_FILE,
     cert: env.TASKYARD_CERT,
     key: env.TASKYARD_KEY,
   };
-  const environment: Place = { ...caller, ca: env.TASKYARD_CA, where };
+  const environment: Place = { ...rest, ...caller };
   if (options.profile) {
     const profile = findProfile(options.profile);
     const named: Place = profile ? placeOf(profile) : { where };
     const showsCaller = named.token || named.tokenFile || named.cert || named.key;
-    return [[given, named, showsCaller ? { ca: env.TASKYARD_CA, where } : environment], profile];
+    return [given, named, showsCaller ? rest : environment];
   }
-  const isWanted = env.TASKYARD_PROFILE || options.address === undefined;
+  const isWanted = env.TASKYARD_PROFILE || (given.address ?? environment.address) === undefined;
   const profile = isWanted ? findProfile(env.TASKYARD_PROFILE) : undefined;
-  return [[given, environment, ...(profile ? [placeOf(profile)] : [])], profile];
+  return [given, environment, ...(profile ? [placeOf(profile)] : [])];
 }
 
 /** Whether a place asks for no token at all, by an empty one. */

@@ -3,13 +3,14 @@
  *
  * `Calls` is a transport around another one, so that the raw stubs behave as the methods of `Client` do. A call is
  * repeated while the server is unavailable if its method is idempotent by the protos (`idempotency_level`). Any other
- * call is left to its caller, who knows what a repeat would do.
+ * call is left to its caller, who knows what a repeat would do, unless it was not carried out since another server serves
+ * the namespace.
  */
 import { MethodOptions_IdempotencyLevel } from "@bufbuild/protobuf/wkt";
 import type { Transport } from "@connectrpc/connect";
 import { onAbort } from "./abort_listeners.js";
 import { checkHeader, type Credentials, explained, fixedToken } from "./credentials.js";
-import { errorFrom, TaskyardError } from "./errors.js";
+import { errorFrom, isElsewhere, TaskyardError } from "./errors.js";
 import { abortError, type Clock, retryWhileUnavailable } from "./retrying.js";
 
 const NAMESPACE_KEY = "taskyard-namespace";
@@ -42,6 +43,8 @@ export class Calls implements Transport {
   readonly #credentials: Credentials;
   readonly #clock: Clock | undefined;
   readonly #open = new Set<AbortController>();
+  /** The signals of calls that `repeated` repeats, which are not repeated on their own. */
+  readonly #repeated = new WeakSet<AbortSignal>();
   #isClosed = false;
 
   /**
@@ -76,11 +79,16 @@ export class Calls implements Transport {
     for (const call of this.#open) call.abort(closed());
   }
 
-  /** Makes a call, again and again while the server is unavailable. `call` is given the number of the try, from 1. */
-  repeated<T>(call: (attempt: number, linked: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return this.#during(signal, (linked) =>
-      retryWhileUnavailable((attempt) => call(attempt, linked), this.patienceMs, this.#clock, linked),
-    );
+  /**
+   * Makes a call, again and again while the server is unavailable. `call` is told whether an earlier try may have been
+   * carried out, and is given the signal to make it with.
+   */
+  repeated<T>(call: (isInDoubt: boolean, linked: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
+    return this.#during(signal, (linked) => {
+      this.#repeated.add(linked);
+      const attempt = (_: number, isInDoubt: boolean) => call(isInDoubt, linked);
+      return retryWhileUnavailable(attempt, this.patienceMs, this.#clock, linked);
+    });
   }
 
   readonly unary: Transport["unary"] = (method, signal, timeoutMs, header, input, contextValues) =>
@@ -93,8 +101,9 @@ export class Calls implements Transport {
           throw this.#errorOf(thrown, linked);
         }
       };
+      if (signal && this.#repeated.has(signal)) return once();
       const isSafe = method.idempotency !== MethodOptions_IdempotencyLevel.IDEMPOTENCY_UNKNOWN;
-      return isSafe ? retryWhileUnavailable(once, this.patienceMs, this.#clock, linked) : once();
+      return retryWhileUnavailable(once, this.patienceMs, this.#clock, linked, isSafe ? undefined : isElsewhere);
     });
 
   // A broken stream is resumed by its reader, who knows what it has read.

@@ -200,13 +200,13 @@ export class Client {
       callbackUrl: options.callbackUrl,
       tasks: tasks.map(fieldsOf),
     });
-    let isRepeat = false;
-    const answer = await this.#calls.repeated((attempt) => {
-      isRepeat = attempt > 1;
-      return this.stubs.batches.submitBatch(request, { signal: options.signal });
+    let mayBeSecond = false;
+    const answer = await this.#calls.repeated((isInDoubt, signal) => {
+      mayBeSecond = isInDoubt;
+      return this.stubs.batches.submitBatch(request, { signal });
     }, options.signal);
     const batch = submittedBatchFrom(answer);
-    if (isRepeat && batch.taskIds[0] !== undefined) {
+    if (mayBeSecond && batch.taskIds[0] !== undefined) {
       // The first try may have succeeded. The tasks then belong to its batch, not to the one of this answer.
       batch.id = (await this.get(batch.taskIds[0], options)).batchId ?? batch.id;
     }
@@ -433,13 +433,13 @@ export class Client {
     state: TaskState,
     { signal }: GiveUp,
   ): Promise<TaskState> {
-    return this.#calls.repeated(async (attempt) => {
+    return this.#calls.repeated(async (isInDoubt, linked) => {
       try {
-        return stateOf((await call(signal)).status);
+        return stateOf((await call(linked)).status);
       } catch (thrown) {
         const error = errorFrom(thrown);
         // A try before this one may have succeeded, and its answer was lost.
-        const isOwnDoing = error.code === "conflict" && attempt > 1;
+        const isOwnDoing = error.code === "conflict" && isInDoubt;
         if (isOwnDoing && (await this.get(taskId, { signal })).state === state) return state;
         throw error;
       }

@@ -10,6 +10,11 @@ import { ErrorInfoSchema, RetryInfoSchema } from "./gen/google/rpc/error_details
 import type { Error as ErrorMessage } from "./gen/taskyard/v1/task_pb.js";
 
 const DOMAIN = "taskyard";
+/** The reason of a server that has done nothing, since another one serves the namespace. For users it is unavailable. */
+const NOT_OWNER = "NOT_OWNER";
+const RETRYABLE = ["unavailable", "queue_full", "too_many_requests"];
+/** The errors with that reason. */
+const ELSEWHERE = new WeakSet<TaskyardError>();
 
 /** The codes that this client knows. A later server may send others. */
 export type ErrorCode =
@@ -24,6 +29,7 @@ export type ErrorCode =
   | "already_exists"
   | "cursor_expired"
   | "queue_full"
+  | "too_many_requests"
   | "unavailable"
   | "unimplemented"
   | "deadline_exceeded"
@@ -62,6 +68,7 @@ const STATUS_OF_CODE: Record<string, string> = {
   already_exists: "ALREADY_EXISTS",
   cursor_expired: "OUT_OF_RANGE",
   queue_full: "RESOURCE_EXHAUSTED",
+  too_many_requests: "RESOURCE_EXHAUSTED",
   unavailable: "UNAVAILABLE",
   internal: "INTERNAL",
 };
@@ -69,7 +76,7 @@ const STATUS_OF_CODE: Record<string, string> = {
 /** The optional parts of a `TaskyardError`. */
 export interface ErrorExtras {
   details?: JsonObject;
-  /** Default: true for `unavailable` and `queue_full`. */
+  /** Default: true for `unavailable`, `queue_full` and `too_many_requests`. */
   retryable?: boolean;
   retryAfterMs?: number | undefined;
   status?: string;
@@ -107,7 +114,7 @@ export class TaskyardError extends Error {
     super(`${code}: ${reason}`, extras.cause === undefined ? undefined : { cause: extras.cause });
     this.code = code;
     this.reason = reason;
-    this.retryable = extras.retryable ?? (code === "unavailable" || code === "queue_full");
+    this.retryable = extras.retryable ?? RETRYABLE.includes(code);
     this.retryAfterMs = extras.retryAfterMs;
     this.details = extras.details ?? {};
     this.status = extras.status;
@@ -115,9 +122,19 @@ export class TaskyardError extends Error {
   }
 }
 
-/** Whether a stream that ended with this error may be opened again: a server that goes away can cause any of these. */
+/** Whether a stream may be opened again: a server that goes away can cause any of these but the last. */
 export function isBreak(error: TaskyardError): boolean {
-  return ["unavailable", "internal", "cancelled", "deadline_exceeded"].includes(error.code);
+  return ["unavailable", "internal", "cancelled", "deadline_exceeded", "too_many_requests"].includes(error.code);
+}
+
+/** Whether another server serves the namespace. Then nothing was done. */
+export function isElsewhere(error: TaskyardError): boolean {
+  return ELSEWHERE.has(error);
+}
+
+/** Whether the caller is to come again later. Then nothing was done. */
+export function isTooMany(error: TaskyardError): boolean {
+  return error.code === "too_many_requests";
 }
 
 /** The error of a failed call, by the ErrorInfo and RetryInfo of the server, else by the status. */
@@ -128,15 +145,22 @@ export function errorFrom(thrown: unknown): TaskyardError {
   const delay = error.findDetails(RetryInfoSchema)[0]?.retryDelay;
   const retryAfterMs = delay && Number(delay.seconds) * 1000 + delay.nanos / 1e6;
   const isLost = !info && isConnectionLost(error);
-  const code = info ? info.reason.toLowerCase() : isLost ? "unavailable" : CODE_OF_STATUS[error.code];
+  const isNotOwner = info?.reason === NOT_OWNER;
+  const code = isNotOwner || (!info && isLost) ? "unavailable" : info ? info.reason.toLowerCase() : undefined;
   const status = isLost ? Code.Unavailable : error.code;
-  return new TaskyardError(code ?? "internal", error.rawMessage || statusName(status).toLowerCase(), {
-    ...(info && { details: { ...info.metadata } }),
-    ...(retryAfterMs !== undefined && { retryAfterMs, retryable: true }),
-    ...(info?.reason === "QUEUE_FULL" && info.metadata.taskId && { taskId: info.metadata.taskId }),
-    status: statusName(status),
-    cause: thrown,
-  });
+  const found = new TaskyardError(
+    code ?? CODE_OF_STATUS[error.code] ?? "internal",
+    error.rawMessage || statusName(status).toLowerCase(),
+    {
+      ...(info && { details: { ...info.metadata } }),
+      ...(retryAfterMs !== undefined && { retryAfterMs, retryable: true }),
+      ...(info?.reason === "QUEUE_FULL" && info.metadata.taskId && { taskId: info.metadata.taskId }),
+      status: statusName(status),
+      cause: thrown,
+    },
+  );
+  if (isNotOwner) ELSEWHERE.add(found);
+  return found;
 }
 
 /** Why one task of a batch was refused. `taskId` is the id under which a refused task is kept. */
@@ -153,13 +177,16 @@ export function errorFromMessage(message: ErrorMessage, taskId?: string): Taskya
 /** Why one task of a submit stream was refused, as the error that a call of its own would have thrown. */
 export function errorFromOutcome(message: ErrorMessage | undefined, taskId?: string): TaskyardError {
   const { code = "internal", error = "", retryable, retryAfterMs, details = {} } = message ?? {};
-  return new TaskyardError(code, error, {
+  const refused = new TaskyardError(code, error, {
     details: Object.fromEntries(Object.entries(details).map(([name, value]) => [name, String(value)])),
     ...(retryable && { retryable: true }),
     retryAfterMs,
     ...(code === "queue_full" && taskId && { taskId }),
     status: STATUS_OF_CODE[code] ?? "INTERNAL",
   });
+  // One task among several has no reason; the owner stands in its details.
+  if (code === "unavailable" && details.owner !== undefined) ELSEWHERE.add(refused);
+  return refused;
 }
 
 /**

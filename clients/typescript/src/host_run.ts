@@ -9,7 +9,7 @@ import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type Client as Stub, createClient } from "@connectrpc/connect";
 import type { Caller } from "./caller.js";
 import { Calls } from "./calls.js";
-import { errorFrom, TaskyardError } from "./errors.js";
+import { errorFrom, isElsewhere, isTooMany, TaskyardError } from "./errors.js";
 import {
   type ConnectRequest,
   ConnectRequestSchema,
@@ -23,17 +23,19 @@ import { HeartbeatTimer } from "./heartbeat_timer.js";
 import type { HostOptions, Logger } from "./host.js";
 import { MachineFigures } from "./machine.js";
 import { openConnection } from "./connection.js";
-import { MAX_TIMER_MS, systemClock } from "./retrying.js";
+import { MAX_TIMER_MS, spread, systemClock } from "./retrying.js";
 import { Session } from "./session.js";
 import { randomKey } from "./values.js";
 
 /** The errors that another try cannot avoid. */
 const FINAL_ERRORS = ["bad_request", "conflict", "permission_denied", "unauthenticated", "unimplemented"];
-const FIRST_DELAY_MS = 100;
+/** How long the host tries to come back in short steps. After that the delays grow with the outage. */
+const PROMPT_MS = 3_000;
+const PROMPT_DELAY_MS = [50, 100] as const;
 const MAX_DELAY_MS = 5_000;
 /** Leases outlive a broken stream for seconds only. */
 const MAX_DELAY_WITH_LEASES_MS = 1_000;
-/** After a stream that lasted so long, the delays between tries start from the shortest again. */
+/** After a stream that lasted so long, another outage begins. */
 const STEADY_MS = 5_000;
 /** How long the server may take to answer a Hello. */
 const WELCOME_MS = 10_000;
@@ -69,6 +71,8 @@ export class HostRun {
   /** The heartbeats of the present stream, once that is welcome. */
   #heartbeats: HeartbeatTimer | undefined;
   #wasConnected = false;
+  /** Whether the server has asked for the next stream. */
+  #isAskedBack = false;
   /** Whether the token was read anew since a stream was welcome last. */
   #isRenewed = false;
   /** The stub of the present connection, once its stream is welcome. */
@@ -130,14 +134,15 @@ export class HostRun {
 
   async #stayConnected(): Promise<void> {
     const session = this.#session;
-    let tries = 0;
+    let brokeAt: number | undefined;
     while (!this.#abandoned.signal.aborted && !(session.isDraining && !session.active && !session.holdsLeases)) {
       const began = now();
+      let error: TaskyardError;
       try {
         await this.#connect();
         return;
       } catch (thrown) {
-        const error = errorFrom(thrown);
+        error = errorFrom(thrown);
         if (this.#abandoned.signal.aborted) return;
         if (error.code === "conflict" && error.details.cause === "deregistered") {
           this.#logger.warn(`host ${this.#options.hostId} was deregistered: it stops what runs and registers anew`);
@@ -148,9 +153,12 @@ export class HostRun {
         } else if (FINAL_ERRORS.includes(error.code)) throw error;
         else this.#log(error);
       }
-      if (now() - began > STEADY_MS) tries = 0;
-      await this.#pause(tries);
-      tries += 1;
+      const isFirst = brokeAt === undefined || now() - began > STEADY_MS;
+      if (brokeAt === undefined || isFirst) brokeAt = now();
+      const maxMs = session.holdsLeases ? MAX_DELAY_WITH_LEASES_MS : MAX_DELAY_MS;
+      const isAsked = isFirst && (this.#isAskedBack || isElsewhere(error));
+      this.#isAskedBack = false;
+      await this.#pause(reconnectDelay(error, isAsked, now() - brokeAt, maxMs));
     }
   }
 
@@ -311,10 +319,9 @@ export class HostRun {
     });
   }
 
-  /** Waits before the next try: exponential backoff with full jitter, cut short when the host is told to drain. */
-  async #pause(tries: number): Promise<void> {
-    const maxDelayMs = this.#session.holdsLeases ? MAX_DELAY_WITH_LEASES_MS : MAX_DELAY_MS;
-    const until = now() + Math.random() * Math.min(maxDelayMs, FIRST_DELAY_MS * 2 ** Math.min(tries, 10));
+  /** Waits before the next try, cut short when the host is told to drain. */
+  async #pause(ms: number): Promise<void> {
+    const until = now() + ms;
     const wasDraining = this.#session.isDraining;
     for (;;) {
       const left = until - now();
@@ -330,8 +337,12 @@ export class HostRun {
 
   #drained(drain: Drain): void {
     this.#logger.info(`host ${this.#options.hostId} is told to drain: ${drain.reason || "no reason given"}`);
-    // The server shuts down: it ends this stream itself, and the host connects to the server that replaces it.
-    if (drain.reconnect) return;
+    if (drain.reconnect) {
+      // The server shuts down, or another one serves the namespace: it ends this stream itself. Then the host connects
+      // again at once, and its tasks go on.
+      this.#isAskedBack = true;
+      return;
+    }
     const left = drain.deadline && Math.max(0, timestampMs(drain.deadline) - Date.now());
     this.#drainUntil("server", left === undefined ? Number.POSITIVE_INFINITY : now() + left + DRAIN_SLACK_MS);
   }
@@ -398,6 +409,18 @@ export class HostRun {
   #woken(): Promise<void> {
     return this.#isAwake ? Promise.resolve() : new Promise((resolve) => this.#sleepers.push(resolve));
   }
+}
+
+/**
+ * How long a host waits before its next stream, when it has been out for `outMs`. Leases outlive a break for a few seconds
+ * only, so it is short at first, and grows up to a limit, with full jitter.
+ */
+export function reconnectDelay(error: TaskyardError, isAsked: boolean, outMs: number, maxMs: number): number {
+  if (isTooMany(error) && error.retryAfterMs) return spread(error.retryAfterMs, Math.random());
+  if (isAsked) return 0;
+  const [shortest, longest] = PROMPT_DELAY_MS;
+  if (outMs < PROMPT_MS) return shortest + (longest - shortest) * Math.random();
+  return Math.random() * Math.min(maxMs, outMs / 2);
 }
 
 function now(): number {

@@ -4,11 +4,13 @@
  * The caller does not notice an outage of the server that is shorter than the client's patience. A longer one ends with
  * the error that it caused.
  */
-import { errorFrom, TaskyardError } from "./errors.js";
+import { errorFrom, isElsewhere, isTooMany, TaskyardError } from "./errors.js";
 
 const FIRST_DELAY_MS = 100;
 /** Short, so that calls go on soon after an upgrade of a few seconds. */
 const MAX_DELAY_MS = 1_000;
+/** A namespace that moves to another server is served there within a moment. */
+const ELSEWHERE_MS = [20, 50] as const;
 /** The longest delay of a timer, 24 days. Timers fire at once for longer ones. */
 export const MAX_TIMER_MS = 0x7fffffff;
 
@@ -48,12 +50,15 @@ export const systemClock: Clock = {
 export class Outage {
   readonly #patienceMs: number;
   readonly #clock: Clock;
+  readonly #isStream: boolean;
   #since: number | undefined;
   #delay: number;
 
-  constructor(patienceMs: number, clock: Clock = systemClock) {
+  /** A stream goes on at once, for a first time, if another server serves the namespace. */
+  constructor(patienceMs: number, clock: Clock = systemClock, isStream = false) {
     this.#patienceMs = patienceMs;
     this.#clock = clock;
+    this.#isStream = isStream;
     this.#delay = this.#firstDelay();
   }
 
@@ -66,13 +71,23 @@ export class Outage {
   /** Waits before the next try. Throws the error once the patience is used up, and `cancelled` when the signal aborts. */
   async backOff(error: TaskyardError, signal?: AbortSignal): Promise<void> {
     const now = this.#clock.now();
+    const isFirst = this.#since === undefined;
     this.#since ??= now;
     const left = this.#since + this.#patienceMs - now;
     if (left <= 0) throw error;
-    const delay = this.#delay * (0.5 + this.#clock.random() / 2);
-    this.#delay = Math.min(this.#delay * 2, MAX_DELAY_MS, this.#patienceMs / 4);
-    await this.#clock.sleep(Math.min(delay, left), signal);
+    await this.#clock.sleep(Math.min(this.#delayAfter(error, isFirst), left), signal);
     if (signal?.aborted) throw abortError(signal);
+  }
+
+  #delayAfter(error: TaskyardError, isFirst: boolean): number {
+    const random = this.#clock.random();
+    if (isElsewhere(error)) {
+      const [shortest, longest] = ELSEWHERE_MS;
+      return isFirst && this.#isStream ? 0 : shortest + (longest - shortest) * random;
+    }
+    const delay = this.#delay * (0.5 + random / 2);
+    this.#delay = Math.min(this.#delay * 2, MAX_DELAY_MS, this.#patienceMs / 4);
+    return isTooMany(error) ? Math.max(delay, spread(error.retryAfterMs ?? 0, random)) : delay;
   }
 
   #firstDelay(): number {
@@ -81,28 +96,41 @@ export class Outage {
   }
 }
 
+/** Prolongs the time that a server named by up to a quarter, so that not all who were told so come back at once. */
+export function spread(namedMs: number, random: number): number {
+  return namedMs * (1 + random / 4);
+}
+
+/** Whether a call that is safe to repeat is repeated after the error. */
+function mayPass(error: TaskyardError): boolean {
+  return ["unavailable", "cancelled", "too_many_requests"].includes(error.code);
+}
+
 /**
- * Makes a call, again and again while the server is unavailable.
+ * Makes a call, again and again while the server is unavailable, or takes no more calls of this caller.
  *
- * The call is given the number of the try, from 1. Throws what the call throws, but `unavailable`, and a `cancelled` that
- * is not the caller's, only after `patienceMs`.
+ * The call is told the number of the try, from 1, and whether one before it may have been carried out. Throws what the
+ * call throws, but an error of which `mayRepeat` is true, and a `cancelled` that is not the caller's, only after
+ * `patienceMs`.
  */
 export async function retryWhileUnavailable<T>(
-  call: (attempt: number) => Promise<T>,
+  call: (attempt: number, isInDoubt: boolean) => Promise<T>,
   patienceMs: number,
   clock?: Clock,
   signal?: AbortSignal,
+  mayRepeat: (error: TaskyardError) => boolean = mayPass,
 ): Promise<T> {
   const outage = new Outage(patienceMs, clock);
+  let isInDoubt = false;
   for (let attempt = 1; ; attempt++) {
     try {
-      return await call(attempt);
+      return await call(attempt, isInDoubt);
     } catch (thrown) {
       const error = errorFrom(thrown);
       // A server that stops ends some calls as cancelled.
-      const isCancelled = error.code === "cancelled" && !signal?.aborted;
-      if (error.code !== "unavailable" && !isCancelled) throw error;
+      if (!mayRepeat(error) || (error.code === "cancelled" && signal?.aborted)) throw error;
       await outage.backOff(error, signal);
+      isInDoubt ||= !isElsewhere(error) && !isTooMany(error);
     }
   }
 }

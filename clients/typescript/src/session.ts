@@ -65,7 +65,7 @@ export class Session {
   /** The leases that take a slot: their handler runs or is about to begin. */
   readonly #busy = new Set<Key>();
   readonly #reports: ReportQueue;
-  /** Reports that were refused as retryable. They are sent again with the next heartbeat. */
+  /** Reports that were refused as retryable. They are sent again with the next heartbeat, or by the next stream. */
   #refusedForNow: Report[] = [];
   /** How many tasks the server may still hand out. */
   #credit = 0;
@@ -124,7 +124,9 @@ export class Session {
         lease.endsAt = sentAt + lease.lengthMs;
       }
     }
-    return this.#lose(lost);
+    const stop = this.#lose(lost);
+    this.#retryRefused();
+    return stop;
   }
 
   /** The stream has broken: leases outlive it by the grace period at most, and unanswered reports are sent again. */

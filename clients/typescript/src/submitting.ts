@@ -9,7 +9,7 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import { type Client as Stub, createClient } from "@connectrpc/connect";
 import type { Calls } from "./calls.js";
-import { errorFrom, errorFromOutcome, TaskyardError } from "./errors.js";
+import { errorFrom, errorFromOutcome, isTooMany, TaskyardError } from "./errors.js";
 import {
   type SubmitTaskRequest,
   SubmitTaskRequestSchema,
@@ -129,7 +129,7 @@ export class Submitter {
       left: (error) => {
         if (this.#stream === stream) this.#stream = undefined;
         // While the server is unavailable another stream would fail too. Each task is retried by its own patience.
-        if (error?.code === "unavailable") for (const each of this.#waiting.splice(0)) each.reject(error);
+        if (error && isRefusedForNow(error)) for (const each of this.#waiting.splice(0)) each.reject(error);
         if (!this.#stream) this.#send();
       },
       timeoutMs: this.#calls.timeoutMs,
@@ -201,7 +201,7 @@ class SubmitStream {
     for (const { tasks } of this.#unanswered.splice(0)) {
       for (const each of tasks) {
         // Any other error, such as a refusal of the whole stream, says nothing about a single task.
-        if (broken?.code === "unavailable" || broken?.code === "deadline_exceeded") each.reject(broken);
+        if (broken && (isRefusedForNow(broken) || broken.code === "deadline_exceeded")) each.reject(broken);
         else each.sendAlone();
       }
     }
@@ -253,6 +253,11 @@ class SubmitStream {
     const left = oldest.sentAt + this.#source.timeoutMs - performance.now();
     if (left < MAX_TIMER_MS) this.#timer = setTimeout(abort, left);
   }
+}
+
+/** Whether another stream would fail too. */
+function isRefusedForNow(error: TaskyardError): boolean {
+  return error.code === "unavailable" || isTooMany(error);
 }
 
 /** The size of a task in bytes; undefined if it cannot be encoded. */

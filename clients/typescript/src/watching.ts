@@ -87,7 +87,7 @@ export async function* watchEvents(
   renew: () => boolean = () => false,
 ): AsyncGenerator<TaskEvent, void, undefined> {
   const position = new WatchPosition(options);
-  const outage = new Outage(patienceMs, clock);
+  const outage = new Outage(patienceMs, clock, true);
   let isRenewed = false;
   const { signal } = options;
   for (;;) {

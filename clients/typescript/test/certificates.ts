@@ -41,12 +41,12 @@ export class Authority {
     return this.#pair("ca").cert;
   }
 
-  /** A certificate for this machine. */
-  issue(): Pair {
+  /** A certificate for this machine, or for other names. */
+  issue(forNames = "DNS:localhost,IP:127.0.0.1"): Pair {
     this.#count += 1;
     const own = this.#pair(`${this.#count}`);
     const [request, names] = [`${own.cert}.csr`, `${own.cert}.txt`];
-    writeFileSync(names, "subjectAltName=DNS:localhost,IP:127.0.0.1");
+    writeFileSync(names, `subjectAltName=${forNames}`);
     this.#openssl("req", ...NEW_KEY, "-keyout", own.key, "-out", request, "-subj", `/CN=${this.#name}-${this.#count}`);
     const { cert, key } = this.#pair("ca");
     const serial = `${Date.now()}${this.#count}`;
@@ -64,8 +64,11 @@ export class Authority {
   }
 }
 
-/** A gRPC server of the routes: with TLS if it has a certificate, and for clients of one authority if that is given. */
-export async function serve(routes: (router: ConnectRouter) => void, own?: Pair, clients?: Authority) {
+/**
+ * A gRPC server of the routes: with TLS if it has a certificate, for clients of one authority if that is given, at a unix
+ * socket if there is a path.
+ */
+export async function serve(routes: (router: ConnectRouter) => void, own?: Pair, clients?: Authority, path?: string) {
   const adapter = connectNodeAdapter({ routes });
   const secrets = own && { cert: readFileSync(own.cert), key: readFileSync(own.key) };
   const trust = clients && { requestCert: true, rejectUnauthorized: true, ca: readFileSync(clients.file) };
@@ -76,11 +79,12 @@ export async function serve(routes: (router: ConnectRouter) => void, own?: Pair,
     session.on("error", () => {});
     session.on("close", () => sessions.delete(session));
   });
-  server.listen(0, "127.0.0.1");
+  if (path) server.listen(path);
+  else server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const close = () => {
     server.close();
     for (const session of sessions) session.destroy();
   };
-  return { address: `127.0.0.1:${(server.address() as AddressInfo).port}`, close };
+  return { address: path ? `unix:${path}` : `127.0.0.1:${(server.address() as AddressInfo).port}`, close };
 }

@@ -36,7 +36,7 @@ beforeEach(async () => {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   proxy = await CuttableProxy.inFrontOf(`127.0.0.1:${(server.address() as AddressInfo).port}`);
-  connection = new Connection(`http://${proxy.address}`, undefined, KEEPALIVE);
+  connection = new Connection([{ url: new URL(`http://${proxy.address}`) }], undefined, KEEPALIVE);
 });
 
 afterEach(() => {
@@ -108,7 +108,7 @@ test("a server that sends GOAWAY finishes its calls, and gets no new ones", asyn
 });
 
 test("without a server a call fails at once", async () => {
-  const lonely = new Connection("http://127.0.0.1:1");
+  const lonely = new Connection([{ url: new URL("http://127.0.0.1:1") }]);
   await assert.rejects(lonely.request("POST", "/x", {}, {}), { code: "ECONNREFUSED" });
 });
 

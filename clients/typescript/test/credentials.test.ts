@@ -33,15 +33,16 @@ function write(name: string, text: string): string {
 }
 
 const configure = (text: string) => write("taskyard/config.toml", text);
+const urlsOf = (options: Address) => callerOf(options).servers.map(({ url, path }) => path ?? url.origin);
 const tokenOf = (options: Address) => callerOf(options).credentials.token();
 
 test("options come before the environment, and that before its profile", () => {
   configure('[profiles.blue]\naddress = "127.0.0.1:1"\nnamespace = "blue"\ntoken = "of-profile"');
   const caller = callerOf({ profile: "blue" });
-  assert.deepEqual([caller.baseUrl, caller.namespace], ["http://127.0.0.1:1", "blue"]);
+  assert.deepEqual([urlsOf({ profile: "blue" })[0], caller.namespace], ["http://127.0.0.1:1", "blue"]);
   assert.equal(caller.credentials.token(), "of-profile");
   process.env.TASKYARD_PROFILE = "blue";
-  assert.deepEqual([tokenOf({ address: "127.0.0.1:2" }), callerOf({}).baseUrl], ["of-profile", "http://127.0.0.1:1"]);
+  assert.deepEqual([tokenOf({ address: "127.0.0.1:2" }), urlsOf({})[0]], ["of-profile", "http://127.0.0.1:1"]);
   process.env.TASKYARD_TOKEN = "of-environment";
   assert.equal(tokenOf({}), "of-environment");
   assert.equal(tokenOf({ tokenFile: write("token", "of-file\n") }), "of-file");
@@ -55,6 +56,19 @@ test("the default profile counts only where no address is given", () => {
   configure('default_profile = "blue"\n[profiles.blue]\naddress = "127.0.0.1:1"\ntoken = "of-profile"');
   assert.equal(tokenOf({}), "of-profile");
   assert.equal(tokenOf({ address: "127.0.0.1:1" }), undefined);
+});
+
+test("address and namespace come from the environment where no option names them", () => {
+  configure('default_profile = "red"\n[profiles.red]\ntoken = "of-red"\n[profiles.blue]\nnamespace = "blue"');
+  process.env.TASKYARD_ADDRESS = "127.0.0.1:1,127.0.0.1:2";
+  process.env.TASKYARD_NAMESPACE = "green";
+  const placeOf = (options: Address) => [...urlsOf(options), callerOf(options).namespace, tokenOf(options)];
+  const both = ["http://127.0.0.1:1", "http://127.0.0.1:2"];
+  // The default profile is for its own server.
+  assert.deepEqual(placeOf({}), [...both, "green", undefined]);
+  assert.deepEqual(placeOf({ address: "127.0.0.1:3" }), ["http://127.0.0.1:3", "green", undefined]);
+  assert.deepEqual(placeOf({ namespace: "red" }), [...both, "red", undefined]);
+  assert.deepEqual(placeOf({ profile: "blue" }), [...both, "blue", undefined]);
 });
 
 test("paths of a profile begin at its folder", () => {
@@ -117,13 +131,8 @@ test("a token is not sent in the clear to another machine", async () => {
 
 test("https:// is TLS, at the port 443 unless another is given", () => {
   const urls = ["https://a.example", "https://a.example/", "https://a.example:80", "https://[::2]"];
-  const found = urls.map((address) => callerOf({ address }).baseUrl);
-  assert.deepEqual(found, [
-    "https://a.example:443",
-    "https://a.example:443",
-    "https://a.example:80",
-    "https://[::2]:443",
-  ]);
+  const found = urlsOf({ address: urls });
+  assert.deepEqual(found, ["https://a.example", "https://a.example", "https://a.example:80", "https://[::2]"]);
   for (const address of ["https://", "https://a/b", "https://a@b", "https://a?b", "http://a:1", "ftp://a:1"]) {
     assert.throws(() => callerOf({ address }), { name: "TypeError", message: /^address: / });
   }

@@ -56,6 +56,67 @@ test("two tasks of one target never run at once, also when a start report is los
   assert.deepEqual(begun(), ["b"]);
 });
 
+test("the tasks of a host that is asked back go on", async () => {
+  const first = await server.nextStream();
+  first.welcome();
+  first.assign("a");
+  await first.nextReports();
+  first.take();
+  await until(() => active.has("a"), "the task begins");
+  first.send({ case: "drain", value: { reconnect: true, reason: "another replica serves this namespace" } as never });
+  first.end();
+  const second = await server.nextStream();
+  assert.deepEqual(second.listed, ["a1"]);
+  second.welcome({ kept: [{ taskId: "a", fencingToken: 1, leaseSecs: 60 }] });
+  endAll();
+  assert.deepEqual(await second.nextReports(), ["a completed"]);
+});
+
+test("a host that is asked back is back at once", async () => {
+  (await server.nextStream()).welcome();
+  const gaps: number[] = [];
+  // A machine that is busy may be slow once.
+  for (let n = 0; n < 20 && !gaps.some((gap) => gap < 50); n++) {
+    const other = await ScriptedServer.up();
+    const asked = new Host({ address: other.address, hostId: "asked", logger: quiet, handleSignals: false });
+    asked.anyAction(() => undefined);
+    const run = asked.run();
+    const stream = await other.nextStream();
+    stream.welcome();
+    await stream.next("credit");
+    stream.send({ case: "drain", value: { reconnect: true } as never });
+    const began = performance.now();
+    stream.end();
+    const next = await other.nextStream();
+    gaps.push(performance.now() - began);
+    next.welcome();
+    await next.next("credit");
+    asked.drain();
+    other.release();
+    await run;
+    other.close();
+  }
+  assert.ok(Math.min(...gaps) < 50, `the next stream came after ${gaps} ms`);
+});
+
+test("a report that one server refuses for now is sent to the next one at once", async () => {
+  const first = await server.nextStream();
+  first.welcome();
+  first.assign("a");
+  await first.nextReports();
+  first.take();
+  await until(() => active.has("a"), "the task begins");
+  endAll();
+  await first.nextReports();
+  const error = { code: "unavailable", error: "another replica serves this namespace", retryable: true };
+  first.send({ case: "reportResults", value: { results: [{ error }] } as never });
+  first.send({ case: "drain", value: { reconnect: true } as never });
+  first.end();
+  const second = await server.nextStream();
+  second.welcome({ kept: [{ taskId: "a", fencingToken: 1, leaseSecs: 60 }] });
+  assert.deepEqual(await second.nextReports(), ["a completed"]);
+});
+
 test("a task whose start report was lost begins once a repeat of the report is answered", async () => {
   const first = await server.nextStream();
   first.welcome();

@@ -9,7 +9,10 @@ import { taskFrom } from "../src/tasks.js";
 
 for (const address of ["http://127.0.0.1:50051", "127.0.0.1", "", "127.0.0.1:99999", "127.0.0.1:50051/x", "a b:1"]) {
   test(`the address '${address}' is refused`, () => {
-    const refusal = { name: "TypeError", message: `address: must be HOST:PORT or https://HOST:PORT, is '${address}'` };
+    const refusal = {
+      name: "TypeError",
+      message: `address: must be HOST:PORT, https://HOST:PORT, dns:///HOST:PORT or unix:PATH, or several of them, is '${address}'`,
+    };
     assert.throws(() => connect({ address }), refusal);
     assert.throws(() => new Host({ address, hostId: "h" }), refusal);
   });

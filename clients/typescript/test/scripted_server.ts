@@ -33,8 +33,8 @@ class Channel<T> {
   }
 
   next(): Promise<T> {
-    const item = this.#items.shift();
-    return item === undefined ? new Promise((resolve) => this.#readers.push(resolve)) : Promise.resolve(item);
+    if (!this.#items.length) return new Promise((resolve) => this.#readers.push(resolve));
+    return Promise.resolve(this.#items.shift() as T);
   }
 }
 
@@ -108,6 +108,11 @@ export class HostStream {
       while (this.#unanswered.length) this.take();
       await this.next("reports");
     }
+  }
+
+  /** Ends this stream in order. */
+  end(): void {
+    this.#responses.push(undefined);
   }
 
   /** Breaks the connection, and with it this stream. */

@@ -1073,8 +1073,8 @@ class Drain(_message.Message):
     reason: _builtins.str
     """Why, for people."""
     reconnect: _builtins.bool
-    """True if the server is shutting down: the host finishes its tasks and reconnects, to the server that replaces this
-    one. False if the host itself is drained: the host finishes its tasks and does not reconnect.
+    """True if the server is shutting down, or another replica serves the namespace from now on: the host goes on with its
+    tasks and connects anew at once, to whichever server answers then. False if the host itself is drained: the host finishes its tasks and does not reconnect.
     """
     @_builtins.property
     def deadline(self) -> _timestamp_pb2.Timestamp:

@@ -13,6 +13,7 @@ import io.grpc.stub.AbstractStub;
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 
 /** How a client makes its calls: over one connection, with its namespace and token, and again where a repeat is safe. */
@@ -28,8 +29,8 @@ final class Calls {
     private final Channel channel;
     private volatile boolean closed;
 
-    /** The answer of a call, and the number of tries that it took. */
-    record Answered<T>(T answer, int tries) {}
+    /** The answer of a call, and whether a try before it may have been carried out. */
+    record Answered<T>(T answer, boolean inDoubt) {}
 
     /** @throws IllegalArgumentException for options that no call can be made with */
     Calls(TaskyardOptions options) {
@@ -41,6 +42,7 @@ final class Calls {
                 .keepAliveTimeout(20, TimeUnit.SECONDS)
                 .keepAliveWithoutCalls(true)
                 .maxInboundMessageSize(MAX_RECEIVE_BYTES)
+                .defaultServiceConfig(ReplicaResolver.ONE_AT_RANDOM)
                 .build();
         channel = ClientInterceptors.intercept(connection, new Identification(identity));
     }
@@ -82,8 +84,12 @@ final class Calls {
         return stub.withDeadlineAfter(options.timeout().plus(heldBack).toMillis(), TimeUnit.MILLISECONDS);
     }
 
-    /** Makes a call that must not be repeated. */
+    /** Makes a call that must not be repeated, unless it was not carried out since another server serves the namespace. */
     <T> T once(Supplier<T> call) {
+        return repeated(call, TaskyardException::isElsewhere).answer();
+    }
+
+    private <T> T attempt(Supplier<T> call) {
         checkOpen();
         try {
             return call.get();
@@ -94,22 +100,27 @@ final class Calls {
         }
     }
 
-    /** Makes a call, again and again while the server is unavailable. */
+    /** Makes a call, again and again while the server is unavailable, or takes no more calls of this caller. */
     <T> T repeated(Supplier<T> call) {
-        return repeatedAndCounted(call).answer();
+        return repeatedInDoubt(call).answer();
     }
 
-    /** The same, with the number of tries. */
-    <T> Answered<T> repeatedAndCounted(Supplier<T> call) {
-        Outage outage = outage();
-        for (int tries = 1; ; tries++) {
+    /** The same, with whether a try before the last may have been carried out. */
+    <T> Answered<T> repeatedInDoubt(Supplier<T> call) {
+        return repeated(call, this::isOutage);
+    }
+
+    private <T> Answered<T> repeated(Supplier<T> call, Predicate<TaskyardException> mayRepeat) {
+        Outage outage = outage(false);
+        for (boolean inDoubt = false; ; ) {
             try {
-                return new Answered<>(once(call), tries);
+                return new Answered<>(attempt(call), inDoubt);
             } catch (TaskyardException error) {
-                if (!isOutage(error)) {
+                if (!mayRepeat.test(error)) {
                     throw error;
                 }
                 backOff(outage, error);
+                inDoubt |= !error.isElsewhere() && !error.isTooMany();
             }
         }
     }
@@ -121,14 +132,15 @@ final class Calls {
      * @param current the state of the task as it stands
      */
     Task.State transition(Task.State state, Supplier<Task.State> call, Supplier<Task.State> current) {
-        Outage outage = outage();
-        for (int tries = 1; ; tries++) {
+        Outage outage = outage(false);
+        for (boolean inDoubt = false; ; ) {
             try {
-                return once(call);
+                return attempt(call);
             } catch (TaskyardException error) {
                 if (isOutage(error)) {
                     backOff(outage, error);
-                } else if (tries > 1 && error.code().equals("conflict") && current.get() == state) {
+                    inDoubt |= !error.isElsewhere() && !error.isTooMany();
+                } else if (inDoubt && error.code().equals("conflict") && current.get() == state) {
                     // A try before this one has succeeded, and its answer was lost.
                     return state;
                 } else {
@@ -139,8 +151,9 @@ final class Calls {
     }
 
     /** An outage of this connection, which ends as soon as a lost connection is back. */
-    Outage outage() {
-        return new Outage(options.patience(), () -> connection.getState(false) == ConnectivityState.READY);
+    Outage outage(boolean isStream) {
+        return new Outage(
+                options.patience(), () -> connection.getState(false) == ConnectivityState.READY, isStream);
     }
 
     /** Reads the token anew after a refusal. Returns whether there may be another one. */
@@ -148,10 +161,12 @@ final class Calls {
         return identity.renew();
     }
 
-    /** Whether the server is unavailable, or ended a call because it stops: then it ends some as cancelled. */
+    /** Whether a call may work later. A server that stops ends some as cancelled. */
     private boolean isOutage(TaskyardException error) {
         boolean isOurs = closed || Thread.currentThread().isInterrupted() || Context.current().isCancelled();
-        return error.code().equals("unavailable") || error.code().equals("cancelled") && !isOurs;
+        return error.code().equals("unavailable")
+                || error.isTooMany()
+                || error.code().equals("cancelled") && !isOurs;
     }
 
     /** Connects again without a delay. By itself gRPC waits up to two minutes between attempts. */

@@ -2,20 +2,19 @@ package dev.taskyard;
 
 import io.grpc.ChannelCredentials;
 import io.grpc.InsecureChannelCredentials;
-import java.net.InetAddress;
-import java.net.UnknownHostException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.Function;
 import java.util.function.UnaryOperator;
 
 /**
  * Who calls which server, as decided for one client by options, the environment and a profile.
  *
- * @param target what gRPC connects to, {@code HOST:PORT}
+ * @param target what gRPC connects to, such as {@code HOST:PORT}
  * @param namespace the namespace of all calls
  * @param token the token of the calls, null for none
  * @param tls the files of certificates, null without TLS of our own
@@ -23,11 +22,17 @@ import java.util.function.UnaryOperator;
  */
 record Identity(String target, String namespace, Token token, ClientTls tls, ChannelCredentials security) {
     private static final String DEFAULT_ADDRESS = "127.0.0.1:50051";
-    private static final String HTTPS = "https://";
 
-    /** The credentials of one place; {@code named} makes of an option's name what people know it by. */
+    /** What one place says; {@code named} makes of an option's name what people know it by. */
     private record Place(
-            String token, Path tokenFile, Path ca, Path cert, Path key, UnaryOperator<String> named) {
+            String address,
+            String namespace,
+            String token,
+            Path tokenFile,
+            Path ca,
+            Path cert,
+            Path key,
+            UnaryOperator<String> named) {
         boolean showsCaller() {
             return token != null || tokenFile != null || cert != null || key != null;
         }
@@ -42,44 +47,62 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
     static Identity of(TaskyardOptions options, Map<String, String> environment, Path home) {
         Caller given = options.caller();
         Profile profile = profileOf(options, environment, home);
-        List<Place> places = placesOf(given, environment, profile);
-        String address = first(options.address(), profile == null ? null : profile.text("address"), DEFAULT_ADDRESS);
-        String namespace = first(options.namespace(), profile == null ? null : profile.text("namespace"), "default");
+        List<Place> places = placesOf(options, environment, profile);
+        Addresses servers = Addresses.of(first(places, Place::address, DEFAULT_ADDRESS));
+        String namespace = first(places, Place::namespace, "default");
+        if (!TaskyardOptions.isHeader(namespace)) {
+            throw new IllegalArgumentException("namespace: must be of printable ASCII characters");
+        }
         Token token = tokenOf(places);
+        if (servers.isUnix() && (options.tls() || given.ca() != null || given.cert() != null)) {
+            throw new IllegalArgumentException("address: a unix socket is not encrypted");
+        }
         if (options.credentials() != null) {
             boolean isEncrypted = !isInsecure(options.credentials());
-            checkSecrecy(address, token, isEncrypted || given.insecure());
-            return new Identity(targetOf(address), namespace, token, null, options.credentials());
+            checkSecrecy(servers, token, isEncrypted || given.insecure());
+            return new Identity(servers.target(), namespace, token, null, options.credentials());
         }
         Path ca = places.stream().map(Place::ca).filter(Objects::nonNull).findFirst().orElse(null);
         Place pair = pairOf(places);
-        if (!options.tls() && !address.startsWith(HTTPS) && ca == null && pair == null) {
-            checkSecrecy(address, token, given.insecure());
-            return new Identity(targetOf(address), namespace, token, null, InsecureChannelCredentials.create());
+        boolean isPlain = !options.tls() && !servers.encrypted() && ca == null && pair == null;
+        if (isPlain || servers.isUnix()) {
+            checkSecrecy(servers, token, given.insecure());
+            return new Identity(servers.target(), namespace, token, null, InsecureChannelCredentials.create());
         }
         ClientTls tls = new ClientTls(ca, pair == null ? null : pair.cert(), pair == null ? null : pair.key());
-        return new Identity(targetOf(address), namespace, token, tls, tls.credentials());
+        return new Identity(servers.target(), namespace, token, tls, tls.credentials());
     }
 
     private static Profile profileOf(TaskyardOptions options, Map<String, String> environment, Path home) {
         String named = options.caller().profile();
         String name = named == null ? text(environment, "PROFILE") : named;
         // Its token is not for other servers than its own.
-        boolean isDefaultLeftOut = name == null && options.address() != null;
+        boolean isAddressed = options.address() != null || text(environment, "ADDRESS") != null;
+        boolean isDefaultLeftOut = name == null && isAddressed;
         return isDefaultLeftOut ? null : Profile.find(name, environment, home);
     }
 
     /**
-     * Where to look for credentials, in this order: the options, a profile that they name, the environment, a profile that
+     * Where to look, in this order: the options, a profile that they name, the environment, a profile that
      * it names or the default one. The environment does not say who calls beside a profile that the options name and that
      * does: its token is not for that server.
      */
-    private static List<Place> placesOf(Caller given, Map<String, String> environment, Profile profile) {
-        Place options =
-                new Place(given.token(), given.tokenFile(), given.ca(), given.cert(), given.key(), option -> option);
+    private static List<Place> placesOf(TaskyardOptions given, Map<String, String> environment, Profile profile) {
+        Caller caller = given.caller();
+        Place options = new Place(
+                given.address(),
+                given.namespace(),
+                caller.token(),
+                caller.tokenFile(),
+                caller.ca(),
+                caller.cert(),
+                caller.key(),
+                option -> option);
         UnaryOperator<String> variable =
                 option -> "TASKYARD_" + option.replace("File", "_FILE").toUpperCase(Locale.ROOT);
         Place variables = new Place(
+                text(environment, "ADDRESS"),
+                text(environment, "NAMESPACE"),
                 text(environment, "TOKEN"),
                 path(environment, "TOKEN_FILE"),
                 path(environment, "CA"),
@@ -90,17 +113,20 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
             return List.of(options, variables);
         }
         Place named = new Place(
+                profile.text("address"),
+                profile.text("namespace"),
                 profile.text("token"),
                 profile.path("token_file"),
                 profile.path("ca"),
                 profile.path("cert"),
                 profile.path("key"),
                 option -> option.replace("File", "_file") + " of profile " + profile.name());
-        if (given.profile() == null) {
+        if (caller.profile() == null) {
             return List.of(options, variables, named);
         }
-        Place authorities = new Place(null, null, variables.ca(), null, null, variable);
-        return List.of(options, named, named.showsCaller() ? authorities : variables);
+        Place others = new Place(
+                variables.address(), variables.namespace(), null, null, variables.ca(), null, null, variable);
+        return List.of(options, named, named.showsCaller() ? others : variables);
     }
 
     /** The credentials that a call shows, by where they come from. */
@@ -118,18 +144,6 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
     /** Reads the token anew after a refusal. Returns whether there may be another one. */
     boolean renew() {
         return token != null && token.renew();
-    }
-
-    /** Host and port of an address, which is checked already. */
-    private static String targetOf(String address) {
-        if (!TaskyardOptions.isAddress(address)) {
-            throw new IllegalArgumentException(TaskyardOptions.addressRefusal(address));
-        }
-        if (!address.startsWith(HTTPS)) {
-            return address;
-        }
-        String rest = address.substring(HTTPS.length()).replaceAll("/$", "");
-        return rest.matches(".*:\\d+") ? rest : rest + ":443";
     }
 
     private static Token tokenOf(List<Place> places) {
@@ -160,10 +174,10 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
         return null;
     }
 
-    private static void checkSecrecy(String address, Token token, boolean isPermitted) {
-        String target = targetOf(address);
-        if (token != null && !isPermitted && !staysHere(target)) {
-            throw new IllegalArgumentException("token: without encryption everybody on the way to " + target
+    private static void checkSecrecy(Addresses servers, Token token, boolean isPermitted) {
+        List<String> elsewhere = servers.elsewhere();
+        if (token != null && !isPermitted && !elsewhere.isEmpty()) {
+            throw new IllegalArgumentException("token: without encryption everybody on the way to " + elsewhere.get(0)
                     + " could read it; set ca or an https:// address, or else insecure");
         }
     }
@@ -171,19 +185,6 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
     /** Whether credentials of gRPC, perhaps with some for calls on top, do not encrypt. */
     private static boolean isInsecure(ChannelCredentials credentials) {
         return credentials.withoutBearerTokens() instanceof InsecureChannelCredentials;
-    }
-
-    /** Whether what is sent to a target does not leave this machine. No name is looked up. */
-    private static boolean staysHere(String target) {
-        String host = target.substring(0, target.lastIndexOf(':'));
-        if (host.startsWith("[")) {
-            try {
-                return InetAddress.getByName(host).isLoopbackAddress();
-            } catch (UnknownHostException malformed) {
-                return false;
-            }
-        }
-        return host.equalsIgnoreCase("localhost") || host.matches("127(\\.\\d{1,3}){3}");
     }
 
     private static String text(Map<String, String> environment, String name) {
@@ -196,12 +197,8 @@ record Identity(String target, String namespace, Token token, ClientTls tls, Cha
         return text == null ? null : Path.of(text);
     }
 
-    private static String first(String... texts) {
-        for (String each : texts) {
-            if (each != null) {
-                return each;
-            }
-        }
-        throw new IllegalArgumentException("no text");
+    /** What the first place says that says it. */
+    private static String first(List<Place> places, Function<Place, String> part, String otherwise) {
+        return places.stream().map(part).filter(Objects::nonNull).findFirst().orElse(otherwise);
     }
 }

@@ -15,10 +15,19 @@ final class Outage {
     private static final long FIRST_DELAY_MS = 100;
     private static final long MAX_DELAY_MS = 1_000;
 
+    /** A namespace that moves to another server is served there within a moment. */
+    private static final long MIN_ELSEWHERE_MS = 20;
+
+    private static final long MAX_ELSEWHERE_MS = 50;
+
+    /** Who is told when to come again comes up to this much later, so that not all of them do at once. */
+    private static final double MAX_SPREAD = 1.25;
+
     /** How often to look whether the connection is back. */
     private static final long LOOK_MS = 20;
 
     private final BooleanSupplier isConnected;
+    private final boolean isStream;
     private final long patienceNanos;
     private final long maxDelayMs;
     private long delayMs;
@@ -29,7 +38,13 @@ final class Outage {
 
     /** {@code isConnected} ends a wait that began without a connection. */
     Outage(Duration patience, BooleanSupplier isConnected) {
+        this(patience, isConnected, false);
+    }
+
+    /** A stream goes on at once, for a first time, if another server serves the namespace. */
+    Outage(Duration patience, BooleanSupplier isConnected, boolean isStream) {
         this.isConnected = isConnected;
+        this.isStream = isStream;
         patienceNanos = patience.toNanos();
         // A short patience must leave time for several tries.
         maxDelayMs = Math.max(1, Math.min(MAX_DELAY_MS, patience.toMillis() / 4));
@@ -49,7 +64,8 @@ final class Outage {
      */
     void backOff(TaskyardException error) {
         long now = System.nanoTime();
-        if (!lasts) {
+        boolean isFirst = !lasts;
+        if (isFirst) {
             lasts = true;
             since = now;
         }
@@ -57,12 +73,11 @@ final class Outage {
         if (leftNanos <= 0) {
             throw error;
         }
-        double jittered = delayMs * ThreadLocalRandom.current().nextDouble(0.5, 1);
-        delayMs = Math.min(delayMs * 2, maxDelayMs);
+        boolean hasAnswered = error.isElsewhere() || error.isTooMany();
         try {
-            long until = now + Math.min(Math.round(jittered) * 1_000_000, leftNanos + 1_000_000);
+            long until = now + Math.min(delayMsAfter(error, isFirst) * 1_000_000, leftNanos + 1_000_000);
             // A server that answers over its connection is waited for until the end.
-            boolean wasConnected = wasConnectedBefore && isConnected.getAsBoolean();
+            boolean wasConnected = hasAnswered || wasConnectedBefore && isConnected.getAsBoolean();
             for (long left = until - now; left > 0; left = until - System.nanoTime()) {
                 Thread.sleep(Math.min(LOOK_MS, left / 1_000_000 + 1));
                 if (!wasConnected && isConnected.getAsBoolean()) {
@@ -74,5 +89,20 @@ final class Outage {
             Thread.currentThread().interrupt();
             throw TaskyardException.of(Status.CANCELLED, "interrupted while the server was unavailable");
         }
+    }
+
+    /** How long to wait, in milliseconds, if the patience allows it. */
+    long delayMsAfter(TaskyardException error, boolean isFirst) {
+        ThreadLocalRandom random = ThreadLocalRandom.current();
+        if (error.isElsewhere()) {
+            return isFirst && isStream ? 0 : random.nextLong(MIN_ELSEWHERE_MS, MAX_ELSEWHERE_MS + 1);
+        }
+        long delay = Math.round(delayMs * random.nextDouble(0.5, 1));
+        delayMs = Math.min(delayMs * 2, maxDelayMs);
+        if (!error.isTooMany()) {
+            return delay;
+        }
+        long named = error.retryAfter().orElse(Duration.ZERO).toMillis();
+        return Math.max(delay, Math.round(named * random.nextDouble(1, MAX_SPREAD)));
     }
 }

@@ -78,7 +78,7 @@ public final class Taskyard implements AutoCloseable {
     /**
      * Creates a client with the default options. It connects with its first call.
      *
-     * @param address where the server is, {@code HOST:PORT}, or {@code https://HOST:PORT} for TLS
+     * @param address where the server is, or several with commas in between, see {@link TaskyardOptions#address}
      * @return the client
      * @throws IllegalArgumentException if the address has another form
      */
@@ -188,11 +188,11 @@ public final class Taskyard implements AutoCloseable {
             }
         }
         SubmitBatchRequest complete = request.build();
-        var answered = calls.repeatedAndCounted(() -> calls.timed(batches).submitBatch(complete));
+        var answered = calls.repeatedInDoubt(() -> calls.timed(batches).submitBatch(complete));
         SubmitBatchResponse answer = answered.answer();
         var accepted = answer.getTasksList().stream().filter(task -> task.hasTaskId() && !task.hasError());
         Optional<String> first = accepted.map(task -> task.getTaskId()).findFirst();
-        if (answered.tries() > 1 && first.isPresent()) {
+        if (answered.inDoubt() && first.isPresent()) {
             // The first try may have succeeded. The tasks then belong to its batch, not to the one of this answer.
             String batchId = get(first.get()).getBatchId();
             return batchId.isEmpty() ? answer : answer.toBuilder().setBatchId(batchId).build();
@@ -316,7 +316,7 @@ public final class Taskyard implements AutoCloseable {
         calls.checkOpen();
         watches.removeIf(Watch::isOver);
         Watch watch = new Watch(
-                calls.stub(TaskServiceGrpc::newStub), filters, calls.outage(), calls::reconnectAtOnce, calls::renew);
+                calls.stub(TaskServiceGrpc::newStub), filters, calls.outage(true), calls::reconnectAtOnce, calls::renew);
         watches.add(watch);
         if (calls.isClosed()) {
             watch.close();

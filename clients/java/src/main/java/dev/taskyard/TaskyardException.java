@@ -26,6 +26,9 @@ public final class TaskyardException extends RuntimeException {
     private static final long serialVersionUID = 1L;
     private static final String DOMAIN = "taskyard";
 
+    /** The reason of a server that has done nothing, since another one serves the namespace. For users it is unavailable. */
+    private static final String NOT_OWNER = "NOT_OWNER";
+
     /** The statuses of calls that are refused with these codes. */
     private static final Map<String, Status> STATUS_OF_CODE = Map.ofEntries(
             Map.entry("bad_request", Status.INVALID_ARGUMENT),
@@ -39,6 +42,7 @@ public final class TaskyardException extends RuntimeException {
             Map.entry("already_exists", Status.ALREADY_EXISTS),
             Map.entry("cursor_expired", Status.OUT_OF_RANGE),
             Map.entry("queue_full", Status.RESOURCE_EXHAUSTED),
+            Map.entry("too_many_requests", Status.RESOURCE_EXHAUSTED),
             Map.entry("unavailable", Status.UNAVAILABLE));
 
     private final String code;
@@ -47,6 +51,7 @@ public final class TaskyardException extends RuntimeException {
     private final transient Duration retryAfter;
     private final transient Map<String, String> details;
     private final transient Status status;
+    private final boolean elsewhere;
 
     private TaskyardException(
             String code,
@@ -55,6 +60,7 @@ public final class TaskyardException extends RuntimeException {
             Duration retryAfter,
             Map<String, String> details,
             Status status,
+            boolean elsewhere,
             Throwable cause) {
         super(code + ": " + reason, cause);
         this.code = code;
@@ -63,6 +69,7 @@ public final class TaskyardException extends RuntimeException {
         this.retryAfter = retryAfter;
         this.details = Map.copyOf(details);
         this.status = status;
+        this.elsewhere = elsewhere;
     }
 
     /**
@@ -94,6 +101,7 @@ public final class TaskyardException extends RuntimeException {
                         : null,
                 details,
                 STATUS_OF_CODE.getOrDefault(code, Status.INTERNAL).withDescription(refused.getError()),
+                false,
                 null);
     }
 
@@ -128,7 +136,7 @@ public final class TaskyardException extends RuntimeException {
     /**
      * Whether the same request may succeed later.
      *
-     * @return true for {@code unavailable}, {@code queue_full}, and any error that the server calls retryable
+     * @return true for {@code unavailable}, {@code queue_full}, {@code too_many_requests}, and any error that the server calls retryable
      */
     public boolean retryable() {
         return retryable;
@@ -180,15 +188,28 @@ public final class TaskyardException extends RuntimeException {
                 }
             }
         }
-        String code = info == null ? codeOf(status.getCode()) : info.getReason().toLowerCase(Locale.ROOT);
+        boolean elsewhere = info != null && info.getReason().equals(NOT_OWNER);
+        String code = info == null || elsewhere
+                ? codeOf(status.getCode())
+                : info.getReason().toLowerCase(Locale.ROOT);
         String reason = status.getDescription() == null ? code.replace('_', ' ') : status.getDescription();
         boolean retryable = retryAfter != null || isRetryable(code);
         Map<String, String> details = info == null ? Map.of() : info.getMetadataMap();
-        return new TaskyardException(code, reason, retryable, retryAfter, details, status, failed);
+        return new TaskyardException(code, reason, retryable, retryAfter, details, status, elsewhere, failed);
     }
 
     private static boolean isRetryable(String code) {
-        return code.equals("unavailable") || code.equals("queue_full");
+        return code.equals("unavailable") || code.equals("queue_full") || code.equals("too_many_requests");
+    }
+
+    /** Whether another server serves the namespace. Then nothing was done. */
+    boolean isElsewhere() {
+        return elsewhere;
+    }
+
+    /** Whether the caller is to come again later. Then nothing was done. */
+    boolean isTooMany() {
+        return code.equals("too_many_requests");
     }
 
     private static boolean isOfGrpc(Throwable failed) {

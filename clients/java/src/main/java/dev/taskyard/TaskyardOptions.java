@@ -3,9 +3,8 @@ package dev.taskyard;
 import io.grpc.ChannelCredentials;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Objects;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 
 /**
  * Where the server is, who calls it, and what every call of a client carries. Immutable: each {@code with} method returns a
@@ -14,10 +13,13 @@ import java.util.regex.Pattern;
  * <p>Defaults: no agent, a timeout of 30 s, a patience of 30 s; all else as the environment and the profile say, see
  * {@link Caller}.
  *
- * @param address where the server is, {@code HOST:PORT}, or {@code https://HOST:PORT} for TLS; null for that of the
- *     profile, or {@code 127.0.0.1:50051}
+ * @param address where the server is: {@code HOST:PORT}, {@code https://HOST:PORT} for TLS, {@code dns:///HOST:PORT}, or
+ *     {@code unix:PATH}. Several replicas have several addresses with commas in between, or one name with several: one that
+ *     works is chosen at random, and kept while it does. Null for TASKYARD_ADDRESS, or that of the profile, or
+ *     {@code 127.0.0.1:50051}
  * @param agent the agent of tasks that name none; empty for none, then each task must name one
- * @param namespace the namespace of all calls, printable ASCII; null for that of the profile, or {@code default}
+ * @param namespace the namespace of all calls, printable ASCII; null for TASKYARD_NAMESPACE, or that of the profile, or
+ *     {@code default}
  * @param caller who calls, and whom the caller trusts
  * @param tls whether the connection is secured by TLS. It also is if there is a CA or a client certificate, or if the
  *     address begins with {@code https://}
@@ -35,9 +37,6 @@ public record TaskyardOptions(
         ChannelCredentials credentials,
         Duration timeout,
         Duration patience) {
-    private static final Pattern ADDRESS =
-            Pattern.compile("([^\\s:/?#@\\[\\]]+|\\[[0-9a-fA-F:.%]+\\])(:(?<port>\\d{1,5}))?");
-
     /** Longer than any call, and short enough as a number of nanoseconds. */
     private static final Duration MAX = Duration.ofDays(36_500);
 
@@ -51,7 +50,9 @@ public record TaskyardOptions(
         Objects.requireNonNull(caller, "caller");
         Objects.requireNonNull(timeout, "timeout");
         Objects.requireNonNull(patience, "patience");
-        check(address == null || isAddress(address), addressRefusal(address));
+        if (address != null) {
+            Addresses.of(address);
+        }
         check(namespace == null || isHeader(namespace), "namespace: must be of printable ASCII characters");
         // gRPC would send another value, and log this one.
         check(caller.token() == null || isHeader(caller.token()), "token: must be of printable ASCII characters");
@@ -67,35 +68,31 @@ public record TaskyardOptions(
         }
     }
 
-    /** Whether a text is {@code HOST:PORT} or {@code https://HOST:PORT}; the latter may leave out the port 443. */
-    static boolean isAddress(String text) {
-        boolean isHttps = text.startsWith("https://");
-        Matcher address = ADDRESS.matcher(isHttps ? text.substring("https://".length()).replaceAll("/$", "") : text);
-        if (!address.matches()) {
-            return false;
-        }
-        String port = address.group("port");
-        return port == null ? isHttps : Integer.parseInt(port) <= 65_535;
-    }
-
-    static String addressRefusal(String address) {
-        return "address: must be HOST:PORT or https://HOST:PORT, is '" + address + "'";
-    }
-
-    private static boolean isHeader(String text) {
+    static boolean isHeader(String text) {
         return text.chars().allMatch(each -> each >= ' ' && each <= '~');
     }
 
     /**
      * The default options.
      *
-     * @param address where the server is, {@code HOST:PORT}, or {@code https://HOST:PORT} for TLS
+     * @param address where the server is, or several with commas in between, see {@link #address}
      * @return the options
      * @throws IllegalArgumentException if the address has another form
      */
     public static TaskyardOptions of(String address) {
         Objects.requireNonNull(address, "address");
         return ofAddress(address);
+    }
+
+    /**
+     * The default options, for several replicas.
+     *
+     * @param addresses where they are, at least one, see {@link #address}
+     * @return the options
+     * @throws IllegalArgumentException if one of them has another form
+     */
+    public static TaskyardOptions of(List<String> addresses) {
+        return ofAddress(String.join(",", addresses));
     }
 
     /**

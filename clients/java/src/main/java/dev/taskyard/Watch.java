@@ -37,8 +37,9 @@ public final class Watch implements Iterator<TaskEvent>, AutoCloseable {
     /** A stream without a message for so long is dead: the server sends a bookmark every 15 s. */
     private static final long SILENCE_LIMIT_SECS = 45;
 
-    /** The errors after which a stream is opened again: a server that goes away can cause any of these. */
-    private static final Set<String> BREAKS = Set.of("unavailable", "internal", "cancelled", "deadline_exceeded");
+    /** The errors after which a stream is opened again: a server that goes away can cause any of these but the last. */
+    private static final Set<String> BREAKS =
+            Set.of("unavailable", "internal", "cancelled", "deadline_exceeded", "too_many_requests");
 
     private final TaskServiceStub stub;
     private final WatchTasksRequest filters;

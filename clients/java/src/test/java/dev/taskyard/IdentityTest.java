@@ -67,6 +67,24 @@ class IdentityTest {
     }
 
     @Test
+    void addressAndNamespaceComeFromTheEnvironmentWhereNoOptionNamesThem() throws IOException {
+        configure("default_profile = \"red\"\n[profiles.red]\ntoken = \"of-red\"\n[profiles.blue]\nnamespace = \"blue\"");
+        environment.put("TASKYARD_ADDRESS", "127.0.0.1:1");
+        environment.put("TASKYARD_NAMESPACE", "green");
+        assertPlace("127.0.0.1:1", "green", TaskyardOptions.ofProfile(null));
+        assertPlace("127.0.0.1:2", "green", at("127.0.0.1:2"));
+        assertPlace("127.0.0.1:1", "red", TaskyardOptions.ofProfile(null).withNamespace("red"));
+        assertPlace("127.0.0.1:1", "blue", TaskyardOptions.ofProfile("blue"));
+    }
+
+    private void assertPlace(String target, String namespace, TaskyardOptions options) {
+        Identity found = identity(options);
+        assertEquals(List.of(target, namespace), List.of(found.target(), found.namespace()));
+        // The default profile is for its own server.
+        assertNull(found.token());
+    }
+
+    @Test
     void theDefaultProfileCountsOnlyWhereNoAddressIsGiven() throws IOException {
         configure("default_profile = \"blue\"\n[profiles.blue]\naddress = \"127.0.0.1:1\"\ntoken = \"of-profile\"");
         assertEquals("of-profile", token(TaskyardOptions.ofProfile(null)));

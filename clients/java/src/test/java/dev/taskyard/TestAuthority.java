@@ -35,10 +35,15 @@ final class TestAuthority {
 
     /** Makes a certificate for this machine. */
     Pair issue() throws IOException {
+        return issue("DNS:localhost,IP:127.0.0.1");
+    }
+
+    /** Makes a certificate for names. */
+    Pair issue(String forNames) throws IOException {
         count++;
         Pair made = pair("" + count);
         String request = folder.resolve(count + ".csr").toString();
-        Path names = Files.writeString(folder.resolve("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1");
+        Path names = Files.writeString(folder.resolve("names"), "subjectAltName=" + forNames);
         List<String> ask = new ArrayList<>(List.of("req", "-subj", "/CN=" + name + count));
         ask.addAll(NEW_KEY);
         ask.addAll(List.of("-keyout", made.key().toString(), "-out", request));
