@@ -158,12 +158,12 @@ def test_a_path_that_is_no_address_leads_to_the_run_folder(tmp_path, monkeypatch
         assert len(os.fsencode(path)) <= MAX_PATH_BYTES
 
 
-def test_with_a_database_each_replica_has_a_socket_of_its_own_in_the_state_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def test_with_a_database_each_replica_has_a_socket_of_its_own_in_the_state_folder(monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/home/ann/state")
     named = [("one", "postgresql://db/yard"), ("two", "postgresql://db/yard"), ("one", "postgresql://db/other")]
     paths = {socket_of(settings_of(name, url)) for name, url in named}
     assert len(paths) == 3
-    assert {path.parents[1] for path in paths} == {tmp_path / "taskyard" / "replicas"}
+    assert {path.parents[1] for path in paths} == {Path("/home/ann/state/taskyard/replicas")}
     with_password = settings_of("one", "postgresql://:secret@db/yard")
     assert socket_of(with_password) == socket_of(settings_of("one", "postgresql://@db/yard"))
 
