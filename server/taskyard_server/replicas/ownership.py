@@ -11,7 +11,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import structlog
 
@@ -46,6 +46,15 @@ NO_ANSWER: Final = "the store does not answer"
 CLOSING: Final = "this replica drains, and there is no other one to take over"
 
 
+class _Release(NamedTuple):
+    """A release on its way: the namespace and the term, until when it was served, and for whom it is."""
+
+    number: int
+    term: int
+    served_until: float
+    to: str | None
+
+
 class Ownership:
     """The owners of all namespaces, and what this replica does about them. `on_change` is called when they changed."""
 
@@ -72,6 +81,7 @@ class Ownership:
         self._taking: dict[str, asyncio.Task[None]] = {}
         self._orphans: dict[int, float] = {}
         self._idle: dict[str, float] = {}
+        self._unreleased: dict[str, _Release] = {}
         self._looking = asyncio.Lock()
         self._looks = 0
         self._looked = 0
@@ -228,6 +238,7 @@ class Ownership:
 
     def _died(self) -> None:
         """All that it owned may be another's."""
+        self._unreleased.clear()
         for name in self._tenures.names():
             self._lost(name)
 
@@ -237,6 +248,8 @@ class Ownership:
         """Take what falls to this replica, and give up what does not. Raises `CommitDelayed`."""
         if not self._trust.holds:
             return
+        for name in list(self._unreleased):
+            await self._release(name)
         if self._may_take():
             await self._take_gifts()
             await self._take_orphans()
@@ -334,13 +347,8 @@ class Ownership:
 
     async def _give_up(self, name: str, to: str | None) -> None:
         async def release(state: NamespaceState) -> None:
-            served_until = self._tenures.now()
-            me = self._membership.me.instance
-            await self._store.release({state.number: state.term}, me, served_until, to)
-            row = self.rows.get(name)
-            if row is not None:
-                self.rows[name] = row._replace(instance=to)
-            self.on_change()
+            self._unreleased[name] = _Release(state.number, state.term, self._tenures.now(), to)
+            await self._release(name)
 
         began_at = self._steady()
         try:
@@ -350,6 +358,17 @@ class Ownership:
             return
         self._figures.gave_up(self._steady() - began_at)
         log.info("namespace_given_up", namespace=name, to=self._membership.name_of(to))
+
+    async def _release(self, name: str) -> None:
+        """Release what is served here no longer. It is repeated until the store answers: else nobody could take it."""
+        release = number, term, served_until, to = self._unreleased[name]
+        await self._store.release({number: term}, self._membership.me.instance, served_until, to)
+        if self._unreleased.get(name) == release:
+            del self._unreleased[name]
+        row = self.rows.get(name)
+        if row is not None and (row.number, row.term) == (number, term):
+            self.rows[name] = row._replace(instance=to)
+        self.on_change()
 
     async def _each(self, works: Any) -> None:
         """Do all of it, and raise what was raised first, but for refusals: those are for callers."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from taskyard_server.conversion.task_encoding import encode_event
 from taskyard_server.core.errors import Refusal, Unavailable
+from taskyard_server.core.events import Event
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
 from taskyard_server.engine.memory.engine import MemoryEngine
@@ -24,8 +25,8 @@ from taskyard_server.replicas.door import OwnersDoor
 from taskyard_server.replicas.replica import ReplicaRun
 from taskyard_server.replicas.serving import ReplicaServing
 from taskyard_server.services.task_watches import TaskWatches
-from taskyard_server.store.port import StoreError
-from taskyard_server.store.shared_port import Renewal
+from taskyard_server.store.port import Committed, Group, StoreError
+from taskyard_server.store.shared_port import Renewal, Taken
 from taskyard_server.store.shared_port import Replica as Announced
 from taskyard_server.webhooks import encode_delivery
 from tests.replicas.shared_dict_store import SharedDictStore
@@ -82,6 +83,26 @@ class WatchedStore(SharedDictStore):
             return renewal
 
         return await self._call("renew", renew)
+
+    async def take(self, number: int, instance: str) -> Taken | None:
+        def take() -> Taken | None:
+            owner = self.shared.owners.get(number)
+            before = None if owner is None else owner.row()
+            taken = self.shared.take(number, instance)
+            self.witness.took(before, taken, instance)
+            return taken
+
+        return await self._call("take", take)
+
+    async def commit(self, group: Group) -> Committed:
+        instance = self._instance
+
+        def commit() -> Committed:
+            committed = self.shared.commit(group, instance)
+            self.witness.lost(instance, {number: group.fences[number] for number in committed.lost})
+            return committed
+
+        return await self._call("commit", commit)
 
 
 class SimulatedReplica:
@@ -150,6 +171,7 @@ class SimulatedReplica:
         logs = EventLogs(encode_event, engine.now, last_commit=engine.last_commit)
         self.watches = TaskWatches(engine, logs, bookmark_secs=5.0)
         engine.subscribe(logs)
+        engine.subscribe(self._publish)
         serving.tell(logs, begun=lambda _: None, left=lambda _: None)
         engine.outbox.subscribe(self._post)
         while True:
@@ -227,6 +249,10 @@ class SimulatedReplica:
 
     def _speaks(self, begun_as: str, what: str) -> None:
         self.witness.speaks(begun_as, self.instance, what)
+
+    def _publish(self, namespace: str, events: Sequence[Event]) -> None:
+        """Whoever listens to the engine may tell the world."""
+        self._speaks(self.instance, f"{namespace}: {[(event.task.id, event.state) for event in events]}")
 
     def _post(self, due: Sequence[DueDelivery]) -> None:
         """Webhooks go out: what they tell is told to the world."""

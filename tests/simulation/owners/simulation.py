@@ -158,14 +158,14 @@ class OwnersSimulation:
             return
         replica = self.random.choice(self.replicas)
         kinds = ["stands still", "is killed", "weather", "weather", "good weather", "stops", "drains", "store's clock"]
-        kind = self.random.choices(kinds, [5, 2, 5, 5, 3, 1, 1, 1])[0]
+        kind = self.random.choices(kinds, [5, 2, 4, 4, 3, 1.5, 2.5, 1])[0]
         self.happened[kind] += 1
         befall: Callable[[SimulatedReplica], str] = {
             "stands still": self._freeze,
             "is killed": self._end,
             "weather": lambda replica: replica.weather.turn(),
             "good weather": lambda replica: replica.weather.clear() or "all is well",
-            "stops": lambda replica: replica.stop() or "stops",
+            "stops": self._stop,
             "drains": self._drain,
             "store's clock": self._change_store_rate,
         }[kind]
@@ -186,7 +186,19 @@ class OwnersSimulation:
         self._kill(replica)
         return "is killed"
 
+    def _stop(self, replica: SimulatedReplica) -> str:
+        self._spoil(replica)
+        replica.stop()
+        return "stops"
+
+    def _spoil(self, replica: SimulatedReplica) -> None:
+        """Let answers about hand-overs be lost: then neither side knows at once who owns what."""
+        if self.random.random() < 0.6:
+            replica.weather.clear()
+            replica.weather.lost_answers = 0.4
+
     def _drain(self, replica: SimulatedReplica) -> str:
+        self._spoil(replica)
         is_draining = self.random.random() < 0.5
         self.rows.drain(replica.name.partition(".")[0], is_draining)
         return f"drains: {is_draining}"

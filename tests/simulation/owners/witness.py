@@ -17,7 +17,7 @@ from taskyard_server.core.task import TERMINAL, TaskState
 from taskyard_server.store.port import Fence, Group, Table, key_of, namespace_of
 from taskyard_server.store.records import AS_SUBMITTED, StateRecord, decode_state, decode_task
 from taskyard_server.store.schedule_records import decode_trigger
-from taskyard_server.store.shared_port import OwnerRow
+from taskyard_server.store.shared_port import OwnerRow, Taken
 
 if TYPE_CHECKING:
     from tests.replicas.shared_rows import SharedRows
@@ -134,6 +134,22 @@ class Witness:
         assert row.instance is not None
         if self._takes.get(row.name, ("", 0.0))[0] != row.instance:
             self._takes[row.name] = row.instance, self._now()
+
+    def took(self, before: OwnerRow | None, taken: Taken | None, instance: str) -> None:
+        """An instance has taken, or tried to take, what was owned like that before."""
+        if taken is None or before is None:
+            return
+        if before.instance not in (None, instance) and self._rows.lives(before.instance):
+            raise Broken(f"{instance} takes {before}, whose owner lives")
+        if taken.term <= before.term:
+            raise Broken(f"{instance} takes {before} under the term {taken.term}")
+
+    def lost(self, instance: str | None, fences: dict[int, Fence]) -> None:
+        """An instance is told that it has lost namespaces."""
+        for number, fence in fences.items():
+            owner = self._rows.owners[number]
+            if (owner.instance, owner.term) == (instance, fence.term):
+                raise Broken(f"{instance} is told that it has lost {owner}, with {fence}")
 
     def _committed(self, instance: str, number: int, fence: Fence, group: Group) -> None:
         owner = self._rows.owners[number]

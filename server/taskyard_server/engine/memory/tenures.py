@@ -124,7 +124,7 @@ class Tenures:
     async def give_up(self, name: str, release: Callable[[NamespaceState], Awaitable[None]]) -> None:
         """Let a namespace go: take no more commands, commit what is left, release it, and end what waits for it here.
 
-        If `release` fails it is served on.
+        If `release` fails it is served no longer either: whether it took effect is not known, and it still may.
         """
         state = self._namespaces.here(name)
         if state is None or state.is_leaving:
@@ -133,12 +133,14 @@ class Tenures:
         self._namespaces.driver.mark_dirty(state)
         try:
             await self._settle(state)
-            await release(state)
         except BaseException:
             state.is_leaving = state.has_left
             self._namespaces.driver.mark_dirty(state)
             raise
-        self._leave(state)
+        try:
+            await release(state)
+        finally:
+            self._leave(state)
 
     async def _settle(self, state: NamespaceState) -> None:
         self._namespaces.driver.flush()
