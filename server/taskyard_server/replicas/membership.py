@@ -114,9 +114,14 @@ class Membership:
 
     async def renew(self) -> None:
         """Go on living, and look at the others. Raises `CommitDelayed` if the store does not answer."""
+        if not self._has_joined:
+            return
         began_at, sent_at = self._trust.now(), self._steady()
         instance = self.me.instance
         renewal = await self._store.renew(instance, DEAD_AFTER * self._failover_secs)
+        if not self._has_joined or instance != self.me.instance:
+            # What is said of an earlier life means nothing for this one.
+            return
         if renewal is None:
             self._die()
             return

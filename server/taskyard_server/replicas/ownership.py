@@ -148,6 +148,9 @@ class Ownership:
 
     async def _take_or_create(self, name: str) -> None:
         instance = self._membership.me.instance
+        if not self._trust.holds:
+            # It was found dead since this was decided on.
+            raise Unavailable(NO_ANSWER)
         if self._tenures.is_leaving(name):
             # Taken now it would be here twice.
             raise NotOwner()
@@ -157,28 +160,35 @@ class Ownership:
         if not self._may_take() and (row is None or row.instance != instance):
             other = self._heir(name)
             raise Unavailable(CLOSING) if other is None else NotOwner(self._membership.name_of(other))
-        began_at = self._steady()
+        began_at, life = self._steady(), self._trust.life
         taken = await (self._store.create(name, instance) if row is None else self._store.take(row.number, instance))
         if taken is None:
             # Another one was faster, or this replica is dead and does not know it yet.
             await self.look()
             found = self.rows.get(name)
             raise NotOwner(None if found is None else self._membership.name_of(found.instance))
-        await self._begin(taken, instance, is_new=row is None)
+        await self._begin(taken, instance, life)
+        log.info("namespace_made" if row is None else "namespace_taken", namespace=name, term=taken.term)
         self._figures.took(self._steady() - began_at, is_new=row is None)
 
-    async def _begin(self, taken: Taken, instance: str, *, is_new: bool) -> None:
-        life = self._trust.life
+    async def _begin(self, taken: Taken, instance: str, life: int) -> None:
+        """Serve what the instance of a life has taken, unless that life is over by now: then it may be another's."""
+
+        def is_ours() -> bool:
+            row = self.rows.get(taken.name)
+            return life == self._trust.life and row is not None and (row.instance, row.term) == (instance, taken.term)
+
         self._note(OwnerRow(taken.number, taken.name, instance, taken.term))
         self._misses.pop(taken.name, None)
         try:
-            await self._tenures.begin(taken)
+            await self._tenures.begin(taken, is_ours)
+        except NotOwner:
+            raise
         except Refusal:
             raise Unavailable(NO_ANSWER) from None
-        if life != self._trust.life:
+        if not is_ours():
             self._tenures.end(taken.name)
             raise NotOwner()
-        log.info("namespace_made" if is_new else "namespace_taken", namespace=taken.name, term=taken.term)
 
     # What is seen of the others
 

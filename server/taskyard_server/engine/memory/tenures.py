@@ -82,13 +82,14 @@ class Tenures:
             return False
         return not state.scheduler.life.tasks and not any(host.leases for host in state.scheduler.hosts)
 
-    async def begin(self, taken: Taken) -> None:
+    async def begin(self, taken: Taken, is_ours: Callable[[], bool]) -> None:
         """Load a namespace that was taken, and commit what follows from the change of its owner; then serve it.
 
-        Raises `Refusal` where it was lost meanwhile or the store does not answer, and `CommitDelayed`.
+        Raises `NotOwner` where it `is_ours` no longer once it is loaded, `Refusal` where it was lost later or the store
+        does not answer, and `CommitDelayed`.
         """
         async with self._loading:
-            state = await self._load(taken)
+            state = await self._load(taken, is_ours)
             try:
                 await self._keeper.recover(state)
                 await self._keeper.committer.wait(state, patient=True)
@@ -98,7 +99,7 @@ class Tenures:
         for begun in self.begun:
             begun(state.namespace)
 
-    async def _load(self, taken: Taken) -> NamespaceState:
+    async def _load(self, taken: Taken, is_ours: Callable[[], bool]) -> NamespaceState:
         namespaces, store = self._namespaces, self._store
         self._keeper.start_at(taken.kept.at)
         now = namespaces.now()
@@ -112,6 +113,8 @@ class Tenures:
             # Whoever deleted it came no further.
             await store.rename(taken.number, None)
             self.empty(taken.number)
+            raise NotOwner()
+        if not is_ours():
             raise NotOwner()
         state = namespaces.restore(loaded)
         state.term, state.commits = taken.term, taken.kept.number
