@@ -60,13 +60,13 @@ def _throughput(mode: str, flags: dict[str, int], server: servers.Server, secs: 
 
 def _whole_way(server: servers.Server, secs: float) -> list[Figure]:
     writers = [each for each in server.process.children() if "sqlite_writer" in " ".join(each.cmdline())]
-    before = _cpu_secs(writers)
+    before = cpu_of(writers)
     result = servers.load("flow", server, secs, **flow_flags(HOSTS))
     # The writer works during the warm-up, too, whose tasks are not counted: its share is a little too high.
-    writer_us = (_cpu_secs(writers) - before) / result.operations * 1e6
+    writer_us = (cpu_of(writers) - before) / result.operations * 1e6
     rate = servers.figure(result.operations / result.secs, result)
     return [rate, Figure(rate.server_cpu_us or 0.0), Figure(max(writer_us, 1e-9))]
 
 
-def _cpu_secs(processes: list[psutil.Process]) -> float:
+def cpu_of(processes: list[psutil.Process]) -> float:
     return sum(map(servers.cpu_secs, processes))

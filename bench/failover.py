@@ -17,7 +17,7 @@ import asyncio
 import statistics
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -37,7 +37,8 @@ from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 from taskyard.v1.task_pb2_grpc import TaskServiceStub
 
 REPLICAS = 3
-BATCH = 500
+BATCH = 50
+AT_ONCE = 8
 TRY_SECS = 1.0
 AGAIN_SECS = 0.01
 LEASE_SECS = 120
@@ -59,10 +60,15 @@ class Namespace:
     async def fill(self, channel: grpc.aio.Channel, tasks: int) -> None:
         """Queue tasks that nobody takes."""
         stub: Any = BatchServiceStub(channel)
-        for first in range(0, tasks, BATCH):
-            some = [BatchTask(action="wait") for _ in range(min(BATCH, tasks - first))]
-            request = SubmitBatchRequest(agent_id=f"agent-{first}", tasks=some)
-            await stub.SubmitBatch(request, metadata=self.metadata)
+
+        async def submit(numbers: Iterator[int]) -> None:
+            for first in numbers:
+                some = [BatchTask(action="wait") for _ in range(min(BATCH, tasks - first))]
+                request = SubmitBatchRequest(agent_id=f"agent-{first}", tasks=some)
+                await stub.SubmitBatch(request, metadata=self.metadata)
+
+        numbers = iter(range(0, tasks, BATCH))
+        await asyncio.gather(*(submit(numbers) for _ in range(AT_ONCE)))
 
     async def lease(self, channel: grpc.aio.Channel) -> None:
         """Have one task at work at a host of plain calls."""

@@ -38,6 +38,7 @@ FIRST_PORT: Final = 50060
 START_SECS: Final = 60.0
 STOP_SECS: Final = 30.0
 AGAIN_SECS: Final = 1.0
+POLL_SECS: Final = 0.05
 GATEWAY: Final = "spiffe://taskyard/gateway/"
 
 
@@ -129,7 +130,7 @@ async def _run(given: argparse.Namespace, folder: Path, places: Sequence[Place],
             asyncio.create_task(_keep_running(place, place.settings(folder, store, others), event, stopping))
             for place, event in zip(places, served, strict=True)
         ]
-        all_serve = asyncio.create_task(_wait_for_all(served))
+        all_serve = asyncio.create_task(_wait_for_all(served, given.rest))
         await asyncio.wait({all_serve, *running}, timeout=START_SECS, return_when=asyncio.FIRST_COMPLETED)
         if all_serve.done():
             _announce(given.grpc, given.rest, places, store)
@@ -140,9 +141,19 @@ async def _run(given: argparse.Namespace, folder: Path, places: Sequence[Place],
         await asyncio.gather(*running)
 
 
-async def _wait_for_all(events: Sequence[asyncio.Event]) -> None:
+async def _wait_for_all(events: Sequence[asyncio.Event], rest: str) -> None:
+    """Return once all replicas serve, and the address in front answers by one of them."""
     for event in events:
         await event.wait()
+    while True:
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection(*host_and_port(rest))
+            writer.write(b"GET /tasks HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            status = await reader.readline()
+            writer.close()
+            if status and not status.startswith(b"HTTP/1.1 5"):
+                return
+        await asyncio.sleep(POLL_SECS)
 
 
 def _own_postgres(folder: Path, port: int, stack: AsyncExitStack) -> str:
@@ -196,7 +207,7 @@ async def _serves(address: str) -> None:
         try:
             _, writer = await asyncio.open_connection(*host_and_port(address))
         except OSError:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(POLL_SECS)
         else:
             writer.close()
             return

@@ -1,4 +1,4 @@
-// How a load is known to the server: a token, TLS, a client certificate.
+// How a load is known to the server: a namespace, a token, TLS, a client certificate.
 
 package main
 
@@ -14,20 +14,27 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// bearer sends a token with every call, also in the clear.
-type bearer string
+// headers are sent with every call, also in the clear.
+type headers map[string]string
 
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+func (h headers) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return h, nil
 }
 
-func (bearer) RequireTransportSecurity() bool { return false }
+func (headers) RequireTransportSecurity() bool { return false }
 
 // dialOptions are those of a connection with the credentials of the load.
 func dialOptions(o *Options) ([]grpc.DialOption, error) {
 	options := []grpc.DialOption{}
+	sent := headers{}
 	if o.Token != "" {
-		options = append(options, grpc.WithPerRPCCredentials(bearer(o.Token)))
+		sent["authorization"] = "Bearer " + o.Token
+	}
+	if o.Namespace != "" {
+		sent["taskyard-namespace"] = o.Namespace
+	}
+	if len(sent) > 0 {
+		options = append(options, grpc.WithPerRPCCredentials(sent))
 	}
 	if o.CA == "" {
 		return append(options, grpc.WithTransportCredentials(insecure.NewCredentials())), nil

@@ -26,6 +26,7 @@ type Options struct {
 	Watchers    int           // Watchers, each with a stream.
 	Action      string        // The action of the tasks, and the only action of the hosts.
 	ServerPID   int           // The process whose CPU time is measured, 0 for none.
+	Namespace   string        // The namespace of each call, empty for the default one.
 	Token       string        // The bearer token of each call, empty for none.
 	CA          string        // A file with the authority of the server's certificate; empty for no TLS.
 	Cert        string        // A file with the client certificate, empty for none.
@@ -51,6 +52,7 @@ func parse(mode string, args []string) (*Options, error) {
 	flags.IntVar(&o.Watchers, "watchers", 50, "watchers")
 	flags.StringVar(&o.Action, "action", "click", "action of the tasks")
 	flags.IntVar(&o.ServerPID, "server-pid", 0, "process whose CPU time is measured")
+	flags.StringVar(&o.Namespace, "namespace", "", "namespace of each call")
 	flags.StringVar(&o.Token, "token", "", "bearer token of each call")
 	flags.StringVar(&o.CA, "ca", "", "file with the authority of the server's certificate; without it no TLS")
 	flags.StringVar(&o.Cert, "cert", "", "file with the client certificate")

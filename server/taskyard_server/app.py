@@ -29,6 +29,7 @@ from taskyard_server.listening import Servers, gateway_of
 from taskyard_server.live_config import LiveConfig, Reload
 from taskyard_server.logs import TransitionLog, TriggerLog
 from taskyard_server.metrics import Metrics
+from taskyard_server.replica_metrics import ReplicaMetrics
 from taskyard_server.replicas.clock import SharedClock
 from taskyard_server.replicas.serving import ReplicaServing
 from taskyard_server.security_settings import AuditSettings
@@ -97,7 +98,12 @@ class App:
             None if auth is None and self._audit is None else Admission(auth, self._tokens, audit=self._audit)
         )
         self._metrics = Metrics(
-            self._engine.admin.totals, self._webhooks.counts, self._snapshots, self._figures, self._admission
+            self._engine.admin.totals,
+            self._webhooks.counts,
+            self._snapshots,
+            self._figures,
+            self._admission,
+            list if self._sharing is None else ReplicaMetrics(self._sharing.replica).families,
         )
         end_stale = None if auth is None or self._admission is None else self._admission.open_calls.end_stale
         if self._tokens is not None and end_stale is not None:
@@ -226,6 +232,11 @@ class App:
             level = logging.WARNING if self._is_exposed else logging.INFO
             log.log(level, "everybody_is_admin", why="authentication is off, see auth.required")
         log.info("started", grpc=settings.grpc, rest=settings.rest if self._gateway else None)
+
+    @property
+    def other_replicas(self) -> int | None:
+        """How many other replicas live that share the store; None where it is not one that is shared."""
+        return None if self._sharing is None else len(self._sharing.replica.membership.living()) - 1
 
     async def run(self) -> None:
         """Serve until a signal or a drain call, let what runs end within the grace period, and stop.

@@ -76,7 +76,8 @@ class Histogram:
 class Metrics(Collector):
     """Measures durations as an engine listener, and collects all metrics.
 
-    `store` is None where nothing is kept, `admission` where everybody may do everything.
+    `store` is None where nothing is kept, `admission` where everybody may do everything. `replica` answers the metrics
+    of a server that shares its store with others.
     """
 
     def __init__(
@@ -86,8 +87,10 @@ class Metrics(Collector):
         snapshots: Snapshots,
         store: StoreFigures | None = None,
         admission: Admission | None = None,
+        replica: Callable[[], list[Metric]] = list,
     ) -> None:
         self._totals = totals
+        self._replica = replica
         self._admission = admission
         self._webhooks = webhooks
         self._snapshots = snapshots
@@ -195,6 +198,7 @@ class Metrics(Collector):
             families += self._store_families(self._store)
         if self._admission is not None:
             families += _admission_families(self._admission)
+        families += self._replica()
         families.append(self._queue_wait.family("taskyard_queue_wait_seconds", "From queue entry to hand-out."))
         families.append(self._run_time.family("taskyard_run_time_seconds", "From the first start to the end."))
         return families

@@ -1,4 +1,4 @@
-"""Tokens where replicas share the store: what one of them does holds at the others (docs/security.md, Replicas)."""
+"""Tokens of replicas: what one of them does holds at the others (docs/security.md, Gateways and replicas)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""AdminService over a real channel: the settings and their sources, the reload, and the drain."""
+"""AdminService over a real channel: the settings and their sources, the reload, the drain, and replicas."""
 
 import json
 import time
@@ -9,10 +9,12 @@ from google.protobuf import json_format
 from google.rpc import error_details_pb2, status_pb2
 
 from taskyard.v1 import admin_pb2, admin_pb2_grpc
+from taskyard_server.core.errors import NotFound
 from taskyard_server.core.hosts import HostProfile
 from taskyard_server.core.limits import Limits
 from taskyard_server.core.task import Submission
 from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.engine.port import ReplicaView
 from taskyard_server.interceptors.calls import CallInterceptor
 from taskyard_server.live_config import LiveConfig
 from taskyard_server.services.admin import AdminService
@@ -24,8 +26,9 @@ SECRET = "whsec_c2VjcmV0IG9mIHR3ZW50eS1mb3Vy"
 class AdminServer:
     """An AdminService behind a channel. `drains` holds the grace period of each drain."""
 
-    def __init__(self, file, flags):
+    def __init__(self, file, flags, replicas=None):
         self.file = file
+        self.replicas = replicas
         self.live = LiveConfig(file, flags)
         self.engine = MemoryEngine(Limits())
         self.live.apply = lambda settings: self.engine.admin.reconfigure(settings.limits())
@@ -34,7 +37,7 @@ class AdminServer:
         self.server = grpc.aio.server(interceptors=(CallInterceptor(),))
 
     async def open(self):
-        service = AdminService(self.engine, self.live, self._drain)
+        service = AdminService(self.engine, self.live, self._drain, self.replicas)
         admin_pb2_grpc.add_AdminServiceServicer_to_server(service, self.server)
         port = self.server.add_insecure_port("127.0.0.1:0")
         await self.server.start()
@@ -70,11 +73,11 @@ async def make_admin_server(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     made = []
 
-    async def make(content=None, **flags):
+    async def make(content=None, *, replicas=None, **flags):
         file = tmp_path / "taskyard.json" if content is not None else None
         if file is not None:
             file.write_text(json.dumps(content))
-        admin_server = AdminServer(file, flags)
+        admin_server = AdminServer(file, flags, replicas)
         made.append(admin_server)
         await admin_server.open()
         return admin_server
@@ -156,6 +159,7 @@ async def test_every_setting_has_a_source(make_admin_server):
     answer = await admin_server.config()
     config = json_format.MessageToDict(answer.config)
     sections = ("scheduler", "daemon", "store", "webhooks", "log", "cors", "auth", "tls", "gatewayTls", "audit")
+    sections += ("replicas",)
     keys = {f"{section}.{key}" for section in sections for key in config[section]}
     assert set(answer.sources) == keys | (set(config) - set(sections))
 
@@ -267,3 +271,63 @@ async def test_a_drain_counts_the_tasks_in_flight_of_all_namespaces(make_admin_s
             await admin_server.engine.tasks.submit(namespace, Submission("ann", "click"), show=live)
         assert len(await admin_server.engine.leases.claim(namespace, "host", 2, show=live)) == 2
     assert (await admin_server.drain()).inflight == 4
+
+
+# Replicas
+
+
+class FakeReplicas:
+    """Two replicas, of which the first answers; `drains` holds what was asked of which."""
+
+    level = 1
+
+    def __init__(self):
+        self.drains = []
+
+    def _view(self, name, **fields):
+        known = ReplicaView(name, f"{name}-id", "h:1", "0.2.0", 2, 10.0, 11.5, None, False, 3, is_this=name == "one")
+        return known._replace(**fields)
+
+    async def replicas(self):
+        return [self._view("one"), self._view("two", address=None, died_at=12.0, namespaces=0)]
+
+    async def drain(self, name, is_draining):
+        if name != "one":
+            raise NotFound("no replica of that name or instance lives")
+        self.drains.append((name, is_draining))
+        return [self._view(name, is_draining=is_draining)]
+
+
+async def test_replicas_are_listed_with_the_level_in_force(make_admin_server):
+    admin_server = await make_admin_server(replicas=FakeReplicas())
+    answer = await admin_server.stub.ListReplicas(admin_pb2.ListReplicasRequest())
+    one, two = answer.replicas
+    assert (one.name, one.instance, one.address, one.version) == ("one", "one-id", "h:1", "0.2.0")
+    assert (one.format_level, answer.format_level, one.namespaces, one.answering) == (2, 1, 3, True)
+    assert (one.started_at.seconds, one.renewed_at.ToMilliseconds(), one.HasField("died_at")) == (10, 11_500, False)
+    assert (two.died_at.seconds, two.HasField("address"), two.answering) == (12, False, False)
+
+
+async def test_a_replica_is_drained_and_resumed(make_admin_server):
+    replicas = FakeReplicas()
+    stub = (await make_admin_server(replicas=replicas)).stub
+    drained = await stub.DrainReplica(admin_pb2.DrainReplicaRequest(replica="one"))
+    assert [(each.name, each.draining) for each in drained.replicas] == [("one", True)]
+    resumed = await stub.ResumeReplica(admin_pb2.ResumeReplicaRequest(replica="one"))
+    assert [(each.name, each.draining) for each in resumed.replicas] == [("one", False)]
+    assert replicas.drains == [("one", True), ("one", False)]
+
+
+async def test_a_replica_that_is_not_named_or_not_there_is_refused(make_admin_server):
+    stub = (await make_admin_server(replicas=FakeReplicas())).stub
+    for name, reason in (("", "BAD_REQUEST"), ("nobody", "NOT_FOUND")):
+        assert (await refusal_of(stub.DrainReplica(admin_pb2.DrainReplicaRequest(replica=name))))[1] == reason
+        assert (await refusal_of(stub.ResumeReplica(admin_pb2.ResumeReplicaRequest(replica=name))))[1] == reason
+
+
+async def test_a_server_that_shares_its_store_with_nobody_lists_none_and_drains_none(make_admin_server):
+    stub = (await make_admin_server()).stub
+    answer = await stub.ListReplicas(admin_pb2.ListReplicasRequest())
+    assert (list(answer.replicas), answer.HasField("format_level")) == ([], False)
+    status, reason, _ = await refusal_of(stub.DrainReplica(admin_pb2.DrainReplicaRequest(replica="one")))
+    assert (status, reason) == (grpc.StatusCode.FAILED_PRECONDITION, "CONFLICT")

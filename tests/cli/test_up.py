@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from taskyard_server.cli.up import _replica_words
+from taskyard_server.config import Settings
 from tests.environment import without_settings
 from tests.ports import free_port
 
@@ -34,3 +36,20 @@ def test_it_says_where_tasks_are_kept_and_how_to_keep_nothing(said, tmp_path):
 
 def test_it_says_that_nothing_is_kept(said):
     assert said("--store", "memory://")[2] == "Nothing is kept: tasks are gone when it ends.\n"
+
+
+@pytest.mark.parametrize(
+    ("advertise", "others", "words"),
+    [
+        ("h.example:443", 2, "and others reach it at [cyan]h.example:443[/cyan]; 2 more live."),
+        ("h.example:443", 1, "and others reach it at [cyan]h.example:443[/cyan]; 1 more lives."),
+        (
+            None,
+            0,
+            "without [cyan]--advertise[/cyan], so that no other one can carry calls to it; no other one lives.",
+        ),
+    ],
+)
+def test_a_replica_says_who_it_is_and_how_many_others_live(advertise, others, words):
+    settings = Settings.model_validate({"replicas": {"name": "one", "advertise": advertise}})
+    assert _replica_words(settings, others) == f"This is the replica [cyan]one[/cyan], {words}"

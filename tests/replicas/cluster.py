@@ -22,7 +22,8 @@ from .database import Database
 from .proxy import Proxy
 
 WALL_CLOCK: Final = Path(__file__).with_name("wall_clock")
-FRONT_SECS: Final = 10.0
+FRONT_SECS: Final = 30.0
+CALL_SECS: Final = 5.0
 SUPERVISED_SECS: Final = 120.0
 AGAIN_SECS: Final = 1.0
 
@@ -151,12 +152,22 @@ class Cluster:
             member.database.target = self.database.address
             member.database.reset()
 
+    async def ask_of_replica(self, what: str, name: str) -> None:
+        """`drain` or `resume` a replica, by whichever answers. Done as well where it lives no more."""
+        await self._until_answered("POST", f"/admin/replicas/{name}/{what}", json={})
+
     async def _front_serves(self) -> None:
-        async with asyncio.timeout(FRONT_SECS), httpx.AsyncClient(base_url=self.rest, trust_env=False) as client:
+        async with asyncio.timeout(FRONT_SECS):
+            await self._until_answered("GET", "/tasks")
+
+    async def _until_answered(self, verb: str, path: str, **given: Any) -> None:
+        async with httpx.AsyncClient(base_url=self.rest, trust_env=False, timeout=CALL_SECS) as client:
             while True:
                 with suppress(httpx.TransportError):
-                    if (await client.get("/tasks")).is_success:
+                    answer = await client.request(verb, path, **given)
+                    if answer.is_success or answer.status_code == httpx.codes.NOT_FOUND:
                         return
+                    assert answer.is_server_error, answer.text
                 await asyncio.sleep(0.1)
 
 

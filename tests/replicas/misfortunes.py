@@ -1,6 +1,6 @@
 """What may happen to replicas, their database and the paths between them, one thing after another as a seed has it.
 
-Each misfortune ends with everything well again, so that any may follow. None of them asks the replicas for anything.
+Each misfortune ends with everything well again, so that any may follow.
 """
 
 from __future__ import annotations
@@ -122,6 +122,13 @@ class Misfortunes:
         await member.yard.terminate()
         await member.start()
 
+    async def drained(self, member: Member) -> None:
+        """It gives everything up, and is resumed after a while."""
+        self._note("drained", member.name)
+        await self._cluster.ask_of_replica("drain", member.name)
+        await asyncio.sleep(self._chance.uniform(1, LONG_SECS))
+        await self._cluster.ask_of_replica("resume", member.name)
+
     # To all of them
 
     async def clients_cut_off(self) -> None:
@@ -186,7 +193,7 @@ def _named(*kinds: Any) -> dict[str, Any]:
 TO_ONE: Final[dict[str, Callable[[Misfortunes, Member], Awaitable[None]]]] = _named(
     *(Misfortunes.killed, Misfortunes.stopped_and_woken, Misfortunes.cut_off_from_the_database),
     *(Misfortunes.cut_off_from_other_gateways, Misfortunes.slow_database, Misfortunes.broken_connections),
-    *(Misfortunes.another_time, Misfortunes.restarted),
+    *(Misfortunes.another_time, Misfortunes.restarted, Misfortunes.drained),
 )
 TO_ALL: Final[dict[str, Callable[[Misfortunes], Awaitable[None]]]] = _named(
     *(Misfortunes.clients_cut_off, Misfortunes.rolling_restart, Misfortunes.all_killed),

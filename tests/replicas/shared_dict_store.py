@@ -181,13 +181,11 @@ class SharedDictStore:
     async def adopt(self, names: Mapping[int, str]) -> None:
         await self._call("adopt", lambda: self.shared.adopt(dict(names)))
 
-    async def changes(self) -> AsyncIterator[None]:
-        async for _ in self._heard(self.shared.listeners):
-            yield
+    def changes(self) -> AsyncIterator[None]:
+        return self._heard(self.shared.listeners)
 
-    async def token_changes(self) -> AsyncIterator[None]:
-        async for _ in self._heard(self.shared.token_listeners):
-            yield
+    def token_changes(self) -> AsyncIterator[None]:
+        return self._heard(self.shared.token_listeners)
 
     async def _heard(self, listeners: list[Callable[[], None]]) -> AsyncIterator[None]:
         loop, news = asyncio.get_running_loop(), asyncio.Event()

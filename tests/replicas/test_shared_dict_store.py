@@ -259,6 +259,32 @@ async def test_changes_are_heard(database: DictDatabase) -> None:
     await changes.aclose()  # type: ignore[attr-defined]
 
 
+async def test_changes_of_tokens_are_heard_by_who_listens_for_them(database: DictDatabase) -> None:
+    first, second = await joined(database, "a"), await joined(database, "b")
+    tokens, others = second.token_changes(), second.changes()
+    heard, heard_else = (asyncio.ensure_future(anext(each)) for each in (tokens, others))
+    number = 0
+    while not heard.done():
+        # What came before it listened it need not hear.
+        group = Group(number := number + 1, 0.0)
+        group.put(Table.TOKENS, number, b"token")
+        await first.commit(group)
+        await asyncio.wait((heard,), timeout=0.05)
+    for waiting, changes in ((heard, tokens), (heard_else, others)):
+        if not waiting.done():
+            waiting.cancel()
+            await asyncio.wait((waiting,))
+        await changes.aclose()  # type: ignore[attr-defined]
+
+
+async def test_the_living_are_listed_and_those_that_died_lately(database: DictDatabase) -> None:
+    first = await joined(database, "a")
+    await (await joined(database, "b")).leave("b")
+    rows = {row.replica.instance: row.died_at is None for row in await first.replicas(60.0)}
+    assert rows == {"a": True, "b": False}
+    assert [row.replica.instance for row in await first.replicas(0.0)] == ["a"]
+
+
 # Commits
 
 

@@ -72,7 +72,11 @@ def settings(failover_secs: float = FAILOVER_SECS) -> dict[str, Any]:
 
 
 async def hold_trial(
-    folder: Path, seed: int, faults: Faults, sizes: Mapping[str, Size] = SIZES, *, failover_secs: float = FAILOVER_SECS
+    folder: Path,
+    seed: int,
+    faults: Faults,
+    sizes: Mapping[str, Size] = SIZES,
+    given: Mapping[str, Any] | None = None,
 ) -> list[tuple[list[Event], FinalState]]:
     """Let things happen to replicas, let all work be finished, and assert that nobody saw a broken promise.
 
@@ -80,7 +84,7 @@ async def hold_trial(
     """
     began = time.monotonic()
     async with AsyncExitStack() as stack:
-        cluster = Cluster(folder, settings(failover_secs))
+        cluster = Cluster(folder, settings() if given is None else given)
         stack.push_async_callback(cluster.stop)
         await cluster.start()
         crews = [
@@ -158,7 +162,7 @@ async def main() -> None:
         misfortunes = Misfortunes(cluster, random.Random(given.seed))
         return await misfortunes.go_on(given.minutes * 60, check, given.kinds)
 
-    await hold_trial(folder, given.seed, happen, failover_secs=given.failover_secs)
+    await hold_trial(folder, given.seed, happen, given=settings(given.failover_secs))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import pytest
 
 from taskyard.v1 import store_pb2 as pb
 from taskyard.v1.store_pb2_grpc import StoreServiceStub
-from taskyard_server.admin_socket import MAX_PATH_BYTES, AdminSocket, address_of, is_served, socket_path
+from taskyard_server.admin_socket import MAX_PATH_BYTES, AdminSocket, address_of, is_served, socket_of, socket_path
+from taskyard_server.config import Settings
 from taskyard_server.services.store import StoreService
 from taskyard_server.services.tokens import TokenService
 from taskyard_server.store.sqlite import SqliteStore
@@ -155,3 +156,24 @@ def test_a_path_that_is_no_address_leads_to_the_run_folder(tmp_path, monkeypatch
     for path in paths:
         assert path.parents[1] == Path("/run/user/7/taskyard")
         assert len(os.fsencode(path)) <= MAX_PATH_BYTES
+
+
+def test_with_a_database_each_replica_has_a_socket_of_its_own_in_the_state_folder(monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "/home/ann/state")
+    named = [("one", "postgresql://db/yard"), ("two", "postgresql://db/yard"), ("one", "postgresql://db/other")]
+    paths = {socket_of(settings_of(name, url)) for name, url in named}
+    assert len(paths) == 3
+    assert {path.parents[1] for path in paths} == {Path("/home/ann/state/taskyard/replicas")}
+    with_password = settings_of("one", "postgresql://:secret@db/yard")
+    assert socket_of(with_password) == socket_of(settings_of("one", "postgresql://@db/yard"))
+
+
+async def test_a_socket_at_which_another_server_listens_is_left_to_it(admin, store):
+    second = AdminSocket(admin.path, StoreService(store), TokenService(None, None))
+    await second.open()
+    await second.close()
+    assert is_served(admin.path)
+
+
+def settings_of(name, url):
+    return Settings.model_validate({"store": {"url": url}, "replicas": {"name": name}})

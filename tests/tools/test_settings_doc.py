@@ -27,7 +27,11 @@ EXAMPLES = {
     "log.file": "/var/log/taskyard.log",
     "metricsToken": "0123456789abcdefghij",
     "auth.adminToken": "0123456789abcdefghij",
+    "replicas.advertise": "127.0.0.1:50052",
+    "replicas.listen": "127.0.0.1:50052",
 }
+# Those that depend on the user and the system.
+OF_THE_SYSTEM = {"store.url": DOCUMENTED_DEFAULT, "replicas.name": "HOSTNAME"}
 
 
 @pytest.fixture(autouse=True)
@@ -51,9 +55,8 @@ def test_every_field_has_a_description():
 @pytest.mark.parametrize("key", ROWS)
 def test_the_default_is_that_of_the_model(key):
     default = ROWS[key][2]
-    if key == "store.url":
-        # This one depends on the user and the system.
-        assert default.strip("`") == json.dumps(DOCUMENTED_DEFAULT)
+    if key in OF_THE_SYSTEM:
+        assert default.strip("`") == json.dumps(OF_THE_SYSTEM[key])
         return
     assert by_key(Settings())[key] == (None if default == "none" else json.loads(default.strip("`")))
 

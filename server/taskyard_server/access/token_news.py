@@ -1,7 +1,7 @@
 """What other replicas do to the tokens of the store that they share: a directory learns of it here.
 
 A token that was made elsewhere lets its bearer in at once, and one that was revoked elsewhere lets nobody in and ends
-the calls under way (docs/security.md, Replicas).
+the calls under way (docs/security.md, Gateways and replicas).
 """
 
 from __future__ import annotations

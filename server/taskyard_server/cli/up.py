@@ -112,11 +112,11 @@ def _log_file(settings: LogSettings) -> LogFile | None:
 async def _serve(config: LiveConfig, accept_clock: bool, insecure: bool) -> None:
     app = App(config, accept_clock=accept_clock, insecure=insecure)
     await app.start()
-    _announce(config.settings)
+    _announce(config.settings, app.other_replicas)
     await app.run()
 
 
-def _announce(settings: Settings) -> None:
+def _announce(settings: Settings, others: int | None) -> None:
     out = Console(highlight=False, soft_wrap=True)
     url = f"http{'s' if settings.gateway_tls.cert else ''}://{settings.rest}"
     rest = f" and REST at [cyan]{url}[/cyan]" if settings.gateway else ""
@@ -125,6 +125,8 @@ def _announce(settings: Settings) -> None:
     out.print(f"Metrics are at [cyan]{scheme}://{settings.metrics}/metrics[/cyan].")
     if is_postgres(settings.store.url):
         out.print(f"Tasks are kept in [cyan]{escape(shown_store_url(settings.store.url))}[/cyan].")
+        if others is not None:
+            out.print(_replica_words(settings, others))
     elif (path := sqlite_path(settings.store.url)) is None:
         out.print("Nothing is kept: tasks are gone when it ends.")
     else:
@@ -141,3 +143,13 @@ def _announce(settings: Settings) -> None:
         out.print(f"  curl{ca}{token} -X POST {url}/tasks -H 'Content-Type: application/json' -d '{task}'")
     plain = "-cacert ca.pem" if settings.tls.cert else "-plaintext"
     out.print(f"  grpcurl {plain}{token} -d '{task}' {settings.grpc} taskyard.v1.TaskService/SubmitTask")
+
+
+def _replica_words(settings: Settings, others: int) -> str:
+    own, among = settings.replicas, "no other one lives" if not others else f"{others} more live"
+    among = "1 more lives" if others == 1 else among
+    if own.advertise is None:
+        reached = "without [cyan]--advertise[/cyan], so that no other one can carry calls to it"
+    else:
+        reached = f"and others reach it at [cyan]{own.advertise}[/cyan]"
+    return f"This is the replica [cyan]{escape(own.name)}[/cyan], {reached}; {among}."

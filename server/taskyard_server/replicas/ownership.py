@@ -99,6 +99,11 @@ class Ownership:
         """Whether there is a namespace of this name, as far as is known here."""
         return name in self.rows
 
+    def owned(self) -> list[OwnerRow]:
+        """The namespaces that this replica owns."""
+        me = self._membership.me.instance
+        return [row for row in self.rows.values() if row.instance == me and self._tenures.term_of(row.name or "")]
+
     async def bring(self, name: str, *, create: bool) -> None:
         """Serve a namespace from now on, if it is this replica's or nobody's; make it, if it is to be created.
 
@@ -149,7 +154,7 @@ class Ownership:
         row = self.rows.get(name)
         if row is not None and row.instance != instance and self._membership.is_alive(row.instance):
             raise NotOwner(self._membership.name_of(row.instance))
-        if not self._may_take():
+        if not self._may_take() and (row is None or row.instance != instance):
             other = self._heir(name)
             raise Unavailable(CLOSING) if other is None else NotOwner(self._membership.name_of(other))
         began_at = self._steady()
@@ -251,6 +256,8 @@ class Ownership:
             await self._level_out()
             await self._let_go_of_idle()
         else:
+            # What was given to it before the others heard of that, nobody else could take.
+            await self._take_gifts()
             await self.hand_over_all()
 
     async def hand_over_all(self) -> None:

@@ -25,6 +25,9 @@ class Trust:
 
     def __init__(self, secs: float, clock: Callable[[], float] = boot_time) -> None:
         self.life = 0
+        self.pauses = 0
+        """How often the trust ended, and came back without a death."""
+        self.paused_secs = 0.0
         self._secs = secs
         self._clock = clock
         self._until = 0.0
@@ -46,6 +49,9 @@ class Trust:
 
     def renewed(self, sent_at: float) -> None:
         """A renewal that was sent then has succeeded."""
+        if self._until and not self.holds and sent_at + self._secs > self._clock():
+            self.pauses += 1
+            self.paused_secs += self._clock() - self._until
         self._until = max(self._until, sent_at + self._secs)
         if self.holds:
             self._answer(True)

@@ -125,15 +125,13 @@ class PostgresMembers:
                 raise StoreError(f"there is a namespace {name} already") from error
             raise
 
-    async def changes(self) -> AsyncIterator[None]:
+    def changes(self) -> AsyncIterator[None]:
         """See `SharedStore`. Also after each new connection, since some may have been missed."""
-        async for _ in self._changes.heard(MEMBERS):
-            yield
+        return self._changes.heard(MEMBERS)
 
-    async def token_changes(self) -> AsyncIterator[None]:
+    def token_changes(self) -> AsyncIterator[None]:
         """See `SharedStore`. Also after each new connection, since some may have been missed."""
-        async for _ in self._changes.heard(TOKENS):
-            yield
+        return self._changes.heard(TOKENS)
 
     async def adopt(self, names: Mapping[int, str | None]) -> None:
         """See `SharedStore`."""

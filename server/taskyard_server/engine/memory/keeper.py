@@ -137,10 +137,10 @@ class Keeper:
 
     async def recover(self, state: NamespaceState) -> None:
         """Do in a namespace that was loaded what follows from the time in which nobody served it."""
-        now = self._namespaces.now()
         self._namespaces.driver.note_wall(state)
-        state.scheduler.recover(now)
-        while state.scheduler.advance(now):  # noqa: ASYNC110 - it works, it does not wait
+        state.scheduler.recover(self._namespaces.now())
+        # Calls may come in between, so that the time of before would be one that has passed.
+        while state.scheduler.advance(self._namespaces.now()):  # noqa: ASYNC110 - it works, it does not wait
             await asyncio.sleep(0)
         self._namespaces.driver.mark_dirty(state)
 

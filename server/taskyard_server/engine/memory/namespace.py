@@ -218,7 +218,8 @@ class NamespaceState:
         """Dispatch claimable tasks to waiting hosts, and take all that the turn has to tell."""
         scheduler = self.scheduler
         granted: dict[Offer, list[Lease]] = {}
-        if self.claims or self.sessions:
+        # A task that is handed out while the namespace leaves could hardly be started in time.
+        if (self.claims or self.sessions) and not self.is_leaving:
             for offer, leases in scheduler.dispatch(now).items():
                 if offer.streamed:
                     granted[offer] = leases

@@ -52,8 +52,8 @@ record Addresses(List<String> targets, boolean encrypted) {
         if (port == null && isHttps) {
             return rest + ":443";
         } else if (port == null || port.isEmpty() || Integer.parseInt(port) > 65_535) {
-            throw new IllegalArgumentException("address: must be HOST:PORT, https://HOST:PORT, dns:///HOST:PORT or unix:PATH,"
-                    + " or several with commas in between, is '" + address + "'");
+            throw new IllegalArgumentException("address: must be HOST:PORT, https://HOST:PORT, dns:///HOST:PORT or"
+                    + " unix:PATH, or several with commas in between, is '" + address + "'");
         }
         return rest;
     }

@@ -7,8 +7,8 @@ import java.nio.file.Path;
  * the environment, else from a profile that the environment names, else from the default profile. Token and token file come
  * from one place together, and so do certificate and key.
  *
- * <p>No token reaches another server than its own: the default profile counts only where none is given, and the
- * environment does not say who calls beside a profile that {@code profile} names and that does.
+ * <p>No token reaches another server than its own: the default profile counts only where neither option nor variable give
+ * an address, and the environment does not say who calls beside a profile that {@code profile} names and that does.
  *
  * @param token the token that all calls carry, printable ASCII; an empty one means none at all. Default: the variable
  *     TASKYARD_TOKEN, or {@code token} of the profile, or none

@@ -18,8 +18,8 @@ import java.util.Map;
 import java.util.concurrent.Executor;
 
 /**
- * Tells gRPC where the servers of a client are, if it has several. A name that cannot be resolved is passed over. Each server
- * has a certificate of its own name.
+ * Tells gRPC where the servers of a client are, if it has several. A name that cannot be resolved is passed over. Each
+ * server has a certificate of its own name.
  */
 final class ReplicaResolver extends NameResolver {
     private static final String SCHEME = "taskyard";

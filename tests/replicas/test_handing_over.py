@@ -1,0 +1,71 @@
+"""Replicas that are stopped, started and drained in order: no call of the SDK fails, no lease is lost, nothing pauses.
+
+`SEED` chooses when, `ROUNDS` how often each replica is stopped and drained. Calls are repeated by the SDK alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.durability.crew import Size
+from tests.durability.history import Reading, Work
+from tests.durability.sdk_agent import SdkAgent
+from tests.durability.test_upgrade import is_paused, leases_lost, tell_pauses, untuned
+
+from .cluster import Cluster
+from .trial import hold_trial
+
+pytestmark = [pytest.mark.long, pytest.mark.trial]
+
+SEED = int(os.environ.get("SEED", "1"))
+ROUNDS = int(os.environ.get("ROUNDS", "1"))
+SIZE = Size(
+    kinds=(SdkAgent,), writers=3, pause_secs=0.2, stream_hosts=(10, 60), unary_hosts=(), schedules=(2.0,), moves=False
+)
+NAMESPACES = ("default", "second", "third", "fourth")
+CALM_SECS = 2.0
+
+
+@pytest.mark.timeout(240 + 120 * ROUNDS)
+async def test_a_hand_over_loses_no_lease_pauses_nothing_and_fails_no_call(tmp_path: Path) -> None:
+    chance, spans = random.Random(SEED), list[tuple[float, float]]()
+
+    async def hand_over(cluster: Cluster, check: Callable[[], None]) -> Counter[str]:
+        members = chance.sample(cluster.members, len(cluster.members))
+        for member in members * ROUNDS:
+            await asyncio.sleep(CALM_SECS)
+            check()
+            began = time.monotonic()
+            await member.yard.terminate()
+            assert member.yard.exit_code == 0, member.yard.last_lines()
+            await member.start()
+            spans.append((began, time.monotonic()))
+        for member in members * ROUNDS:
+            await asyncio.sleep(CALM_SECS)
+            check()
+            began = time.monotonic()
+            await cluster.ask_of_replica("drain", member.name)
+            await asyncio.sleep(CALM_SECS)
+            await cluster.ask_of_replica("resume", member.name)
+            spans.append((began, time.monotonic()))
+        return Counter(restarts=len(members) * ROUNDS, drains=len(members) * ROUNDS)
+
+    given = untuned() | {"store": {"failoverSecs": 10}}
+    seen = await hold_trial(tmp_path, SEED, hand_over, dict.fromkeys(NAMESPACES, SIZE), given)
+    for history, _ in seen:
+        tell_pauses(history, spans)
+    for history, final in seen:
+        # A host that has not begun gives its lease back where its stream ends before the start is answered.
+        begun = {(each.task_id, each.token) for each in history if isinstance(each, Work)}
+        assert [each for each in leases_lost(history, final) if (each.task_id, each.token) in begun] == []
+        assert [each for each in history if isinstance(each, Reading) and is_paused(each)] == []
+        metrics = final.stats["metrics"]
+        assert (metrics.get("leasesExpired", 0), metrics.get("lateReports", 0)) == (0, 0)

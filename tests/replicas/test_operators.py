@@ -1,0 +1,201 @@
+"""What operators see of replicas, and let them do: who lives, who owns how much, who drains."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from taskyard_server.core.errors import NotFound, NotOwner, Unavailable
+from taskyard_server.core.task import Submission
+from taskyard_server.engine.memory.engine import MemoryEngine
+from taskyard_server.replica_metrics import ReplicaMetrics
+from taskyard_server.replicas.clock import SharedClock
+from taskyard_server.replicas.serving import SHOWN_SECS, ReplicaServing
+from tests.engines import running_engine
+from tests.live import live
+
+from .shared_dict_store import CUT_OFF, SharedDictStore
+from .shared_rows import SharedRows
+
+START = 1_700_000_000.0
+FAILOVER_SECS = 10.0
+
+
+class Member:
+    """One replica, which does something only when it is told to."""
+
+    def __init__(self, store: SharedDictStore, engine: MemoryEngine, serving: ReplicaServing) -> None:
+        self.store = store
+        self.engine = engine
+        self.serving = serving
+        self.metrics = ReplicaMetrics(serving.replica)
+
+    @property
+    def instance(self) -> str:
+        return self.serving.replica.membership.me.instance
+
+    def owned(self) -> list[str]:
+        return sorted(row.name or "" for row in self.serving.replica.ownership.owned())
+
+    async def go_on(self) -> None:
+        """Look at the others, and do what is to be done."""
+        await self.serving.replica.membership.renew()
+        await self.serving.replica.ownership.look()
+        await self.serving.replica.ownership.act()
+
+    async def submit(self, *namespaces: str) -> None:
+        for name in namespaces:
+            await self.serving.replica.ownership.bring(name, create=True)
+            await self.engine.tasks.submit(name, Submission("ann", "click"), show=live)
+
+    def value(self, name: str) -> float:
+        (family,) = (family for family in self.metrics.families() if family.name == f"taskyard_{name}")
+        samples = {sample.name: sample.value for sample in family.samples}
+        return samples.get(f"{family.name}_total", samples.get(f"{family.name}_count", samples.get(family.name, -1.0)))
+
+
+class Yard:
+    """Replicas on one store, whose clocks stand still unless time `passes`."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self.secs = 0.0
+        self.rows = SharedRows(lambda: START + self.secs)
+        self.members: list[Member] = []
+        self._stack = stack
+
+    async def member(self, name: str) -> Member:
+        store = SharedDictStore(self.rows)
+        clock = SharedClock(lambda: self.secs)
+        engine = await self._stack.enter_async_context(running_engine(clock=clock, store=store))
+        serving = ReplicaServing(store, engine, clock, name, f"{name}.example:443", FAILOVER_SECS)
+        run = serving.replica
+        run.trust._clock = run.membership._steady = run.ownership._steady = lambda: self.secs
+        await run.start()
+        member = Member(store, engine, serving)
+        self.members.append(member)
+        return member
+
+    async def settle(self) -> None:
+        """Let some time pass in which all do what they have to."""
+        for _ in range(8):
+            self.secs += 1.0
+            for member in self.members:
+                await member.go_on()
+
+
+@pytest.fixture
+async def yard() -> AsyncIterator[Yard]:
+    async with AsyncExitStack() as stack:
+        yield Yard(stack)
+
+
+async def test_each_replica_is_listed_with_what_it_owns(yard: Yard) -> None:
+    one, two = [await yard.member(name) for name in ("one", "two")]
+    await one.submit("a", "b", "c")
+    listed = await two.serving.replicas()
+    assert [(each.name, each.namespaces, each.is_this) for each in listed] == [("one", 3, False), ("two", 0, True)]
+    assert (listed[0].instance, listed[0].address, listed[0].died_at) == (one.instance, "one.example:443", None)
+    assert listed[0].started_at == START
+
+
+async def test_the_dead_are_listed_for_a_day_without_namespaces(yard: Yard) -> None:
+    one, two = [await yard.member(name) for name in ("one", "two")]
+    await one.submit("a")
+    await one.store.leave(one.instance)
+    dead = (await two.serving.replicas())[0]
+    assert (dead.name, dead.namespaces, dead.died_at) == ("one", 0, START)
+    yard.secs += SHOWN_SECS
+    assert [each.name for each in await two.serving.replicas()] == ["two"]
+
+
+async def test_one_that_drains_gives_all_up_and_takes_none_until_it_is_resumed(yard: Yard) -> None:
+    one, two = [await yard.member(name) for name in ("one", "two")]
+    await one.submit("a", "b", "c", "d")
+    await yard.settle()
+    assert (len(one.owned()), len(two.owned())) == (2, 2)
+    (drained,) = await two.serving.drain("one", True)
+    assert (drained.name, drained.is_draining) == ("one", True)
+    await yard.settle()
+    assert (one.owned(), two.owned()) == ([], ["a", "b", "c", "d"])
+    with pytest.raises(NotOwner):
+        await one.submit("new")
+    await one.serving.drain("one", False)
+    await yard.settle()
+    assert (len(one.owned()), len(two.owned())) == (2, 2)
+
+
+async def test_what_was_given_to_one_that_drains_by_then_is_passed_on(yard: Yard) -> None:
+    one, two = [await yard.member(name) for name in ("one", "two")]
+    await yard.settle()
+    await two.submit("a")
+    await one.serving.drain("one", True)
+    # The giver has not heard of it.
+    await two.serving.replica.ownership._give_up("a", one.instance)
+    await yard.settle()
+    assert (one.owned(), two.owned()) == ([], ["a"])
+
+
+async def test_a_drain_outlasts_the_death_of_its_replica(yard: Yard) -> None:
+    one, two = [await yard.member(name) for name in ("one", "two")]
+    await one.serving.drain("one", True)
+    await one.go_on()
+    before = one.instance
+    yard.secs += FAILOVER_SECS
+    await two.go_on()
+    await one.go_on()
+    await one.serving.replica.membership.join()
+    assert one.instance != before
+    living = [each for each in await two.serving.replicas() if each.died_at is None]
+    assert [(each.name, each.is_draining) for each in living] == [("one", True), ("two", False)]
+
+
+async def test_an_instance_can_be_named_where_several_have_one_name(yard: Yard) -> None:
+    one, other = await yard.member("same"), await yard.member("same")
+    (drained,) = await one.serving.drain(other.instance, True)
+    assert drained.instance == other.instance
+    assert len(await one.serving.drain("same", False)) == 2
+
+
+async def test_nobody_of_a_name_is_not_found(yard: Yard) -> None:
+    one = await yard.member("one")
+    with pytest.raises(NotFound):
+        await one.serving.drain("two", True)
+
+
+async def test_while_the_store_does_not_answer_both_are_unavailable(yard: Yard) -> None:
+    one = await yard.member("one")
+    one.store.fates = lambda _: CUT_OFF
+    with pytest.raises(Unavailable):
+        await one.serving.replicas()
+    with pytest.raises(Unavailable):
+        await one.serving.drain("one", True)
+
+
+# Metrics
+
+
+async def test_metrics_tell_what_is_owned_and_what_changed_hands(yard: Yard) -> None:
+    one, two = [await yard.member(name) for name in ("one", "two")]
+    await one.submit("a", "b", "c", "d")
+    await yard.settle()
+    assert [member.value("owned_namespaces") for member in (one, two)] == [2, 2]
+    assert (one.value("namespaces_made"), one.value("namespaces_given_up")) == (4, 2)
+    assert (two.value("namespaces_taken"), two.value("highest_term")) == (2, 2)
+    assert (one.value("give_up_seconds"), two.value("take_seconds")) == (2, 2)
+    assert (one.value("replicas_alive"), one.value("trust_seconds")) == (2, FAILOVER_SECS / 2)
+    await two.serving.drain("one", True)
+    await one.go_on()
+    assert (one.value("replica_draining"), one.value("owned_namespaces")) == (1, 0)
+
+
+async def test_metrics_tell_pauses_from_deaths(yard: Yard) -> None:
+    one, two = [await yard.member(name) for name in ("one", "two")]
+    await one.submit("a")
+    yard.secs += 6
+    assert one.value("trust_seconds") == 0
+    await one.go_on()
+    assert (one.value("replica_pauses"), one.value("replica_paused_seconds")) == (1, 1)
+    yard.secs += 8
+    await two.go_on()
+    await one.go_on()
+    assert (one.value("replica_deaths"), one.value("namespaces_lost"), one.value("replica_pauses")) == (1, 1, 1)
