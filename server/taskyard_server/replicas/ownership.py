@@ -157,13 +157,16 @@ class Ownership:
         if not self._may_take() and (row is None or row.instance != instance):
             other = self._heir(name)
             raise Unavailable(CLOSING) if other is None else NotOwner(self._membership.name_of(other))
-        began_at = self._steady()
+        began_at, life = self._steady(), self._trust.life
         taken = await (self._store.create(name, instance) if row is None else self._store.take(row.number, instance))
         if taken is None:
             # Another one was faster, or this replica is dead and does not know it yet.
             await self.look()
             found = self.rows.get(name)
             raise NotOwner(None if found is None else self._membership.name_of(found.instance))
+        if life != self._trust.life:
+            # It is that of an instance which has died meanwhile.
+            raise NotOwner()
         await self._begin(taken, instance, is_new=row is None)
         self._figures.took(self._steady() - began_at, is_new=row is None)
 
