@@ -164,7 +164,7 @@ class Ownership:
             await self.look()
             found = self.rows.get(name)
             raise NotOwner(None if found is None else self._membership.name_of(found.instance))
-        if life != self._trust.life:
+        if life != self._trust.life or instance != self._membership.me.instance:
             # It is that of an instance which has died meanwhile.
             raise NotOwner()
         await self._begin(taken, instance, is_new=row is None)
