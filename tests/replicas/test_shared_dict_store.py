@@ -192,6 +192,14 @@ async def test_a_gift_is_for_one_alone_while_that_one_lives(database: DictDataba
     assert await stores["a"].take(taken.number, "a") is not None
 
 
+async def test_what_is_given_away_is_written_no_more_also_before_it_is_taken(database: DictDatabase) -> None:
+    first, second = await joined(database, "a"), await joined(database, "b")
+    taken = await created(first, "yard", "a")
+    await first.release({taken.number: taken.term}, "a", 5.0, to="b")
+    assert (await first.commit(fenced(submitted(1, 1), n1=taken.term))).lost == {taken.number}
+    assert await live(second) == []
+
+
 async def test_only_what_is_owned_under_that_term_is_released(database: DictDatabase) -> None:
     store = await joined(database, "a")
     yard, field = await created(store, "yard", "a"), await created(store, "field", "a")

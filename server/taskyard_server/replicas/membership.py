@@ -119,8 +119,8 @@ class Membership:
         began_at, sent_at = self._trust.now(), self._steady()
         instance = self.me.instance
         renewal = await self._store.renew(instance, DEAD_AFTER * self._failover_secs)
-        if not self._has_joined or instance != self.me.instance:
-            # What is said of an earlier life means nothing for this one.
+        if instance != self.me.instance or not self._has_joined:
+            # It is about a life that has ended meanwhile.
             return
         if renewal is None:
             self._die()

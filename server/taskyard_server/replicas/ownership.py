@@ -175,8 +175,10 @@ class Ownership:
         """Serve what the instance of a life has taken, unless that life is over by now: then it may be another's."""
 
         def is_ours() -> bool:
+            if life != self._trust.life or instance != self._membership.me.instance:
+                return False
             row = self.rows.get(taken.name)
-            return life == self._trust.life and row is not None and (row.instance, row.term) == (instance, taken.term)
+            return row is not None and (row.instance, row.term) == (instance, taken.term)
 
         self._note(OwnerRow(taken.number, taken.name, instance, taken.term))
         self._misses.pop(taken.name, None)

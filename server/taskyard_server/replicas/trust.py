@@ -64,12 +64,16 @@ class Trust:
 
     async def regained(self) -> bool:
         """Wait until it is trusted again. False if it was found dead instead."""
-        wait: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waits[wait] = None
-        try:
-            return await wait
-        finally:
-            del self._waits[wait]
+        # The process may have been stopped between the renewal and here, so it is looked at again.
+        while not self.holds:
+            wait: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            self._waits[wait] = None
+            try:
+                if not await wait:
+                    return False
+            finally:
+                del self._waits[wait]
+        return True
 
     def _answer(self, holds: bool) -> None:
         for wait in self._waits:

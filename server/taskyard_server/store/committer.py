@@ -254,8 +254,9 @@ class Committer:
             for source in [source for source in turns if committed.lost and source.is_among(committed.lost)]:
                 self.forget(source)
                 self._on_lost(source)
-            if (may_tell := self._may_tell()) is not None:
-                await may_tell
+            # Once it was waited for, time has passed, so that it is asked again; where it is in vain all has left.
+            while (may_tell := self._may_tell()) is not None and await may_tell:
+                pass
         except StoreError as error:
             self._fail(error)
             return

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from taskyard_server.conversion.task_encoding import encode_event
-from taskyard_server.core.errors import Refusal, Unavailable
+from taskyard_server.core.errors import NotFound, Refusal, Unavailable
 from taskyard_server.core.events import Event
 from taskyard_server.core.limits import Limits
 from taskyard_server.engine.event_log import EventLogs
@@ -243,7 +243,9 @@ class SimulatedReplica:
             answer = refusal
         if not isinstance(answer, Unavailable):
             self._speaks(begun_as[0], f"{call.method} {call.namespace} -> {answer!r}")
-            self.witness.answers(call.namespace, begun_as[0], begun_at)
+            if not isinstance(answer, NotFound):
+                # A miss is known for a moment after another replica has made the namespace.
+                self.witness.answers(call.namespace, begun_as[0], begun_at)
             self.witness.told_of(call.namespace, tasks_in(answer))
         call.answer(answer)
 

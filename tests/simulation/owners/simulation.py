@@ -72,6 +72,7 @@ class OwnersSimulation:
         try:
             self._run()
         except Exception as error:
+            error = self.witness.first_breach or error
             why = str(error) if isinstance(error, (Broken, Stuck)) else f"{type(error).__name__}: {error}"
             raise Failure(self.seed, self.time.now, why, list(self.story)) from error
         finally:
@@ -87,7 +88,7 @@ class OwnersSimulation:
             self._start(name)
         self._begin_clients()
         while self.time.now < BAD_SECS:
-            self.time.run_for(self.random.expovariate(0.7))
+            self._run_until(lambda: False, self.random.expovariate(0.7))
             self._befall()
         self.note("everything is well again")
         for name in self._names:
@@ -97,10 +98,16 @@ class OwnersSimulation:
             self._begin(Janitor(self, namespace, "janitor").run())
         for planner in self._planners:
             self._agents.append(self.network.clients.create_task(planner.delete()))
-        self.time.run_until(self._is_at_rest, self.time.now + REST_SECS)
-        self.time.run_for(8.0)
+        self._run_until(self._is_at_rest, REST_SECS)
+        self._run_until(lambda: False, 8.0)
         if wrong := self.witness.at_rest():
             raise Broken("; ".join(wrong[:5]))
+
+    def _run_until(self, is_over: Callable[[], bool], secs: float) -> None:
+        witness = self.witness
+        self.time.run_until(lambda: witness.first_breach is not None or is_over(), self.time.now + secs)
+        if witness.first_breach is not None:
+            raise witness.first_breach
 
     def _is_at_rest(self) -> bool:
         if not all(task.done() for task in self._agents):

@@ -94,6 +94,7 @@ class Witness:
         self.last_token: dict[str, int] = {}
         self.watchers: list[tuple[str, Watched]] = []
         self.told = 0
+        self.first_breach: Broken | None = None
         self._rows = rows
         self._now = now
         self._trusted_secs = TRUSTED * failover_secs
@@ -104,6 +105,12 @@ class Witness:
         self._takes: dict[str, tuple[str, float]] = {}
         rows.on_commit = self._committed
         rows.on_take = self._took
+
+    def _broken(self, why: str) -> Broken:
+        """The breach; the first is remembered, since whoever is told of it may take it for a fault of its own."""
+        broken = Broken(why)
+        self.first_breach = self.first_breach or broken
+        return broken
 
     # Who may speak, and write
 
@@ -117,17 +124,19 @@ class Witness:
         self.told += 1
         row = self._rows.replicas.get(begun_as)
         if begun_as != instance:
-            raise Broken(f"what was begun in the life of {begun_as} is said in that of {instance}: {what}")
+            raise self._broken(f"what was begun in the life of {begun_as} is said in that of {instance}: {what}")
         if row is None or row.died_at is not None:
-            raise Broken(f"{begun_as} is dead and says {what}")
+            raise self._broken(f"{begun_as} is dead and says {what}")
         if self._now() > (until := self._trusted_until.get(begun_as, 0.0)):
-            raise Broken(f"{begun_as} is trusted until {until} and says {what}")
+            raise self._broken(f"{begun_as} is trusted until {until} and says {what}")
 
     def answers(self, namespace: str, instance: str, begun_at: float) -> None:
         """An instance says what came of a call that it began then: it must have owned the namespace by then."""
         owner, taken_at = self._takes.get(namespace, (instance, 0.0))
         if owner != instance and taken_at < begun_at:
-            raise Broken(f"{instance} answers for {namespace} what it began at {begun_at}; {owner} took it {taken_at}")
+            raise self._broken(
+                f"{instance} answers for {namespace} what it began at {begun_at}; {owner} took it {taken_at}"
+            )
 
     def _took(self, row: OwnerRow) -> None:
         assert row.name is not None
@@ -140,24 +149,26 @@ class Witness:
         if taken is None or before is None:
             return
         if before.instance not in (None, instance) and self._rows.lives(before.instance):
-            raise Broken(f"{instance} takes {before}, whose owner lives")
+            raise self._broken(f"{instance} takes {before}, whose owner lives")
         if taken.term <= before.term:
-            raise Broken(f"{instance} takes {before} under the term {taken.term}")
+            raise self._broken(f"{instance} takes {before} under the term {taken.term}")
 
     def lost(self, instance: str | None, fences: dict[int, Fence]) -> None:
         """An instance is told that it has lost namespaces."""
         for number, fence in fences.items():
             owner = self._rows.owners[number]
             if (owner.instance, owner.term) == (instance, fence.term):
-                raise Broken(f"{instance} is told that it has lost {owner}, with {fence}")
+                raise self._broken(f"{instance} is told that it has lost {owner}, with {fence}")
 
     def _committed(self, instance: str, number: int, fence: Fence, group: Group) -> None:
         owner = self._rows.owners[number]
         if (owner.instance, owner.term) != (instance, fence.term):
-            raise Broken(f"{instance} writes {owner.name} under {fence}, which belongs to {owner.instance}: {owner}")
+            raise self._broken(
+                f"{instance} writes {owner.name} under {fence}, which belongs to {owner.instance}: {owner}"
+            )
         term, last = self._commits.get(number, (0, 0))
         if fence.number != last + 1 or fence.term < term:
-            raise Broken(f"commit {fence} of {owner.name} follows {last} under {term}")
+            raise self._broken(f"commit {fence} of {owner.name} follows {last} under {term}")
         self._commits[number] = fence.term, fence.number
         for key, _, _ in group.ended:
             if namespace_of(key) == number:
@@ -171,16 +182,16 @@ class Witness:
             key = key_of(self.number_of(namespace), _number(task.id))
             kept = self._kept(key)
             if kept is None:
-                raise Broken(f"{task} is told of and not in the store")
+                raise self._broken(f"{task} is told of and not in the store")
             state, token, result = kept
             if task.token > token:
-                raise Broken(f"{task} is told of, but the store knows the token {token}")
+                raise self._broken(f"{task} is told of, but the store knows the token {token}")
             if task.state in ENDS:
                 if (task.state, state) == ("failed", "cancelled"):
                     # It blocked its target for a while.
                     continue
                 if state != task.state or task.result not in (result, UNSHOWN):
-                    raise Broken(f"{task} is told of, but the store has {state} {result!r}")
+                    raise self._broken(f"{task} is told of, but the store has {state} {result!r}")
                 self.ends(namespace, task.id, (state, result))
 
     def number_of(self, namespace: str) -> int:
@@ -205,7 +216,7 @@ class Witness:
             # One that failed blocks its target until somebody cancels it.
             known.end = end
         elif known.end != end:
-            raise Broken(f"{task_id} ends as {end}, and has ended as {known.end} before")
+            raise self._broken(f"{task_id} ends as {end}, and has ended as {known.end} before")
 
     def blocking(self, namespace: str) -> list[str]:
         """The tasks that have failed, and for which those of their target wait."""
@@ -222,7 +233,7 @@ class Witness:
         """A submission under a key was acknowledged."""
         known = self._by_key.setdefault((namespace, key), task.id)
         if known != task.id:
-            raise Broken(f"{key} is {known} and {task.id}")
+            raise self._broken(f"{key} is {known} and {task.id}")
         self.tasks.setdefault(task.id, Known(namespace, key)).key = key
 
     def floor(self, task_id: str) -> Known | None:
@@ -233,9 +244,9 @@ class Witness:
     def read(self, floor: Known, task: Seen | None) -> None:
         """A read that began when so much was known was answered."""
         if task is None:
-            raise Broken(f"an acknowledged task of {floor} was not found")
+            raise self._broken(f"an acknowledged task of {floor} was not found")
         if floor.end is not None and floor.end[0] != "failed" and floor.end != (task.state, task.result):
-            raise Broken(f"{task} is shown after it had ended as {floor.end}")
+            raise self._broken(f"{task} is shown after it had ended as {floor.end}")
 
     # Leases, as hosts see them
 
@@ -244,15 +255,15 @@ class Witness:
         now = self._now()
         held = Held(host, lease.task.id, lease.token, lease.target, lease.until)
         if lease.token <= asked_after:
-            raise Broken(f"{lease} was asked for after the token {asked_after} was told")
+            raise self._broken(f"{lease} was asked for after the token {asked_after} was told")
         others = self.held[namespace] = [each for each in self.held.get(namespace, ()) if each.holds(now)]
         for other in others:
             if other.task == held.task:
-                raise Broken(f"{held} is told while {other} holds, at {now}")
+                raise self._broken(f"{held} is told while {other} holds, at {now}")
             if held.target is not None and other.target == held.target:
-                raise Broken(f"{held} is told while {other} holds the target, at {now}")
+                raise self._broken(f"{held} is told while {other} holds the target, at {now}")
         if any(other.token == lease.token for other in others):
-            raise Broken(f"two leases have the token of {lease}")
+            raise self._broken(f"two leases have the token of {lease}")
         self.last_token[namespace] = max(self.last_token.get(namespace, 0), lease.token)
         if held.holds(now):
             others.append(held)
