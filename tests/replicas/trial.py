@@ -3,7 +3,8 @@
     python -m tests.replicas.trial --minutes 30 --seed 7 [--kinds killed slow_database ...]
 
 The rules are those of tests/durability/checker.py, for each namespace. Beside them: all replicas show the same in the
-end, none has ended by itself, and the SDK has repeated what its caller's patience lets it repeat.
+end, `taskyard store check` finds nothing, none has ended by itself, and no call of the SDK has failed whose caller has
+patience.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ async def hold_trial(
             raise AssertionError(f"seed {seed}: not all is finished after {SETTLE_SECS:g} s, see {folder}") from None
         settled = time.monotonic()
         await _assert_that_all_show_the_same(cluster, list(sizes), finals)
+        await cluster.check_store()
     print(f"\nseed {seed}: {dict(happened)} in {ended - began:.0f} s and {settled - ended:.0f} s to finish")
     starts = [secs for member in cluster.members for secs in member.yard.start_secs]
     print(f"starts took {min(starts):.1f}, {statistics.median(starts):.1f} and {max(starts):.1f} s")
