@@ -141,6 +141,11 @@ class Cluster:
             await proxy.stop()
         await self.database.stop()
 
+    async def check_store(self) -> None:
+        """Let all replicas end in order, and assert that nothing is wrong with what they have kept."""
+        await asyncio.gather(*(member.yard.terminate() for member in self.members))
+        await self.members[0].yard.check_store()
+
     def heal(self) -> None:
         """Let all paths be good again."""
         for proxy in self.proxies:

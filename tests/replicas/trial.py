@@ -3,7 +3,8 @@
     python -m tests.replicas.trial --minutes 30 --seed 7 [--kinds killed slow_database ...]
 
 The rules are those of tests/durability/checker.py, for each namespace. Beside them: all replicas show the same in the
-end, none has ended by itself, and the SDK has repeated what its caller's patience lets it repeat.
+end, `taskyard store check` finds nothing, none has ended by itself, and no call of the SDK has failed whose caller has
+patience.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ async def hold_trial(
     Returns what was seen in each namespace, and its state in the end.
     """
     began = time.monotonic()
+    PatientAgent.failed.clear()
     async with AsyncExitStack() as stack:
         cluster = Cluster(folder, settings() if given is None else given)
         stack.push_async_callback(cluster.stop)
@@ -96,14 +98,18 @@ async def hold_trial(
             await crew.start()
         happened = await faults(cluster, lambda: _check(crews, cluster.members))
         ended = time.monotonic()
-        finals = await asyncio.gather(*(crew.settle(SETTLE_SECS) for crew in crews))
+        try:
+            finals = await asyncio.gather(*(crew.settle(SETTLE_SECS) for crew in crews))
+        except TimeoutError:
+            raise AssertionError(f"seed {seed}: not all is finished after {SETTLE_SECS:g} s, see {folder}") from None
         settled = time.monotonic()
         await _assert_that_all_show_the_same(cluster, list(sizes), finals)
+        await cluster.check_store()
     print(f"\nseed {seed}: {dict(happened)} in {ended - began:.0f} s and {settled - ended:.0f} s to finish")
     starts = [secs for member in cluster.members for secs in member.yard.start_secs]
-    print(f"starts took {min(starts):.1f}, {statistics.median(starts):.1f} and {max(starts):.1f} s", end="; ")
-    print(f"calls of the SDK that failed: {dict(PatientAgent.failed)}")
-    broken, seen = "", [(crew.history(), final) for crew, final in zip(crews, finals, strict=True)]
+    print(f"starts took {min(starts):.1f}, {statistics.median(starts):.1f} and {max(starts):.1f} s")
+    broken = f"calls of the SDK failed: {dict(PatientAgent.failed)}\n" if PatientAgent.failed else ""
+    seen = [(crew.history(), final) for crew, final in zip(crews, finals, strict=True)]
     for namespace, crew, (history, final) in zip(sizes, crews, seen, strict=True):
         print(f"{namespace}: {summary(history, final)}")
         print(f"watches went on: {[watcher.resumed for watcher in crew.watchers]}; unknown: {crew.unknown}")
