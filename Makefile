@@ -12,8 +12,8 @@ WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
 # The tests of engines and servers that run a second time, over SQLite.
 WITH_STORE := $(addprefix tests/,services executors webhooks metrics app cli faults stress clients/python \
 	gateway/test_transcripts.py gateway/test_shutdown.py gateway/test_host_streams.py gateway/test_openapi.py)
-# What the compiled form has nothing to do with.
-OF_SOURCES := $(addprefix --ignore=tests/,architecture docs proto tools)
+# Of what is never compiled, or comes to what is by no other way than the rest does.
+OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config docs gateway live_config proto replicas store tools)
 PYTEST = pytest --numprocesses=$(WORKERS) --maxprocesses=8 --dist=worksteal
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 

@@ -39,6 +39,8 @@ MOVED_AT_ONCE: Final = 5
 TAKEN_AT_ONCE: Final = 100
 IDLE_SECS: Final = 60.0
 """After so long without anything live or connected a namespace is let go."""
+IDLE_LOOK_SECS: Final = 10.0
+"""How often that is looked for, since all namespaces are visited."""
 MISSES_SECS: Final = 0.25
 """For how long it is known that there is no namespace of a name."""
 MAX_MISSES: Final = 10_000
@@ -81,6 +83,7 @@ class Ownership:
         self._taking: dict[str, asyncio.Task[None]] = {}
         self._orphans: dict[int, float] = {}
         self._idle: dict[str, float] = {}
+        self._idle_at = 0.0
         self._unreleased: dict[str, _Release] = {}
         self._looking = asyncio.Lock()
         self._looks = 0
@@ -352,6 +355,9 @@ class Ownership:
 
     async def _let_go_of_idle(self) -> None:
         now = self._steady()
+        if now < self._idle_at:
+            return
+        self._idle_at = now + IDLE_LOOK_SECS
         idle = [name for name in self._tenures.names() if self._tenures.is_idle(name)]
         self._idle = {name: self._idle.get(name, now) for name in idle}
         long = [name for name, since in self._idle.items() if now - since >= IDLE_SECS]

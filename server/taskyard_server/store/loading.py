@@ -196,18 +196,25 @@ async def load(
 
 
 async def load_one(
-    store: Store, taken: Taken, limits: Limits, entropy: Callable[[], int], now: float, ended_since_ms: int
+    store: Store,
+    taken: Taken,
+    limits: Limits,
+    entropy: Callable[[], int],
+    now: float,
+    ended_since_ms: int,
+    shift: float = 0.0,
 ) -> LoadedNamespace:
     """One namespace that was taken, as `load` has it; a new one if nothing of it was ever committed."""
     parts: dict[int, _Loading] = {}
     number, kept = taken.number, taken.kept
+    since_ms = ended_since_ms - int(shift * 1000)
     async for rows in store.rows(Table.NAMESPACES, after_key=number - 1, last_key=number):
         for key, record in rows:
             scheduler = Scheduler(limits, entropy, Changes())
-            _begin(parts, key, record, scheduler, now, kept.at, kept.epoch, 0.0, ended_since_ms)
+            _begin(parts, key, record, scheduler, now, kept.at + shift, kept.epoch, shift, since_ms)
     if not parts:
         return LoadedNamespace(number, taken.name, Scheduler(limits, entropy, Changes()))
-    (loaded,) = await _load_parts(store, parts, now, 0.0, number)
+    (loaded,) = await _load_parts(store, parts, now, shift, number)
     # It goes by the name that the store knows it by.
     loaded.name = taken.name
     return loaded

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+MOST_AHEAD_SECS: Final = 0.03
+"""How far the clocks of replicas may be apart; times that are further ahead are moved to this replica's clock."""
 LOADS_AT_ONCE: Final = 4
 """More would not be faster: the rows of all of them are decoded by one thread."""
 
@@ -101,10 +103,13 @@ class Tenures:
 
     async def _load(self, taken: Taken, is_ours: Callable[[], bool]) -> NamespaceState:
         namespaces, store = self._namespaces, self._store
-        self._keeper.start_at(taken.kept.at)
+        ahead = taken.kept.at - namespaces.now()
+        # The clock of the owner before was ahead. This one must not jump, since leases of other namespaces would end.
+        shift = -ahead if ahead > MOST_AHEAD_SECS else 0.0
+        self._keeper.start_at(taken.kept.at + shift)
         now = namespaces.now()
         since_ms = int((now - namespaces.limits.result_ttl_secs) * 1000)
-        loaded = await load_one(store, taken, namespaces.limits, namespaces.random_bits, now, since_ms)
+        loaded = await load_one(store, taken, namespaces.limits, namespaces.random_bits, now, since_ms, shift)
         first, last = key_of(taken.number, 0) - 1, key_of(taken.number + 1, 0) - 1
         waiting = 0
         async for rows in store.rows(Table.OUTBOX, after_key=first, last_key=last):

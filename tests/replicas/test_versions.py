@@ -1,0 +1,76 @@
+"""Two versions beside each other: neither writes what the other cannot read (docs/replicas.md, Upgrade)."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+
+from taskyard_server.core.task import QUEUED
+from taskyard_server.store.port import FORMAT_LEVEL, StoreError
+
+from .members import FAILOVER_SECS, Member, Yard
+
+OLD, NEW = FORMAT_LEVEL, FORMAT_LEVEL + 1
+
+
+@pytest.fixture
+async def yard() -> AsyncIterator[Yard]:
+    async with AsyncExitStack() as stack:
+        yield Yard(stack)
+
+
+async def leave(yard: Yard, member: Member) -> None:
+    """A replica ends in order."""
+    await member.serving.replica.stop()
+    await member.serving.replica.leave()
+    yard.members.remove(member)
+
+
+async def test_a_newer_format_is_not_in_force_while_an_older_version_lives(yard: Yard) -> None:
+    old = await yard.member("old", OLD)
+    await old.submit("shop", "crawl")
+    new = await yard.member("new", NEW)
+    await yard.settle()
+    assert (old.serving.level, new.serving.level) == (OLD, OLD)
+
+
+async def test_versions_hand_namespaces_over_in_both_directions(yard: Yard) -> None:
+    old = await yard.member("old", OLD)
+    await old.submit("shop", "crawl", "mail", "test")
+    new = await yard.member("new", NEW)
+    await yard.settle()
+    assert (len(old.owned()), len(new.owned())) == (2, 2)
+    await leave(yard, new)
+    await yard.settle()
+    assert old.owned() == ["crawl", "mail", "shop", "test"]
+    for name in old.owned():
+        assert old.engine.admin.totals(name).queued == 1
+
+
+async def test_it_is_in_force_once_the_last_older_one_has_left(yard: Yard) -> None:
+    old = await yard.member("old", OLD)
+    await old.submit("shop")
+    new = await yard.member("new", NEW)
+    await yard.settle()
+    await leave(yard, old)
+    await yard.settle()
+    assert (new.serving.level, new.owned()) == (NEW, ["shop"])
+    tasks = await new.engine.tasks.list_tasks("shop", new.everything, 0, 10)
+    assert [task.state for task in tasks.tasks] == [QUEUED]
+
+
+async def test_it_is_in_force_once_an_older_one_was_found_dead(yard: Yard) -> None:
+    await yard.member("old", OLD)
+    new = await yard.member("new", NEW)
+    yard.members = [new]
+    yard.secs += FAILOVER_SECS
+    await yard.settle()
+    assert new.serving.level == NEW
+
+
+async def test_an_older_version_is_refused_from_then_on_by_name(yard: Yard) -> None:
+    new = await yard.member("new", NEW)
+    await yard.settle()
+    assert new.serving.level == NEW
+    with pytest.raises(StoreError, match="format level 2"):
+        await yard.member("old", OLD)
