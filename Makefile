@@ -10,7 +10,7 @@ CLIENTS := go typescript java
 # since many tests wait. Many start processes of their own, so that more than eight at once only disturb each other.
 WORKERS ?= $(if $(ARGS),0,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1))
 # The tests of engines and servers that run a second time, over SQLite.
-WITH_STORE := $(addprefix tests/,services executors webhooks metrics app cli faults stress clients/python \
+WITH_STORE := $(addprefix tests/,services executors webhooks metrics app faults stress clients/python/host \
 	gateway/test_transcripts.py gateway/test_shutdown.py gateway/test_host_streams.py gateway/test_openapi.py)
 # Of what is never compiled, or comes to what is by no other way than the rest does.
 OF_SOURCES := $(addprefix --ignore=tests/,access architecture cadence cli clients config docs gateway live_config proto replicas store tools)
@@ -49,7 +49,7 @@ plugins:
 
 test: $(READY) plugins ## all the tests, of the server as it is written (ARGS="-k name ...")
 	python tools/compile_server.py --remove-stale
-	$(PYTEST) -m "not wheel and not mutation and not trial" $(ARGS)
+	SEEDS=60 $(PYTEST) -m "not wheel and not mutation and not trial" $(ARGS)
 
 test-all: $(READY) plugins ## all the tests of both forms of the server, over SQLite too, and whether they notice rules that are broken
 	python tools/compile_server.py --remove

@@ -96,7 +96,7 @@ def commands(group=app, words=()):
 
 
 OF_THIS_MACHINE = {"up", "store"}
-OF_THE_WHOLE_SERVER = {"namespace", "token", "whoami"}
+OF_THE_WHOLE_SERVER = {"namespace", "replicas", "token", "whoami"}
 
 
 @pytest.mark.parametrize("words", [each for each in commands() if each[0] not in OF_THIS_MACHINE], ids=" ".join)

@@ -61,6 +61,7 @@ async def yard(folder: Path, ports: dict[str, int]) -> AsyncIterator[httpx.Async
 
 
 @pytest.mark.long
+@pytest.mark.trial
 async def test_a_yard_of_replicas_goes_on_with_its_tasks(tmp_path: Path) -> None:
     ports = {"grpc": free_port(), "rest": free_port(), "first": first_of_free_ports()}
     async with yard(tmp_path / "yard", ports) as client:

@@ -105,8 +105,11 @@ class MemoryEngine:
 
     def knows_commit(self, namespace: str, commit: CommitMark) -> bool:
         """Whether a commit is one of the namespace that has this name now, as far as that can be told."""
+        if self.tenures is None:
+            # All namespaces share the numbers of commits: what came after that one is found, also if all of it did.
+            return commit.ms > self._namespaces.deleted_at_ms.get(namespace, -1)
         state = self._namespaces.here(namespace)
-        if state is None:
+        if state is None or commit.number == 0:
             return commit.number == 0
         return state.about.created_at is None or int(state.about.created_at * 1000) <= commit.ms
 

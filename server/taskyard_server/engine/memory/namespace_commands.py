@@ -129,6 +129,7 @@ class MemoryNamespaces:
     def _end(self, state: NamespaceState) -> None:
         """Serve a namespace no longer, whose deletion is kept."""
         name = state.namespace
+        self._namespaces.deleted_at_ms[name] = int(self._namespaces.now() * 1000)
         self._namespaces.remove(state)
         state.leave()
         log.info("namespace_deleted", namespace=name, number=state.number)

@@ -57,6 +57,7 @@ class Namespaces:
         self.history: History | None = None
         self.is_elsewhere: Callable[[str], bool] | None = None
         # Counters of all namespaces together never go back.
+        self.deleted_at_ms: dict[str, int] = {}
         self.deleted_counters = Counters()
         self.deleted_trigger_counters = TriggerCounters()
         self._last_number = 0
