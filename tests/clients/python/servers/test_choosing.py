@@ -121,7 +121,7 @@ async def test_where_no_server_speaks_a_call_ends_by_its_deadline(open_client, s
 
 
 async def test_where_all_are_dead_the_error_names_all_that_were_tried(open_client, dead):
-    client = open_client(dead, "127.0.0.1:1", patience=0.2)
+    client = open_client(dead, "127.0.0.1:1", patience=0.8)
     for call in (client.get("a"), client.resume("a"), client.submit("click"), anext(client.watch())):
         with pytest.raises(Unavailable) as raised:
             await call
