@@ -2004,8 +2004,8 @@ type Drain struct {
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// Why, for people.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// True if the server is shutting down: the host finishes its tasks and reconnects, to the server that replaces this
-	// one. False if the host itself is drained: the host finishes its tasks and does not reconnect.
+	// True if the server is shutting down, or another replica serves the namespace from now on: the host goes on with its
+	// tasks and connects anew at once, to whichever server answers then. False if the host itself is drained: the host finishes its tasks and does not reconnect.
 	Reconnect     bool `protobuf:"varint,3,opt,name=reconnect,proto3" json:"reconnect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

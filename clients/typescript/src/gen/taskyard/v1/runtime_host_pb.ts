@@ -1163,8 +1163,8 @@ export type Drain = Message<"taskyard.v1.Drain"> & {
   reason: string;
 
   /**
-   * True if the server is shutting down: the host finishes its tasks and reconnects, to the server that replaces this
-   * one. False if the host itself is drained: the host finishes its tasks and does not reconnect.
+   * True if the server is shutting down, or another replica serves the namespace from now on: the host goes on with its
+   * tasks and connects anew at once, to whichever server answers then. False if the host itself is drained: the host finishes its tasks and does not reconnect.
    *
    * @generated from field: bool reconnect = 3;
    */
