@@ -34,7 +34,8 @@ class Proxy:
         self._refuses_until = time.monotonic() + outage_secs
         for writer in tuple(self._open):
             connection: socket.socket | None = writer.get_extra_info("socket")
-            if connection is not None:
+            # One that has just ended by itself is closed, and not yet taken out.
+            if connection is not None and connection.fileno() >= 0:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
             writer.transport.abort()
 
