@@ -31,6 +31,7 @@ from taskyard import (
 )
 from taskyard.channel import answer_of, open_channel
 from taskyard.credentials import Credentials, find_credentials
+from taskyard.errors import error_from_rpc
 from taskyard.tasks import STATE_OF_NUMBER
 from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc
 from taskyard.values import value_from
@@ -330,7 +331,8 @@ class Program:
         return await self._hosts[host].wait(ms, left=True)
 
     async def _call(self, method: Callable[..., Awaitable[Any]], request: Any) -> Any:
-        return await answer_of(method(request, metadata=self._credentials.metadata(), timeout=30))
+        call = method(request, metadata=self._credentials.metadata(), timeout=30)
+        return await answer_of(call, error_from_rpc)
 
 
 def _task_outcome(task: Task) -> Outcome:
