@@ -10,12 +10,12 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
 
+from taskyard_server.exposure import is_ip
 from taskyard_server.owner_table import OwnerTable
 
 log = structlog.get_logger(__name__)
@@ -155,7 +155,7 @@ class Carrier:
             "@type": f"{TYPES}.config.cluster.v3.Cluster",
             "name": cluster,
             # Of a name, any of its addresses that answers.
-            **({"type": "STATIC"} if _is_ip(host) else {"type": "LOGICAL_DNS", "dns_lookup_family": "ALL"}),
+            **({"type": "STATIC"} if is_ip(host) else {"type": "LOGICAL_DNS", "dns_lookup_family": "ALL"}),
             "wait_for_warm_on_init": False,
             "connect_timeout": "1s",
             "load_assignment": {"cluster_name": cluster, "endpoints": endpoints},
@@ -163,11 +163,3 @@ class Carrier:
         }
         lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in fields.items()]
         return "\n- " + "\n  ".join(lines) + "\n" + self._limits
-
-
-def _is_ip(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True

@@ -33,13 +33,14 @@ def is_loopback(address: str) -> bool:
     if host == LOOPBACK:
         return True
     try:
-        found = {host} if _is_ip(host) else {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
+        found = {host} if is_ip(host) else {str(each[4][0]) for each in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError):
         return False
     return all(ip_address(each.partition("%")[0]).is_loopback for each in found)
 
 
-def _is_ip(host: str) -> bool:
+def is_ip(host: str) -> bool:
+    """Whether a host is an address, not a name."""
     try:
         ip_address(host)
     except ValueError:

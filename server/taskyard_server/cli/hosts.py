@@ -1,12 +1,10 @@
 """`taskyard hosts | drain`: list the runtime hosts, and tell one to leave."""
 
-import time
 from typing import Annotated, Any
 
 import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from google.protobuf.timestamp_pb2 import Timestamp
 from rich.table import Table
 from rich.text import Text
 
@@ -14,10 +12,9 @@ from taskyard.v1 import runtime_host_pb2 as pb
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
 from .connection import Connection, with_connection
-from .server import JsonOption, out, print_json, shown
+from .server import JsonOption, out, print_json, shown, time_ago
 
 STYLES = {"alive": "green", "idle": "cyan", "busy": "yellow", "dead": "red"}
-MINUTE, HOUR = 60, 3600
 
 
 @with_connection
@@ -73,19 +70,12 @@ def _row(host: pb.RuntimeHost) -> tuple[Text, ...]:
         words,
         Text(str(host.leases)),
         Text(str(host.slots) if host.HasField("slots") else ""),
-        Text(_ago(host.last_heartbeat_at)),
+        Text(time_ago(host.last_heartbeat_at)),
         Text(f"{machine.cpu_percent:.0f} %" if machine.HasField("cpu_percent") else ""),
         Text(f"{machine.memory_mb:.0f} MiB" if machine.HasField("memory_mb") else ""),
         shown(", ".join(host.actions)),
         shown(", ".join(host.capabilities)),
     )
-
-
-def _ago(at: Timestamp) -> str:
-    secs = max(0.0, time.time() - at.seconds - at.nanos / 1e9)
-    if secs < MINUTE:
-        return f"{secs:.0f} s ago"
-    return f"{secs / MINUTE:.0f} min ago" if secs < HOUR else f"{secs / HOUR:.0f} h ago"
 
 
 def _print_json(answer: Message) -> None:

@@ -1,13 +1,11 @@
 """`taskyard replicas`: list the servers that share the store of one, and let them take namespaces or not."""
 
-import time
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 import typer
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from google.protobuf.timestamp_pb2 import Timestamp
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -16,13 +14,12 @@ from taskyard.v1.admin_pb2_grpc import AdminServiceStub
 
 from .connection import Connection, with_connection_to_server
 from .failure import Failure
-from .server import JsonOption, folded, local_time, out, print_json, shown
+from .server import JsonOption, folded, local_time, out, print_json, shown, time_ago
 
 app = typer.Typer()
 
 NONE: Final = "this server shares its store with no others"
 STYLES: Final = {"alive": "green", "drains": "yellow", "dead": "red"}
-MINUTE, HOUR = 60, 3600
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a replica, or its instance.")]
 
@@ -92,7 +89,7 @@ def _table(found: Iterable[pb.Replica], level: int) -> Table:
             shown(replica.version),
             own if replica.format_level == level else f"{own} ({level} in force)",
             local_time(replica.started_at),
-            _ago(replica.renewed_at),
+            time_ago(replica.renewed_at),
             shown(replica.instance),
         )
     return table
@@ -100,16 +97,9 @@ def _table(found: Iterable[pb.Replica], level: int) -> Table:
 
 def _status(replica: pb.Replica) -> Text:
     if replica.HasField("died_at"):
-        return Text(f"dead, {_ago(replica.died_at)}", STYLES["dead"])
+        return Text(f"dead, {time_ago(replica.died_at)}", STYLES["dead"])
     status = "drains" if replica.draining else "alive"
     return Text(status, STYLES[status])
-
-
-def _ago(at: Timestamp) -> str:
-    secs = max(0.0, time.time() - at.seconds - at.nanos / 1e9)
-    if secs < MINUTE:
-        return f"{secs:.0f} s ago"
-    return f"{secs / MINUTE:.0f} min ago" if secs < HOUR else f"{secs / HOUR:.0f} h ago"
 
 
 def _print_json(answer: Message) -> None:

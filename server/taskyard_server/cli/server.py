@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, TypeVar
@@ -113,6 +114,15 @@ def folded(name: str) -> Column:
 def local_time(at: Timestamp) -> str:
     """A time in the time zone of the terminal, empty if it is absent."""
     return f"{at.ToDatetime(UTC).astimezone():%Y-%m-%d %H:%M:%S}" if at.seconds else ""
+
+
+def time_ago(at: Timestamp) -> str:
+    """How long ago a time was, for people: `5 s ago`."""
+    secs = max(0.0, time.time() - at.seconds - at.nanos / 1e9)
+    if secs < UNIT_SECS["m"]:
+        return f"{secs:.0f} s ago"
+    unit, name = (UNIT_SECS["m"], "min") if secs < UNIT_SECS["h"] else (UNIT_SECS["h"], "h")
+    return f"{secs / unit:.0f} {name} ago"
 
 
 def size_text(count: float) -> str:

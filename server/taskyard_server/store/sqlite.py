@@ -136,22 +136,17 @@ class SqliteStore:
 
     async def forget(self, before_ms: int, limit: int) -> int:
         """See `Store`."""
-        forgotten = 0
-        while forgotten < limit:
-            removed = await self._writer.call("forget", before_ms, limit - forgotten)
-            forgotten += removed
-            if not removed:
-                break
-        return forgotten
+        return await self._removed("forget", before_ms, limit)
 
     async def remove_namespace(self, number: int, limit: int) -> int:
         """See `Store`."""
+        return await self._removed("remove_namespace", number, limit)
+
+    async def _removed(self, method: str, which: int, limit: int) -> int:
+        """How many were removed, in slices as large as the writer makes them."""
         removed = 0
-        while removed < limit:
-            found = await self._writer.call("remove_namespace", number, limit - removed)
+        while removed < limit and (found := await self._writer.call(method, which, limit - removed)):
             removed += found
-            if not found:
-                break
         return removed
 
     async def check(self) -> list[str]:
