@@ -55,6 +55,7 @@ WELL_KNOWN: Final[dict[str, Schema]] = {
 
 SCALARS: Final[dict[int, Schema]] = {
     FieldDescriptor.TYPE_STRING: {"type": "string"},
+    FieldDescriptor.TYPE_BYTES: {"type": "string", "format": "byte", "description": "Bytes in base64."},
     FieldDescriptor.TYPE_BOOL: {"type": "boolean"},
     FieldDescriptor.TYPE_DOUBLE: {"type": "number", "format": "double"},
     FieldDescriptor.TYPE_INT32: {"type": "integer", "format": "int32"},

@@ -62,7 +62,13 @@ type BatchTask struct {
 	// Makes the submission safe to repeat. Unique per agent while the task is retained. Default none.
 	IdempotencyKey *string `protobuf:"bytes,17,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof" json:"idempotency_key,omitempty"`
 	// The W3C trace context to run the task under. Default: that of the call's metadata.
-	Traceparent   *string `protobuf:"bytes,18,opt,name=traceparent,proto3,oneof" json:"traceparent,omitempty"`
+	Traceparent *string `protobuf:"bytes,18,opt,name=traceparent,proto3,oneof" json:"traceparent,omitempty"`
+	// Maximum length of each attempt, see `SubmitTaskRequest.run_timeout_ms`. Default: no limit but the deadline.
+	RunTimeoutMs *uint32 `protobuf:"varint,19,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
+	// The task whose work submits this one. Default none.
+	ParentId *string `protobuf:"bytes,20,opt,name=parent_id,json=parentId,proto3,oneof" json:"parent_id,omitempty"`
+	// The input of a typed action, see `SubmitTaskRequest.input`. Default none.
+	Input         *Payload `protobuf:"bytes,21,opt,name=input,proto3" json:"input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,6 +213,27 @@ func (x *BatchTask) GetTraceparent() string {
 		return *x.Traceparent
 	}
 	return ""
+}
+
+func (x *BatchTask) GetRunTimeoutMs() uint32 {
+	if x != nil && x.RunTimeoutMs != nil {
+		return *x.RunTimeoutMs
+	}
+	return 0
+}
+
+func (x *BatchTask) GetParentId() string {
+	if x != nil && x.ParentId != nil {
+		return *x.ParentId
+	}
+	return ""
+}
+
+func (x *BatchTask) GetInput() *Payload {
+	if x != nil {
+		return x.Input
+	}
+	return nil
 }
 
 // SubmitBatchRequest describes the batch to submit (docs/rules.md, Batches).
@@ -697,7 +724,7 @@ var File_taskyard_v1_batch_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\n" +
-	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xd3\x06\n" +
+	"\x17taskyard/v1/batch.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\x1a\x16taskyard/v1/task.proto\"\xed\a\n" +
 	"\tBatchTask\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
 	"\x06tab_id\x18\x03 \x01(\tH\x00R\x05tabId\x88\x01\x01\x12\x15\n" +
@@ -717,7 +744,11 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"tokenLimit\x88\x01\x01\x12;\n" +
 	"\fretry_policy\x18\x10 \x01(\v2\x18.taskyard.v1.RetryPolicyR\vretryPolicy\x12,\n" +
 	"\x0fidempotency_key\x18\x11 \x01(\tH\aR\x0eidempotencyKey\x88\x01\x01\x12%\n" +
-	"\vtraceparent\x18\x12 \x01(\tH\bR\vtraceparent\x88\x01\x01\x1a9\n" +
+	"\vtraceparent\x18\x12 \x01(\tH\bR\vtraceparent\x88\x01\x01\x12)\n" +
+	"\x0erun_timeout_ms\x18\x13 \x01(\rH\tR\frunTimeoutMs\x88\x01\x01\x12 \n" +
+	"\tparent_id\x18\x14 \x01(\tH\n" +
+	"R\bparentId\x88\x01\x01\x12*\n" +
+	"\x05input\x18\x15 \x01(\v2\x14.taskyard.v1.PayloadR\x05input\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -730,7 +761,10 @@ const file_taskyard_v1_batch_proto_rawDesc = "" +
 	"\x05_holdB\x0e\n" +
 	"\f_token_limitB\x12\n" +
 	"\x10_idempotency_keyB\x0e\n" +
-	"\f_traceparentJ\x04\b\x01\x10\x02J\x04\b\b\x10\tR\bagent_idR\fcallback_url\"\x96\x01\n" +
+	"\f_traceparentB\x11\n" +
+	"\x0f_run_timeout_msB\f\n" +
+	"\n" +
+	"_parent_idJ\x04\b\x01\x10\x02J\x04\b\b\x10\tR\bagent_idR\fcallback_url\"\x96\x01\n" +
 	"\x12SubmitBatchRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12&\n" +
 	"\fcallback_url\x18\x02 \x01(\tH\x00R\vcallbackUrl\x88\x01\x01\x12,\n" +
@@ -825,9 +859,10 @@ var file_taskyard_v1_batch_proto_goTypes = []any{
 	(*structpb.Struct)(nil),       // 10: google.protobuf.Struct
 	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 	(*RetryPolicy)(nil),           // 12: taskyard.v1.RetryPolicy
-	(Task_State)(0),               // 13: taskyard.v1.Task.State
-	(*Error)(nil),                 // 14: taskyard.v1.Error
-	(*Task)(nil),                  // 15: taskyard.v1.Task
+	(*Payload)(nil),               // 13: taskyard.v1.Payload
+	(Task_State)(0),               // 14: taskyard.v1.Task.State
+	(*Error)(nil),                 // 15: taskyard.v1.Error
+	(*Task)(nil),                  // 16: taskyard.v1.Task
 }
 var file_taskyard_v1_batch_proto_depIdxs = []int32{
 	10, // 0: taskyard.v1.BatchTask.params:type_name -> google.protobuf.Struct
@@ -835,25 +870,26 @@ var file_taskyard_v1_batch_proto_depIdxs = []int32{
 	8,  // 2: taskyard.v1.BatchTask.labels:type_name -> taskyard.v1.BatchTask.LabelsEntry
 	11, // 3: taskyard.v1.BatchTask.not_before:type_name -> google.protobuf.Timestamp
 	12, // 4: taskyard.v1.BatchTask.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	0,  // 5: taskyard.v1.SubmitBatchRequest.tasks:type_name -> taskyard.v1.BatchTask
-	3,  // 6: taskyard.v1.SubmitBatchResponse.tasks:type_name -> taskyard.v1.BatchOutcome
-	13, // 7: taskyard.v1.BatchOutcome.state:type_name -> taskyard.v1.Task.State
-	14, // 8: taskyard.v1.BatchOutcome.error:type_name -> taskyard.v1.Error
-	11, // 9: taskyard.v1.GetBatchResponse.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 10: taskyard.v1.GetBatchResponse.states:type_name -> taskyard.v1.GetBatchResponse.StatesEntry
-	15, // 11: taskyard.v1.GetBatchResponse.tasks:type_name -> taskyard.v1.Task
-	13, // 12: taskyard.v1.CancelBatchResponse.status:type_name -> taskyard.v1.Task.State
-	1,  // 13: taskyard.v1.BatchService.SubmitBatch:input_type -> taskyard.v1.SubmitBatchRequest
-	4,  // 14: taskyard.v1.BatchService.GetBatch:input_type -> taskyard.v1.GetBatchRequest
-	6,  // 15: taskyard.v1.BatchService.CancelBatch:input_type -> taskyard.v1.CancelBatchRequest
-	2,  // 16: taskyard.v1.BatchService.SubmitBatch:output_type -> taskyard.v1.SubmitBatchResponse
-	5,  // 17: taskyard.v1.BatchService.GetBatch:output_type -> taskyard.v1.GetBatchResponse
-	7,  // 18: taskyard.v1.BatchService.CancelBatch:output_type -> taskyard.v1.CancelBatchResponse
-	16, // [16:19] is the sub-list for method output_type
-	13, // [13:16] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	13, // 5: taskyard.v1.BatchTask.input:type_name -> taskyard.v1.Payload
+	0,  // 6: taskyard.v1.SubmitBatchRequest.tasks:type_name -> taskyard.v1.BatchTask
+	3,  // 7: taskyard.v1.SubmitBatchResponse.tasks:type_name -> taskyard.v1.BatchOutcome
+	14, // 8: taskyard.v1.BatchOutcome.state:type_name -> taskyard.v1.Task.State
+	15, // 9: taskyard.v1.BatchOutcome.error:type_name -> taskyard.v1.Error
+	11, // 10: taskyard.v1.GetBatchResponse.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 11: taskyard.v1.GetBatchResponse.states:type_name -> taskyard.v1.GetBatchResponse.StatesEntry
+	16, // 12: taskyard.v1.GetBatchResponse.tasks:type_name -> taskyard.v1.Task
+	14, // 13: taskyard.v1.CancelBatchResponse.status:type_name -> taskyard.v1.Task.State
+	1,  // 14: taskyard.v1.BatchService.SubmitBatch:input_type -> taskyard.v1.SubmitBatchRequest
+	4,  // 15: taskyard.v1.BatchService.GetBatch:input_type -> taskyard.v1.GetBatchRequest
+	6,  // 16: taskyard.v1.BatchService.CancelBatch:input_type -> taskyard.v1.CancelBatchRequest
+	2,  // 17: taskyard.v1.BatchService.SubmitBatch:output_type -> taskyard.v1.SubmitBatchResponse
+	5,  // 18: taskyard.v1.BatchService.GetBatch:output_type -> taskyard.v1.GetBatchResponse
+	7,  // 19: taskyard.v1.BatchService.CancelBatch:output_type -> taskyard.v1.CancelBatchResponse
+	17, // [17:20] is the sub-list for method output_type
+	14, // [14:17] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_batch_proto_init() }

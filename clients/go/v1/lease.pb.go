@@ -189,7 +189,10 @@ type ClaimTaskRequest struct {
 	// Only tasks of this project, which must be the host's own if it has one. Default: the host's.
 	Project *string `protobuf:"bytes,3,opt,name=project,proto3,oneof" json:"project,omitempty"`
 	// Maximum wait for a task in milliseconds, if none is available. Default 0; more than 60,000 counts as 60,000.
-	WaitMs        *uint32 `protobuf:"varint,4,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
+	WaitMs *uint32 `protobuf:"varint,4,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
+	// Makes the claim safe to repeat: while a lease lives that the host got under this id, a claim with the id returns it
+	// and leases nothing else. At most 128 characters, unique per host. Default none.
+	ClaimId       *string `protobuf:"bytes,5,opt,name=claim_id,json=claimId,proto3,oneof" json:"claim_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -250,6 +253,13 @@ func (x *ClaimTaskRequest) GetWaitMs() uint32 {
 		return *x.WaitMs
 	}
 	return 0
+}
+
+func (x *ClaimTaskRequest) GetClaimId() string {
+	if x != nil && x.ClaimId != nil {
+		return *x.ClaimId
+	}
+	return ""
 }
 
 // ClaimTaskResponse carries the leased task, if any (docs/rules.md, Grants).
@@ -348,7 +358,10 @@ type ClaimTasksRequest struct {
 	// Only tasks of this project, which must be the host's own if it has one. Default: the host's.
 	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
 	// Maximum wait for a first task in milliseconds, if none is available. Default 0; more than 60,000 counts as 60,000.
-	WaitMs        *uint32 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
+	WaitMs *uint32 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
+	// Makes the claim safe to repeat: while leases live that the host got under this id, a claim with the id returns them
+	// and leases nothing else. At most 128 characters, unique per host. Default none.
+	ClaimId       *string `protobuf:"bytes,6,opt,name=claim_id,json=claimId,proto3,oneof" json:"claim_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -416,6 +429,13 @@ func (x *ClaimTasksRequest) GetWaitMs() uint32 {
 		return *x.WaitMs
 	}
 	return 0
+}
+
+func (x *ClaimTasksRequest) GetClaimId() string {
+	if x != nil && x.ClaimId != nil {
+		return *x.ClaimId
+	}
+	return ""
 }
 
 // ClaimTasksResponse carries the leased tasks.
@@ -869,7 +889,10 @@ type CompleteTaskRequest struct {
 	// The result, at most `maxPayloadBytes` when encoded. Default none.
 	Result *structpb.Value `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
 	// Tokens that this attempt has used. Default: as last reported.
-	TokensUsed    *uint32 `protobuf:"varint,5,opt,name=tokens_used,json=tokensUsed,proto3,oneof" json:"tokens_used,omitempty"`
+	TokensUsed *uint32 `protobuf:"varint,5,opt,name=tokens_used,json=tokensUsed,proto3,oneof" json:"tokens_used,omitempty"`
+	// The output of a typed action, where `result` cannot hold it exactly; together with `result` at most
+	// `maxPayloadBytes`. Default none.
+	Output        *Payload `protobuf:"bytes,6,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -937,6 +960,13 @@ func (x *CompleteTaskRequest) GetTokensUsed() uint32 {
 		return *x.TokensUsed
 	}
 	return 0
+}
+
+func (x *CompleteTaskRequest) GetOutput() *Payload {
+	if x != nil {
+		return x.Output
+	}
+	return nil
 }
 
 // CompleteTaskResponse shows the state of the task.
@@ -1010,7 +1040,11 @@ type FailTaskRequest struct {
 	// The code of the failure, matched against `RetryPolicy.non_retryable_codes`. Default none.
 	Code *string `protobuf:"bytes,6,opt,name=code,proto3,oneof" json:"code,omitempty"`
 	// Tokens that this attempt has used. Default: as last reported.
-	TokensUsed    *uint32 `protobuf:"varint,7,opt,name=tokens_used,json=tokensUsed,proto3,oneof" json:"tokens_used,omitempty"`
+	TokensUsed *uint32 `protobuf:"varint,7,opt,name=tokens_used,json=tokensUsed,proto3,oneof" json:"tokens_used,omitempty"`
+	// Milliseconds until the next attempt, see `TaskFailed.retry_after_ms`. Default: the retry policy decides.
+	RetryAfterMs *uint32 `protobuf:"varint,8,opt,name=retry_after_ms,json=retryAfterMs,proto3,oneof" json:"retry_after_ms,omitempty"`
+	// Where in the host's code the work failed, see `TaskFailed.traceback`. Default none.
+	Traceback     *string `protobuf:"bytes,9,opt,name=traceback,proto3,oneof" json:"traceback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1092,6 +1126,20 @@ func (x *FailTaskRequest) GetTokensUsed() uint32 {
 		return *x.TokensUsed
 	}
 	return 0
+}
+
+func (x *FailTaskRequest) GetRetryAfterMs() uint32 {
+	if x != nil && x.RetryAfterMs != nil {
+		return *x.RetryAfterMs
+	}
+	return 0
+}
+
+func (x *FailTaskRequest) GetTraceback() string {
+	if x != nil && x.Traceback != nil {
+		return *x.Traceback
+	}
+	return ""
 }
 
 // FailTaskResponse shows the state of the task.
@@ -1411,18 +1459,20 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\n" +
 	"Assignment\x12(\n" +
 	"\x05lease\x18\x01 \x01(\v2\x12.taskyard.v1.LeaseR\x05lease\x12%\n" +
-	"\x04task\x18\x02 \x01(\v2\x11.taskyard.v1.TaskR\x04task\"\xb3\x01\n" +
+	"\x04task\x18\x02 \x01(\v2\x11.taskyard.v1.TaskR\x04task\"\xe0\x01\n" +
 	"\x10ClaimTaskRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\"\n" +
 	"\n" +
 	"lease_secs\x18\x02 \x01(\rH\x00R\tleaseSecs\x88\x01\x01\x12\x1d\n" +
 	"\aproject\x18\x03 \x01(\tH\x01R\aproject\x88\x01\x01\x12\x1c\n" +
-	"\await_ms\x18\x04 \x01(\rH\x02R\x06waitMs\x88\x01\x01B\r\n" +
+	"\await_ms\x18\x04 \x01(\rH\x02R\x06waitMs\x88\x01\x01\x12\x1e\n" +
+	"\bclaim_id\x18\x05 \x01(\tH\x03R\aclaimId\x88\x01\x01B\r\n" +
 	"\v_lease_secsB\n" +
 	"\n" +
 	"\b_projectB\n" +
 	"\n" +
-	"\b_wait_ms\"\x91\x02\n" +
+	"\b_wait_msB\v\n" +
+	"\t_claim_id\"\x91\x02\n" +
 	"\x11ClaimTaskResponse\x12\x1d\n" +
 	"\aclaimed\x18\x01 \x01(\bH\x00R\aclaimed\x88\x01\x01\x12\x1c\n" +
 	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01\x12D\n" +
@@ -1433,19 +1483,21 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\b_claimedB\n" +
 	"\n" +
 	"\b_task_idB\x10\n" +
-	"\x0e_fencing_token\"\xd1\x01\n" +
+	"\x0e_fencing_token\"\xfe\x01\n" +
 	"\x11ClaimTasksRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x1b\n" +
 	"\tmax_tasks\x18\x02 \x01(\rR\bmaxTasks\x12\"\n" +
 	"\n" +
 	"lease_secs\x18\x03 \x01(\rH\x00R\tleaseSecs\x88\x01\x01\x12\x1d\n" +
 	"\aproject\x18\x04 \x01(\tH\x01R\aproject\x88\x01\x01\x12\x1c\n" +
-	"\await_ms\x18\x05 \x01(\rH\x02R\x06waitMs\x88\x01\x01B\r\n" +
+	"\await_ms\x18\x05 \x01(\rH\x02R\x06waitMs\x88\x01\x01\x12\x1e\n" +
+	"\bclaim_id\x18\x06 \x01(\tH\x03R\aclaimId\x88\x01\x01B\r\n" +
 	"\v_lease_secsB\n" +
 	"\n" +
 	"\b_projectB\n" +
 	"\n" +
-	"\b_wait_ms\"O\n" +
+	"\b_wait_msB\v\n" +
+	"\t_claim_id\"O\n" +
 	"\x12ClaimTasksResponse\x129\n" +
 	"\vassignments\x18\x01 \x03(\v2\x17.taskyard.v1.AssignmentR\vassignments\"\xd3\x01\n" +
 	"\x11RenewLeaseRequest\x12\x17\n" +
@@ -1486,21 +1538,22 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01B\n" +
 	"\n" +
 	"\b_task_idB\b\n" +
-	"\x06_state\"\xd2\x01\n" +
+	"\x06_state\"\x80\x02\n" +
 	"\x13CompleteTaskRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
 	"\rfencing_token\x18\x03 \x01(\x01R\ffencingToken\x12.\n" +
 	"\x06result\x18\x04 \x01(\v2\x16.google.protobuf.ValueR\x06result\x12$\n" +
 	"\vtokens_used\x18\x05 \x01(\rH\x00R\n" +
-	"tokensUsed\x88\x01\x01B\x0e\n" +
+	"tokensUsed\x88\x01\x01\x12,\n" +
+	"\x06output\x18\x06 \x01(\v2\x14.taskyard.v1.PayloadR\x06outputB\x0e\n" +
 	"\f_tokens_used\"~\n" +
 	"\x14CompleteTaskResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01B\n" +
 	"\n" +
 	"\b_task_idB\b\n" +
-	"\x06_state\"\x87\x02\n" +
+	"\x06_state\"\xf6\x02\n" +
 	"\x0fFailTaskRequest\x12\x17\n" +
 	"\ahost_id\x18\x01 \x01(\tR\x06hostId\x12\x17\n" +
 	"\atask_id\x18\x02 \x01(\tR\x06taskId\x12#\n" +
@@ -1509,11 +1562,16 @@ const file_taskyard_v1_lease_proto_rawDesc = "" +
 	"\tretryable\x18\x05 \x01(\bH\x00R\tretryable\x88\x01\x01\x12\x17\n" +
 	"\x04code\x18\x06 \x01(\tH\x01R\x04code\x88\x01\x01\x12$\n" +
 	"\vtokens_used\x18\a \x01(\rH\x02R\n" +
-	"tokensUsed\x88\x01\x01B\f\n" +
+	"tokensUsed\x88\x01\x01\x12)\n" +
+	"\x0eretry_after_ms\x18\b \x01(\rH\x03R\fretryAfterMs\x88\x01\x01\x12!\n" +
+	"\ttraceback\x18\t \x01(\tH\x04R\ttraceback\x88\x01\x01B\f\n" +
 	"\n" +
 	"_retryableB\a\n" +
 	"\x05_codeB\x0e\n" +
-	"\f_tokens_used\"z\n" +
+	"\f_tokens_usedB\x11\n" +
+	"\x0f_retry_after_msB\f\n" +
+	"\n" +
+	"_traceback\"z\n" +
 	"\x10FailTaskResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01B\n" +
@@ -1609,6 +1667,7 @@ var file_taskyard_v1_lease_proto_goTypes = []any{
 	(Task_State)(0),                // 22: taskyard.v1.Task.State
 	(*Progress)(nil),               // 23: taskyard.v1.Progress
 	(*structpb.Value)(nil),         // 24: google.protobuf.Value
+	(*Payload)(nil),                // 25: taskyard.v1.Payload
 }
 var file_taskyard_v1_lease_proto_depIdxs = []int32{
 	20, // 0: taskyard.v1.Lease.claimed_at:type_name -> google.protobuf.Timestamp
@@ -1623,33 +1682,34 @@ var file_taskyard_v1_lease_proto_depIdxs = []int32{
 	23, // 9: taskyard.v1.ReportProgressRequest.progress:type_name -> taskyard.v1.Progress
 	22, // 10: taskyard.v1.ReportProgressResponse.state:type_name -> taskyard.v1.Task.State
 	24, // 11: taskyard.v1.CompleteTaskRequest.result:type_name -> google.protobuf.Value
-	22, // 12: taskyard.v1.CompleteTaskResponse.state:type_name -> taskyard.v1.Task.State
-	22, // 13: taskyard.v1.FailTaskResponse.state:type_name -> taskyard.v1.Task.State
-	22, // 14: taskyard.v1.ReleaseTaskResponse.state:type_name -> taskyard.v1.Task.State
-	0,  // 15: taskyard.v1.ListLeasesResponse.leases:type_name -> taskyard.v1.Lease
-	2,  // 16: taskyard.v1.LeaseService.ClaimTask:input_type -> taskyard.v1.ClaimTaskRequest
-	4,  // 17: taskyard.v1.LeaseService.ClaimTasks:input_type -> taskyard.v1.ClaimTasksRequest
-	6,  // 18: taskyard.v1.LeaseService.RenewLease:input_type -> taskyard.v1.RenewLeaseRequest
-	8,  // 19: taskyard.v1.LeaseService.StartTask:input_type -> taskyard.v1.StartTaskRequest
-	10, // 20: taskyard.v1.LeaseService.ReportProgress:input_type -> taskyard.v1.ReportProgressRequest
-	12, // 21: taskyard.v1.LeaseService.CompleteTask:input_type -> taskyard.v1.CompleteTaskRequest
-	14, // 22: taskyard.v1.LeaseService.FailTask:input_type -> taskyard.v1.FailTaskRequest
-	16, // 23: taskyard.v1.LeaseService.ReleaseTask:input_type -> taskyard.v1.ReleaseTaskRequest
-	18, // 24: taskyard.v1.LeaseService.ListLeases:input_type -> taskyard.v1.ListLeasesRequest
-	3,  // 25: taskyard.v1.LeaseService.ClaimTask:output_type -> taskyard.v1.ClaimTaskResponse
-	5,  // 26: taskyard.v1.LeaseService.ClaimTasks:output_type -> taskyard.v1.ClaimTasksResponse
-	7,  // 27: taskyard.v1.LeaseService.RenewLease:output_type -> taskyard.v1.RenewLeaseResponse
-	9,  // 28: taskyard.v1.LeaseService.StartTask:output_type -> taskyard.v1.StartTaskResponse
-	11, // 29: taskyard.v1.LeaseService.ReportProgress:output_type -> taskyard.v1.ReportProgressResponse
-	13, // 30: taskyard.v1.LeaseService.CompleteTask:output_type -> taskyard.v1.CompleteTaskResponse
-	15, // 31: taskyard.v1.LeaseService.FailTask:output_type -> taskyard.v1.FailTaskResponse
-	17, // 32: taskyard.v1.LeaseService.ReleaseTask:output_type -> taskyard.v1.ReleaseTaskResponse
-	19, // 33: taskyard.v1.LeaseService.ListLeases:output_type -> taskyard.v1.ListLeasesResponse
-	25, // [25:34] is the sub-list for method output_type
-	16, // [16:25] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	25, // 12: taskyard.v1.CompleteTaskRequest.output:type_name -> taskyard.v1.Payload
+	22, // 13: taskyard.v1.CompleteTaskResponse.state:type_name -> taskyard.v1.Task.State
+	22, // 14: taskyard.v1.FailTaskResponse.state:type_name -> taskyard.v1.Task.State
+	22, // 15: taskyard.v1.ReleaseTaskResponse.state:type_name -> taskyard.v1.Task.State
+	0,  // 16: taskyard.v1.ListLeasesResponse.leases:type_name -> taskyard.v1.Lease
+	2,  // 17: taskyard.v1.LeaseService.ClaimTask:input_type -> taskyard.v1.ClaimTaskRequest
+	4,  // 18: taskyard.v1.LeaseService.ClaimTasks:input_type -> taskyard.v1.ClaimTasksRequest
+	6,  // 19: taskyard.v1.LeaseService.RenewLease:input_type -> taskyard.v1.RenewLeaseRequest
+	8,  // 20: taskyard.v1.LeaseService.StartTask:input_type -> taskyard.v1.StartTaskRequest
+	10, // 21: taskyard.v1.LeaseService.ReportProgress:input_type -> taskyard.v1.ReportProgressRequest
+	12, // 22: taskyard.v1.LeaseService.CompleteTask:input_type -> taskyard.v1.CompleteTaskRequest
+	14, // 23: taskyard.v1.LeaseService.FailTask:input_type -> taskyard.v1.FailTaskRequest
+	16, // 24: taskyard.v1.LeaseService.ReleaseTask:input_type -> taskyard.v1.ReleaseTaskRequest
+	18, // 25: taskyard.v1.LeaseService.ListLeases:input_type -> taskyard.v1.ListLeasesRequest
+	3,  // 26: taskyard.v1.LeaseService.ClaimTask:output_type -> taskyard.v1.ClaimTaskResponse
+	5,  // 27: taskyard.v1.LeaseService.ClaimTasks:output_type -> taskyard.v1.ClaimTasksResponse
+	7,  // 28: taskyard.v1.LeaseService.RenewLease:output_type -> taskyard.v1.RenewLeaseResponse
+	9,  // 29: taskyard.v1.LeaseService.StartTask:output_type -> taskyard.v1.StartTaskResponse
+	11, // 30: taskyard.v1.LeaseService.ReportProgress:output_type -> taskyard.v1.ReportProgressResponse
+	13, // 31: taskyard.v1.LeaseService.CompleteTask:output_type -> taskyard.v1.CompleteTaskResponse
+	15, // 32: taskyard.v1.LeaseService.FailTask:output_type -> taskyard.v1.FailTaskResponse
+	17, // 33: taskyard.v1.LeaseService.ReleaseTask:output_type -> taskyard.v1.ReleaseTaskResponse
+	19, // 34: taskyard.v1.LeaseService.ListLeases:output_type -> taskyard.v1.ListLeasesResponse
+	26, // [26:35] is the sub-list for method output_type
+	17, // [17:26] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_lease_proto_init() }

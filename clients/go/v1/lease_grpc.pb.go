@@ -46,7 +46,8 @@ type LeaseServiceClient interface {
 	// Leases one task to a host: the next one that fairness, the limits, its target and the host's capabilities allow.
 	//
 	// Errors: `not_found` (the host is not registered), `bad_request` (a lease outside 1 to 3,600 s).
-	// Retry: not blindly; the lost response may have leased a task, which goes back to the queue when that lease expires.
+	// Retry: safe with a `claim_id`; without one the lost response may have leased a task, which goes back to the queue when
+	// that lease expires.
 	ClaimTask(ctx context.Context, in *ClaimTaskRequest, opts ...grpc.CallOption) (*ClaimTaskResponse, error)
 	// Leases up to `max_tasks` tasks to a host at once, in claim order.
 	//
@@ -204,7 +205,8 @@ type LeaseServiceServer interface {
 	// Leases one task to a host: the next one that fairness, the limits, its target and the host's capabilities allow.
 	//
 	// Errors: `not_found` (the host is not registered), `bad_request` (a lease outside 1 to 3,600 s).
-	// Retry: not blindly; the lost response may have leased a task, which goes back to the queue when that lease expires.
+	// Retry: safe with a `claim_id`; without one the lost response may have leased a task, which goes back to the queue when
+	// that lease expires.
 	ClaimTask(context.Context, *ClaimTaskRequest) (*ClaimTaskResponse, error)
 	// Leases up to `max_tasks` tasks to a host at once, in claim order.
 	//

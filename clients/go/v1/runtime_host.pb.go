@@ -142,6 +142,10 @@ const (
 	Cancellation_shutdown Cancellation_Reason = 6
 	// Same as `shutdown`.
 	Cancellation_REASON_SHUTDOWN Cancellation_Reason = 6
+	// The attempt has run for longer than the task's `run_timeout_ms`.
+	Cancellation_timed_out Cancellation_Reason = 7
+	// Same as `timed_out`.
+	Cancellation_REASON_TIMED_OUT Cancellation_Reason = 7
 )
 
 // Enum value maps for Cancellation_Reason.
@@ -161,6 +165,8 @@ var (
 		// Duplicate value: 5: "REASON_LEASE_ENDED",
 		6: "shutdown",
 		// Duplicate value: 6: "REASON_SHUTDOWN",
+		7: "timed_out",
+		// Duplicate value: 7: "REASON_TIMED_OUT",
 	}
 	Cancellation_Reason_value = map[string]int32{
 		"unspecified":                 0,
@@ -177,6 +183,8 @@ var (
 		"REASON_LEASE_ENDED":          5,
 		"shutdown":                    6,
 		"REASON_SHUTDOWN":             6,
+		"timed_out":                   7,
+		"REASON_TIMED_OUT":            7,
 	}
 )
 
@@ -1631,7 +1639,10 @@ func (*TaskStarted) Descriptor() ([]byte, []int) {
 type TaskCompleted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The result, at most `maxPayloadBytes` when encoded. Default none.
-	Result        *structpb.Value `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
+	Result *structpb.Value `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
+	// The output of a typed action, where `result` cannot hold it exactly; together with `result` at most
+	// `maxPayloadBytes`. Default none.
+	Output        *Payload `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1673,6 +1684,13 @@ func (x *TaskCompleted) GetResult() *structpb.Value {
 	return nil
 }
 
+func (x *TaskCompleted) GetOutput() *Payload {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
 // TaskFailed reports that the work has failed.
 type TaskFailed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1681,7 +1699,13 @@ type TaskFailed struct {
 	// Whether another attempt can help; false makes the failure final. Default true: the retry policy decides.
 	Retryable *bool `protobuf:"varint,2,opt,name=retryable,proto3,oneof" json:"retryable,omitempty"`
 	// The code of the failure, matched against `RetryPolicy.non_retryable_codes`. Default none.
-	Code          *string `protobuf:"bytes,3,opt,name=code,proto3,oneof" json:"code,omitempty"`
+	Code *string `protobuf:"bytes,3,opt,name=code,proto3,oneof" json:"code,omitempty"`
+	// Milliseconds until the next attempt, in the place of the delay of the retry policy. A task without a policy then has
+	// `maxDeliveries` attempts (docs/rules.md, Retries). Default: the policy decides.
+	RetryAfterMs *uint32 `protobuf:"varint,4,opt,name=retry_after_ms,json=retryAfterMs,proto3,oneof" json:"retry_after_ms,omitempty"`
+	// Where in the host's code the work failed, as text for people; the server keeps the last 8,000 characters. Default
+	// none.
+	Traceback     *string `protobuf:"bytes,5,opt,name=traceback,proto3,oneof" json:"traceback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1733,6 +1757,20 @@ func (x *TaskFailed) GetRetryable() bool {
 func (x *TaskFailed) GetCode() string {
 	if x != nil && x.Code != nil {
 		return *x.Code
+	}
+	return ""
+}
+
+func (x *TaskFailed) GetRetryAfterMs() uint32 {
+	if x != nil && x.RetryAfterMs != nil {
+		return *x.RetryAfterMs
+	}
+	return 0
+}
+
+func (x *TaskFailed) GetTraceback() string {
+	if x != nil && x.Traceback != nil {
+		return *x.Traceback
 	}
 	return ""
 }
@@ -2958,17 +2996,23 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"tokensUsed\x88\x01\x01B\a\n" +
 	"\x05eventB\x0e\n" +
 	"\f_tokens_used\"\r\n" +
-	"\vTaskStarted\"?\n" +
+	"\vTaskStarted\"m\n" +
 	"\rTaskCompleted\x12.\n" +
-	"\x06result\x18\x01 \x01(\v2\x16.google.protobuf.ValueR\x06result\"u\n" +
+	"\x06result\x18\x01 \x01(\v2\x16.google.protobuf.ValueR\x06result\x12,\n" +
+	"\x06output\x18\x02 \x01(\v2\x14.taskyard.v1.PayloadR\x06output\"\xe4\x01\n" +
 	"\n" +
 	"TaskFailed\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12!\n" +
 	"\tretryable\x18\x02 \x01(\bH\x00R\tretryable\x88\x01\x01\x12\x17\n" +
-	"\x04code\x18\x03 \x01(\tH\x01R\x04code\x88\x01\x01B\f\n" +
+	"\x04code\x18\x03 \x01(\tH\x01R\x04code\x88\x01\x01\x12)\n" +
+	"\x0eretry_after_ms\x18\x04 \x01(\rH\x02R\fretryAfterMs\x88\x01\x01\x12!\n" +
+	"\ttraceback\x18\x05 \x01(\tH\x03R\ttraceback\x88\x01\x01B\f\n" +
 	"\n" +
 	"_retryableB\a\n" +
-	"\x05_code\"\x0e\n" +
+	"\x05_codeB\x11\n" +
+	"\x0f_retry_after_msB\f\n" +
+	"\n" +
+	"_traceback\"\x0e\n" +
 	"\fTaskReleased\"D\n" +
 	"\rReportResults\x123\n" +
 	"\aresults\x18\x01 \x03(\v2\x19.taskyard.v1.ReportResultR\aresults\"v\n" +
@@ -2977,12 +3021,12 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\x05error\x18\x02 \x01(\v2\x12.taskyard.v1.ErrorR\x05errorB\b\n" +
 	"\x06_state\"P\n" +
 	"\rCancellations\x12?\n" +
-	"\rcancellations\x18\x01 \x03(\v2\x19.taskyard.v1.CancellationR\rcancellations\"\xd8\x03\n" +
+	"\rcancellations\x18\x01 \x03(\v2\x19.taskyard.v1.CancellationR\rcancellations\"\xfd\x03\n" +
 	"\fCancellation\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12#\n" +
 	"\rfencing_token\x18\x02 \x01(\x01R\ffencingToken\x128\n" +
 	"\x06reason\x18\x03 \x01(\x0e2 .taskyard.v1.Cancellation.ReasonR\x06reason\x12\x18\n" +
-	"\amessage\x18\x04 \x01(\tR\amessage\"\xb5\x02\n" +
+	"\amessage\x18\x04 \x01(\tR\amessage\"\xda\x02\n" +
 	"\x06Reason\x12\x0f\n" +
 	"\vunspecified\x10\x00\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\r\n" +
@@ -2998,7 +3042,9 @@ const file_taskyard_v1_runtime_host_proto_rawDesc = "" +
 	"\vlease_ended\x10\x05\x12\x16\n" +
 	"\x12REASON_LEASE_ENDED\x10\x05\x12\f\n" +
 	"\bshutdown\x10\x06\x12\x13\n" +
-	"\x0fREASON_SHUTDOWN\x10\x06\x1a\x02\x10\x01\"u\n" +
+	"\x0fREASON_SHUTDOWN\x10\x06\x12\r\n" +
+	"\ttimed_out\x10\a\x12\x14\n" +
+	"\x10REASON_TIMED_OUT\x10\a\x1a\x02\x10\x01\"u\n" +
 	"\x05Drain\x126\n" +
 	"\bdeadline\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1c\n" +
@@ -3153,8 +3199,9 @@ var file_taskyard_v1_runtime_host_proto_goTypes = []any{
 	(*Assignment)(nil),             // 45: taskyard.v1.Assignment
 	(*Progress)(nil),               // 46: taskyard.v1.Progress
 	(*structpb.Value)(nil),         // 47: google.protobuf.Value
-	(Task_State)(0),                // 48: taskyard.v1.Task.State
-	(*Error)(nil),                  // 49: taskyard.v1.Error
+	(*Payload)(nil),                // 48: taskyard.v1.Payload
+	(Task_State)(0),                // 49: taskyard.v1.Task.State
+	(*Error)(nil),                  // 50: taskyard.v1.Error
 }
 var file_taskyard_v1_runtime_host_proto_depIdxs = []int32{
 	42, // 0: taskyard.v1.RuntimeHost.registered_at:type_name -> google.protobuf.Timestamp
@@ -3191,43 +3238,44 @@ var file_taskyard_v1_runtime_host_proto_depIdxs = []int32{
 	18, // 31: taskyard.v1.Report.failed:type_name -> taskyard.v1.TaskFailed
 	19, // 32: taskyard.v1.Report.released:type_name -> taskyard.v1.TaskReleased
 	47, // 33: taskyard.v1.TaskCompleted.result:type_name -> google.protobuf.Value
-	21, // 34: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
-	48, // 35: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
-	49, // 36: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
-	23, // 37: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
-	1,  // 38: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
-	42, // 39: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
-	41, // 40: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
-	4,  // 41: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 42: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	0,  // 43: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
-	4,  // 44: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
-	3,  // 45: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 46: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
-	3,  // 47: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
-	38, // 48: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
-	2,  // 49: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
-	42, // 50: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3,  // 51: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
-	5,  // 52: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
-	26, // 53: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
-	28, // 54: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
-	30, // 55: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
-	32, // 56: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
-	34, // 57: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
-	36, // 58: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
-	6,  // 59: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
-	27, // 60: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
-	29, // 61: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
-	31, // 62: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
-	33, // 63: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
-	35, // 64: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
-	37, // 65: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
-	59, // [59:66] is the sub-list for method output_type
-	52, // [52:59] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	48, // 34: taskyard.v1.TaskCompleted.output:type_name -> taskyard.v1.Payload
+	21, // 35: taskyard.v1.ReportResults.results:type_name -> taskyard.v1.ReportResult
+	49, // 36: taskyard.v1.ReportResult.state:type_name -> taskyard.v1.Task.State
+	50, // 37: taskyard.v1.ReportResult.error:type_name -> taskyard.v1.Error
+	23, // 38: taskyard.v1.Cancellations.cancellations:type_name -> taskyard.v1.Cancellation
+	1,  // 39: taskyard.v1.Cancellation.reason:type_name -> taskyard.v1.Cancellation.Reason
+	42, // 40: taskyard.v1.Drain.deadline:type_name -> google.protobuf.Timestamp
+	41, // 41: taskyard.v1.RegisterHostRequest.labels:type_name -> taskyard.v1.RegisterHostRequest.LabelsEntry
+	4,  // 42: taskyard.v1.RegisterHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 43: taskyard.v1.RegisterHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	0,  // 44: taskyard.v1.HeartbeatHostRequest.status:type_name -> taskyard.v1.RuntimeHost.Status
+	4,  // 45: taskyard.v1.HeartbeatHostRequest.machine:type_name -> taskyard.v1.Machine
+	3,  // 46: taskyard.v1.HeartbeatHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 47: taskyard.v1.DrainHostResponse.host:type_name -> taskyard.v1.RuntimeHost
+	3,  // 48: taskyard.v1.ListHostsResponse.hosts:type_name -> taskyard.v1.RuntimeHost
+	38, // 49: taskyard.v1.WatchHostsResponse.events:type_name -> taskyard.v1.HostEvent
+	2,  // 50: taskyard.v1.HostEvent.kind:type_name -> taskyard.v1.HostEvent.Kind
+	42, // 51: taskyard.v1.HostEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	3,  // 52: taskyard.v1.HostEvent.host:type_name -> taskyard.v1.RuntimeHost
+	5,  // 53: taskyard.v1.RuntimeHostService.Connect:input_type -> taskyard.v1.ConnectRequest
+	26, // 54: taskyard.v1.RuntimeHostService.RegisterHost:input_type -> taskyard.v1.RegisterHostRequest
+	28, // 55: taskyard.v1.RuntimeHostService.HeartbeatHost:input_type -> taskyard.v1.HeartbeatHostRequest
+	30, // 56: taskyard.v1.RuntimeHostService.DeregisterHost:input_type -> taskyard.v1.DeregisterHostRequest
+	32, // 57: taskyard.v1.RuntimeHostService.DrainHost:input_type -> taskyard.v1.DrainHostRequest
+	34, // 58: taskyard.v1.RuntimeHostService.ListHosts:input_type -> taskyard.v1.ListHostsRequest
+	36, // 59: taskyard.v1.RuntimeHostService.WatchHosts:input_type -> taskyard.v1.WatchHostsRequest
+	6,  // 60: taskyard.v1.RuntimeHostService.Connect:output_type -> taskyard.v1.ConnectResponse
+	27, // 61: taskyard.v1.RuntimeHostService.RegisterHost:output_type -> taskyard.v1.RegisterHostResponse
+	29, // 62: taskyard.v1.RuntimeHostService.HeartbeatHost:output_type -> taskyard.v1.HeartbeatHostResponse
+	31, // 63: taskyard.v1.RuntimeHostService.DeregisterHost:output_type -> taskyard.v1.DeregisterHostResponse
+	33, // 64: taskyard.v1.RuntimeHostService.DrainHost:output_type -> taskyard.v1.DrainHostResponse
+	35, // 65: taskyard.v1.RuntimeHostService.ListHosts:output_type -> taskyard.v1.ListHostsResponse
+	37, // 66: taskyard.v1.RuntimeHostService.WatchHosts:output_type -> taskyard.v1.WatchHostsResponse
+	60, // [60:67] is the sub-list for method output_type
+	53, // [53:60] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_runtime_host_proto_init() }

@@ -247,7 +247,7 @@ func (x TaskEvent_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TaskEvent_Kind.Descriptor instead.
 func (TaskEvent_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{25, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26, 0}
 }
 
 // Reason is the reason for the end of the watch.
@@ -336,7 +336,7 @@ func (x WatchEnd_Reason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchEnd_Reason.Descriptor instead.
 func (WatchEnd_Reason) EnumDescriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26, 0}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{27, 0}
 }
 
 // Task is one piece of work, from its submission until it is no longer retained (docs/rules.md, Task fields).
@@ -413,7 +413,20 @@ type Task struct {
 	// The progress that the host last reported. Absent until the first report.
 	Progress *Progress `protobuf:"bytes,32,opt,name=progress,proto3" json:"progress,omitempty"`
 	// The W3C trace context of the submission. Absent without one.
-	Traceparent   *string `protobuf:"bytes,33,opt,name=traceparent,proto3,oneof" json:"traceparent,omitempty"`
+	Traceparent *string `protobuf:"bytes,33,opt,name=traceparent,proto3,oneof" json:"traceparent,omitempty"`
+	// Maximum length of each attempt in milliseconds, from its start. Absent without one.
+	RunTimeoutMs *uint32 `protobuf:"varint,34,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
+	// The task whose work submitted this one. Absent without one.
+	ParentId *string `protobuf:"bytes,35,opt,name=parent_id,json=parentId,proto3,oneof" json:"parent_id,omitempty"`
+	// The input of a typed action, where `params` cannot hold it exactly. Absent otherwise.
+	Input *Payload `protobuf:"bytes,36,opt,name=input,proto3" json:"input,omitempty"`
+	// The output of a typed action, where `result` cannot hold it exactly. Absent otherwise.
+	Output *Payload `protobuf:"bytes,37,opt,name=output,proto3" json:"output,omitempty"`
+	// The code of the last failed attempt of this run, as its host reported it, or `timed_out`. Absent if there is none.
+	Code *string `protobuf:"bytes,38,opt,name=code,proto3,oneof" json:"code,omitempty"`
+	// The traceback of the last failed attempt of this run, as its host reported it. Absent if there is none, and in the
+	// events of a watch.
+	Traceback     *string `protobuf:"bytes,39,opt,name=traceback,proto3,oneof" json:"traceback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -679,6 +692,104 @@ func (x *Task) GetTraceparent() string {
 	return ""
 }
 
+func (x *Task) GetRunTimeoutMs() uint32 {
+	if x != nil && x.RunTimeoutMs != nil {
+		return *x.RunTimeoutMs
+	}
+	return 0
+}
+
+func (x *Task) GetParentId() string {
+	if x != nil && x.ParentId != nil {
+		return *x.ParentId
+	}
+	return ""
+}
+
+func (x *Task) GetInput() *Payload {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
+func (x *Task) GetOutput() *Payload {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *Task) GetCode() string {
+	if x != nil && x.Code != nil {
+		return *x.Code
+	}
+	return ""
+}
+
+func (x *Task) GetTraceback() string {
+	if x != nil && x.Traceback != nil {
+		return *x.Traceback
+	}
+	return ""
+}
+
+// Payload is a value that the server keeps as it is (docs/rules.md, Payloads).
+type Payload struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The bytes; in JSON they stand in base64.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// What the bytes are: JSON in UTF-8 if absent, otherwise the name of the codec by which both ends read them, at most 64
+	// characters.
+	Encoding      *string `protobuf:"bytes,2,opt,name=encoding,proto3,oneof" json:"encoding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Payload) Reset() {
+	*x = Payload{}
+	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Payload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Payload) ProtoMessage() {}
+
+func (x *Payload) ProtoReflect() protoreflect.Message {
+	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Payload.ProtoReflect.Descriptor instead.
+func (*Payload) Descriptor() ([]byte, []int) {
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Payload) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *Payload) GetEncoding() string {
+	if x != nil && x.Encoding != nil {
+		return *x.Encoding
+	}
+	return ""
+}
+
 // RetryPolicy defines how failed attempts are retried. Every field has a default; an empty policy means one attempt.
 type RetryPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -698,7 +809,7 @@ type RetryPolicy struct {
 
 func (x *RetryPolicy) Reset() {
 	*x = RetryPolicy{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	mi := &file_taskyard_v1_task_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +821,7 @@ func (x *RetryPolicy) String() string {
 func (*RetryPolicy) ProtoMessage() {}
 
 func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[1]
+	mi := &file_taskyard_v1_task_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +834,7 @@ func (x *RetryPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryPolicy.ProtoReflect.Descriptor instead.
 func (*RetryPolicy) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{1}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RetryPolicy) GetMaxAttempts() uint32 {
@@ -782,7 +893,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[2]
+	mi := &file_taskyard_v1_task_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +905,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[2]
+	mi := &file_taskyard_v1_task_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +918,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{2}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Attempt) GetNumber() uint32 {
@@ -869,7 +980,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[3]
+	mi := &file_taskyard_v1_task_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -881,7 +992,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[3]
+	mi := &file_taskyard_v1_task_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -894,7 +1005,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{3}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Progress) GetFraction() float64 {
@@ -946,7 +1057,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[4]
+	mi := &file_taskyard_v1_task_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1069,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[4]
+	mi := &file_taskyard_v1_task_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1082,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{4}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Error) GetCode() string {
@@ -1048,14 +1159,22 @@ type SubmitTaskRequest struct {
 	// Makes the submission safe to repeat. Unique per agent while the task is retained. Default none.
 	IdempotencyKey *string `protobuf:"bytes,17,opt,name=idempotency_key,json=idempotencyKey,proto3,oneof" json:"idempotency_key,omitempty"`
 	// The W3C trace context to run the task under. Default: that of the call's metadata.
-	Traceparent   *string `protobuf:"bytes,18,opt,name=traceparent,proto3,oneof" json:"traceparent,omitempty"`
+	Traceparent *string `protobuf:"bytes,18,opt,name=traceparent,proto3,oneof" json:"traceparent,omitempty"`
+	// Maximum length of each attempt in milliseconds, from its start, at least 1: a longer one ends as retryable with the
+	// code `timed_out` (docs/rules.md, Run timeouts). Default: no limit but the deadline.
+	RunTimeoutMs *uint32 `protobuf:"varint,19,opt,name=run_timeout_ms,json=runTimeoutMs,proto3,oneof" json:"run_timeout_ms,omitempty"`
+	// The task whose work submits this one: a cancel of it may cancel this one too. Default none.
+	ParentId *string `protobuf:"bytes,20,opt,name=parent_id,json=parentId,proto3,oneof" json:"parent_id,omitempty"`
+	// The input of a typed action, where `params` cannot hold it exactly; together with `params` at most `maxPayloadBytes`.
+	// Default none.
+	Input         *Payload `protobuf:"bytes,21,opt,name=input,proto3" json:"input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubmitTaskRequest) Reset() {
 	*x = SubmitTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[5]
+	mi := &file_taskyard_v1_task_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1186,7 @@ func (x *SubmitTaskRequest) String() string {
 func (*SubmitTaskRequest) ProtoMessage() {}
 
 func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[5]
+	mi := &file_taskyard_v1_task_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1199,7 @@ func (x *SubmitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{5}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SubmitTaskRequest) GetAgentId() string {
@@ -1209,6 +1328,27 @@ func (x *SubmitTaskRequest) GetTraceparent() string {
 	return ""
 }
 
+func (x *SubmitTaskRequest) GetRunTimeoutMs() uint32 {
+	if x != nil && x.RunTimeoutMs != nil {
+		return *x.RunTimeoutMs
+	}
+	return 0
+}
+
+func (x *SubmitTaskRequest) GetParentId() string {
+	if x != nil && x.ParentId != nil {
+		return *x.ParentId
+	}
+	return ""
+}
+
+func (x *SubmitTaskRequest) GetInput() *Payload {
+	if x != nil {
+		return x.Input
+	}
+	return nil
+}
+
 // SubmitTaskResponse describes the accepted task (docs/rules.md, Submitting).
 type SubmitTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1226,7 +1366,7 @@ type SubmitTaskResponse struct {
 
 func (x *SubmitTaskResponse) Reset() {
 	*x = SubmitTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[6]
+	mi := &file_taskyard_v1_task_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1378,7 @@ func (x *SubmitTaskResponse) String() string {
 func (*SubmitTaskResponse) ProtoMessage() {}
 
 func (x *SubmitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[6]
+	mi := &file_taskyard_v1_task_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1391,7 @@ func (x *SubmitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTaskResponse.ProtoReflect.Descriptor instead.
 func (*SubmitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{6}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SubmitTaskResponse) GetTaskId() string {
@@ -1293,7 +1433,7 @@ type SubmitTasksRequest struct {
 
 func (x *SubmitTasksRequest) Reset() {
 	*x = SubmitTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[7]
+	mi := &file_taskyard_v1_task_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1445,7 @@ func (x *SubmitTasksRequest) String() string {
 func (*SubmitTasksRequest) ProtoMessage() {}
 
 func (x *SubmitTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[7]
+	mi := &file_taskyard_v1_task_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1458,7 @@ func (x *SubmitTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTasksRequest.ProtoReflect.Descriptor instead.
 func (*SubmitTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{7}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SubmitTasksRequest) GetTasks() []*SubmitTaskRequest {
@@ -1339,7 +1479,7 @@ type SubmitTasksResponse struct {
 
 func (x *SubmitTasksResponse) Reset() {
 	*x = SubmitTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[8]
+	mi := &file_taskyard_v1_task_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1491,7 @@ func (x *SubmitTasksResponse) String() string {
 func (*SubmitTasksResponse) ProtoMessage() {}
 
 func (x *SubmitTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[8]
+	mi := &file_taskyard_v1_task_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1504,7 @@ func (x *SubmitTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitTasksResponse.ProtoReflect.Descriptor instead.
 func (*SubmitTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{8}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SubmitTasksResponse) GetOutcomes() []*SubmitOutcome {
@@ -1392,7 +1532,7 @@ type SubmitOutcome struct {
 
 func (x *SubmitOutcome) Reset() {
 	*x = SubmitOutcome{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[9]
+	mi := &file_taskyard_v1_task_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1544,7 @@ func (x *SubmitOutcome) String() string {
 func (*SubmitOutcome) ProtoMessage() {}
 
 func (x *SubmitOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[9]
+	mi := &file_taskyard_v1_task_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1557,7 @@ func (x *SubmitOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitOutcome.ProtoReflect.Descriptor instead.
 func (*SubmitOutcome) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{9}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SubmitOutcome) GetOutcome() isSubmitOutcome_Outcome {
@@ -1481,7 +1621,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[10]
+	mi := &file_taskyard_v1_task_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1493,7 +1633,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[10]
+	mi := &file_taskyard_v1_task_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1506,7 +1646,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{10}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetTaskRequest) GetTaskId() string {
@@ -1539,14 +1679,16 @@ type ListTasksRequest struct {
 	// Only tasks submitted at this time or later. RFC 3339.
 	CreatedFrom *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_from,json=createdFrom,proto3" json:"created_from,omitempty"`
 	// Only tasks submitted before this time. RFC 3339.
-	CreatedUntil  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_until,json=createdUntil,proto3" json:"created_until,omitempty"`
+	CreatedUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_until,json=createdUntil,proto3" json:"created_until,omitempty"`
+	// Only tasks that the work of this task submitted.
+	ParentId      *string `protobuf:"bytes,11,opt,name=parent_id,json=parentId,proto3,oneof" json:"parent_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[11]
+	mi := &file_taskyard_v1_task_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1700,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[11]
+	mi := &file_taskyard_v1_task_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1713,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{11}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListTasksRequest) GetAgentId() string {
@@ -1644,6 +1786,13 @@ func (x *ListTasksRequest) GetCreatedUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ListTasksRequest) GetParentId() string {
+	if x != nil && x.ParentId != nil {
+		return *x.ParentId
+	}
+	return ""
+}
+
 // ListTasksResponse is one page of tasks (docs/rules.md, Listing).
 type ListTasksResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1659,7 +1808,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[12]
+	mi := &file_taskyard_v1_task_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1671,7 +1820,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[12]
+	mi := &file_taskyard_v1_task_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1684,7 +1833,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{12}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListTasksResponse) GetTasks() []*Task {
@@ -1712,14 +1861,16 @@ func (x *ListTasksResponse) GetNextPageToken() string {
 type CancelTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The task. Required.
-	TaskId        string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TaskId string `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
+	// Cancel also what the work of the task has submitted and has not ended, and what theirs has, and so on. Default false.
+	CancelChildren *bool `protobuf:"varint,2,opt,name=cancel_children,json=cancelChildren,proto3,oneof" json:"cancel_children,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[13]
+	mi := &file_taskyard_v1_task_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1882,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[13]
+	mi := &file_taskyard_v1_task_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1895,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{13}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CancelTaskRequest) GetTaskId() string {
@@ -1754,20 +1905,29 @@ func (x *CancelTaskRequest) GetTaskId() string {
 	return ""
 }
 
+func (x *CancelTaskRequest) GetCancelChildren() bool {
+	if x != nil && x.CancelChildren != nil {
+		return *x.CancelChildren
+	}
+	return false
+}
+
 // CancelTaskResponse says that the task is cancelled (docs/rules.md, Cancel).
 type CancelTaskResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `cancelled`. Always set.
 	Status *Task_State `protobuf:"varint,1,opt,name=status,proto3,enum=taskyard.v1.Task_State,oneof" json:"status,omitempty"`
 	// The task. Always set.
-	TaskId        *string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	TaskId *string `protobuf:"bytes,2,opt,name=task_id,json=taskId,proto3,oneof" json:"task_id,omitempty"`
+	// How many further tasks were cancelled. Absent unless `cancel_children` was set.
+	ChildrenCancelled *uint32 `protobuf:"varint,3,opt,name=children_cancelled,json=childrenCancelled,proto3,oneof" json:"children_cancelled,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *CancelTaskResponse) Reset() {
 	*x = CancelTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[14]
+	mi := &file_taskyard_v1_task_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1779,7 +1939,7 @@ func (x *CancelTaskResponse) String() string {
 func (*CancelTaskResponse) ProtoMessage() {}
 
 func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[14]
+	mi := &file_taskyard_v1_task_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1792,7 +1952,7 @@ func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskResponse.ProtoReflect.Descriptor instead.
 func (*CancelTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{14}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelTaskResponse) GetStatus() Task_State {
@@ -1809,6 +1969,13 @@ func (x *CancelTaskResponse) GetTaskId() string {
 	return ""
 }
 
+func (x *CancelTaskResponse) GetChildrenCancelled() uint32 {
+	if x != nil && x.ChildrenCancelled != nil {
+		return *x.ChildrenCancelled
+	}
+	return 0
+}
+
 // PauseTaskRequest names a task.
 type PauseTaskRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1820,7 +1987,7 @@ type PauseTaskRequest struct {
 
 func (x *PauseTaskRequest) Reset() {
 	*x = PauseTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[15]
+	mi := &file_taskyard_v1_task_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1999,7 @@ func (x *PauseTaskRequest) String() string {
 func (*PauseTaskRequest) ProtoMessage() {}
 
 func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[15]
+	mi := &file_taskyard_v1_task_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +2012,7 @@ func (x *PauseTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskRequest.ProtoReflect.Descriptor instead.
 func (*PauseTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{15}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PauseTaskRequest) GetTaskId() string {
@@ -1868,7 +2035,7 @@ type PauseTaskResponse struct {
 
 func (x *PauseTaskResponse) Reset() {
 	*x = PauseTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[16]
+	mi := &file_taskyard_v1_task_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +2047,7 @@ func (x *PauseTaskResponse) String() string {
 func (*PauseTaskResponse) ProtoMessage() {}
 
 func (x *PauseTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[16]
+	mi := &file_taskyard_v1_task_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +2060,7 @@ func (x *PauseTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseTaskResponse.ProtoReflect.Descriptor instead.
 func (*PauseTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{16}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PauseTaskResponse) GetStatus() Task_State {
@@ -1924,7 +2091,7 @@ type ResumeTaskRequest struct {
 
 func (x *ResumeTaskRequest) Reset() {
 	*x = ResumeTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[17]
+	mi := &file_taskyard_v1_task_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1936,7 +2103,7 @@ func (x *ResumeTaskRequest) String() string {
 func (*ResumeTaskRequest) ProtoMessage() {}
 
 func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[17]
+	mi := &file_taskyard_v1_task_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1949,7 +2116,7 @@ func (x *ResumeTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResumeTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{17}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResumeTaskRequest) GetTaskId() string {
@@ -1979,7 +2146,7 @@ type ResumeTaskResponse struct {
 
 func (x *ResumeTaskResponse) Reset() {
 	*x = ResumeTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[18]
+	mi := &file_taskyard_v1_task_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2158,7 @@ func (x *ResumeTaskResponse) String() string {
 func (*ResumeTaskResponse) ProtoMessage() {}
 
 func (x *ResumeTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[18]
+	mi := &file_taskyard_v1_task_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2171,7 @@ func (x *ResumeTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeTaskResponse.ProtoReflect.Descriptor instead.
 func (*ResumeTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{18}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResumeTaskResponse) GetStatus() Task_State {
@@ -2034,7 +2201,7 @@ type ResolveTaskRequest struct {
 
 func (x *ResolveTaskRequest) Reset() {
 	*x = ResolveTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[19]
+	mi := &file_taskyard_v1_task_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2046,7 +2213,7 @@ func (x *ResolveTaskRequest) String() string {
 func (*ResolveTaskRequest) ProtoMessage() {}
 
 func (x *ResolveTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[19]
+	mi := &file_taskyard_v1_task_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2059,7 +2226,7 @@ func (x *ResolveTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTaskRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{19}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResolveTaskRequest) GetTaskId() string {
@@ -2089,7 +2256,7 @@ type ResolveTaskResponse struct {
 
 func (x *ResolveTaskResponse) Reset() {
 	*x = ResolveTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[20]
+	mi := &file_taskyard_v1_task_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2101,7 +2268,7 @@ func (x *ResolveTaskResponse) String() string {
 func (*ResolveTaskResponse) ProtoMessage() {}
 
 func (x *ResolveTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[20]
+	mi := &file_taskyard_v1_task_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2114,7 +2281,7 @@ func (x *ResolveTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTaskResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{20}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResolveTaskResponse) GetStatus() Task_State {
@@ -2144,7 +2311,7 @@ type WaitTaskRequest struct {
 
 func (x *WaitTaskRequest) Reset() {
 	*x = WaitTaskRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[21]
+	mi := &file_taskyard_v1_task_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2323,7 @@ func (x *WaitTaskRequest) String() string {
 func (*WaitTaskRequest) ProtoMessage() {}
 
 func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[21]
+	mi := &file_taskyard_v1_task_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2336,7 @@ func (x *WaitTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskRequest.ProtoReflect.Descriptor instead.
 func (*WaitTaskRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{21}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WaitTaskRequest) GetTaskId() string {
@@ -2199,7 +2366,7 @@ type WaitTaskResponse struct {
 
 func (x *WaitTaskResponse) Reset() {
 	*x = WaitTaskResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[22]
+	mi := &file_taskyard_v1_task_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2378,7 @@ func (x *WaitTaskResponse) String() string {
 func (*WaitTaskResponse) ProtoMessage() {}
 
 func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[22]
+	mi := &file_taskyard_v1_task_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2391,7 @@ func (x *WaitTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitTaskResponse.ProtoReflect.Descriptor instead.
 func (*WaitTaskResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{22}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WaitTaskResponse) GetTask() *Task {
@@ -2269,7 +2436,7 @@ type WatchTasksRequest struct {
 
 func (x *WatchTasksRequest) Reset() {
 	*x = WatchTasksRequest{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[23]
+	mi := &file_taskyard_v1_task_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2448,7 @@ func (x *WatchTasksRequest) String() string {
 func (*WatchTasksRequest) ProtoMessage() {}
 
 func (x *WatchTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[23]
+	mi := &file_taskyard_v1_task_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2461,7 @@ func (x *WatchTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTasksRequest.ProtoReflect.Descriptor instead.
 func (*WatchTasksRequest) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{23}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchTasksRequest) GetTaskIds() []string {
@@ -2371,7 +2538,7 @@ type WatchTasksResponse struct {
 
 func (x *WatchTasksResponse) Reset() {
 	*x = WatchTasksResponse{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[24]
+	mi := &file_taskyard_v1_task_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2550,7 @@ func (x *WatchTasksResponse) String() string {
 func (*WatchTasksResponse) ProtoMessage() {}
 
 func (x *WatchTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[24]
+	mi := &file_taskyard_v1_task_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2563,7 @@ func (x *WatchTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchTasksResponse.ProtoReflect.Descriptor instead.
 func (*WatchTasksResponse) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{24}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchTasksResponse) GetEvents() []*TaskEvent {
@@ -2444,7 +2611,7 @@ type TaskEvent struct {
 
 func (x *TaskEvent) Reset() {
 	*x = TaskEvent{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[25]
+	mi := &file_taskyard_v1_task_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2623,7 @@ func (x *TaskEvent) String() string {
 func (*TaskEvent) ProtoMessage() {}
 
 func (x *TaskEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[25]
+	mi := &file_taskyard_v1_task_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2636,7 @@ func (x *TaskEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEvent.ProtoReflect.Descriptor instead.
 func (*TaskEvent) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{25}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TaskEvent) GetKind() TaskEvent_Kind {
@@ -2513,7 +2680,7 @@ type WatchEnd struct {
 
 func (x *WatchEnd) Reset() {
 	*x = WatchEnd{}
-	mi := &file_taskyard_v1_task_proto_msgTypes[26]
+	mi := &file_taskyard_v1_task_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +2692,7 @@ func (x *WatchEnd) String() string {
 func (*WatchEnd) ProtoMessage() {}
 
 func (x *WatchEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_taskyard_v1_task_proto_msgTypes[26]
+	mi := &file_taskyard_v1_task_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +2705,7 @@ func (x *WatchEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEnd.ProtoReflect.Descriptor instead.
 func (*WatchEnd) Descriptor() ([]byte, []int) {
-	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{26}
+	return file_taskyard_v1_task_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WatchEnd) GetReason() WatchEnd_Reason {
@@ -2559,7 +2726,7 @@ var File_taskyard_v1_task_proto protoreflect.FileDescriptor
 
 const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\xd1\x0f\n" +
+	"\x16taskyard/v1/task.proto\x12\vtaskyard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18taskyard/v1/access.proto\"\xec\x11\n" +
 	"\x04Task\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x12\x1e\n" +
 	"\bagent_id\x18\x02 \x01(\tH\x01R\aagentId\x88\x01\x01\x12\x1b\n" +
@@ -2601,7 +2768,13 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x1e \x01(\tH\x12R\x0eidempotencyKey\x88\x01\x01\x12\x1c\n" +
 	"\ahost_id\x18\x1f \x01(\tH\x13R\x06hostId\x88\x01\x01\x121\n" +
 	"\bprogress\x18  \x01(\v2\x15.taskyard.v1.ProgressR\bprogress\x12%\n" +
-	"\vtraceparent\x18! \x01(\tH\x14R\vtraceparent\x88\x01\x01\x1a9\n" +
+	"\vtraceparent\x18! \x01(\tH\x14R\vtraceparent\x88\x01\x01\x12)\n" +
+	"\x0erun_timeout_ms\x18\" \x01(\rH\x15R\frunTimeoutMs\x88\x01\x01\x12 \n" +
+	"\tparent_id\x18# \x01(\tH\x16R\bparentId\x88\x01\x01\x12*\n" +
+	"\x05input\x18$ \x01(\v2\x14.taskyard.v1.PayloadR\x05input\x12,\n" +
+	"\x06output\x18% \x01(\v2\x14.taskyard.v1.PayloadR\x06output\x12\x17\n" +
+	"\x04code\x18& \x01(\tH\x17R\x04code\x88\x01\x01\x12!\n" +
+	"\ttraceback\x18' \x01(\tH\x18R\ttraceback\x88\x01\x01\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcf\x02\n" +
@@ -2653,7 +2826,17 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x10_idempotency_keyB\n" +
 	"\n" +
 	"\b_host_idB\x0e\n" +
-	"\f_traceparent\"\xa0\x02\n" +
+	"\f_traceparentB\x11\n" +
+	"\x0f_run_timeout_msB\f\n" +
+	"\n" +
+	"_parent_idB\a\n" +
+	"\x05_codeB\f\n" +
+	"\n" +
+	"_traceback\"K\n" +
+	"\aPayload\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1f\n" +
+	"\bencoding\x18\x02 \x01(\tH\x00R\bencoding\x88\x01\x01B\v\n" +
+	"\t_encoding\"\xa0\x02\n" +
 	"\vRetryPolicy\x12&\n" +
 	"\fmax_attempts\x18\x01 \x01(\rH\x00R\vmaxAttempts\x88\x01\x01\x12)\n" +
 	"\x0efirst_delay_ms\x18\x02 \x01(\rH\x01R\ffirstDelayMs\x88\x01\x01\x12#\n" +
@@ -2699,7 +2882,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x06_errorB\f\n" +
 	"\n" +
 	"_retryableB\x11\n" +
-	"\x0f_retry_after_ms\"\x93\a\n" +
+	"\x0f_retry_after_ms\"\xad\b\n" +
 	"\x11SubmitTaskRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x16\n" +
 	"\x06action\x18\x02 \x01(\tR\x06action\x12\x1a\n" +
@@ -2721,7 +2904,11 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"tokenLimit\x88\x01\x01\x12;\n" +
 	"\fretry_policy\x18\x10 \x01(\v2\x18.taskyard.v1.RetryPolicyR\vretryPolicy\x12,\n" +
 	"\x0fidempotency_key\x18\x11 \x01(\tH\bR\x0eidempotencyKey\x88\x01\x01\x12%\n" +
-	"\vtraceparent\x18\x12 \x01(\tH\tR\vtraceparent\x88\x01\x01\x1a9\n" +
+	"\vtraceparent\x18\x12 \x01(\tH\tR\vtraceparent\x88\x01\x01\x12)\n" +
+	"\x0erun_timeout_ms\x18\x13 \x01(\rH\n" +
+	"R\frunTimeoutMs\x88\x01\x01\x12 \n" +
+	"\tparent_id\x18\x14 \x01(\tH\vR\bparentId\x88\x01\x01\x12*\n" +
+	"\x05input\x18\x15 \x01(\v2\x14.taskyard.v1.PayloadR\x05input\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\t\n" +
@@ -2735,7 +2922,10 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\x05_holdB\x0e\n" +
 	"\f_token_limitB\x12\n" +
 	"\x10_idempotency_keyB\x0e\n" +
-	"\f_traceparent\"\xe5\x01\n" +
+	"\f_traceparentB\x11\n" +
+	"\x0f_run_timeout_msB\f\n" +
+	"\n" +
+	"_parent_id\"\xe5\x01\n" +
 	"\x12SubmitTaskResponse\x12\x1c\n" +
 	"\atask_id\x18\x01 \x01(\tH\x00R\x06taskId\x88\x01\x01\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x01R\x05state\x88\x01\x01\x12\x1f\n" +
@@ -2757,7 +2947,7 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\aoutcomeB\x13\n" +
 	"\x11_rejected_task_id\")\n" +
 	"\x0eGetTaskRequest\x12\x17\n" +
-	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\x80\x04\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\xb0\x04\n" +
 	"\x10ListTasksRequest\x12\x1e\n" +
 	"\bagent_id\x18\x01 \x01(\tH\x00R\aagentId\x88\x01\x01\x12\x19\n" +
 	"\x05state\x18\x02 \x01(\tH\x01R\x05state\x88\x01\x01\x12\x1e\n" +
@@ -2770,7 +2960,8 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\fnewest_first\x18\b \x01(\bH\aR\vnewestFirst\x88\x01\x01\x12=\n" +
 	"\fcreated_from\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedFrom\x12?\n" +
 	"\rcreated_until\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedUntilB\v\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedUntil\x12 \n" +
+	"\tparent_id\x18\v \x01(\tH\bR\bparentId\x88\x01\x01B\v\n" +
 	"\t_agent_idB\b\n" +
 	"\x06_stateB\v\n" +
 	"\t_batch_idB\t\n" +
@@ -2780,21 +2971,27 @@ const file_taskyard_v1_task_proto_rawDesc = "" +
 	"\v_page_tokenB\n" +
 	"\n" +
 	"\b_historyB\x0f\n" +
-	"\r_newest_first\"\xa2\x01\n" +
+	"\r_newest_firstB\f\n" +
+	"\n" +
+	"_parent_id\"\xa2\x01\n" +
 	"\x11ListTasksResponse\x12'\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x11.taskyard.v1.TaskR\x05tasks\x12\x19\n" +
 	"\x05count\x18\x02 \x01(\rH\x00R\x05count\x88\x01\x01\x12+\n" +
 	"\x0fnext_page_token\x18\x03 \x01(\tH\x01R\rnextPageToken\x88\x01\x01B\b\n" +
 	"\x06_countB\x12\n" +
-	"\x10_next_page_token\",\n" +
+	"\x10_next_page_token\"n\n" +
 	"\x11CancelTaskRequest\x12\x17\n" +
-	"\atask_id\x18\x01 \x01(\tR\x06taskId\"\x7f\n" +
+	"\atask_id\x18\x01 \x01(\tR\x06taskId\x12,\n" +
+	"\x0fcancel_children\x18\x02 \x01(\bH\x00R\x0ecancelChildren\x88\x01\x01B\x12\n" +
+	"\x10_cancel_children\"\xca\x01\n" +
 	"\x12CancelTaskResponse\x124\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x17.taskyard.v1.Task.StateH\x00R\x06status\x88\x01\x01\x12\x1c\n" +
-	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01B\t\n" +
+	"\atask_id\x18\x02 \x01(\tH\x01R\x06taskId\x88\x01\x01\x122\n" +
+	"\x12children_cancelled\x18\x03 \x01(\rH\x02R\x11childrenCancelled\x88\x01\x01B\t\n" +
 	"\a_statusB\n" +
 	"\n" +
-	"\b_task_id\"+\n" +
+	"\b_task_idB\x15\n" +
+	"\x13_children_cancelled\"+\n" +
 	"\x10PauseTaskRequest\x12\x17\n" +
 	"\atask_id\x18\x01 \x01(\tR\x06taskId\"~\n" +
 	"\x11PauseTaskResponse\x124\n" +
@@ -2937,114 +3134,118 @@ func file_taskyard_v1_task_proto_rawDescGZIP() []byte {
 }
 
 var file_taskyard_v1_task_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_taskyard_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_taskyard_v1_task_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_taskyard_v1_task_proto_goTypes = []any{
 	(Task_State)(0),               // 0: taskyard.v1.Task.State
 	(TaskEvent_Kind)(0),           // 1: taskyard.v1.TaskEvent.Kind
 	(WatchEnd_Reason)(0),          // 2: taskyard.v1.WatchEnd.Reason
 	(*Task)(nil),                  // 3: taskyard.v1.Task
-	(*RetryPolicy)(nil),           // 4: taskyard.v1.RetryPolicy
-	(*Attempt)(nil),               // 5: taskyard.v1.Attempt
-	(*Progress)(nil),              // 6: taskyard.v1.Progress
-	(*Error)(nil),                 // 7: taskyard.v1.Error
-	(*SubmitTaskRequest)(nil),     // 8: taskyard.v1.SubmitTaskRequest
-	(*SubmitTaskResponse)(nil),    // 9: taskyard.v1.SubmitTaskResponse
-	(*SubmitTasksRequest)(nil),    // 10: taskyard.v1.SubmitTasksRequest
-	(*SubmitTasksResponse)(nil),   // 11: taskyard.v1.SubmitTasksResponse
-	(*SubmitOutcome)(nil),         // 12: taskyard.v1.SubmitOutcome
-	(*GetTaskRequest)(nil),        // 13: taskyard.v1.GetTaskRequest
-	(*ListTasksRequest)(nil),      // 14: taskyard.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),     // 15: taskyard.v1.ListTasksResponse
-	(*CancelTaskRequest)(nil),     // 16: taskyard.v1.CancelTaskRequest
-	(*CancelTaskResponse)(nil),    // 17: taskyard.v1.CancelTaskResponse
-	(*PauseTaskRequest)(nil),      // 18: taskyard.v1.PauseTaskRequest
-	(*PauseTaskResponse)(nil),     // 19: taskyard.v1.PauseTaskResponse
-	(*ResumeTaskRequest)(nil),     // 20: taskyard.v1.ResumeTaskRequest
-	(*ResumeTaskResponse)(nil),    // 21: taskyard.v1.ResumeTaskResponse
-	(*ResolveTaskRequest)(nil),    // 22: taskyard.v1.ResolveTaskRequest
-	(*ResolveTaskResponse)(nil),   // 23: taskyard.v1.ResolveTaskResponse
-	(*WaitTaskRequest)(nil),       // 24: taskyard.v1.WaitTaskRequest
-	(*WaitTaskResponse)(nil),      // 25: taskyard.v1.WaitTaskResponse
-	(*WatchTasksRequest)(nil),     // 26: taskyard.v1.WatchTasksRequest
-	(*WatchTasksResponse)(nil),    // 27: taskyard.v1.WatchTasksResponse
-	(*TaskEvent)(nil),             // 28: taskyard.v1.TaskEvent
-	(*WatchEnd)(nil),              // 29: taskyard.v1.WatchEnd
-	nil,                           // 30: taskyard.v1.Task.LabelsEntry
-	nil,                           // 31: taskyard.v1.SubmitTaskRequest.LabelsEntry
-	(*structpb.Struct)(nil),       // 32: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*structpb.Value)(nil),        // 34: google.protobuf.Value
+	(*Payload)(nil),               // 4: taskyard.v1.Payload
+	(*RetryPolicy)(nil),           // 5: taskyard.v1.RetryPolicy
+	(*Attempt)(nil),               // 6: taskyard.v1.Attempt
+	(*Progress)(nil),              // 7: taskyard.v1.Progress
+	(*Error)(nil),                 // 8: taskyard.v1.Error
+	(*SubmitTaskRequest)(nil),     // 9: taskyard.v1.SubmitTaskRequest
+	(*SubmitTaskResponse)(nil),    // 10: taskyard.v1.SubmitTaskResponse
+	(*SubmitTasksRequest)(nil),    // 11: taskyard.v1.SubmitTasksRequest
+	(*SubmitTasksResponse)(nil),   // 12: taskyard.v1.SubmitTasksResponse
+	(*SubmitOutcome)(nil),         // 13: taskyard.v1.SubmitOutcome
+	(*GetTaskRequest)(nil),        // 14: taskyard.v1.GetTaskRequest
+	(*ListTasksRequest)(nil),      // 15: taskyard.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),     // 16: taskyard.v1.ListTasksResponse
+	(*CancelTaskRequest)(nil),     // 17: taskyard.v1.CancelTaskRequest
+	(*CancelTaskResponse)(nil),    // 18: taskyard.v1.CancelTaskResponse
+	(*PauseTaskRequest)(nil),      // 19: taskyard.v1.PauseTaskRequest
+	(*PauseTaskResponse)(nil),     // 20: taskyard.v1.PauseTaskResponse
+	(*ResumeTaskRequest)(nil),     // 21: taskyard.v1.ResumeTaskRequest
+	(*ResumeTaskResponse)(nil),    // 22: taskyard.v1.ResumeTaskResponse
+	(*ResolveTaskRequest)(nil),    // 23: taskyard.v1.ResolveTaskRequest
+	(*ResolveTaskResponse)(nil),   // 24: taskyard.v1.ResolveTaskResponse
+	(*WaitTaskRequest)(nil),       // 25: taskyard.v1.WaitTaskRequest
+	(*WaitTaskResponse)(nil),      // 26: taskyard.v1.WaitTaskResponse
+	(*WatchTasksRequest)(nil),     // 27: taskyard.v1.WatchTasksRequest
+	(*WatchTasksResponse)(nil),    // 28: taskyard.v1.WatchTasksResponse
+	(*TaskEvent)(nil),             // 29: taskyard.v1.TaskEvent
+	(*WatchEnd)(nil),              // 30: taskyard.v1.WatchEnd
+	nil,                           // 31: taskyard.v1.Task.LabelsEntry
+	nil,                           // 32: taskyard.v1.SubmitTaskRequest.LabelsEntry
+	(*structpb.Struct)(nil),       // 33: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 34: google.protobuf.Timestamp
+	(*structpb.Value)(nil),        // 35: google.protobuf.Value
 }
 var file_taskyard_v1_task_proto_depIdxs = []int32{
-	32, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
+	33, // 0: taskyard.v1.Task.params:type_name -> google.protobuf.Struct
 	0,  // 1: taskyard.v1.Task.state:type_name -> taskyard.v1.Task.State
-	33, // 2: taskyard.v1.Task.deadline:type_name -> google.protobuf.Timestamp
-	33, // 3: taskyard.v1.Task.created_at:type_name -> google.protobuf.Timestamp
-	33, // 4: taskyard.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	33, // 5: taskyard.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
-	34, // 6: taskyard.v1.Task.result:type_name -> google.protobuf.Value
-	30, // 7: taskyard.v1.Task.labels:type_name -> taskyard.v1.Task.LabelsEntry
-	33, // 8: taskyard.v1.Task.not_before:type_name -> google.protobuf.Timestamp
-	4,  // 9: taskyard.v1.Task.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	5,  // 10: taskyard.v1.Task.attempts:type_name -> taskyard.v1.Attempt
-	6,  // 11: taskyard.v1.Task.progress:type_name -> taskyard.v1.Progress
-	33, // 12: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	33, // 13: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	32, // 14: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
-	33, // 15: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
-	32, // 16: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
-	32, // 17: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
-	33, // 18: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
-	31, // 19: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
-	33, // 20: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
-	4,  // 21: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
-	0,  // 22: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
-	33, // 23: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 24: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
-	12, // 25: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
-	9,  // 26: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
-	7,  // 27: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
-	33, // 28: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
-	33, // 29: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
-	3,  // 30: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
-	0,  // 31: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
-	0,  // 32: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
-	0,  // 33: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
-	34, // 34: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
-	0,  // 35: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
-	3,  // 36: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
-	28, // 37: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
-	29, // 38: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
-	1,  // 39: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
-	33, // 40: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	3,  // 41: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
-	0,  // 42: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
-	2,  // 43: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
-	8,  // 44: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
-	10, // 45: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
-	13, // 46: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
-	14, // 47: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
-	16, // 48: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
-	18, // 49: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
-	20, // 50: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
-	22, // 51: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
-	24, // 52: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
-	26, // 53: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
-	9,  // 54: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
-	11, // 55: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
-	3,  // 56: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
-	15, // 57: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
-	17, // 58: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
-	19, // 59: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
-	21, // 60: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
-	23, // 61: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
-	25, // 62: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
-	27, // 63: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
-	54, // [54:64] is the sub-list for method output_type
-	44, // [44:54] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	34, // 2: taskyard.v1.Task.deadline:type_name -> google.protobuf.Timestamp
+	34, // 3: taskyard.v1.Task.created_at:type_name -> google.protobuf.Timestamp
+	34, // 4: taskyard.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	34, // 5: taskyard.v1.Task.completed_at:type_name -> google.protobuf.Timestamp
+	35, // 6: taskyard.v1.Task.result:type_name -> google.protobuf.Value
+	31, // 7: taskyard.v1.Task.labels:type_name -> taskyard.v1.Task.LabelsEntry
+	34, // 8: taskyard.v1.Task.not_before:type_name -> google.protobuf.Timestamp
+	5,  // 9: taskyard.v1.Task.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	6,  // 10: taskyard.v1.Task.attempts:type_name -> taskyard.v1.Attempt
+	7,  // 11: taskyard.v1.Task.progress:type_name -> taskyard.v1.Progress
+	4,  // 12: taskyard.v1.Task.input:type_name -> taskyard.v1.Payload
+	4,  // 13: taskyard.v1.Task.output:type_name -> taskyard.v1.Payload
+	34, // 14: taskyard.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	34, // 15: taskyard.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	33, // 16: taskyard.v1.Progress.details:type_name -> google.protobuf.Struct
+	34, // 17: taskyard.v1.Progress.reported_at:type_name -> google.protobuf.Timestamp
+	33, // 18: taskyard.v1.Error.details:type_name -> google.protobuf.Struct
+	33, // 19: taskyard.v1.SubmitTaskRequest.params:type_name -> google.protobuf.Struct
+	34, // 20: taskyard.v1.SubmitTaskRequest.deadline:type_name -> google.protobuf.Timestamp
+	32, // 21: taskyard.v1.SubmitTaskRequest.labels:type_name -> taskyard.v1.SubmitTaskRequest.LabelsEntry
+	34, // 22: taskyard.v1.SubmitTaskRequest.not_before:type_name -> google.protobuf.Timestamp
+	5,  // 23: taskyard.v1.SubmitTaskRequest.retry_policy:type_name -> taskyard.v1.RetryPolicy
+	4,  // 24: taskyard.v1.SubmitTaskRequest.input:type_name -> taskyard.v1.Payload
+	0,  // 25: taskyard.v1.SubmitTaskResponse.state:type_name -> taskyard.v1.Task.State
+	34, // 26: taskyard.v1.SubmitTaskResponse.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 27: taskyard.v1.SubmitTasksRequest.tasks:type_name -> taskyard.v1.SubmitTaskRequest
+	13, // 28: taskyard.v1.SubmitTasksResponse.outcomes:type_name -> taskyard.v1.SubmitOutcome
+	10, // 29: taskyard.v1.SubmitOutcome.accepted:type_name -> taskyard.v1.SubmitTaskResponse
+	8,  // 30: taskyard.v1.SubmitOutcome.error:type_name -> taskyard.v1.Error
+	34, // 31: taskyard.v1.ListTasksRequest.created_from:type_name -> google.protobuf.Timestamp
+	34, // 32: taskyard.v1.ListTasksRequest.created_until:type_name -> google.protobuf.Timestamp
+	3,  // 33: taskyard.v1.ListTasksResponse.tasks:type_name -> taskyard.v1.Task
+	0,  // 34: taskyard.v1.CancelTaskResponse.status:type_name -> taskyard.v1.Task.State
+	0,  // 35: taskyard.v1.PauseTaskResponse.status:type_name -> taskyard.v1.Task.State
+	0,  // 36: taskyard.v1.ResumeTaskResponse.status:type_name -> taskyard.v1.Task.State
+	35, // 37: taskyard.v1.ResolveTaskRequest.result:type_name -> google.protobuf.Value
+	0,  // 38: taskyard.v1.ResolveTaskResponse.status:type_name -> taskyard.v1.Task.State
+	3,  // 39: taskyard.v1.WaitTaskResponse.task:type_name -> taskyard.v1.Task
+	29, // 40: taskyard.v1.WatchTasksResponse.events:type_name -> taskyard.v1.TaskEvent
+	30, // 41: taskyard.v1.WatchTasksResponse.end:type_name -> taskyard.v1.WatchEnd
+	1,  // 42: taskyard.v1.TaskEvent.kind:type_name -> taskyard.v1.TaskEvent.Kind
+	34, // 43: taskyard.v1.TaskEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	3,  // 44: taskyard.v1.TaskEvent.task:type_name -> taskyard.v1.Task
+	0,  // 45: taskyard.v1.TaskEvent.previous_state:type_name -> taskyard.v1.Task.State
+	2,  // 46: taskyard.v1.WatchEnd.reason:type_name -> taskyard.v1.WatchEnd.Reason
+	9,  // 47: taskyard.v1.TaskService.SubmitTask:input_type -> taskyard.v1.SubmitTaskRequest
+	11, // 48: taskyard.v1.TaskService.SubmitTasks:input_type -> taskyard.v1.SubmitTasksRequest
+	14, // 49: taskyard.v1.TaskService.GetTask:input_type -> taskyard.v1.GetTaskRequest
+	15, // 50: taskyard.v1.TaskService.ListTasks:input_type -> taskyard.v1.ListTasksRequest
+	17, // 51: taskyard.v1.TaskService.CancelTask:input_type -> taskyard.v1.CancelTaskRequest
+	19, // 52: taskyard.v1.TaskService.PauseTask:input_type -> taskyard.v1.PauseTaskRequest
+	21, // 53: taskyard.v1.TaskService.ResumeTask:input_type -> taskyard.v1.ResumeTaskRequest
+	23, // 54: taskyard.v1.TaskService.ResolveTask:input_type -> taskyard.v1.ResolveTaskRequest
+	25, // 55: taskyard.v1.TaskService.WaitTask:input_type -> taskyard.v1.WaitTaskRequest
+	27, // 56: taskyard.v1.TaskService.WatchTasks:input_type -> taskyard.v1.WatchTasksRequest
+	10, // 57: taskyard.v1.TaskService.SubmitTask:output_type -> taskyard.v1.SubmitTaskResponse
+	12, // 58: taskyard.v1.TaskService.SubmitTasks:output_type -> taskyard.v1.SubmitTasksResponse
+	3,  // 59: taskyard.v1.TaskService.GetTask:output_type -> taskyard.v1.Task
+	16, // 60: taskyard.v1.TaskService.ListTasks:output_type -> taskyard.v1.ListTasksResponse
+	18, // 61: taskyard.v1.TaskService.CancelTask:output_type -> taskyard.v1.CancelTaskResponse
+	20, // 62: taskyard.v1.TaskService.PauseTask:output_type -> taskyard.v1.PauseTaskResponse
+	22, // 63: taskyard.v1.TaskService.ResumeTask:output_type -> taskyard.v1.ResumeTaskResponse
+	24, // 64: taskyard.v1.TaskService.ResolveTask:output_type -> taskyard.v1.ResolveTaskResponse
+	26, // 65: taskyard.v1.TaskService.WaitTask:output_type -> taskyard.v1.WaitTaskResponse
+	28, // 66: taskyard.v1.TaskService.WatchTasks:output_type -> taskyard.v1.WatchTasksResponse
+	57, // [57:67] is the sub-list for method output_type
+	47, // [47:57] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_taskyard_v1_task_proto_init() }
@@ -3060,30 +3261,32 @@ func file_taskyard_v1_task_proto_init() {
 	file_taskyard_v1_task_proto_msgTypes[4].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[5].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[6].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[9].OneofWrappers = []any{
+	file_taskyard_v1_task_proto_msgTypes[7].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[10].OneofWrappers = []any{
 		(*SubmitOutcome_Accepted)(nil),
 		(*SubmitOutcome_Error)(nil),
 	}
-	file_taskyard_v1_task_proto_msgTypes[11].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[12].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[13].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[14].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[16].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[15].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[17].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[18].OneofWrappers = []any{}
-	file_taskyard_v1_task_proto_msgTypes[20].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[19].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[21].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[22].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[23].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[24].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[25].OneofWrappers = []any{}
 	file_taskyard_v1_task_proto_msgTypes[26].OneofWrappers = []any{}
+	file_taskyard_v1_task_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_taskyard_v1_task_proto_rawDesc), len(file_taskyard_v1_task_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -132,6 +132,7 @@ class ClaimTaskRequest(_message.Message):
     LEASE_SECS_FIELD_NUMBER: _builtins.int
     PROJECT_FIELD_NUMBER: _builtins.int
     WAIT_MS_FIELD_NUMBER: _builtins.int
+    CLAIM_ID_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host. Required."""
     lease_secs: _builtins.int
@@ -140,6 +141,10 @@ class ClaimTaskRequest(_message.Message):
     """Only tasks of this project, which must be the host's own if it has one. Default: the host's."""
     wait_ms: _builtins.int
     """Maximum wait for a task in milliseconds, if none is available. Default 0; more than 60,000 counts as 60,000."""
+    claim_id: _builtins.str
+    """Makes the claim safe to repeat: while a lease lives that the host got under this id, a claim with the id returns it
+    and leases nothing else. At most 128 characters, unique per host. Default none.
+    """
     def __init__(
         self,
         *,
@@ -147,17 +152,22 @@ class ClaimTaskRequest(_message.Message):
         lease_secs: _builtins.int | None = ...,
         project: _builtins.str | None = ...,
         wait_ms: _builtins.int | None = ...,
+        claim_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs", "_project", b"_project", "_wait_ms", b"_wait_ms", "lease_secs", b"lease_secs", "project", b"project", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_claim_id", b"_claim_id", "_lease_secs", b"_lease_secs", "_project", b"_project", "_wait_ms", b"_wait_ms", "claim_id", b"claim_id", "lease_secs", b"lease_secs", "project", b"project", "wait_ms", b"wait_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs", "_project", b"_project", "_wait_ms", b"_wait_ms", "host_id", b"host_id", "lease_secs", b"lease_secs", "project", b"project", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_claim_id", b"_claim_id", "_lease_secs", b"_lease_secs", "_project", b"_project", "_wait_ms", b"_wait_ms", "claim_id", b"claim_id", "host_id", b"host_id", "lease_secs", b"lease_secs", "project", b"project", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__claim_id: _TypeAlias = _typing.Literal["claim_id"]  # noqa: Y015
+    _WhichOneofArgType__claim_id: _TypeAlias = _typing.Literal["_claim_id", b"_claim_id"]  # noqa: Y015
     _WhichOneofReturnType__lease_secs: _TypeAlias = _typing.Literal["lease_secs"]  # noqa: Y015
     _WhichOneofArgType__lease_secs: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs"]  # noqa: Y015
     _WhichOneofReturnType__project: _TypeAlias = _typing.Literal["project"]  # noqa: Y015
     _WhichOneofArgType__project: _TypeAlias = _typing.Literal["_project", b"_project"]  # noqa: Y015
     _WhichOneofReturnType__wait_ms: _TypeAlias = _typing.Literal["wait_ms"]  # noqa: Y015
     _WhichOneofArgType__wait_ms: _TypeAlias = _typing.Literal["_wait_ms", b"_wait_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__claim_id) -> _WhichOneofReturnType__claim_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__lease_secs) -> _WhichOneofReturnType__lease_secs | None: ...
     @_typing.overload
@@ -233,6 +243,7 @@ class ClaimTasksRequest(_message.Message):
     LEASE_SECS_FIELD_NUMBER: _builtins.int
     PROJECT_FIELD_NUMBER: _builtins.int
     WAIT_MS_FIELD_NUMBER: _builtins.int
+    CLAIM_ID_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host. Required."""
     max_tasks: _builtins.int
@@ -245,6 +256,10 @@ class ClaimTasksRequest(_message.Message):
     """Only tasks of this project, which must be the host's own if it has one. Default: the host's."""
     wait_ms: _builtins.int
     """Maximum wait for a first task in milliseconds, if none is available. Default 0; more than 60,000 counts as 60,000."""
+    claim_id: _builtins.str
+    """Makes the claim safe to repeat: while leases live that the host got under this id, a claim with the id returns them
+    and leases nothing else. At most 128 characters, unique per host. Default none.
+    """
     def __init__(
         self,
         *,
@@ -253,17 +268,22 @@ class ClaimTasksRequest(_message.Message):
         lease_secs: _builtins.int | None = ...,
         project: _builtins.str | None = ...,
         wait_ms: _builtins.int | None = ...,
+        claim_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs", "_project", b"_project", "_wait_ms", b"_wait_ms", "lease_secs", b"lease_secs", "project", b"project", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_claim_id", b"_claim_id", "_lease_secs", b"_lease_secs", "_project", b"_project", "_wait_ms", b"_wait_ms", "claim_id", b"claim_id", "lease_secs", b"lease_secs", "project", b"project", "wait_ms", b"wait_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs", "_project", b"_project", "_wait_ms", b"_wait_ms", "host_id", b"host_id", "lease_secs", b"lease_secs", "max_tasks", b"max_tasks", "project", b"project", "wait_ms", b"wait_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_claim_id", b"_claim_id", "_lease_secs", b"_lease_secs", "_project", b"_project", "_wait_ms", b"_wait_ms", "claim_id", b"claim_id", "host_id", b"host_id", "lease_secs", b"lease_secs", "max_tasks", b"max_tasks", "project", b"project", "wait_ms", b"wait_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__claim_id: _TypeAlias = _typing.Literal["claim_id"]  # noqa: Y015
+    _WhichOneofArgType__claim_id: _TypeAlias = _typing.Literal["_claim_id", b"_claim_id"]  # noqa: Y015
     _WhichOneofReturnType__lease_secs: _TypeAlias = _typing.Literal["lease_secs"]  # noqa: Y015
     _WhichOneofArgType__lease_secs: _TypeAlias = _typing.Literal["_lease_secs", b"_lease_secs"]  # noqa: Y015
     _WhichOneofReturnType__project: _TypeAlias = _typing.Literal["project"]  # noqa: Y015
     _WhichOneofArgType__project: _TypeAlias = _typing.Literal["_project", b"_project"]  # noqa: Y015
     _WhichOneofReturnType__wait_ms: _TypeAlias = _typing.Literal["wait_ms"]  # noqa: Y015
     _WhichOneofArgType__wait_ms: _TypeAlias = _typing.Literal["_wait_ms", b"_wait_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__claim_id) -> _WhichOneofReturnType__claim_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__lease_secs) -> _WhichOneofReturnType__lease_secs | None: ...
     @_typing.overload
@@ -521,6 +541,7 @@ class CompleteTaskRequest(_message.Message):
     FENCING_TOKEN_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     TOKENS_USED_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host. Required."""
     task_id: _builtins.str
@@ -533,6 +554,12 @@ class CompleteTaskRequest(_message.Message):
     def result(self) -> _struct_pb2.Value:
         """The result, at most `maxPayloadBytes` when encoded. Default none."""
 
+    @_builtins.property
+    def output(self) -> _task_pb2.Payload:
+        """The output of a typed action, where `result` cannot hold it exactly; together with `result` at most
+        `maxPayloadBytes`. Default none.
+        """
+
     def __init__(
         self,
         *,
@@ -541,10 +568,11 @@ class CompleteTaskRequest(_message.Message):
         fencing_token: _builtins.float = ...,
         result: _struct_pb2.Value | None = ...,
         tokens_used: _builtins.int | None = ...,
+        output: _task_pb2.Payload | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "result", b"result", "tokens_used", b"tokens_used"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "output", b"output", "result", b"result", "tokens_used", b"tokens_used"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "fencing_token", b"fencing_token", "host_id", b"host_id", "result", b"result", "task_id", b"task_id", "tokens_used", b"tokens_used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used", "fencing_token", b"fencing_token", "host_id", b"host_id", "output", b"output", "result", b"result", "task_id", b"task_id", "tokens_used", b"tokens_used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__tokens_used: _TypeAlias = _typing.Literal["tokens_used"]  # noqa: Y015
     _WhichOneofArgType__tokens_used: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used"]  # noqa: Y015
@@ -598,6 +626,8 @@ class FailTaskRequest(_message.Message):
     RETRYABLE_FIELD_NUMBER: _builtins.int
     CODE_FIELD_NUMBER: _builtins.int
     TOKENS_USED_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_MS_FIELD_NUMBER: _builtins.int
+    TRACEBACK_FIELD_NUMBER: _builtins.int
     host_id: _builtins.str
     """The host. Required."""
     task_id: _builtins.str
@@ -612,6 +642,10 @@ class FailTaskRequest(_message.Message):
     """The code of the failure, matched against `RetryPolicy.non_retryable_codes`. Default none."""
     tokens_used: _builtins.int
     """Tokens that this attempt has used. Default: as last reported."""
+    retry_after_ms: _builtins.int
+    """Milliseconds until the next attempt, see `TaskFailed.retry_after_ms`. Default: the retry policy decides."""
+    traceback: _builtins.str
+    """Where in the host's code the work failed, see `TaskFailed.traceback`. Default none."""
     def __init__(
         self,
         *,
@@ -622,23 +656,33 @@ class FailTaskRequest(_message.Message):
         retryable: _builtins.bool | None = ...,
         code: _builtins.str | None = ...,
         tokens_used: _builtins.int | None = ...,
+        retry_after_ms: _builtins.int | None = ...,
+        traceback: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_retryable", b"_retryable", "_tokens_used", b"_tokens_used", "code", b"code", "retryable", b"retryable", "tokens_used", b"tokens_used"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_retry_after_ms", b"_retry_after_ms", "_retryable", b"_retryable", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "code", b"code", "retry_after_ms", b"retry_after_ms", "retryable", b"retryable", "tokens_used", b"tokens_used", "traceback", b"traceback"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_retryable", b"_retryable", "_tokens_used", b"_tokens_used", "code", b"code", "error", b"error", "fencing_token", b"fencing_token", "host_id", b"host_id", "retryable", b"retryable", "task_id", b"task_id", "tokens_used", b"tokens_used"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_retry_after_ms", b"_retry_after_ms", "_retryable", b"_retryable", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "code", b"code", "error", b"error", "fencing_token", b"fencing_token", "host_id", b"host_id", "retry_after_ms", b"retry_after_ms", "retryable", b"retryable", "task_id", b"task_id", "tokens_used", b"tokens_used", "traceback", b"traceback"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__code: _TypeAlias = _typing.Literal["code"]  # noqa: Y015
     _WhichOneofArgType__code: _TypeAlias = _typing.Literal["_code", b"_code"]  # noqa: Y015
+    _WhichOneofReturnType__retry_after_ms: _TypeAlias = _typing.Literal["retry_after_ms"]  # noqa: Y015
+    _WhichOneofArgType__retry_after_ms: _TypeAlias = _typing.Literal["_retry_after_ms", b"_retry_after_ms"]  # noqa: Y015
     _WhichOneofReturnType__retryable: _TypeAlias = _typing.Literal["retryable"]  # noqa: Y015
     _WhichOneofArgType__retryable: _TypeAlias = _typing.Literal["_retryable", b"_retryable"]  # noqa: Y015
     _WhichOneofReturnType__tokens_used: _TypeAlias = _typing.Literal["tokens_used"]  # noqa: Y015
     _WhichOneofArgType__tokens_used: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used"]  # noqa: Y015
+    _WhichOneofReturnType__traceback: _TypeAlias = _typing.Literal["traceback"]  # noqa: Y015
+    _WhichOneofArgType__traceback: _TypeAlias = _typing.Literal["_traceback", b"_traceback"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__code) -> _WhichOneofReturnType__code | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retry_after_ms) -> _WhichOneofReturnType__retry_after_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__retryable) -> _WhichOneofReturnType__retryable | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_used) -> _WhichOneofReturnType__tokens_used | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__traceback) -> _WhichOneofReturnType__traceback | None: ...
 
 Global___FailTaskRequest: _TypeAlias = FailTaskRequest  # noqa: Y015
 

@@ -806,18 +806,26 @@ class TaskCompleted(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULT_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def result(self) -> _struct_pb2.Value:
         """The result, at most `maxPayloadBytes` when encoded. Default none."""
+
+    @_builtins.property
+    def output(self) -> _task_pb2.Payload:
+        """The output of a typed action, where `result` cannot hold it exactly; together with `result` at most
+        `maxPayloadBytes`. Default none.
+        """
 
     def __init__(
         self,
         *,
         result: _struct_pb2.Value | None = ...,
+        output: _task_pb2.Payload | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["output", b"output", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["output", b"output", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -832,31 +840,51 @@ class TaskFailed(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     RETRYABLE_FIELD_NUMBER: _builtins.int
     CODE_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_MS_FIELD_NUMBER: _builtins.int
+    TRACEBACK_FIELD_NUMBER: _builtins.int
     error: _builtins.str
     """Why the work failed, as text for people. Required."""
     retryable: _builtins.bool
     """Whether another attempt can help; false makes the failure final. Default true: the retry policy decides."""
     code: _builtins.str
     """The code of the failure, matched against `RetryPolicy.non_retryable_codes`. Default none."""
+    retry_after_ms: _builtins.int
+    """Milliseconds until the next attempt, in the place of the delay of the retry policy. A task without a policy then has
+    `maxDeliveries` attempts (docs/rules.md, Retries). Default: the policy decides.
+    """
+    traceback: _builtins.str
+    """Where in the host's code the work failed, as text for people; the server keeps the last 8,000 characters. Default
+    none.
+    """
     def __init__(
         self,
         *,
         error: _builtins.str = ...,
         retryable: _builtins.bool | None = ...,
         code: _builtins.str | None = ...,
+        retry_after_ms: _builtins.int | None = ...,
+        traceback: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_retryable", b"_retryable", "code", b"code", "retryable", b"retryable"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_retry_after_ms", b"_retry_after_ms", "_retryable", b"_retryable", "_traceback", b"_traceback", "code", b"code", "retry_after_ms", b"retry_after_ms", "retryable", b"retryable", "traceback", b"traceback"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_retryable", b"_retryable", "code", b"code", "error", b"error", "retryable", b"retryable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_code", b"_code", "_retry_after_ms", b"_retry_after_ms", "_retryable", b"_retryable", "_traceback", b"_traceback", "code", b"code", "error", b"error", "retry_after_ms", b"retry_after_ms", "retryable", b"retryable", "traceback", b"traceback"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__code: _TypeAlias = _typing.Literal["code"]  # noqa: Y015
     _WhichOneofArgType__code: _TypeAlias = _typing.Literal["_code", b"_code"]  # noqa: Y015
+    _WhichOneofReturnType__retry_after_ms: _TypeAlias = _typing.Literal["retry_after_ms"]  # noqa: Y015
+    _WhichOneofArgType__retry_after_ms: _TypeAlias = _typing.Literal["_retry_after_ms", b"_retry_after_ms"]  # noqa: Y015
     _WhichOneofReturnType__retryable: _TypeAlias = _typing.Literal["retryable"]  # noqa: Y015
     _WhichOneofArgType__retryable: _TypeAlias = _typing.Literal["_retryable", b"_retryable"]  # noqa: Y015
+    _WhichOneofReturnType__traceback: _TypeAlias = _typing.Literal["traceback"]  # noqa: Y015
+    _WhichOneofArgType__traceback: _TypeAlias = _typing.Literal["_traceback", b"_traceback"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__code) -> _WhichOneofReturnType__code | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__retry_after_ms) -> _WhichOneofReturnType__retry_after_ms | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__retryable) -> _WhichOneofReturnType__retryable | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__traceback) -> _WhichOneofReturnType__traceback | None: ...
 
 Global___TaskFailed: _TypeAlias = TaskFailed  # noqa: Y015
 
@@ -1000,6 +1028,10 @@ class Cancellation(_message.Message):
         """The server is shutting down and the grace period is over."""
         REASON_SHUTDOWN: Cancellation._Reason.ValueType  # 6
         """Same as `shutdown`."""
+        timed_out: Cancellation._Reason.ValueType  # 7
+        """The attempt has run for longer than the task's `run_timeout_ms`."""
+        REASON_TIMED_OUT: Cancellation._Reason.ValueType  # 7
+        """Same as `timed_out`."""
 
     class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper):
         """Reason is the reason for a cancellation."""
@@ -1032,6 +1064,10 @@ class Cancellation(_message.Message):
     """The server is shutting down and the grace period is over."""
     REASON_SHUTDOWN: Cancellation.Reason.ValueType  # 6
     """Same as `shutdown`."""
+    timed_out: Cancellation.Reason.ValueType  # 7
+    """The attempt has run for longer than the task's `run_timeout_ms`."""
+    REASON_TIMED_OUT: Cancellation.Reason.ValueType  # 7
+    """Same as `timed_out`."""
 
     TASK_ID_FIELD_NUMBER: _builtins.int
     FENCING_TOKEN_FIELD_NUMBER: _builtins.int

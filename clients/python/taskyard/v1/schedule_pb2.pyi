@@ -352,6 +352,8 @@ class TaskTemplate(_message.Message):
     TARGET_FIELD_NUMBER: _builtins.int
     TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
     RETRY_POLICY_FIELD_NUMBER: _builtins.int
+    RUN_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """The submitting agent. Required."""
     action: _builtins.str
@@ -374,6 +376,8 @@ class TaskTemplate(_message.Message):
     """The serial queue of the tasks. Default none."""
     token_limit: _builtins.int
     """Maximum tokens that each task may use. Default: no limit."""
+    run_timeout_ms: _builtins.int
+    """Maximum length of each attempt, see `SubmitTaskRequest.run_timeout_ms`. Default: no limit but the deadline."""
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
         """Parameters of the action, at most `maxPayloadBytes` when encoded. Default none."""
@@ -389,6 +393,10 @@ class TaskTemplate(_message.Message):
     @_builtins.property
     def retry_policy(self) -> _task_pb2.RetryPolicy:
         """How failed attempts are retried. Default: one attempt, no retry."""
+
+    @_builtins.property
+    def input(self) -> _task_pb2.Payload:
+        """The input of a typed action, see `SubmitTaskRequest.input`. Default none."""
 
     def __init__(
         self,
@@ -407,10 +415,12 @@ class TaskTemplate(_message.Message):
         target: _builtins.str | None = ...,
         token_limit: _builtins.int | None = ...,
         retry_policy: _task_pb2.RetryPolicy | None = ...,
+        run_timeout_ms: _builtins.int | None = ...,
+        input: _task_pb2.Payload | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "callback_url", b"callback_url", "deadline_secs", b"deadline_secs", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "callback_url", b"callback_url", "deadline_secs", b"deadline_secs", "input", b"input", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "action", b"action", "agent_id", b"agent_id", "callback_url", b"callback_url", "deadline_secs", b"deadline_secs", "labels", b"labels", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_deadline_secs", b"_deadline_secs", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "action", b"action", "agent_id", b"agent_id", "callback_url", b"callback_url", "deadline_secs", b"deadline_secs", "input", b"input", "labels", b"labels", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__callback_url: _TypeAlias = _typing.Literal["callback_url"]  # noqa: Y015
     _WhichOneofArgType__callback_url: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url"]  # noqa: Y015
@@ -422,6 +432,8 @@ class TaskTemplate(_message.Message):
     _WhichOneofArgType__project: _TypeAlias = _typing.Literal["_project", b"_project"]  # noqa: Y015
     _WhichOneofReturnType__ref: _TypeAlias = _typing.Literal["ref"]  # noqa: Y015
     _WhichOneofArgType__ref: _TypeAlias = _typing.Literal["_ref", b"_ref"]  # noqa: Y015
+    _WhichOneofReturnType__run_timeout_ms: _TypeAlias = _typing.Literal["run_timeout_ms"]  # noqa: Y015
+    _WhichOneofArgType__run_timeout_ms: _TypeAlias = _typing.Literal["_run_timeout_ms", b"_run_timeout_ms"]  # noqa: Y015
     _WhichOneofReturnType__tab_id: _TypeAlias = _typing.Literal["tab_id"]  # noqa: Y015
     _WhichOneofArgType__tab_id: _TypeAlias = _typing.Literal["_tab_id", b"_tab_id"]  # noqa: Y015
     _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
@@ -438,6 +450,8 @@ class TaskTemplate(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__project) -> _WhichOneofReturnType__project | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ref) -> _WhichOneofReturnType__ref | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run_timeout_ms) -> _WhichOneofReturnType__run_timeout_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tab_id) -> _WhichOneofReturnType__tab_id | None: ...
     @_typing.overload

@@ -189,6 +189,12 @@ class Task(_message.Message):
     HOST_ID_FIELD_NUMBER: _builtins.int
     PROGRESS_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    RUN_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    PARENT_ID_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    TRACEBACK_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The id that the server assigned: opaque, begins with `tsk_`. Always set."""
     agent_id: _builtins.str
@@ -235,6 +241,16 @@ class Task(_message.Message):
     """The host that holds the task, or held it last. Absent before the first claim."""
     traceparent: _builtins.str
     """The W3C trace context of the submission. Absent without one."""
+    run_timeout_ms: _builtins.int
+    """Maximum length of each attempt in milliseconds, from its start. Absent without one."""
+    parent_id: _builtins.str
+    """The task whose work submitted this one. Absent without one."""
+    code: _builtins.str
+    """The code of the last failed attempt of this run, as its host reported it, or `timed_out`. Absent if there is none."""
+    traceback: _builtins.str
+    """The traceback of the last failed attempt of this run, as its host reported it. Absent if there is none, and in the
+    events of a watch.
+    """
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
         """Parameters of the action, merged into the executor's request. Absent if the submitter gave none."""
@@ -287,6 +303,14 @@ class Task(_message.Message):
     def progress(self) -> Global___Progress:
         """The progress that the host last reported. Absent until the first report."""
 
+    @_builtins.property
+    def input(self) -> Global___Payload:
+        """The input of a typed action, where `params` cannot hold it exactly. Absent otherwise."""
+
+    @_builtins.property
+    def output(self) -> Global___Payload:
+        """The output of a typed action, where `result` cannot hold it exactly. Absent otherwise."""
+
     def __init__(
         self,
         *,
@@ -323,10 +347,16 @@ class Task(_message.Message):
         host_id: _builtins.str | None = ...,
         progress: Global___Progress | None = ...,
         traceparent: _builtins.str | None = ...,
+        run_timeout_ms: _builtins.int | None = ...,
+        parent_id: _builtins.str | None = ...,
+        input: Global___Payload | None = ...,
+        output: Global___Payload | None = ...,
+        code: _builtins.str | None = ...,
+        traceback: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceparent", b"_traceparent", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "latency_ms", b"latency_ms", "not_before", b"not_before", "params", b"params", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceparent", b"traceparent"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "action", b"action", "agent_id", b"agent_id", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "latency_ms", b"latency_ms", "not_before", b"not_before", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceparent", b"_traceparent", "action", b"action", "agent_id", b"agent_id", "attempts", b"attempts", "batch_id", b"batch_id", "callback_url", b"callback_url", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "labels", b"labels", "latency_ms", b"latency_ms", "not_before", b"not_before", "params", b"params", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "requires", b"requires", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_callback_url", b"_callback_url", "_code", b"_code", "_error", b"_error", "_hold", b"_hold", "_host_id", b"_host_id", "_idempotency_key", b"_idempotency_key", "_latency_ms", b"_latency_ms", "_parent_id", b"_parent_id", "_position", b"_position", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run", b"_run", "_run_timeout_ms", b"_run_timeout_ms", "_state", b"_state", "_tab_id", b"_tab_id", "_target", b"_target", "_task_id", b"_task_id", "_token_limit", b"_token_limit", "_tokens_used", b"_tokens_used", "_traceback", b"_traceback", "_traceparent", b"_traceparent", "action", b"action", "agent_id", b"agent_id", "attempts", b"attempts", "batch_id", b"batch_id", "callback_url", b"callback_url", "code", b"code", "completed_at", b"completed_at", "created_at", b"created_at", "deadline", b"deadline", "error", b"error", "hold", b"hold", "host_id", b"host_id", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "latency_ms", b"latency_ms", "not_before", b"not_before", "output", b"output", "params", b"params", "parent_id", b"parent_id", "position", b"position", "priority", b"priority", "progress", b"progress", "project", b"project", "ref", b"ref", "requires", b"requires", "result", b"result", "retry_policy", b"retry_policy", "run", b"run", "run_timeout_ms", b"run_timeout_ms", "started_at", b"started_at", "state", b"state", "tab_id", b"tab_id", "target", b"target", "task_id", b"task_id", "token_limit", b"token_limit", "tokens_used", b"tokens_used", "traceback", b"traceback", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
     _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
@@ -336,6 +366,8 @@ class Task(_message.Message):
     _WhichOneofArgType__batch_id: _TypeAlias = _typing.Literal["_batch_id", b"_batch_id"]  # noqa: Y015
     _WhichOneofReturnType__callback_url: _TypeAlias = _typing.Literal["callback_url"]  # noqa: Y015
     _WhichOneofArgType__callback_url: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url"]  # noqa: Y015
+    _WhichOneofReturnType__code: _TypeAlias = _typing.Literal["code"]  # noqa: Y015
+    _WhichOneofArgType__code: _TypeAlias = _typing.Literal["_code", b"_code"]  # noqa: Y015
     _WhichOneofReturnType__error: _TypeAlias = _typing.Literal["error"]  # noqa: Y015
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
     _WhichOneofReturnType__hold: _TypeAlias = _typing.Literal["hold"]  # noqa: Y015
@@ -346,6 +378,8 @@ class Task(_message.Message):
     _WhichOneofArgType__idempotency_key: _TypeAlias = _typing.Literal["_idempotency_key", b"_idempotency_key"]  # noqa: Y015
     _WhichOneofReturnType__latency_ms: _TypeAlias = _typing.Literal["latency_ms"]  # noqa: Y015
     _WhichOneofArgType__latency_ms: _TypeAlias = _typing.Literal["_latency_ms", b"_latency_ms"]  # noqa: Y015
+    _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
+    _WhichOneofArgType__parent_id: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id"]  # noqa: Y015
     _WhichOneofReturnType__position: _TypeAlias = _typing.Literal["position"]  # noqa: Y015
     _WhichOneofArgType__position: _TypeAlias = _typing.Literal["_position", b"_position"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
@@ -356,6 +390,8 @@ class Task(_message.Message):
     _WhichOneofArgType__ref: _TypeAlias = _typing.Literal["_ref", b"_ref"]  # noqa: Y015
     _WhichOneofReturnType__run: _TypeAlias = _typing.Literal["run"]  # noqa: Y015
     _WhichOneofArgType__run: _TypeAlias = _typing.Literal["_run", b"_run"]  # noqa: Y015
+    _WhichOneofReturnType__run_timeout_ms: _TypeAlias = _typing.Literal["run_timeout_ms"]  # noqa: Y015
+    _WhichOneofArgType__run_timeout_ms: _TypeAlias = _typing.Literal["_run_timeout_ms", b"_run_timeout_ms"]  # noqa: Y015
     _WhichOneofReturnType__state: _TypeAlias = _typing.Literal["state"]  # noqa: Y015
     _WhichOneofArgType__state: _TypeAlias = _typing.Literal["_state", b"_state"]  # noqa: Y015
     _WhichOneofReturnType__tab_id: _TypeAlias = _typing.Literal["tab_id"]  # noqa: Y015
@@ -368,6 +404,8 @@ class Task(_message.Message):
     _WhichOneofArgType__token_limit: _TypeAlias = _typing.Literal["_token_limit", b"_token_limit"]  # noqa: Y015
     _WhichOneofReturnType__tokens_used: _TypeAlias = _typing.Literal["tokens_used"]  # noqa: Y015
     _WhichOneofArgType__tokens_used: _TypeAlias = _typing.Literal["_tokens_used", b"_tokens_used"]  # noqa: Y015
+    _WhichOneofReturnType__traceback: _TypeAlias = _typing.Literal["traceback"]  # noqa: Y015
+    _WhichOneofArgType__traceback: _TypeAlias = _typing.Literal["_traceback", b"_traceback"]  # noqa: Y015
     _WhichOneofReturnType__traceparent: _TypeAlias = _typing.Literal["traceparent"]  # noqa: Y015
     _WhichOneofArgType__traceparent: _TypeAlias = _typing.Literal["_traceparent", b"_traceparent"]  # noqa: Y015
     @_typing.overload
@@ -379,6 +417,8 @@ class Task(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__callback_url) -> _WhichOneofReturnType__callback_url | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__code) -> _WhichOneofReturnType__code | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__hold) -> _WhichOneofReturnType__hold | None: ...
@@ -389,6 +429,8 @@ class Task(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__latency_ms) -> _WhichOneofReturnType__latency_ms | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_id) -> _WhichOneofReturnType__parent_id | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__position) -> _WhichOneofReturnType__position | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
@@ -398,6 +440,8 @@ class Task(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ref) -> _WhichOneofReturnType__ref | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__run) -> _WhichOneofReturnType__run | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run_timeout_ms) -> _WhichOneofReturnType__run_timeout_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__state) -> _WhichOneofReturnType__state | None: ...
     @_typing.overload
@@ -411,9 +455,41 @@ class Task(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tokens_used) -> _WhichOneofReturnType__tokens_used | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__traceback) -> _WhichOneofReturnType__traceback | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__traceparent) -> _WhichOneofReturnType__traceparent | None: ...
 
 Global___Task: _TypeAlias = Task  # noqa: Y015
+
+@_typing.final
+class Payload(_message.Message):
+    """Payload is a value that the server keeps as it is (docs/rules.md, Payloads)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    ENCODING_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """The bytes; in JSON they stand in base64."""
+    encoding: _builtins.str
+    """What the bytes are: JSON in UTF-8 if absent, otherwise the name of the codec by which both ends read them, at most 64
+    characters.
+    """
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+        encoding: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_encoding", b"_encoding", "encoding", b"encoding"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_encoding", b"_encoding", "data", b"data", "encoding", b"encoding"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__encoding: _TypeAlias = _typing.Literal["encoding"]  # noqa: Y015
+    _WhichOneofArgType__encoding: _TypeAlias = _typing.Literal["_encoding", b"_encoding"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__encoding) -> _WhichOneofReturnType__encoding | None: ...
+
+Global___Payload: _TypeAlias = Payload  # noqa: Y015
 
 @_typing.final
 class RetryPolicy(_message.Message):
@@ -678,6 +754,9 @@ class SubmitTaskRequest(_message.Message):
     RETRY_POLICY_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    RUN_TIMEOUT_MS_FIELD_NUMBER: _builtins.int
+    PARENT_ID_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """The submitting agent. Required."""
     action: _builtins.str
@@ -702,6 +781,12 @@ class SubmitTaskRequest(_message.Message):
     """Makes the submission safe to repeat. Unique per agent while the task is retained. Default none."""
     traceparent: _builtins.str
     """The W3C trace context to run the task under. Default: that of the call's metadata."""
+    run_timeout_ms: _builtins.int
+    """Maximum length of each attempt in milliseconds, from its start, at least 1: a longer one ends as retryable with the
+    code `timed_out` (docs/rules.md, Run timeouts). Default: no limit but the deadline.
+    """
+    parent_id: _builtins.str
+    """The task whose work submits this one: a cancel of it may cancel this one too. Default none."""
     @_builtins.property
     def params(self) -> _struct_pb2.Struct:
         """Parameters of the action, at most `maxPayloadBytes` when encoded. Default none."""
@@ -728,6 +813,12 @@ class SubmitTaskRequest(_message.Message):
     def retry_policy(self) -> Global___RetryPolicy:
         """How failed attempts are retried. Default: one attempt, no retry."""
 
+    @_builtins.property
+    def input(self) -> Global___Payload:
+        """The input of a typed action, where `params` cannot hold it exactly; together with `params` at most `maxPayloadBytes`.
+        Default none.
+        """
+
     def __init__(
         self,
         *,
@@ -749,10 +840,13 @@ class SubmitTaskRequest(_message.Message):
         retry_policy: Global___RetryPolicy | None = ...,
         idempotency_key: _builtins.str | None = ...,
         traceparent: _builtins.str | None = ...,
+        run_timeout_ms: _builtins.int | None = ...,
+        parent_id: _builtins.str | None = ...,
+        input: Global___Payload | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "not_before", b"not_before", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "not_before", b"not_before", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "action", b"action", "agent_id", b"agent_id", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "labels", b"labels", "not_before", b"not_before", "params", b"params", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url", "_hold", b"_hold", "_idempotency_key", b"_idempotency_key", "_parent_id", b"_parent_id", "_priority", b"_priority", "_project", b"_project", "_ref", b"_ref", "_run_timeout_ms", b"_run_timeout_ms", "_tab_id", b"_tab_id", "_target", b"_target", "_token_limit", b"_token_limit", "_traceparent", b"_traceparent", "action", b"action", "agent_id", b"agent_id", "callback_url", b"callback_url", "deadline", b"deadline", "hold", b"hold", "idempotency_key", b"idempotency_key", "input", b"input", "labels", b"labels", "not_before", b"not_before", "params", b"params", "parent_id", b"parent_id", "priority", b"priority", "project", b"project", "ref", b"ref", "requires", b"requires", "retry_policy", b"retry_policy", "run_timeout_ms", b"run_timeout_ms", "tab_id", b"tab_id", "target", b"target", "token_limit", b"token_limit", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__callback_url: _TypeAlias = _typing.Literal["callback_url"]  # noqa: Y015
     _WhichOneofArgType__callback_url: _TypeAlias = _typing.Literal["_callback_url", b"_callback_url"]  # noqa: Y015
@@ -760,12 +854,16 @@ class SubmitTaskRequest(_message.Message):
     _WhichOneofArgType__hold: _TypeAlias = _typing.Literal["_hold", b"_hold"]  # noqa: Y015
     _WhichOneofReturnType__idempotency_key: _TypeAlias = _typing.Literal["idempotency_key"]  # noqa: Y015
     _WhichOneofArgType__idempotency_key: _TypeAlias = _typing.Literal["_idempotency_key", b"_idempotency_key"]  # noqa: Y015
+    _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
+    _WhichOneofArgType__parent_id: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__project: _TypeAlias = _typing.Literal["project"]  # noqa: Y015
     _WhichOneofArgType__project: _TypeAlias = _typing.Literal["_project", b"_project"]  # noqa: Y015
     _WhichOneofReturnType__ref: _TypeAlias = _typing.Literal["ref"]  # noqa: Y015
     _WhichOneofArgType__ref: _TypeAlias = _typing.Literal["_ref", b"_ref"]  # noqa: Y015
+    _WhichOneofReturnType__run_timeout_ms: _TypeAlias = _typing.Literal["run_timeout_ms"]  # noqa: Y015
+    _WhichOneofArgType__run_timeout_ms: _TypeAlias = _typing.Literal["_run_timeout_ms", b"_run_timeout_ms"]  # noqa: Y015
     _WhichOneofReturnType__tab_id: _TypeAlias = _typing.Literal["tab_id"]  # noqa: Y015
     _WhichOneofArgType__tab_id: _TypeAlias = _typing.Literal["_tab_id", b"_tab_id"]  # noqa: Y015
     _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
@@ -781,11 +879,15 @@ class SubmitTaskRequest(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__idempotency_key) -> _WhichOneofReturnType__idempotency_key | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_id) -> _WhichOneofReturnType__parent_id | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__project) -> _WhichOneofReturnType__project | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ref) -> _WhichOneofReturnType__ref | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run_timeout_ms) -> _WhichOneofReturnType__run_timeout_ms | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__tab_id) -> _WhichOneofReturnType__tab_id | None: ...
     @_typing.overload
@@ -971,6 +1073,7 @@ class ListTasksRequest(_message.Message):
     NEWEST_FIRST_FIELD_NUMBER: _builtins.int
     CREATED_FROM_FIELD_NUMBER: _builtins.int
     CREATED_UNTIL_FIELD_NUMBER: _builtins.int
+    PARENT_ID_FIELD_NUMBER: _builtins.int
     agent_id: _builtins.str
     """Only tasks of this agent."""
     state: _builtins.str
@@ -989,6 +1092,8 @@ class ListTasksRequest(_message.Message):
     """
     newest_first: _builtins.bool
     """List the youngest task first. Default: the oldest."""
+    parent_id: _builtins.str
+    """Only tasks that the work of this task submitted."""
     @_builtins.property
     def created_from(self) -> _timestamp_pb2.Timestamp:
         """Only tasks submitted at this time or later. RFC 3339."""
@@ -1010,10 +1115,11 @@ class ListTasksRequest(_message.Message):
         newest_first: _builtins.bool | None = ...,
         created_from: _timestamp_pb2.Timestamp | None = ...,
         created_until: _timestamp_pb2.Timestamp | None = ...,
+        parent_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_history", b"_history", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_state", b"_state", "_target", b"_target", "agent_id", b"agent_id", "batch_id", b"batch_id", "created_from", b"created_from", "created_until", b"created_until", "history", b"history", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "state", b"state", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_history", b"_history", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "agent_id", b"agent_id", "batch_id", b"batch_id", "created_from", b"created_from", "created_until", b"created_until", "history", b"history", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_history", b"_history", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_state", b"_state", "_target", b"_target", "agent_id", b"agent_id", "batch_id", b"batch_id", "created_from", b"created_from", "created_until", b"created_until", "history", b"history", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "state", b"state", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_batch_id", b"_batch_id", "_history", b"_history", "_newest_first", b"_newest_first", "_page_size", b"_page_size", "_page_token", b"_page_token", "_parent_id", b"_parent_id", "_state", b"_state", "_target", b"_target", "agent_id", b"agent_id", "batch_id", b"batch_id", "created_from", b"created_from", "created_until", b"created_until", "history", b"history", "newest_first", b"newest_first", "page_size", b"page_size", "page_token", b"page_token", "parent_id", b"parent_id", "state", b"state", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_id: _TypeAlias = _typing.Literal["agent_id"]  # noqa: Y015
     _WhichOneofArgType__agent_id: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id"]  # noqa: Y015
@@ -1027,6 +1133,8 @@ class ListTasksRequest(_message.Message):
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
     _WhichOneofReturnType__page_token: _TypeAlias = _typing.Literal["page_token"]  # noqa: Y015
     _WhichOneofArgType__page_token: _TypeAlias = _typing.Literal["_page_token", b"_page_token"]  # noqa: Y015
+    _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
+    _WhichOneofArgType__parent_id: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id"]  # noqa: Y015
     _WhichOneofReturnType__state: _TypeAlias = _typing.Literal["state"]  # noqa: Y015
     _WhichOneofArgType__state: _TypeAlias = _typing.Literal["_state", b"_state"]  # noqa: Y015
     _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
@@ -1043,6 +1151,8 @@ class ListTasksRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_token) -> _WhichOneofReturnType__page_token | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_id) -> _WhichOneofReturnType__parent_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__state) -> _WhichOneofReturnType__state | None: ...
     @_typing.overload
@@ -1096,18 +1206,24 @@ class CancelTaskRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TASK_ID_FIELD_NUMBER: _builtins.int
+    CANCEL_CHILDREN_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     """The task. Required."""
+    cancel_children: _builtins.bool
+    """Cancel also what the work of the task has submitted and has not ended, and what theirs has, and so on. Default false."""
     def __init__(
         self,
         *,
         task_id: _builtins.str = ...,
+        cancel_children: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children", "cancel_children", b"cancel_children"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children", "cancel_children", b"cancel_children", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__cancel_children: _TypeAlias = _typing.Literal["cancel_children"]  # noqa: Y015
+    _WhichOneofArgType__cancel_children: _TypeAlias = _typing.Literal["_cancel_children", b"_cancel_children"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cancel_children) -> _WhichOneofReturnType__cancel_children | None: ...
 
 Global___CancelTaskRequest: _TypeAlias = CancelTaskRequest  # noqa: Y015
 
@@ -1119,24 +1235,32 @@ class CancelTaskResponse(_message.Message):
 
     STATUS_FIELD_NUMBER: _builtins.int
     TASK_ID_FIELD_NUMBER: _builtins.int
+    CHILDREN_CANCELLED_FIELD_NUMBER: _builtins.int
     status: Global___Task.State.ValueType
     """`cancelled`. Always set."""
     task_id: _builtins.str
     """The task. Always set."""
+    children_cancelled: _builtins.int
+    """How many further tasks were cancelled. Absent unless `cancel_children` was set."""
     def __init__(
         self,
         *,
         status: Global___Task.State.ValueType | None = ...,
         task_id: _builtins.str | None = ...,
+        children_cancelled: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_status", b"_status", "_task_id", b"_task_id", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_children_cancelled", b"_children_cancelled", "_status", b"_status", "_task_id", b"_task_id", "children_cancelled", b"children_cancelled", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_status", b"_status", "_task_id", b"_task_id", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_children_cancelled", b"_children_cancelled", "_status", b"_status", "_task_id", b"_task_id", "children_cancelled", b"children_cancelled", "status", b"status", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__children_cancelled: _TypeAlias = _typing.Literal["children_cancelled"]  # noqa: Y015
+    _WhichOneofArgType__children_cancelled: _TypeAlias = _typing.Literal["_children_cancelled", b"_children_cancelled"]  # noqa: Y015
     _WhichOneofReturnType__status: _TypeAlias = _typing.Literal["status"]  # noqa: Y015
     _WhichOneofArgType__status: _TypeAlias = _typing.Literal["_status", b"_status"]  # noqa: Y015
     _WhichOneofReturnType__task_id: _TypeAlias = _typing.Literal["task_id"]  # noqa: Y015
     _WhichOneofArgType__task_id: _TypeAlias = _typing.Literal["_task_id", b"_task_id"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__children_cancelled) -> _WhichOneofReturnType__children_cancelled | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__status) -> _WhichOneofReturnType__status | None: ...
     @_typing.overload

@@ -30,7 +30,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file taskyard/v1/task.proto.
  */
 export const file_taskyard_v1_task: GenFile = /*@__PURE__*/
-  fileDesc("ChZ0YXNreWFyZC92MS90YXNrLnByb3RvEgt0YXNreWFyZC52MSKJDQoEVGFzaxIUCgd0YXNrX2lkGAEgASgJSACIAQESFQoIYWdlbnRfaWQYAiABKAlIAYgBARITCgZhY3Rpb24YAyABKAlIAogBARITCgZ0YWJfaWQYBCABKAlIA4gBARIQCgNyZWYYBSABKAlIBIgBARInCgZwYXJhbXMYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCHByaW9yaXR5GAcgASgFSAWIAQESKwoFc3RhdGUYCCABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAaIAQESLAoIZGVhZGxpbmUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoKbGF0ZW5jeV9tcxgNIAEoDUgHiAEBEiYKBnJlc3VsdBgOIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRISCgVlcnJvchgPIAEoCUgIiAEBEhUKCHBvc2l0aW9uGBAgASgNSAmIAQESGQoMY2FsbGJhY2tfdXJsGBEgASgJSAqIAQESFQoIYmF0Y2hfaWQYEiABKAlIC4gBARIUCgdwcm9qZWN0GBMgASgJSAyIAQESEAoIcmVxdWlyZXMYFCADKAkSLQoGbGFiZWxzGBUgAygLMh0udGFza3lhcmQudjEuVGFzay5MYWJlbHNFbnRyeRITCgZ0YXJnZXQYFiABKAlIDYgBARIRCgRob2xkGBcgASgISA6IAQESLgoKbm90X2JlZm9yZRgYIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLdG9rZW5fbGltaXQYGSABKA1ID4gBARIYCgt0b2tlbnNfdXNlZBgaIAEoDUgQiAEBEi4KDHJldHJ5X3BvbGljeRgbIAEoCzIYLnRhc2t5YXJkLnYxLlJldHJ5UG9saWN5EiYKCGF0dGVtcHRzGBwgAygLMhQudGFza3lhcmQudjEuQXR0ZW1wdBIQCgNydW4YHSABKA1IEYgBARIcCg9pZGVtcG90ZW5jeV9rZXkYHiABKAlIEogBARIUCgdob3N0X2lkGB8gASgJSBOIAQESJwoIcHJvZ3Jlc3MYICABKAsyFS50YXNreWFyZC52MS5Qcm9ncmVzcxIYCgt0cmFjZXBhcmVudBghIAEoCUgUiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEizwIKBVN0YXRlEg8KC3Vuc3BlY2lmaWVkEAASFQoRU1RBVEVfVU5TUEVDSUZJRUQQABILCgdwZW5kaW5nEAESEQoNU1RBVEVfUEVORElORxABEgoKBnF1ZXVlZBACEhAKDFNUQVRFX1FVRVVFRBACEgwKCGFzc2lnbmVkEAMSEgoOU1RBVEVfQVNTSUdORUQQAxILCgdydW5uaW5nEAQSEQoNU1RBVEVfUlVOTklORxAEEgoKBnBhdXNlZBAFEhAKDFNUQVRFX1BBVVNFRBAFEggKBGRvbmUQBhIOCgpTVEFURV9ET05FEAYSCgoGZmFpbGVkEAcSEAoMU1RBVEVfRkFJTEVEEAcSDQoJY2FuY2VsbGVkEAgSEwoPU1RBVEVfQ0FOQ0VMTEVEEAgSDAoIcmVqZWN0ZWQQCRISCg5TVEFURV9SRUpFQ1RFRBAJGgIQAUIKCghfdGFza19pZEILCglfYWdlbnRfaWRCCQoHX2FjdGlvbkIJCgdfdGFiX2lkQgYKBF9yZWZCCwoJX3ByaW9yaXR5QggKBl9zdGF0ZUINCgtfbGF0ZW5jeV9tc0IICgZfZXJyb3JCCwoJX3Bvc2l0aW9uQg8KDV9jYWxsYmFja191cmxCCwoJX2JhdGNoX2lkQgoKCF9wcm9qZWN0QgkKB190YXJnZXRCBwoFX2hvbGRCDgoMX3Rva2VuX2xpbWl0Qg4KDF90b2tlbnNfdXNlZEIGCgRfcnVuQhIKEF9pZGVtcG90ZW5jeV9rZXlCCgoIX2hvc3RfaWRCDgoMX3RyYWNlcGFyZW50ItoBCgtSZXRyeVBvbGljeRIZCgxtYXhfYXR0ZW1wdHMYASABKA1IAIgBARIbCg5maXJzdF9kZWxheV9tcxgCIAEoDUgBiAEBEhcKCm11bHRpcGxpZXIYAyABKAFIAogBARIZCgxtYXhfZGVsYXlfbXMYBCABKA1IA4gBARIbChNub25fcmV0cnlhYmxlX2NvZGVzGAUgAygJQg8KDV9tYXhfYXR0ZW1wdHNCEQoPX2ZpcnN0X2RlbGF5X21zQg0KC19tdWx0aXBsaWVyQg8KDV9tYXhfZGVsYXlfbXMi4wEKB0F0dGVtcHQSEwoGbnVtYmVyGAEgASgNSACIAQESFAoHaG9zdF9pZBgCIAEoCUgBiAEBEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgVlcnJvchgFIAEoCUgCiAEBEhEKBGNvZGUYBiABKAlIA4gBAUIJCgdfbnVtYmVyQgoKCF9ob3N0X2lkQggKBl9lcnJvckIHCgVfY29kZSKrAQoIUHJvZ3Jlc3MSFQoIZnJhY3Rpb24YASABKAFIAIgBARIUCgdtZXNzYWdlGAIgASgJSAGIAQESKAoHZGV0YWlscxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoLcmVwb3J0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgsKCV9mcmFjdGlvbkIKCghfbWVzc2FnZSLBAQoFRXJyb3ISEQoEY29kZRgBIAEoCUgAiAEBEhIKBWVycm9yGAIgASgJSAGIAQESFgoJcmV0cnlhYmxlGAMgASgISAKIAQESKAoHZGV0YWlscxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSGwoOcmV0cnlfYWZ0ZXJfbXMYBSABKA1IA4gBAUIHCgVfY29kZUIICgZfZXJyb3JCDAoKX3JldHJ5YWJsZUIRCg9fcmV0cnlfYWZ0ZXJfbXMi1wUKEVN1Ym1pdFRhc2tSZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgJEg4KBmFjdGlvbhgCIAEoCRITCgZ0YWJfaWQYAyABKAlIAIgBARIQCgNyZWYYBCABKAlIAYgBARInCgZwYXJhbXMYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCHByaW9yaXR5GAYgASgFSAKIAQESLAoIZGVhZGxpbmUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKDGNhbGxiYWNrX3VybBgIIAEoCUgDiAEBEhQKB3Byb2plY3QYCSABKAlIBIgBARIQCghyZXF1aXJlcxgKIAMoCRI6CgZsYWJlbHMYCyADKAsyKi50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVxdWVzdC5MYWJlbHNFbnRyeRITCgZ0YXJnZXQYDCABKAlIBYgBARIRCgRob2xkGA0gASgISAaIAQESLgoKbm90X2JlZm9yZRgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLdG9rZW5fbGltaXQYDyABKA1IB4gBARIuCgxyZXRyeV9wb2xpY3kYECABKAsyGC50YXNreWFyZC52MS5SZXRyeVBvbGljeRIcCg9pZGVtcG90ZW5jeV9rZXkYESABKAlICIgBARIYCgt0cmFjZXBhcmVudBgSIAEoCUgJiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCQoHX3RhYl9pZEIGCgRfcmVmQgsKCV9wcmlvcml0eUIPCg1fY2FsbGJhY2tfdXJsQgoKCF9wcm9qZWN0QgkKB190YXJnZXRCBwoFX2hvbGRCDgoMX3Rva2VuX2xpbWl0QhIKEF9pZGVtcG90ZW5jeV9rZXlCDgoMX3RyYWNlcGFyZW50IsEBChJTdWJtaXRUYXNrUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEisKBXN0YXRlGAIgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgBiAEBEhUKCHBvc2l0aW9uGAMgASgNSAKIAQESLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCgoIX3Rhc2tfaWRCCAoGX3N0YXRlQgsKCV9wb3NpdGlvbiJDChJTdWJtaXRUYXNrc1JlcXVlc3QSLQoFdGFza3MYASADKAsyHi50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVxdWVzdCJDChNTdWJtaXRUYXNrc1Jlc3BvbnNlEiwKCG91dGNvbWVzGAEgAygLMhoudGFza3lhcmQudjEuU3VibWl0T3V0Y29tZSKoAQoNU3VibWl0T3V0Y29tZRIzCghhY2NlcHRlZBgBIAEoCzIfLnRhc2t5YXJkLnYxLlN1Ym1pdFRhc2tSZXNwb25zZUgAEiMKBWVycm9yGAIgASgLMhIudGFza3lhcmQudjEuRXJyb3JIABIdChByZWplY3RlZF90YXNrX2lkGAMgASgJSAGIAQFCCQoHb3V0Y29tZUITChFfcmVqZWN0ZWRfdGFza19pZCIhCg5HZXRUYXNrUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJIpkDChBMaXN0VGFza3NSZXF1ZXN0EhUKCGFnZW50X2lkGAEgASgJSACIAQESEgoFc3RhdGUYAiABKAlIAYgBARIVCghiYXRjaF9pZBgDIAEoCUgCiAEBEhMKBnRhcmdldBgEIAEoCUgDiAEBEhYKCXBhZ2Vfc2l6ZRgFIAEoDUgEiAEBEhcKCnBhZ2VfdG9rZW4YBiABKAlIBYgBARIUCgdoaXN0b3J5GAcgASgISAaIAQESGQoMbmV3ZXN0X2ZpcnN0GAggASgISAeIAQESMAoMY3JlYXRlZF9mcm9tGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1jcmVhdGVkX3VudGlsGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEILCglfYWdlbnRfaWRCCAoGX3N0YXRlQgsKCV9iYXRjaF9pZEIJCgdfdGFyZ2V0QgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW5CCgoIX2hpc3RvcnlCDwoNX25ld2VzdF9maXJzdCKFAQoRTGlzdFRhc2tzUmVzcG9uc2USIAoFdGFza3MYASADKAsyES50YXNreWFyZC52MS5UYXNrEhIKBWNvdW50GAIgASgNSACIAQESHAoPbmV4dF9wYWdlX3Rva2VuGAMgASgJSAGIAQFCCAoGX2NvdW50QhIKEF9uZXh0X3BhZ2VfdG9rZW4iJAoRQ2FuY2VsVGFza1JlcXVlc3QSDwoHdGFza19pZBgBIAEoCSJvChJDYW5jZWxUYXNrUmVzcG9uc2USLAoGc3RhdHVzGAEgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgAiAEBEhQKB3Rhc2tfaWQYAiABKAlIAYgBAUIJCgdfc3RhdHVzQgoKCF90YXNrX2lkIiMKEFBhdXNlVGFza1JlcXVlc3QSDwoHdGFza19pZBgBIAEoCSJuChFQYXVzZVRhc2tSZXNwb25zZRIsCgZzdGF0dXMYASABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSACIAQESFAoHdGFza19pZBgCIAEoCUgBiAEBQgkKB19zdGF0dXNCCgoIX3Rhc2tfaWQiTgoRUmVzdW1lVGFza1JlcXVlc3QSDwoHdGFza19pZBgBIAEoCRIYCgt0b2tlbl9saW1pdBgCIAEoDUgAiAEBQg4KDF90b2tlbl9saW1pdCJvChJSZXN1bWVUYXNrUmVzcG9uc2USLAoGc3RhdHVzGAEgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgAiAEBEhQKB3Rhc2tfaWQYAiABKAlIAYgBAUIJCgdfc3RhdHVzQgoKCF90YXNrX2lkIk0KElJlc29sdmVUYXNrUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJEiYKBnJlc3VsdBgCIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZSJwChNSZXNvbHZlVGFza1Jlc3BvbnNlEiwKBnN0YXR1cxgBIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAIgBARIUCgd0YXNrX2lkGAIgASgJSAGIAQFCCQoHX3N0YXR1c0IKCghfdGFza19pZCJKCg9XYWl0VGFza1JlcXVlc3QSDwoHdGFza19pZBgBIAEoCRIXCgp0aW1lb3V0X21zGAIgASgNSACIAQFCDQoLX3RpbWVvdXRfbXMiUQoQV2FpdFRhc2tSZXNwb25zZRIfCgR0YXNrGAEgASgLMhEudGFza3lhcmQudjEuVGFzaxISCgVlbmRlZBgCIAEoCEgAiAEBQggKBl9lbmRlZCKnAgoRV2F0Y2hUYXNrc1JlcXVlc3QSEAoIdGFza19pZHMYASADKAkSFQoIYmF0Y2hfaWQYAiABKAlIAIgBARIVCghhZ2VudF9pZBgDIAEoCUgBiAEBEhMKBnRhcmdldBgEIAEoCUgCiAEBEhIKBXN0YXRlGAUgASgJSAOIAQESHAoPaW5jbHVkZV9jdXJyZW50GAYgASgISASIAQESEwoGY3Vyc29yGAcgASgJSAWIAQESGAoLdW50aWxfZW5kZWQYCCABKAhIBogBAUILCglfYmF0Y2hfaWRCCwoJX2FnZW50X2lkQgkKB190YXJnZXRCCAoGX3N0YXRlQhIKEF9pbmNsdWRlX2N1cnJlbnRCCQoHX2N1cnNvckIOCgxfdW50aWxfZW5kZWQipAEKEldhdGNoVGFza3NSZXNwb25zZRImCgZldmVudHMYASADKAsyFi50YXNreWFyZC52MS5UYXNrRXZlbnQSEwoGY3Vyc29yGAIgASgJSACIAQESFQoIYm9va21hcmsYAyABKAhIAYgBARIiCgNlbmQYBCABKAsyFS50YXNreWFyZC52MS5XYXRjaEVuZEIJCgdfY3Vyc29yQgsKCV9ib29rbWFyayK4AwoJVGFza0V2ZW50Ei4KBGtpbmQYASABKA4yGy50YXNreWFyZC52MS5UYXNrRXZlbnQuS2luZEgAiAEBEi8KC29jY3VycmVkX2F0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIfCgR0YXNrGAMgASgLMhEudGFza3lhcmQudjEuVGFzaxI0Cg5wcmV2aW91c19zdGF0ZRgEIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAYgBASLWAQoES2luZBIPCgt1bnNwZWNpZmllZBAAEhQKEEtJTkRfVU5TUEVDSUZJRUQQABILCgdjdXJyZW50EAESEAoMS0lORF9DVVJSRU5UEAESDQoJc3VibWl0dGVkEAISEgoOS0lORF9TVUJNSVRURUQQAhILCgdjaGFuZ2VkEAMSEAoMS0lORF9DSEFOR0VEEAMSDgoKcHJvZ3Jlc3NlZBAEEhMKD0tJTkRfUFJPR1JFU1NFRBAEEgsKB2V2aWN0ZWQQBRIQCgxLSU5EX0VWSUNURUQQBRoCEAFCBwoFX2tpbmRCEQoPX3ByZXZpb3VzX3N0YXRlIuECCghXYXRjaEVuZBIxCgZyZWFzb24YASABKA4yHC50YXNreWFyZC52MS5XYXRjaEVuZC5SZWFzb25IAIgBARIUCgdtZXNzYWdlGAIgASgJSAGIAQEi9AEKBlJlYXNvbhIPCgt1bnNwZWNpZmllZBAAEhYKElJFQVNPTl9VTlNQRUNJRklFRBAAEg8KC3Rhc2tzX2VuZGVkEAESFgoSUkVBU09OX1RBU0tTX0VOREVEEAESDAoIc2h1dGRvd24QAhITCg9SRUFTT05fU0hVVERPV04QAhISCg5jdXJzb3JfZXhwaXJlZBADEhkKFVJFQVNPTl9DVVJTT1JfRVhQSVJFRBADEgwKCGludGVybmFsEAQSEwoPUkVBU09OX0lOVEVSTkFMEAQSCwoHZGVsZXRlZBAFEhIKDlJFQVNPTl9ERUxFVEVEEAUaAhABQgkKB19yZWFzb25CCgoIX21lc3NhZ2Uy7QgKC1Rhc2tTZXJ2aWNlEnEKClN1Ym1pdFRhc2sSHi50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVxdWVzdBofLnRhc2t5YXJkLnYxLlN1Ym1pdFRhc2tSZXNwb25zZSIiutcYDQoBARoIYWdlbnRfaWSC0+STAgs6ASoiBi90YXNrcxJdCgtTdWJtaXRUYXNrcxIfLnRhc2t5YXJkLnYxLlN1Ym1pdFRhc2tzUmVxdWVzdBogLnRhc2t5YXJkLnYxLlN1Ym1pdFRhc2tzUmVzcG9uc2UiB7rXGAMKAQEoATABEl4KB0dldFRhc2sSGy50YXNreWFyZC52MS5HZXRUYXNrUmVxdWVzdBoRLnRhc2t5YXJkLnYxLlRhc2siI5ACAbrXGAQKAgEDgtPkkwISEhAvdGFza3Mve3Rhc2tfaWR9EmUKCUxpc3RUYXNrcxIdLnRhc2t5YXJkLnYxLkxpc3RUYXNrc1JlcXVlc3QaHi50YXNreWFyZC52MS5MaXN0VGFza3NSZXNwb25zZSIZkAIButcYBAoCAQOC0+STAggSBi90YXNrcxJ1CgpDYW5jZWxUYXNrEh4udGFza3lhcmQudjEuQ2FuY2VsVGFza1JlcXVlc3QaHy50YXNreWFyZC52MS5DYW5jZWxUYXNrUmVzcG9uc2UiJrrXGAMKAQGC0+STAhkiFy90YXNrcy97dGFza19pZH0vY2FuY2VsEnEKCVBhdXNlVGFzaxIdLnRhc2t5YXJkLnYxLlBhdXNlVGFza1JlcXVlc3QaHi50YXNreWFyZC52MS5QYXVzZVRhc2tSZXNwb25zZSIlutcYAwoBAYLT5JMCGCIWL3Rhc2tzL3t0YXNrX2lkfS9wYXVzZRJ4CgpSZXN1bWVUYXNrEh4udGFza3lhcmQudjEuUmVzdW1lVGFza1JlcXVlc3QaHy50YXNreWFyZC52MS5SZXN1bWVUYXNrUmVzcG9uc2UiKbrXGAMKAQGC0+STAhw6ASoiFy90YXNrcy97dGFza19pZH0vcmVzdW1lEnwKC1Jlc29sdmVUYXNrEh8udGFza3lhcmQudjEuUmVzb2x2ZVRhc2tSZXF1ZXN0GiAudGFza3lhcmQudjEuUmVzb2x2ZVRhc2tSZXNwb25zZSIqutcYAwoBAYLT5JMCHToBKiIYL3Rhc2tzL3t0YXNrX2lkfS9yZXNvbHZlEnEKCFdhaXRUYXNrEhwudGFza3lhcmQudjEuV2FpdFRhc2tSZXF1ZXN0Gh0udGFza3lhcmQudjEuV2FpdFRhc2tSZXNwb25zZSIokAIButcYBAoCAQOC0+STAhcSFS90YXNrcy97dGFza19pZH06d2FpdBJwCgpXYXRjaFRhc2tzEh4udGFza3lhcmQudjEuV2F0Y2hUYXNrc1JlcXVlc3QaHy50YXNreWFyZC52MS5XYXRjaFRhc2tzUmVzcG9uc2UiH5ACAbrXGAQKAgEDgtPkkwIOEgwvdGFza3M6d2F0Y2gwAUKHAQoPZGV2LnRhc2t5YXJkLnYxQglUYXNrUHJvdG9QAVo1Z2l0aHViLmNvbS90YXNreWFyZC90YXNreWFyZC9jbGllbnRzL2dvL3YxO3Rhc2t5YXJkdjGiAgRUWVYxqgILVGFza3lhcmQuVjHKAgtUYXNreWFyZFxWMeoCDFRhc2t5YXJkOjpWMWIGcHJvdG8z", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access]);
+  fileDesc("ChZ0YXNreWFyZC92MS90YXNrLnByb3RvEgt0YXNreWFyZC52MSLsDgoEVGFzaxIUCgd0YXNrX2lkGAEgASgJSACIAQESFQoIYWdlbnRfaWQYAiABKAlIAYgBARITCgZhY3Rpb24YAyABKAlIAogBARITCgZ0YWJfaWQYBCABKAlIA4gBARIQCgNyZWYYBSABKAlIBIgBARInCgZwYXJhbXMYBiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCHByaW9yaXR5GAcgASgFSAWIAQESKwoFc3RhdGUYCCABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAaIAQESLAoIZGVhZGxpbmUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnN0YXJ0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFwoKbGF0ZW5jeV9tcxgNIAEoDUgHiAEBEiYKBnJlc3VsdBgOIAEoCzIWLmdvb2dsZS5wcm90b2J1Zi5WYWx1ZRISCgVlcnJvchgPIAEoCUgIiAEBEhUKCHBvc2l0aW9uGBAgASgNSAmIAQESGQoMY2FsbGJhY2tfdXJsGBEgASgJSAqIAQESFQoIYmF0Y2hfaWQYEiABKAlIC4gBARIUCgdwcm9qZWN0GBMgASgJSAyIAQESEAoIcmVxdWlyZXMYFCADKAkSLQoGbGFiZWxzGBUgAygLMh0udGFza3lhcmQudjEuVGFzay5MYWJlbHNFbnRyeRITCgZ0YXJnZXQYFiABKAlIDYgBARIRCgRob2xkGBcgASgISA6IAQESLgoKbm90X2JlZm9yZRgYIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLdG9rZW5fbGltaXQYGSABKA1ID4gBARIYCgt0b2tlbnNfdXNlZBgaIAEoDUgQiAEBEi4KDHJldHJ5X3BvbGljeRgbIAEoCzIYLnRhc2t5YXJkLnYxLlJldHJ5UG9saWN5EiYKCGF0dGVtcHRzGBwgAygLMhQudGFza3lhcmQudjEuQXR0ZW1wdBIQCgNydW4YHSABKA1IEYgBARIcCg9pZGVtcG90ZW5jeV9rZXkYHiABKAlIEogBARIUCgdob3N0X2lkGB8gASgJSBOIAQESJwoIcHJvZ3Jlc3MYICABKAsyFS50YXNreWFyZC52MS5Qcm9ncmVzcxIYCgt0cmFjZXBhcmVudBghIAEoCUgUiAEBEhsKDnJ1bl90aW1lb3V0X21zGCIgASgNSBWIAQESFgoJcGFyZW50X2lkGCMgASgJSBaIAQESIwoFaW5wdXQYJCABKAsyFC50YXNreWFyZC52MS5QYXlsb2FkEiQKBm91dHB1dBglIAEoCzIULnRhc2t5YXJkLnYxLlBheWxvYWQSEQoEY29kZRgmIAEoCUgXiAEBEhYKCXRyYWNlYmFjaxgnIAEoCUgYiAEBGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEizwIKBVN0YXRlEg8KC3Vuc3BlY2lmaWVkEAASFQoRU1RBVEVfVU5TUEVDSUZJRUQQABILCgdwZW5kaW5nEAESEQoNU1RBVEVfUEVORElORxABEgoKBnF1ZXVlZBACEhAKDFNUQVRFX1FVRVVFRBACEgwKCGFzc2lnbmVkEAMSEgoOU1RBVEVfQVNTSUdORUQQAxILCgdydW5uaW5nEAQSEQoNU1RBVEVfUlVOTklORxAEEgoKBnBhdXNlZBAFEhAKDFNUQVRFX1BBVVNFRBAFEggKBGRvbmUQBhIOCgpTVEFURV9ET05FEAYSCgoGZmFpbGVkEAcSEAoMU1RBVEVfRkFJTEVEEAcSDQoJY2FuY2VsbGVkEAgSEwoPU1RBVEVfQ0FOQ0VMTEVEEAgSDAoIcmVqZWN0ZWQQCRISCg5TVEFURV9SRUpFQ1RFRBAJGgIQAUIKCghfdGFza19pZEILCglfYWdlbnRfaWRCCQoHX2FjdGlvbkIJCgdfdGFiX2lkQgYKBF9yZWZCCwoJX3ByaW9yaXR5QggKBl9zdGF0ZUINCgtfbGF0ZW5jeV9tc0IICgZfZXJyb3JCCwoJX3Bvc2l0aW9uQg8KDV9jYWxsYmFja191cmxCCwoJX2JhdGNoX2lkQgoKCF9wcm9qZWN0QgkKB190YXJnZXRCBwoFX2hvbGRCDgoMX3Rva2VuX2xpbWl0Qg4KDF90b2tlbnNfdXNlZEIGCgRfcnVuQhIKEF9pZGVtcG90ZW5jeV9rZXlCCgoIX2hvc3RfaWRCDgoMX3RyYWNlcGFyZW50QhEKD19ydW5fdGltZW91dF9tc0IMCgpfcGFyZW50X2lkQgcKBV9jb2RlQgwKCl90cmFjZWJhY2siOwoHUGF5bG9hZBIMCgRkYXRhGAEgASgMEhUKCGVuY29kaW5nGAIgASgJSACIAQFCCwoJX2VuY29kaW5nItoBCgtSZXRyeVBvbGljeRIZCgxtYXhfYXR0ZW1wdHMYASABKA1IAIgBARIbCg5maXJzdF9kZWxheV9tcxgCIAEoDUgBiAEBEhcKCm11bHRpcGxpZXIYAyABKAFIAogBARIZCgxtYXhfZGVsYXlfbXMYBCABKA1IA4gBARIbChNub25fcmV0cnlhYmxlX2NvZGVzGAUgAygJQg8KDV9tYXhfYXR0ZW1wdHNCEQoPX2ZpcnN0X2RlbGF5X21zQg0KC19tdWx0aXBsaWVyQg8KDV9tYXhfZGVsYXlfbXMi4wEKB0F0dGVtcHQSEwoGbnVtYmVyGAEgASgNSACIAQESFAoHaG9zdF9pZBgCIAEoCUgBiAEBEi4KCnN0YXJ0ZWRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZGVkX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgVlcnJvchgFIAEoCUgCiAEBEhEKBGNvZGUYBiABKAlIA4gBAUIJCgdfbnVtYmVyQgoKCF9ob3N0X2lkQggKBl9lcnJvckIHCgVfY29kZSKrAQoIUHJvZ3Jlc3MSFQoIZnJhY3Rpb24YASABKAFIAIgBARIUCgdtZXNzYWdlGAIgASgJSAGIAQESKAoHZGV0YWlscxgDIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLwoLcmVwb3J0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgsKCV9mcmFjdGlvbkIKCghfbWVzc2FnZSLBAQoFRXJyb3ISEQoEY29kZRgBIAEoCUgAiAEBEhIKBWVycm9yGAIgASgJSAGIAQESFgoJcmV0cnlhYmxlGAMgASgISAKIAQESKAoHZGV0YWlscxgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSGwoOcmV0cnlfYWZ0ZXJfbXMYBSABKA1IA4gBAUIHCgVfY29kZUIICgZfZXJyb3JCDAoKX3JldHJ5YWJsZUIRCg9fcmV0cnlfYWZ0ZXJfbXMi0gYKEVN1Ym1pdFRhc2tSZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgJEg4KBmFjdGlvbhgCIAEoCRITCgZ0YWJfaWQYAyABKAlIAIgBARIQCgNyZWYYBCABKAlIAYgBARInCgZwYXJhbXMYBSABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhUKCHByaW9yaXR5GAYgASgFSAKIAQESLAoIZGVhZGxpbmUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKDGNhbGxiYWNrX3VybBgIIAEoCUgDiAEBEhQKB3Byb2plY3QYCSABKAlIBIgBARIQCghyZXF1aXJlcxgKIAMoCRI6CgZsYWJlbHMYCyADKAsyKi50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVxdWVzdC5MYWJlbHNFbnRyeRITCgZ0YXJnZXQYDCABKAlIBYgBARIRCgRob2xkGA0gASgISAaIAQESLgoKbm90X2JlZm9yZRgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLdG9rZW5fbGltaXQYDyABKA1IB4gBARIuCgxyZXRyeV9wb2xpY3kYECABKAsyGC50YXNreWFyZC52MS5SZXRyeVBvbGljeRIcCg9pZGVtcG90ZW5jeV9rZXkYESABKAlICIgBARIYCgt0cmFjZXBhcmVudBgSIAEoCUgJiAEBEhsKDnJ1bl90aW1lb3V0X21zGBMgASgNSAqIAQESFgoJcGFyZW50X2lkGBQgASgJSAuIAQESIwoFaW5wdXQYFSABKAsyFC50YXNreWFyZC52MS5QYXlsb2FkGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCCQoHX3RhYl9pZEIGCgRfcmVmQgsKCV9wcmlvcml0eUIPCg1fY2FsbGJhY2tfdXJsQgoKCF9wcm9qZWN0QgkKB190YXJnZXRCBwoFX2hvbGRCDgoMX3Rva2VuX2xpbWl0QhIKEF9pZGVtcG90ZW5jeV9rZXlCDgoMX3RyYWNlcGFyZW50QhEKD19ydW5fdGltZW91dF9tc0IMCgpfcGFyZW50X2lkIsEBChJTdWJtaXRUYXNrUmVzcG9uc2USFAoHdGFza19pZBgBIAEoCUgAiAEBEisKBXN0YXRlGAIgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgBiAEBEhUKCHBvc2l0aW9uGAMgASgNSAKIAQESLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCgoIX3Rhc2tfaWRCCAoGX3N0YXRlQgsKCV9wb3NpdGlvbiJDChJTdWJtaXRUYXNrc1JlcXVlc3QSLQoFdGFza3MYASADKAsyHi50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVxdWVzdCJDChNTdWJtaXRUYXNrc1Jlc3BvbnNlEiwKCG91dGNvbWVzGAEgAygLMhoudGFza3lhcmQudjEuU3VibWl0T3V0Y29tZSKoAQoNU3VibWl0T3V0Y29tZRIzCghhY2NlcHRlZBgBIAEoCzIfLnRhc2t5YXJkLnYxLlN1Ym1pdFRhc2tSZXNwb25zZUgAEiMKBWVycm9yGAIgASgLMhIudGFza3lhcmQudjEuRXJyb3JIABIdChByZWplY3RlZF90YXNrX2lkGAMgASgJSAGIAQFCCQoHb3V0Y29tZUITChFfcmVqZWN0ZWRfdGFza19pZCIhCg5HZXRUYXNrUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJIr8DChBMaXN0VGFza3NSZXF1ZXN0EhUKCGFnZW50X2lkGAEgASgJSACIAQESEgoFc3RhdGUYAiABKAlIAYgBARIVCghiYXRjaF9pZBgDIAEoCUgCiAEBEhMKBnRhcmdldBgEIAEoCUgDiAEBEhYKCXBhZ2Vfc2l6ZRgFIAEoDUgEiAEBEhcKCnBhZ2VfdG9rZW4YBiABKAlIBYgBARIUCgdoaXN0b3J5GAcgASgISAaIAQESGQoMbmV3ZXN0X2ZpcnN0GAggASgISAeIAQESMAoMY3JlYXRlZF9mcm9tGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIxCg1jcmVhdGVkX3VudGlsGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCglwYXJlbnRfaWQYCyABKAlICIgBAUILCglfYWdlbnRfaWRCCAoGX3N0YXRlQgsKCV9iYXRjaF9pZEIJCgdfdGFyZ2V0QgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW5CCgoIX2hpc3RvcnlCDwoNX25ld2VzdF9maXJzdEIMCgpfcGFyZW50X2lkIoUBChFMaXN0VGFza3NSZXNwb25zZRIgCgV0YXNrcxgBIAMoCzIRLnRhc2t5YXJkLnYxLlRhc2sSEgoFY291bnQYAiABKA1IAIgBARIcCg9uZXh0X3BhZ2VfdG9rZW4YAyABKAlIAYgBAUIICgZfY291bnRCEgoQX25leHRfcGFnZV90b2tlbiJWChFDYW5jZWxUYXNrUmVxdWVzdBIPCgd0YXNrX2lkGAEgASgJEhwKD2NhbmNlbF9jaGlsZHJlbhgCIAEoCEgAiAEBQhIKEF9jYW5jZWxfY2hpbGRyZW4ipwEKEkNhbmNlbFRhc2tSZXNwb25zZRIsCgZzdGF0dXMYASABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSACIAQESFAoHdGFza19pZBgCIAEoCUgBiAEBEh8KEmNoaWxkcmVuX2NhbmNlbGxlZBgDIAEoDUgCiAEBQgkKB19zdGF0dXNCCgoIX3Rhc2tfaWRCFQoTX2NoaWxkcmVuX2NhbmNlbGxlZCIjChBQYXVzZVRhc2tSZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkibgoRUGF1c2VUYXNrUmVzcG9uc2USLAoGc3RhdHVzGAEgASgOMhcudGFza3lhcmQudjEuVGFzay5TdGF0ZUgAiAEBEhQKB3Rhc2tfaWQYAiABKAlIAYgBAUIJCgdfc3RhdHVzQgoKCF90YXNrX2lkIk4KEVJlc3VtZVRhc2tSZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkSGAoLdG9rZW5fbGltaXQYAiABKA1IAIgBAUIOCgxfdG9rZW5fbGltaXQibwoSUmVzdW1lVGFza1Jlc3BvbnNlEiwKBnN0YXR1cxgBIAEoDjIXLnRhc2t5YXJkLnYxLlRhc2suU3RhdGVIAIgBARIUCgd0YXNrX2lkGAIgASgJSAGIAQFCCQoHX3N0YXR1c0IKCghfdGFza19pZCJNChJSZXNvbHZlVGFza1JlcXVlc3QSDwoHdGFza19pZBgBIAEoCRImCgZyZXN1bHQYAiABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUicAoTUmVzb2x2ZVRhc2tSZXNwb25zZRIsCgZzdGF0dXMYASABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSACIAQESFAoHdGFza19pZBgCIAEoCUgBiAEBQgkKB19zdGF0dXNCCgoIX3Rhc2tfaWQiSgoPV2FpdFRhc2tSZXF1ZXN0Eg8KB3Rhc2tfaWQYASABKAkSFwoKdGltZW91dF9tcxgCIAEoDUgAiAEBQg0KC190aW1lb3V0X21zIlEKEFdhaXRUYXNrUmVzcG9uc2USHwoEdGFzaxgBIAEoCzIRLnRhc2t5YXJkLnYxLlRhc2sSEgoFZW5kZWQYAiABKAhIAIgBAUIICgZfZW5kZWQipwIKEVdhdGNoVGFza3NSZXF1ZXN0EhAKCHRhc2tfaWRzGAEgAygJEhUKCGJhdGNoX2lkGAIgASgJSACIAQESFQoIYWdlbnRfaWQYAyABKAlIAYgBARITCgZ0YXJnZXQYBCABKAlIAogBARISCgVzdGF0ZRgFIAEoCUgDiAEBEhwKD2luY2x1ZGVfY3VycmVudBgGIAEoCEgEiAEBEhMKBmN1cnNvchgHIAEoCUgFiAEBEhgKC3VudGlsX2VuZGVkGAggASgISAaIAQFCCwoJX2JhdGNoX2lkQgsKCV9hZ2VudF9pZEIJCgdfdGFyZ2V0QggKBl9zdGF0ZUISChBfaW5jbHVkZV9jdXJyZW50QgkKB19jdXJzb3JCDgoMX3VudGlsX2VuZGVkIqQBChJXYXRjaFRhc2tzUmVzcG9uc2USJgoGZXZlbnRzGAEgAygLMhYudGFza3lhcmQudjEuVGFza0V2ZW50EhMKBmN1cnNvchgCIAEoCUgAiAEBEhUKCGJvb2ttYXJrGAMgASgISAGIAQESIgoDZW5kGAQgASgLMhUudGFza3lhcmQudjEuV2F0Y2hFbmRCCQoHX2N1cnNvckILCglfYm9va21hcmsiuAMKCVRhc2tFdmVudBIuCgRraW5kGAEgASgOMhsudGFza3lhcmQudjEuVGFza0V2ZW50LktpbmRIAIgBARIvCgtvY2N1cnJlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASHwoEdGFzaxgDIAEoCzIRLnRhc2t5YXJkLnYxLlRhc2sSNAoOcHJldmlvdXNfc3RhdGUYBCABKA4yFy50YXNreWFyZC52MS5UYXNrLlN0YXRlSAGIAQEi1gEKBEtpbmQSDwoLdW5zcGVjaWZpZWQQABIUChBLSU5EX1VOU1BFQ0lGSUVEEAASCwoHY3VycmVudBABEhAKDEtJTkRfQ1VSUkVOVBABEg0KCXN1Ym1pdHRlZBACEhIKDktJTkRfU1VCTUlUVEVEEAISCwoHY2hhbmdlZBADEhAKDEtJTkRfQ0hBTkdFRBADEg4KCnByb2dyZXNzZWQQBBITCg9LSU5EX1BST0dSRVNTRUQQBBILCgdldmljdGVkEAUSEAoMS0lORF9FVklDVEVEEAUaAhABQgcKBV9raW5kQhEKD19wcmV2aW91c19zdGF0ZSLhAgoIV2F0Y2hFbmQSMQoGcmVhc29uGAEgASgOMhwudGFza3lhcmQudjEuV2F0Y2hFbmQuUmVhc29uSACIAQESFAoHbWVzc2FnZRgCIAEoCUgBiAEBIvQBCgZSZWFzb24SDwoLdW5zcGVjaWZpZWQQABIWChJSRUFTT05fVU5TUEVDSUZJRUQQABIPCgt0YXNrc19lbmRlZBABEhYKElJFQVNPTl9UQVNLU19FTkRFRBABEgwKCHNodXRkb3duEAISEwoPUkVBU09OX1NIVVRET1dOEAISEgoOY3Vyc29yX2V4cGlyZWQQAxIZChVSRUFTT05fQ1VSU09SX0VYUElSRUQQAxIMCghpbnRlcm5hbBAEEhMKD1JFQVNPTl9JTlRFUk5BTBAEEgsKB2RlbGV0ZWQQBRISCg5SRUFTT05fREVMRVRFRBAFGgIQAUIJCgdfcmVhc29uQgoKCF9tZXNzYWdlMu0ICgtUYXNrU2VydmljZRJxCgpTdWJtaXRUYXNrEh4udGFza3lhcmQudjEuU3VibWl0VGFza1JlcXVlc3QaHy50YXNreWFyZC52MS5TdWJtaXRUYXNrUmVzcG9uc2UiIrrXGA0KAQEaCGFnZW50X2lkgtPkkwILOgEqIgYvdGFza3MSXQoLU3VibWl0VGFza3MSHy50YXNreWFyZC52MS5TdWJtaXRUYXNrc1JlcXVlc3QaIC50YXNreWFyZC52MS5TdWJtaXRUYXNrc1Jlc3BvbnNlIge61xgDCgEBKAEwARJeCgdHZXRUYXNrEhsudGFza3lhcmQudjEuR2V0VGFza1JlcXVlc3QaES50YXNreWFyZC52MS5UYXNrIiOQAgG61xgECgIBA4LT5JMCEhIQL3Rhc2tzL3t0YXNrX2lkfRJlCglMaXN0VGFza3MSHS50YXNreWFyZC52MS5MaXN0VGFza3NSZXF1ZXN0Gh4udGFza3lhcmQudjEuTGlzdFRhc2tzUmVzcG9uc2UiGZACAbrXGAQKAgEDgtPkkwIIEgYvdGFza3MSdQoKQ2FuY2VsVGFzaxIeLnRhc2t5YXJkLnYxLkNhbmNlbFRhc2tSZXF1ZXN0Gh8udGFza3lhcmQudjEuQ2FuY2VsVGFza1Jlc3BvbnNlIia61xgDCgEBgtPkkwIZIhcvdGFza3Mve3Rhc2tfaWR9L2NhbmNlbBJxCglQYXVzZVRhc2sSHS50YXNreWFyZC52MS5QYXVzZVRhc2tSZXF1ZXN0Gh4udGFza3lhcmQudjEuUGF1c2VUYXNrUmVzcG9uc2UiJbrXGAMKAQGC0+STAhgiFi90YXNrcy97dGFza19pZH0vcGF1c2USeAoKUmVzdW1lVGFzaxIeLnRhc2t5YXJkLnYxLlJlc3VtZVRhc2tSZXF1ZXN0Gh8udGFza3lhcmQudjEuUmVzdW1lVGFza1Jlc3BvbnNlIim61xgDCgEBgtPkkwIcOgEqIhcvdGFza3Mve3Rhc2tfaWR9L3Jlc3VtZRJ8CgtSZXNvbHZlVGFzaxIfLnRhc2t5YXJkLnYxLlJlc29sdmVUYXNrUmVxdWVzdBogLnRhc2t5YXJkLnYxLlJlc29sdmVUYXNrUmVzcG9uc2UiKrrXGAMKAQGC0+STAh06ASoiGC90YXNrcy97dGFza19pZH0vcmVzb2x2ZRJxCghXYWl0VGFzaxIcLnRhc2t5YXJkLnYxLldhaXRUYXNrUmVxdWVzdBodLnRhc2t5YXJkLnYxLldhaXRUYXNrUmVzcG9uc2UiKJACAbrXGAQKAgEDgtPkkwIXEhUvdGFza3Mve3Rhc2tfaWR9OndhaXQScAoKV2F0Y2hUYXNrcxIeLnRhc2t5YXJkLnYxLldhdGNoVGFza3NSZXF1ZXN0Gh8udGFza3lhcmQudjEuV2F0Y2hUYXNrc1Jlc3BvbnNlIh+QAgG61xgECgIBA4LT5JMCDhIML3Rhc2tzOndhdGNoMAFChwEKD2Rldi50YXNreWFyZC52MUIJVGFza1Byb3RvUAFaNWdpdGh1Yi5jb20vdGFza3lhcmQvdGFza3lhcmQvY2xpZW50cy9nby92MTt0YXNreWFyZHYxogIEVFlWMaoCC1Rhc2t5YXJkLlYxygILVGFza3lhcmRcVjHqAgxUYXNreWFyZDo6VjFiBnByb3RvMw", [file_google_api_annotations, file_google_protobuf_struct, file_google_protobuf_timestamp, file_taskyard_v1_access]);
 
 /**
  * Task is one piece of work, from its submission until it is no longer retained (docs/rules.md, Task fields).
@@ -274,6 +274,49 @@ export type Task = Message<"taskyard.v1.Task"> & {
    * @generated from field: optional string traceparent = 33;
    */
   traceparent?: string;
+
+  /**
+   * Maximum length of each attempt in milliseconds, from its start. Absent without one.
+   *
+   * @generated from field: optional uint32 run_timeout_ms = 34;
+   */
+  runTimeoutMs?: number;
+
+  /**
+   * The task whose work submitted this one. Absent without one.
+   *
+   * @generated from field: optional string parent_id = 35;
+   */
+  parentId?: string;
+
+  /**
+   * The input of a typed action, where `params` cannot hold it exactly. Absent otherwise.
+   *
+   * @generated from field: taskyard.v1.Payload input = 36;
+   */
+  input?: Payload;
+
+  /**
+   * The output of a typed action, where `result` cannot hold it exactly. Absent otherwise.
+   *
+   * @generated from field: taskyard.v1.Payload output = 37;
+   */
+  output?: Payload;
+
+  /**
+   * The code of the last failed attempt of this run, as its host reported it, or `timed_out`. Absent if there is none.
+   *
+   * @generated from field: optional string code = 38;
+   */
+  code?: string;
+
+  /**
+   * The traceback of the last failed attempt of this run, as its host reported it. Absent if there is none, and in the
+   * events of a watch.
+   *
+   * @generated from field: optional string traceback = 39;
+   */
+  traceback?: string;
 };
 
 /**
@@ -437,6 +480,35 @@ export const Task_StateSchema: GenEnum<Task_State> = /*@__PURE__*/
   enumDesc(file_taskyard_v1_task, 0, 0);
 
 /**
+ * Payload is a value that the server keeps as it is (docs/rules.md, Payloads).
+ *
+ * @generated from message taskyard.v1.Payload
+ */
+export type Payload = Message<"taskyard.v1.Payload"> & {
+  /**
+   * The bytes; in JSON they stand in base64.
+   *
+   * @generated from field: bytes data = 1;
+   */
+  data: Uint8Array;
+
+  /**
+   * What the bytes are: JSON in UTF-8 if absent, otherwise the name of the codec by which both ends read them, at most 64
+   * characters.
+   *
+   * @generated from field: optional string encoding = 2;
+   */
+  encoding?: string;
+};
+
+/**
+ * Describes the message taskyard.v1.Payload.
+ * Use `create(PayloadSchema)` to create a new message.
+ */
+export const PayloadSchema: GenMessage<Payload> = /*@__PURE__*/
+  messageDesc(file_taskyard_v1_task, 1);
+
+/**
  * RetryPolicy defines how failed attempts are retried. Every field has a default; an empty policy means one attempt.
  *
  * @generated from message taskyard.v1.RetryPolicy
@@ -483,7 +555,7 @@ export type RetryPolicy = Message<"taskyard.v1.RetryPolicy"> & {
  * Use `create(RetryPolicySchema)` to create a new message.
  */
 export const RetryPolicySchema: GenMessage<RetryPolicy> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 1);
+  messageDesc(file_taskyard_v1_task, 2);
 
 /**
  * Attempt is one execution of a task within a run.
@@ -539,7 +611,7 @@ export type Attempt = Message<"taskyard.v1.Attempt"> & {
  * Use `create(AttemptSchema)` to create a new message.
  */
 export const AttemptSchema: GenMessage<Attempt> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 2);
+  messageDesc(file_taskyard_v1_task, 3);
 
 /**
  * Progress is what a host last reported about the progress of a task. The scheduler does not interpret it.
@@ -581,7 +653,7 @@ export type Progress = Message<"taskyard.v1.Progress"> & {
  * Use `create(ProgressSchema)` to create a new message.
  */
 export const ProgressSchema: GenMessage<Progress> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 3);
+  messageDesc(file_taskyard_v1_task, 4);
 
 /**
  * Error is the refusal of one item among several, in the shape of the REST error body.
@@ -632,7 +704,7 @@ export type Error = Message<"taskyard.v1.Error"> & {
  * Use `create(ErrorSchema)` to create a new message.
  */
 export const ErrorSchema: GenMessage<Error> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 4);
+  messageDesc(file_taskyard_v1_task, 5);
 
 /**
  * SubmitTaskRequest describes the task to submit (docs/rules.md, Submitting).
@@ -766,6 +838,29 @@ export type SubmitTaskRequest = Message<"taskyard.v1.SubmitTaskRequest"> & {
    * @generated from field: optional string traceparent = 18;
    */
   traceparent?: string;
+
+  /**
+   * Maximum length of each attempt in milliseconds, from its start, at least 1: a longer one ends as retryable with the
+   * code `timed_out` (docs/rules.md, Run timeouts). Default: no limit but the deadline.
+   *
+   * @generated from field: optional uint32 run_timeout_ms = 19;
+   */
+  runTimeoutMs?: number;
+
+  /**
+   * The task whose work submits this one: a cancel of it may cancel this one too. Default none.
+   *
+   * @generated from field: optional string parent_id = 20;
+   */
+  parentId?: string;
+
+  /**
+   * The input of a typed action, where `params` cannot hold it exactly; together with `params` at most `maxPayloadBytes`.
+   * Default none.
+   *
+   * @generated from field: taskyard.v1.Payload input = 21;
+   */
+  input?: Payload;
 };
 
 /**
@@ -773,7 +868,7 @@ export type SubmitTaskRequest = Message<"taskyard.v1.SubmitTaskRequest"> & {
  * Use `create(SubmitTaskRequestSchema)` to create a new message.
  */
 export const SubmitTaskRequestSchema: GenMessage<SubmitTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 5);
+  messageDesc(file_taskyard_v1_task, 6);
 
 /**
  * SubmitTaskResponse describes the accepted task (docs/rules.md, Submitting).
@@ -815,7 +910,7 @@ export type SubmitTaskResponse = Message<"taskyard.v1.SubmitTaskResponse"> & {
  * Use `create(SubmitTaskResponseSchema)` to create a new message.
  */
 export const SubmitTaskResponseSchema: GenMessage<SubmitTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 6);
+  messageDesc(file_taskyard_v1_task, 7);
 
 /**
  * SubmitTasksRequest is one message of a submission stream.
@@ -836,7 +931,7 @@ export type SubmitTasksRequest = Message<"taskyard.v1.SubmitTasksRequest"> & {
  * Use `create(SubmitTasksRequestSchema)` to create a new message.
  */
 export const SubmitTasksRequestSchema: GenMessage<SubmitTasksRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 7);
+  messageDesc(file_taskyard_v1_task, 8);
 
 /**
  * SubmitTasksResponse answers one SubmitTasksRequest.
@@ -857,7 +952,7 @@ export type SubmitTasksResponse = Message<"taskyard.v1.SubmitTasksResponse"> & {
  * Use `create(SubmitTasksResponseSchema)` to create a new message.
  */
 export const SubmitTasksResponseSchema: GenMessage<SubmitTasksResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 8);
+  messageDesc(file_taskyard_v1_task, 9);
 
 /**
  * SubmitOutcome is the outcome of one submitted task.
@@ -901,7 +996,7 @@ export type SubmitOutcome = Message<"taskyard.v1.SubmitOutcome"> & {
  * Use `create(SubmitOutcomeSchema)` to create a new message.
  */
 export const SubmitOutcomeSchema: GenMessage<SubmitOutcome> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 9);
+  messageDesc(file_taskyard_v1_task, 10);
 
 /**
  * GetTaskRequest names a task.
@@ -922,7 +1017,7 @@ export type GetTaskRequest = Message<"taskyard.v1.GetTaskRequest"> & {
  * Use `create(GetTaskRequestSchema)` to create a new message.
  */
 export const GetTaskRequestSchema: GenMessage<GetTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 10);
+  messageDesc(file_taskyard_v1_task, 11);
 
 /**
  * ListTasksRequest selects tasks; an absent or empty filter selects all.
@@ -1000,6 +1095,13 @@ export type ListTasksRequest = Message<"taskyard.v1.ListTasksRequest"> & {
    * @generated from field: google.protobuf.Timestamp created_until = 10;
    */
   createdUntil?: Timestamp;
+
+  /**
+   * Only tasks that the work of this task submitted.
+   *
+   * @generated from field: optional string parent_id = 11;
+   */
+  parentId?: string;
 };
 
 /**
@@ -1007,7 +1109,7 @@ export type ListTasksRequest = Message<"taskyard.v1.ListTasksRequest"> & {
  * Use `create(ListTasksRequestSchema)` to create a new message.
  */
 export const ListTasksRequestSchema: GenMessage<ListTasksRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 11);
+  messageDesc(file_taskyard_v1_task, 12);
 
 /**
  * ListTasksResponse is one page of tasks (docs/rules.md, Listing).
@@ -1042,7 +1144,7 @@ export type ListTasksResponse = Message<"taskyard.v1.ListTasksResponse"> & {
  * Use `create(ListTasksResponseSchema)` to create a new message.
  */
 export const ListTasksResponseSchema: GenMessage<ListTasksResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 12);
+  messageDesc(file_taskyard_v1_task, 13);
 
 /**
  * CancelTaskRequest names a task.
@@ -1056,6 +1158,13 @@ export type CancelTaskRequest = Message<"taskyard.v1.CancelTaskRequest"> & {
    * @generated from field: string task_id = 1;
    */
   taskId: string;
+
+  /**
+   * Cancel also what the work of the task has submitted and has not ended, and what theirs has, and so on. Default false.
+   *
+   * @generated from field: optional bool cancel_children = 2;
+   */
+  cancelChildren?: boolean;
 };
 
 /**
@@ -1063,7 +1172,7 @@ export type CancelTaskRequest = Message<"taskyard.v1.CancelTaskRequest"> & {
  * Use `create(CancelTaskRequestSchema)` to create a new message.
  */
 export const CancelTaskRequestSchema: GenMessage<CancelTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 13);
+  messageDesc(file_taskyard_v1_task, 14);
 
 /**
  * CancelTaskResponse says that the task is cancelled (docs/rules.md, Cancel).
@@ -1084,6 +1193,13 @@ export type CancelTaskResponse = Message<"taskyard.v1.CancelTaskResponse"> & {
    * @generated from field: optional string task_id = 2;
    */
   taskId?: string;
+
+  /**
+   * How many further tasks were cancelled. Absent unless `cancel_children` was set.
+   *
+   * @generated from field: optional uint32 children_cancelled = 3;
+   */
+  childrenCancelled?: number;
 };
 
 /**
@@ -1091,7 +1207,7 @@ export type CancelTaskResponse = Message<"taskyard.v1.CancelTaskResponse"> & {
  * Use `create(CancelTaskResponseSchema)` to create a new message.
  */
 export const CancelTaskResponseSchema: GenMessage<CancelTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 14);
+  messageDesc(file_taskyard_v1_task, 15);
 
 /**
  * PauseTaskRequest names a task.
@@ -1112,7 +1228,7 @@ export type PauseTaskRequest = Message<"taskyard.v1.PauseTaskRequest"> & {
  * Use `create(PauseTaskRequestSchema)` to create a new message.
  */
 export const PauseTaskRequestSchema: GenMessage<PauseTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 15);
+  messageDesc(file_taskyard_v1_task, 16);
 
 /**
  * PauseTaskResponse shows the new state of the task.
@@ -1140,7 +1256,7 @@ export type PauseTaskResponse = Message<"taskyard.v1.PauseTaskResponse"> & {
  * Use `create(PauseTaskResponseSchema)` to create a new message.
  */
 export const PauseTaskResponseSchema: GenMessage<PauseTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 16);
+  messageDesc(file_taskyard_v1_task, 17);
 
 /**
  * ResumeTaskRequest names a task.
@@ -1169,7 +1285,7 @@ export type ResumeTaskRequest = Message<"taskyard.v1.ResumeTaskRequest"> & {
  * Use `create(ResumeTaskRequestSchema)` to create a new message.
  */
 export const ResumeTaskRequestSchema: GenMessage<ResumeTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 17);
+  messageDesc(file_taskyard_v1_task, 18);
 
 /**
  * ResumeTaskResponse shows the new state of the task.
@@ -1197,7 +1313,7 @@ export type ResumeTaskResponse = Message<"taskyard.v1.ResumeTaskResponse"> & {
  * Use `create(ResumeTaskResponseSchema)` to create a new message.
  */
 export const ResumeTaskResponseSchema: GenMessage<ResumeTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 18);
+  messageDesc(file_taskyard_v1_task, 19);
 
 /**
  * ResolveTaskRequest names a task and its result.
@@ -1225,7 +1341,7 @@ export type ResolveTaskRequest = Message<"taskyard.v1.ResolveTaskRequest"> & {
  * Use `create(ResolveTaskRequestSchema)` to create a new message.
  */
 export const ResolveTaskRequestSchema: GenMessage<ResolveTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 19);
+  messageDesc(file_taskyard_v1_task, 20);
 
 /**
  * ResolveTaskResponse shows the new state of the task.
@@ -1253,7 +1369,7 @@ export type ResolveTaskResponse = Message<"taskyard.v1.ResolveTaskResponse"> & {
  * Use `create(ResolveTaskResponseSchema)` to create a new message.
  */
 export const ResolveTaskResponseSchema: GenMessage<ResolveTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 20);
+  messageDesc(file_taskyard_v1_task, 21);
 
 /**
  * WaitTaskRequest names a task and how long to wait.
@@ -1281,7 +1397,7 @@ export type WaitTaskRequest = Message<"taskyard.v1.WaitTaskRequest"> & {
  * Use `create(WaitTaskRequestSchema)` to create a new message.
  */
 export const WaitTaskRequestSchema: GenMessage<WaitTaskRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 21);
+  messageDesc(file_taskyard_v1_task, 22);
 
 /**
  * WaitTaskResponse is the task at the end of the wait.
@@ -1309,7 +1425,7 @@ export type WaitTaskResponse = Message<"taskyard.v1.WaitTaskResponse"> & {
  * Use `create(WaitTaskResponseSchema)` to create a new message.
  */
 export const WaitTaskResponseSchema: GenMessage<WaitTaskResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 22);
+  messageDesc(file_taskyard_v1_task, 23);
 
 /**
  * WatchTasksRequest selects what to watch; an absent or empty filter selects all.
@@ -1382,7 +1498,7 @@ export type WatchTasksRequest = Message<"taskyard.v1.WatchTasksRequest"> & {
  * Use `create(WatchTasksRequestSchema)` to create a new message.
  */
 export const WatchTasksRequestSchema: GenMessage<WatchTasksRequest> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 23);
+  messageDesc(file_taskyard_v1_task, 24);
 
 /**
  * WatchTasksResponse carries some events, a bookmark, or the end.
@@ -1425,7 +1541,7 @@ export type WatchTasksResponse = Message<"taskyard.v1.WatchTasksResponse"> & {
  * Use `create(WatchTasksResponseSchema)` to create a new message.
  */
 export const WatchTasksResponseSchema: GenMessage<WatchTasksResponse> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 24);
+  messageDesc(file_taskyard_v1_task, 25);
 
 /**
  * TaskEvent is one event of a task.
@@ -1467,7 +1583,7 @@ export type TaskEvent = Message<"taskyard.v1.TaskEvent"> & {
  * Use `create(TaskEventSchema)` to create a new message.
  */
 export const TaskEventSchema: GenMessage<TaskEvent> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 25);
+  messageDesc(file_taskyard_v1_task, 26);
 
 /**
  * Kind is the kind of the event.
@@ -1564,7 +1680,7 @@ export enum TaskEvent_Kind {
  * Describes the enum taskyard.v1.TaskEvent.Kind.
  */
 export const TaskEvent_KindSchema: GenEnum<TaskEvent_Kind> = /*@__PURE__*/
-  enumDesc(file_taskyard_v1_task, 25, 0);
+  enumDesc(file_taskyard_v1_task, 26, 0);
 
 /**
  * WatchEnd says why a watch ended. A gRPC stream then closes with the matching status.
@@ -1592,7 +1708,7 @@ export type WatchEnd = Message<"taskyard.v1.WatchEnd"> & {
  * Use `create(WatchEndSchema)` to create a new message.
  */
 export const WatchEndSchema: GenMessage<WatchEnd> = /*@__PURE__*/
-  messageDesc(file_taskyard_v1_task, 26);
+  messageDesc(file_taskyard_v1_task, 27);
 
 /**
  * Reason is the reason for the end of the watch.
@@ -1689,7 +1805,7 @@ export enum WatchEnd_Reason {
  * Describes the enum taskyard.v1.WatchEnd.Reason.
  */
 export const WatchEnd_ReasonSchema: GenEnum<WatchEnd_Reason> = /*@__PURE__*/
-  enumDesc(file_taskyard_v1_task, 26, 0);
+  enumDesc(file_taskyard_v1_task, 27, 0);
 
 /**
  * TaskService submits, shows, watches, cancels, pauses, resumes and resolves tasks.
