@@ -11,7 +11,7 @@ from typing import Final
 
 import structlog
 
-from taskyard.machine import MachineFigures
+from taskyard.hosting.machine import MachineFigures
 from taskyard.v1.runtime_host_pb2 import Machine
 from taskyard_server.core.errors import NotOwner, Unavailable
 from taskyard_server.core.hosts import Host, HostStatus

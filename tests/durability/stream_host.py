@@ -16,8 +16,8 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 
 from taskyard import ActionFailed, Host, RunningTask, host_run, session
-from taskyard.outbox import Outbox
-from taskyard.session import Session
+from taskyard.hosting.outbox import Outbox
+from taskyard.hosting.session import Session
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import Report, ReportResult
 from taskyard.v1.task_pb2 import Task

@@ -29,10 +29,10 @@ from .errors import (
     Unimplemented,
 )
 from .host import Host
+from .hosting.running_task import ActionFailed, RunningTask
 from .namespace_calls import Namespaces
 from .namespaces import Namespace, NamespaceLimits, NamespaceTotals
 from .new_tasks import NewTask, Submitted
-from .running_task import ActionFailed, RunningTask
 from .schedules import CatchUp, Overlap, Schedule, Trigger, TriggerState
 from .scheduling import Schedules
 from .stats import AgentMetrics, HostStats, QueueStats, SchedulerConfig, SchedulerMetrics, Stats

@@ -7,10 +7,10 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, Unpack
 
-from .actions import Actions, Handler
 from .credentials import Addresses, CredentialOptions, find_credentials
-from .host_options import HostOptions
-from .host_run import HostRun
+from .hosting.actions import Actions, Handler
+from .hosting.host_run import HostRun
+from .hosting.options import HostOptions
 
 log = logging.getLogger("taskyard")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskyard.session import Session
+from taskyard.hosting.session import Session
 from taskyard.v1.lease_pb2 import Assignment, Lease
 from taskyard.v1.runtime_host_pb2 import (
     Cancellation,

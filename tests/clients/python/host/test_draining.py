@@ -178,7 +178,7 @@ async def test_a_handler_that_returns_when_it_is_interrupted_is_completed(server
 
 
 async def test_a_thread_that_does_not_return_is_left_behind(server, make_host, work, monkeypatch):
-    monkeypatch.setattr("taskyard.host_run.INTERRUPT_SECS", 0.2)
+    monkeypatch.setattr("taskyard.hosting.host_run.INTERRUPT_SECS", 0.2)
     host, entered, go_on = make_host(drain_grace_secs=0), threading.Event(), threading.Event()
 
     @host.action("click")

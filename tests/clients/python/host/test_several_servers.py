@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from taskyard import host_run
 from taskyard.errors import Internal, NotOwner, Unavailable
 from taskyard.host import Host
+from taskyard.hosting import host_run
 from taskyard.reconnecting import MAX_DELAY_AT_FIRST_SECS, MAX_DELAY_SECS, MAX_DELAY_WITH_LEASES_SECS, Reconnecting
 from tests.clients.python.host.gate import Gate
 from tests.clients.python.host.scripted_server import ScriptedServer

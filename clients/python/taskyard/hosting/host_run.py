@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import grpc
 
+from taskyard.channel import check_cancelled
+from taskyard.credentials import Metadata, Renewal
+from taskyard.errors import NotOwner, TaskyardError, Unavailable
+from taskyard.reconnecting import Reconnecting
+from taskyard.servers import Server, Servers
 from taskyard.v1.runtime_host_pb2 import (
     Cancellations,
     ConnectRequest,
@@ -29,13 +34,8 @@ from taskyard.v1.runtime_host_pb2 import (
 from taskyard.v1.runtime_host_pb2_grpc import RuntimeHostServiceStub
 
 from .actions import Actions, Handlers
-from .channel import check_cancelled
-from .credentials import Metadata, Renewal
-from .errors import NotOwner, TaskyardError, Unavailable
-from .host_options import HostOptions
 from .machine import MachineFigures
-from .reconnecting import Reconnecting
-from .servers import Server, Servers
+from .options import HostOptions
 from .session import Session
 
 if TYPE_CHECKING:

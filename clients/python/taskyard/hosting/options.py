@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .credentials import Credentials
+from taskyard.credentials import Credentials
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
+from taskyard.tasks import Task
 from taskyard.v1.lease_pb2 import Assignment
 from taskyard.v1.runtime_host_pb2 import Report, TaskCompleted, TaskFailed
+from taskyard.values import value_from
 
 from .outbox import LeaseKey, key_of
 from .running_task import ActionFailed, RunningTask
 from .session import Session
-from .tasks import Task
-from .values import value_from
 
 log = logging.getLogger("taskyard")
 

@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from taskyard.tasks import Task
 from taskyard.v1.runtime_host_pb2 import Report
 from taskyard.v1.task_pb2 import Progress
-
-from .tasks import Task
-from .values import struct_from
+from taskyard.values import struct_from
 
 TRACE_VARIABLES: Final = frozenset({"TRACEPARENT", "TRACESTATE", "TASKYARD_TRACE_ID"})
 """The environment variables of a trace. Those of the host's own process are not the task's."""
