@@ -359,8 +359,7 @@ type ClaimTasksRequest struct {
 	Project *string `protobuf:"bytes,4,opt,name=project,proto3,oneof" json:"project,omitempty"`
 	// Maximum wait for a first task in milliseconds, if none is available. Default 0; more than 60,000 counts as 60,000.
 	WaitMs *uint32 `protobuf:"varint,5,opt,name=wait_ms,json=waitMs,proto3,oneof" json:"wait_ms,omitempty"`
-	// Makes the claim safe to repeat: while leases live that the host got under this id, a claim with the id returns them
-	// and leases nothing else. At most 128 characters, unique per host. Default none.
+	// Makes the claim safe to repeat, see `ClaimTaskRequest.claim_id`. Default none.
 	ClaimId       *string `protobuf:"bytes,6,opt,name=claim_id,json=claimId,proto3,oneof" json:"claim_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -890,8 +889,7 @@ type CompleteTaskRequest struct {
 	Result *structpb.Value `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
 	// Tokens that this attempt has used. Default: as last reported.
 	TokensUsed *uint32 `protobuf:"varint,5,opt,name=tokens_used,json=tokensUsed,proto3,oneof" json:"tokens_used,omitempty"`
-	// The output of a typed action, where `result` cannot hold it exactly; together with `result` at most
-	// `maxPayloadBytes`. Default none.
+	// The output of a typed action, see `TaskCompleted.output`. Default none.
 	Output        *Payload `protobuf:"bytes,6,opt,name=output,proto3" json:"output,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -46,8 +46,7 @@ type LeaseServiceClient interface {
 	// Leases one task to a host: the next one that fairness, the limits, its target and the host's capabilities allow.
 	//
 	// Errors: `not_found` (the host is not registered), `bad_request` (a lease outside 1 to 3,600 s).
-	// Retry: safe with a `claim_id`; without one the lost response may have leased a task, which goes back to the queue when
-	// that lease expires.
+	// Retry: safe with a `claim_id`; else the lost response may have leased a task, which waits until that lease expires.
 	ClaimTask(ctx context.Context, in *ClaimTaskRequest, opts ...grpc.CallOption) (*ClaimTaskResponse, error)
 	// Leases up to `max_tasks` tasks to a host at once, in claim order.
 	//
@@ -205,8 +204,7 @@ type LeaseServiceServer interface {
 	// Leases one task to a host: the next one that fairness, the limits, its target and the host's capabilities allow.
 	//
 	// Errors: `not_found` (the host is not registered), `bad_request` (a lease outside 1 to 3,600 s).
-	// Retry: safe with a `claim_id`; without one the lost response may have leased a task, which goes back to the queue when
-	// that lease expires.
+	// Retry: safe with a `claim_id`; else the lost response may have leased a task, which waits until that lease expires.
 	ClaimTask(context.Context, *ClaimTaskRequest) (*ClaimTaskResponse, error)
 	// Leases up to `max_tasks` tasks to a host at once, in claim order.
 	//

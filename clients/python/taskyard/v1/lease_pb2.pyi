@@ -257,9 +257,7 @@ class ClaimTasksRequest(_message.Message):
     wait_ms: _builtins.int
     """Maximum wait for a first task in milliseconds, if none is available. Default 0; more than 60,000 counts as 60,000."""
     claim_id: _builtins.str
-    """Makes the claim safe to repeat: while leases live that the host got under this id, a claim with the id returns them
-    and leases nothing else. At most 128 characters, unique per host. Default none.
-    """
+    """Makes the claim safe to repeat, see `ClaimTaskRequest.claim_id`. Default none."""
     def __init__(
         self,
         *,
@@ -556,9 +554,7 @@ class CompleteTaskRequest(_message.Message):
 
     @_builtins.property
     def output(self) -> _task_pb2.Payload:
-        """The output of a typed action, where `result` cannot hold it exactly; together with `result` at most
-        `maxPayloadBytes`. Default none.
-        """
+        """The output of a typed action, see `TaskCompleted.output`. Default none."""
 
     def __init__(
         self,

@@ -90,8 +90,7 @@ class LeaseServiceServicer(object):
         """Leases one task to a host: the next one that fairness, the limits, its target and the host's capabilities allow.
 
         Errors: `not_found` (the host is not registered), `bad_request` (a lease outside 1 to 3,600 s).
-        Retry: safe with a `claim_id`; without one the lost response may have leased a task, which goes back to the queue when
-        that lease expires.
+        Retry: safe with a `claim_id`; else the lost response may have leased a task, which waits until that lease expires.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

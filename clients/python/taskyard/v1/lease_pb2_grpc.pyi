@@ -43,8 +43,7 @@ class LeaseServiceStub:
     """Leases one task to a host: the next one that fairness, the limits, its target and the host's capabilities allow.
 
     Errors: `not_found` (the host is not registered), `bad_request` (a lease outside 1 to 3,600 s).
-    Retry: safe with a `claim_id`; without one the lost response may have leased a task, which goes back to the queue when
-    that lease expires.
+    Retry: safe with a `claim_id`; else the lost response may have leased a task, which waits until that lease expires.
     """
     ClaimTasks: _grpc.UnaryUnaryMultiCallable[_lease_pb2.ClaimTasksRequest, _lease_pb2.ClaimTasksResponse]
     """Leases up to `max_tasks` tasks to a host at once, in claim order.
@@ -111,8 +110,7 @@ class LeaseServiceAsyncStub(LeaseServiceStub):
     """Leases one task to a host: the next one that fairness, the limits, its target and the host's capabilities allow.
 
     Errors: `not_found` (the host is not registered), `bad_request` (a lease outside 1 to 3,600 s).
-    Retry: safe with a `claim_id`; without one the lost response may have leased a task, which goes back to the queue when
-    that lease expires.
+    Retry: safe with a `claim_id`; else the lost response may have leased a task, which waits until that lease expires.
     """
     ClaimTasks: _aio.UnaryUnaryMultiCallable[_lease_pb2.ClaimTasksRequest, _lease_pb2.ClaimTasksResponse]  # type: ignore[assignment]
     """Leases up to `max_tasks` tasks to a host at once, in claim order.
@@ -182,8 +180,7 @@ class LeaseServiceServicer(metaclass=_abc_1.ABCMeta):
         """Leases one task to a host: the next one that fairness, the limits, its target and the host's capabilities allow.
 
         Errors: `not_found` (the host is not registered), `bad_request` (a lease outside 1 to 3,600 s).
-        Retry: safe with a `claim_id`; without one the lost response may have leased a task, which goes back to the queue when
-        that lease expires.
+        Retry: safe with a `claim_id`; else the lost response may have leased a task, which waits until that lease expires.
         """
 
     @_abc_1.abstractmethod

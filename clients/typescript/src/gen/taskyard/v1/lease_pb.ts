@@ -254,8 +254,7 @@ export type ClaimTasksRequest = Message<"taskyard.v1.ClaimTasksRequest"> & {
   waitMs?: number;
 
   /**
-   * Makes the claim safe to repeat: while leases live that the host got under this id, a claim with the id returns them
-   * and leases nothing else. At most 128 characters, unique per host. Default none.
+   * Makes the claim safe to repeat, see `ClaimTaskRequest.claim_id`. Default none.
    *
    * @generated from field: optional string claim_id = 6;
    */
@@ -549,8 +548,7 @@ export type CompleteTaskRequest = Message<"taskyard.v1.CompleteTaskRequest"> & {
   tokensUsed?: number;
 
   /**
-   * The output of a typed action, where `result` cannot hold it exactly; together with `result` at most
-   * `maxPayloadBytes`. Default none.
+   * The output of a typed action, see `TaskCompleted.output`. Default none.
    *
    * @generated from field: taskyard.v1.Payload output = 6;
    */
@@ -833,8 +831,7 @@ export const LeaseService: GenService<{
    * Leases one task to a host: the next one that fairness, the limits, its target and the host's capabilities allow.
    *
    * Errors: `not_found` (the host is not registered), `bad_request` (a lease outside 1 to 3,600 s).
-   * Retry: safe with a `claim_id`; without one the lost response may have leased a task, which goes back to the queue when
-   * that lease expires.
+   * Retry: safe with a `claim_id`; else the lost response may have leased a task, which waits until that lease expires.
    *
    * @generated from rpc taskyard.v1.LeaseService.ClaimTask
    */
