@@ -69,6 +69,7 @@ class StopReason(StrEnum):
     LEASE_ENDED = "lease_ended"
     TOKEN_LIMIT_EXCEEDED = "token_limit_exceeded"
     SHUTDOWN = "shutdown"
+    TIMED_OUT = "timed_out"
 
 
 class Stop(NamedTuple):
