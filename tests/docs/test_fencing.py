@@ -35,7 +35,7 @@ def over_http():
     """Writes and reads a page of a service."""
     http.Pages.kept.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), http.Pages) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         with httpx.Client(base_url=f"http://127.0.0.1:{server.server_port}") as service:
             yield (
                 lambda token: http.put_page(service, token, URL, str(token).encode()),
