@@ -19,6 +19,8 @@ def claim(engine, claim_id="first", count=1, wait_secs=0):
 async def new_task(engine, host, submission, clock):
     """Submits a task whose deadline is far off; the host is registered."""
 
+    assert host == "host"
+
     async def submit():
         task = await engine.tasks.submit(NS, submission(deadline=clock.now + 10_000), show=live)
         await clock.run_pending()
@@ -46,7 +48,7 @@ async def test_a_repeat_is_answered_with_the_leases_of_the_first_call(engine, ne
     assert await claim(engine, count=2, wait_secs=30) == leases
 
 
-async def test_a_repeat_ends_the_call_that_waits_and_waits_in_its_place(engine, new_task, host, clock):
+async def test_a_repeat_ends_the_call_that_waits_and_waits_in_its_place(engine, new_task, clock):
     first = await waiting(engine, clock)
     again = await waiting(engine, clock)
     assert first.result() == []
@@ -56,7 +58,7 @@ async def test_a_repeat_ends_the_call_that_waits_and_waits_in_its_place(engine, 
     assert await claim(engine) == [lease]
 
 
-async def test_a_call_that_was_ended_by_its_repeat_withdraws_nothing_of_it(engine, new_task, host, clock):
+async def test_a_call_that_was_ended_by_its_repeat_withdraws_nothing_of_it(engine, new_task, clock):
     first = await waiting(engine, clock)
     again = await waiting(engine, clock)
     first.cancel()
@@ -65,7 +67,7 @@ async def test_a_call_that_was_ended_by_its_repeat_withdraws_nothing_of_it(engin
     assert len(again.result()) == 1
 
 
-async def test_calls_of_other_ids_wait_beside_each_other(engine, new_task, host, clock):
+async def test_calls_of_other_ids_wait_beside_each_other(engine, new_task, clock):
     first = await waiting(engine, clock, claim_id="first")
     second = await waiting(engine, clock, claim_id="second")
     await new_task()
@@ -73,7 +75,8 @@ async def test_calls_of_other_ids_wait_beside_each_other(engine, new_task, host,
     assert {len(first.result()), len(second.result())} == {1}
 
 
-async def test_a_repeat_that_finds_a_task_ends_the_call_that_waits(engine, host, clock, submission):
+@pytest.mark.usefixtures("host")
+async def test_a_repeat_that_finds_a_task_ends_the_call_that_waits(engine, clock, submission):
     first = await waiting(engine, clock)
     # The repeat comes in the turn of the submission, before the task is handed to the call that waits.
     submitting = asyncio.ensure_future(engine.tasks.submit(NS, submission(), show=live))

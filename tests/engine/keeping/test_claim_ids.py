@@ -49,14 +49,16 @@ async def state_of(engine, task):
     return await engine.tasks.get(NS, task.id, show=lambda task: task.state)
 
 
-async def test_a_claim_is_repeated_after_a_restart(engine, task, restarted):
+@pytest.mark.usefixtures("task")
+async def test_a_claim_is_repeated_after_a_restart(engine, restarted):
     leases = await claim(engine)
     again = await restarted()
     assert await claim(again) == leases
     assert await claim(again, "second") == []
 
 
-async def test_several_leases_stand_in_their_order_after_a_restart(engine, task, submission, restarted, clock):
+@pytest.mark.usefixtures("task")
+async def test_several_leases_stand_in_their_order_after_a_restart(engine, submission, restarted, clock):
     # The one that was submitted last is claimed first.
     for priority in (-1, -2):
         await engine.tasks.submit(NS, submission(priority=priority, deadline=clock.now + 10_000), show=live)
@@ -65,7 +67,8 @@ async def test_several_leases_stand_in_their_order_after_a_restart(engine, task,
     assert await claim(await restarted(), count=1) == leases
 
 
-async def test_a_lease_that_ended_after_a_restart_frees_its_id(engine, task, restarted):
+@pytest.mark.usefixtures("task")
+async def test_a_lease_that_ended_after_a_restart_frees_its_id(engine, restarted):
     ((task_id, token),) = await claim(engine)
     again = await restarted()
     await reporting.complete(again, NS, "host", task_id, token, None)
