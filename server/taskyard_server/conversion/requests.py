@@ -30,6 +30,7 @@ MAX_ENTRIES_PER_FIELD: Final = 64
 MIN_TIME_SECS: Final = -62_135_596_800
 END_OF_TIME_SECS: Final = 253_402_300_800
 """The range of `google.protobuf.Timestamp`: from the year 1 to before the year 10000."""
+MAX_CLAIM_ID_CHARS: Final = 128
 CONTROL_CHARACTERS: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 NO_NAMES: Final[frozenset[str]] = frozenset()
 DefaultRetry: TypeAlias = Callable[[str], RetryPolicy | None]
@@ -139,9 +140,14 @@ def name(value: str, field: str, prefix: str = "") -> str | None:
     return _bounded(value, field, prefix) if value else None
 
 
-def _bounded(value: str, field: str, prefix: str) -> str:
-    if len(value) > MAX_NAME_CHARS:
-        raise BadRequest(f"{prefix}{field}: must be at most {MAX_NAME_CHARS} characters")
+def claim_id(value: str) -> str | None:
+    """The name of a claim; an empty one is none (docs/rules.md, Claim ids)."""
+    return _bounded(value, "claim_id", "", MAX_CLAIM_ID_CHARS) or None
+
+
+def _bounded(value: str, field: str, prefix: str, max_chars: int = MAX_NAME_CHARS) -> str:
+    if len(value) > max_chars:
+        raise BadRequest(f"{prefix}{field}: must be at most {max_chars} characters")
     # Most values are printable, which is cheaper to check.
     if not value.isprintable() and CONTROL_CHARACTERS.search(value):
         raise BadRequest(f"{prefix}{field}: must not hold control characters")

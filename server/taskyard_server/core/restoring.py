@@ -92,11 +92,18 @@ class Restoring:
         return agent
 
     def lease(
-        self, task: Task, host_id: str, claimed_at: float, secs: float, started_at: float | None, is_streamed: bool
+        self,
+        task: Task,
+        host_id: str,
+        claimed_at: float,
+        secs: float,
+        started_at: float | None,
+        is_streamed: bool,
+        claim_id: str | None = None,
     ) -> None:
         """The lease of a task, which follows by `live`."""
         host = self._host(host_id)
-        lease = Lease(task, host, task.token, claimed_at, secs)
+        lease = Lease(task, host, task.token, claimed_at, secs, claim_id)
         lease.started_at = started_at
         if is_streamed:
             lease.stream = self._closed_stream(host)
@@ -213,6 +220,8 @@ class Restoring:
         for host in [*hosts, *self._absent_hosts.values()]:
             if host.leases:
                 host.leases = {lease.task.id: lease for lease in sorted(host.leases.values(), key=_token)}
+                for claim_id, leases in host.claimed.items():
+                    host.claimed[claim_id] = dict.fromkeys(sorted(leases, key=_token))
         for host in hosts:
             life.liveness.arm_silence_timer(host)
         self._scheduler.left_behind.sort(key=_token)

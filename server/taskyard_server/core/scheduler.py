@@ -44,8 +44,8 @@ class Scheduler:
         self._life = Lifecycle(limits, entropy, self.hosts, changes)
         self._entropy = entropy
         self._admission = Admission(self._life)
-        self._life.liveness.on_vanished = self._forget_host
         self._dispatcher = Dispatcher(self._life, self.hosts)
+        self._life.liveness.on_vanished = self._dispatcher.forget
         self._streams = Streams(self._life, self.hosts, self._dispatcher)
         # Restored leases of hosts that ended with the process before.
         self.left_behind: list[Lease] = []
@@ -221,23 +221,41 @@ class Scheduler:
 
     def deregister(self, now: float, host_id: str) -> None:
         """Remove a host; its tasks are requeued at once. Raises `NotFound` (docs/rules.md, Registration)."""
-        self._forget_host(now, self.hosts.get(host_id))
+        self._dispatcher.forget(now, self.hosts.get(host_id))
 
     def claim(
-        self, now: float, host_id: str, count: int = 1, lease_secs: float | None = None, project: str | None = None
+        self,
+        now: float,
+        host_id: str,
+        count: int = 1,
+        lease_secs: float | None = None,
+        project: str | None = None,
+        claim_id: str | None = None,
     ) -> list[Lease]:
         """Lease up to `count` tasks to a host, in claim order, perhaps none.
+
+        While leases live that it claimed under the same `claim_id`, these are the answer, as they are, however many
+        (docs/rules.md, Claim ids).
 
         Raises `NotFound` for an unknown host, and `BadRequest` for a lease outside of 1 to 3600 s or for a `project`
         other than the host's own, if it has one.
         """
-        return self._dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project)
+        return self._dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project, claim_id)
 
     def offer(
-        self, now: float, host_id: str, room: int, lease_secs: float | None = None, project: str | None = None
+        self,
+        now: float,
+        host_id: str,
+        room: int,
+        lease_secs: float | None = None,
+        project: str | None = None,
+        claim_id: str | None = None,
     ) -> Offer:
-        """Let a claim wait for up to `room` tasks, which `dispatch` grants. Raises as `claim` does."""
-        return self._dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project)
+        """Let a claim wait for up to `room` tasks, which `dispatch` grants, in the place of one of the same `claim_id`.
+
+        Raises as `claim` does.
+        """
+        return self._dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project, claim_id)
 
     def offers_of(self, host_id: str) -> list[Offer]:
         """The open offers of a host; none if it is not registered."""
@@ -334,13 +352,8 @@ class Scheduler:
         return self.schedules.advance(now, min(max_items, MAX_SCHEDULES_PER_ADVANCE)) or more
 
     def reconcile(self, now: float) -> None:
-        """End the leases of dead hosts: a safety net beside the timer of each host.
-
-        Called every `orphan_check_secs` (docs/rules.md, Orphan sweep).
-        """
-        for host in self.hosts:
-            if self._life.liveness.is_dead(now, host) and not host.built_in:
-                self._life.liveness.orphan(now, host)
+        """End the leases of dead hosts, every `orphan_check_secs` (docs/rules.md, Orphan sweep)."""
+        self._life.liveness.reconcile(now)
 
     def recover(self, now: float) -> None:
         """Resume after a restart with what was restored (docs/rules.md, Recovery)."""
@@ -434,16 +447,3 @@ class Scheduler:
         """Add this namespace's figures to `totals`."""
         self._life.add_to(totals)
         self.schedules.add_to(totals)
-
-    # The steps that these share
-
-    def _forget_host(self, now: float, host: Host) -> None:
-        """Remove a host and its offers, and requeue its tasks."""
-        for lease in list(host.leases.values()):
-            self._life.grants.take_back(now, lease.task)
-        self._dispatcher.forget(host)
-        host.stream = None
-        self.hosts.remove(host)
-        self._life.liveness.removed(host)
-        if self._life.changes is not None:
-            self._life.changes.host_gone(host)

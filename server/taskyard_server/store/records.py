@@ -79,13 +79,14 @@ class TaskRecord(Record):
 
 
 class HeldRecord(Record):
-    """The lease of a task, under the task's token."""
+    """The lease of a task, under the task's token. `claim_id` is the name under which its host claimed it."""
 
     host_id: str
     secs: float
     claimed_at: float
     started_at: float | None
     is_streamed: bool
+    claim_id: str | None = None
 
 
 class StateRecord(Record):
@@ -199,7 +200,14 @@ def encode_state(task: Task, stood_still_secs: float, has_no_key: bool = False) 
             task.host_id,
             None
             if lease is None
-            else (lease.host.id, lease.secs, lease.claimed_at, lease.started_at, lease.stream is not None),
+            else (
+                lease.host.id,
+                lease.secs,
+                lease.claimed_at,
+                lease.started_at,
+                lease.stream is not None,
+                lease.claim_id,
+            ),
             task.started_at,
             None if history is NO_HISTORY else history,
             task.progress,
