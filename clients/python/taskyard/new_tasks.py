@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, Unpack
 
 import msgspec
@@ -15,6 +15,7 @@ from taskyard.v1 import task_pb2 as pb
 
 from .action import Action, I
 from .payloads import MISSING, BadValue, Codec, Payload, encode_value
+from .present import now
 from .retry_policy import RetryPolicy
 from .values import milliseconds, plain_object, struct_from, timestamp_from, whole_seconds
 
@@ -354,4 +355,4 @@ def _timestamp(at: datetime | timedelta | None, name: str) -> Timestamp | None:
         return None
     if isinstance(at, datetime) and at.utcoffset() is None:
         raise ValueError(f"{name}: {at!r} must have a time zone, such as datetime.now(UTC) has")
-    return timestamp_from(datetime.now(UTC) + at if isinstance(at, timedelta) else at)
+    return timestamp_from(now() + at if isinstance(at, timedelta) else at)
