@@ -152,7 +152,7 @@ class SyncYard:
         Returns:
             The client.
         """
-        client = SyncClient(self.address, **{"agent": AGENT, "namespace": NAMESPACE, **options})
+        client = SyncClient(self.address, **{"agent_id": AGENT, "namespace": NAMESPACE, **options})
         self._clients.append(client)
         return client
 

@@ -216,7 +216,7 @@ class Yard:
             The client.
         """
         self._check_loop()
-        client = Client(self.address, **{"agent": AGENT, "namespace": NAMESPACE, **options})
+        client = Client(self.address, **{"agent_id": AGENT, "namespace": NAMESPACE, **options})
         self._ends.push_async_callback(client.close)
         return client
 
