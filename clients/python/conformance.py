@@ -13,6 +13,7 @@ import sys
 import urllib.request
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from taskyard.credentials import Credentials, find_credentials
 from taskyard.errors import error_from_rpc
 from taskyard.tasks import STATE_OF_NUMBER
 from taskyard.v1 import lease_pb2, lease_pb2_grpc, runtime_host_pb2, runtime_host_pb2_grpc
-from taskyard.values import value_from
+from taskyard.values import milliseconds, value_from
 
 Outcome = dict[str, Any]
 Arguments = dict[str, Any]
@@ -203,7 +204,7 @@ class Program:
     async def submit(
         self, agent: str, action: str, key: str | None = None, retry: Arguments | None = None, **fields: Any
     ) -> Outcome:
-        policy = None if retry is None else RetryPolicy(**retry)
+        policy = None if retry is None else _policy(**retry)
         task = NewTask(action, agent_id=agent, idempotency_key=key, retry_policy=policy, **fields)
         submitted = await self._client.submit(task)
         return {"task": submitted.id, "state": submitted.state}
@@ -355,8 +356,15 @@ def _task_outcome(task: Task) -> Outcome:
     }
 
 
+def _policy(first_delay_ms: int | None = None, max_delay_ms: int | None = None, **parts: Any) -> RetryPolicy:
+    for name, span in (("first_delay", first_delay_ms), ("max_delay", max_delay_ms)):
+        if span is not None:
+            parts[name] = timedelta(milliseconds=span)
+    return RetryPolicy(**parts)
+
+
 def _retry_after_ms(error: TaskyardError) -> int | None:
-    return None if error.retry_after_secs is None else round(error.retry_after_secs * 1000)
+    return None if error.retry_after is None else milliseconds(error.retry_after)
 
 
 def _resolved(value: Any, outcomes: dict[str, Any]) -> Any:

@@ -84,8 +84,8 @@ class Backoff:
             return random.uniform(*QUICK_DELAYS_SECS)
         delay = self._next * random.uniform(0.5, 1)
         self._next = min(self._next * 2, self._max)
-        if isinstance(error, TooManyRequests) and error.retry_after_secs is not None:
-            return max(delay, error.retry_after_secs * random.uniform(1, MAX_SPREAD))
+        if isinstance(error, TooManyRequests) and error.retry_after is not None:
+            return max(delay, error.retry_after.total_seconds() * random.uniform(1, MAX_SPREAD))
         return delay
 
     def reset(self) -> None:
