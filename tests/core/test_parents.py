@@ -130,13 +130,14 @@ def test_only_tasks_of_the_agents_of_the_caller_are_cancelled_at_any_depth(yard)
     assert (others.state, own.state) == ("queued", "cancelled")
 
 
-def test_tasks_that_name_each_other_are_cancelled_once(make_yard):
+def test_a_circle_is_not_closed_and_nothing_of_it_is_left(make_yard):
     """Ids cannot be known before, but for that they are made the same way here."""
-    ids = [task.id for task in family(make_yard(), 2)]
+    ids = [task.id for task in family(make_yard(), 3)]
     yard = make_yard()
-    first, second = (yard.submit(parent_id=parent) for parent in reversed(ids))
-    assert [first.id, second.id] == ids
-    assert yard.cancel_with_children(first) == 1
+    first, second, own = (yard.submit(parent_id=parent) for parent in (ids[1], ids[0], ids[2]))
+    assert [first.id, second.id, own.id] == ids
+    assert yard.cancel_with_children(own) == 0
+    assert yard.cancel_with_children(second) == 1
     assert {first.state, second.state} == {"cancelled"}
     assert is_empty(yard)
 
