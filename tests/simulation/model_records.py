@@ -114,7 +114,8 @@ class Job:
     """One task. `order` is the order of submission, `host` holds its lease, the `token`-th of all.
 
     `last_host` is the runtime host that has or had it last; the tab executor is none. `stream` is the number of the
-    stream that the lease belongs to; such a lease ends at `start_by` and `adopt_by`, too.
+    stream that the lease belongs to; such a lease ends at `start_by` and `adopt_by`, too. `claim_id` is the name under
+    which the host claimed it.
 
     `own_secs` is the length of a deadline that the agent set. A pending task waits to be released if it is `held`, for
     its `due` time, or to be tried again, when `retrying`. `blocks` and `is_head` are about its target.
@@ -156,6 +157,7 @@ class Job:
     tokens_used: int | None = None
     raised_limit: int | None = None
     begun: bool = False
+    claim_id: str | None = None
 
     @property
     def target(self) -> str | None:
@@ -242,7 +244,7 @@ class Offer:
     """Room at a host: the credit of its stream, or what a claim that waits asked for.
 
     `last_grant` grows with each opening and each task that an offer gets. A stream may be silent for
-    `silence_limit_secs`. A claim may ask for one `project` only.
+    `silence_limit_secs`. A claim may ask for one `project` only, and have a `claim_id`.
     """
 
     number: int
@@ -252,6 +254,7 @@ class Offer:
     last_grant: int
     silence_limit_secs: float | None = None
     project: str | None = None
+    claim_id: str | None = None
 
     @property
     def streamed(self) -> bool:

@@ -120,14 +120,18 @@ class Streams:
             if job.stream == number and job.adopt_by == inf:
                 job.adopt_by = now + self._world.limits["reconnect_grace_secs"]
 
-    def offer(self, now: float, host_id: str, room: int, secs: float | None, project: str | None) -> None:
-        """A claim that waits."""
+    def offer(
+        self, now: float, host_id: str, room: int, secs: float | None, project: str | None, claim_id: str | None
+    ) -> None:
+        """A claim that waits, in the place of the host's one of the same id."""
         world = self._world
         host = world.host(host_id)
         secs = lease_length(secs, world.limits["lease_secs"])
         if project is not None and world.as_it_is(now, host.machine).project not in (None, project):
             raise Refused("bad_request")
-        self._open(host_id, room, secs, project=project)
+        if claim_id is not None:
+            world.offers = [its for its in world.offers if (its.host, its.claim_id) != (host_id, claim_id)]
+        self._open(host_id, room, secs, project=project).claim_id = claim_id
 
     def withdraw(self, number: int) -> None:
         self._world.offers = [offer for offer in self._world.offers if offer.number != number]
@@ -161,7 +165,7 @@ class Streams:
             host = world.hosts[offer.host]
             if not offer.streamed:
                 host.heard_at = now
-            world.grant(now, job, host, offer.secs, offer if offer.streamed else None)
+            world.grant(now, job, host, offer.secs, offer if offer.streamed else None, offer.claim_id)
             offer.room -= 1
             offer.last_grant = world.number()
             given.setdefault(offer.number, []).append((job.id, job.token, job.lease_until))

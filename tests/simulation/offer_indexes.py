@@ -37,6 +37,7 @@ def recount_offers(core: Scheduler, now: float) -> None:
         same("buckets of a group", (group.buckets.keys() - fit, fit - group.buckets.keys()), (set(), set()))
     same("fresh buckets that are gone", life.ready._woken.keys() - known, set())
     _sessions(hosts)
+    _claim_ids(hosts)
     _lease_times(core, hosts)
     _silences(core, hosts)
 
@@ -129,6 +130,19 @@ def _sessions(hosts: list[Host]) -> None:
         streams = [offer for offer in host.offers if offer.streamed]
         same(f"streams of {host.id}", streams, [] if host.stream is None else [host.stream])
         same(f"who opened the stream of {host.id} is known", bool(streams) <= (host.instance is not None), True)
+
+
+def _claim_ids(hosts: list[Host]) -> None:
+    """Leases and waiting claims stand under their ids, and under no id stands nothing."""
+    for host in hosts:
+        claimed: dict[str, list[int]] = {}
+        for lease in sorted(host.leases.values(), key=lambda lease: lease.token):
+            if lease.claim_id is not None:
+                claimed.setdefault(lease.claim_id, []).append(lease.token)
+        found = {claim_id: [lease.token for lease in leases] for claim_id, leases in host.claimed.items()}
+        same(f"claims of {host.id} by id", found, claimed)
+        waiting = {offer.claim_id: offer for offer in host.offers if offer.claim_id is not None}
+        same(f"waiting claims of {host.id} by id", host.waiting, waiting)
 
 
 def _lease_times(core: Scheduler, hosts: list[Host]) -> None:

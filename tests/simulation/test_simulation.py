@@ -41,6 +41,7 @@ OFTEN = {
     ("task of a batch", "queue_full"): 200,
     ("task of a batch", "already_exists"): 5,
     ("claim", "handed out"): 100,
+    ("claim", "repeated"): 3,
     ("claim", "ok"): 500,
     ("claim", "not_found"): 30,
     ("claim", "bad_request"): 30,

@@ -185,7 +185,15 @@ class World:
         before, job.state, job.error = job.state, state, error
         self.tell(now, "changed", job, before)
 
-    def grant(self, now: float, job: Job, host: Host, secs: float, stream: Offer | None = None) -> None:
+    def grant(
+        self,
+        now: float,
+        job: Job,
+        host: Host,
+        secs: float,
+        stream: Offer | None = None,
+        claim_id: str | None = None,
+    ) -> None:
         """One that came over a stream has to be started in time."""
         self.agents[job.wish.agent].served = self.number()
         self.last_token += 1
@@ -193,7 +201,7 @@ class World:
         job.deliveries += 1
         job.host, job.claimed_at, job.begun = host.id, now, False
         job.last_host = None if host.machine.built_in else host.id
-        job.lease_secs, job.lease_until = secs, now + secs
+        job.lease_secs, job.lease_until, job.claim_id = secs, now + secs, claim_id
         if stream is not None:
             job.stream = stream.number
             job.start_by = now + self.limits["start_timeout_secs"]
@@ -413,5 +421,5 @@ class World:
             self.stopping.append(
                 StoppingLeases(job.host, job, job.token, job.lease_until, job.stream is not None, job.lease_secs)
             )
-        job.host = job.stream = None
+        job.host = job.stream = job.claim_id = None
         job.start_by = job.adopt_by = inf
