@@ -131,7 +131,7 @@ func TestWatchEndsWithTheErrorWhenTheServerRefusesIt(t *testing.T) {
 
 func TestWatchWithAFilterThatCannotBeEncodedIsABadRequest(t *testing.T) {
 	client := serve(t, &fakeServer{})
-	if lines, err := collect(client.Watch(testContext(t), WatchOptions{Agent: "\xff"})); CodeOf(err) != CodeBadRequest {
+	if lines, err := collect(client.Watch(testContext(t), WatchOptions{AgentID: "\xff"})); CodeOf(err) != CodeBadRequest {
 		t.Errorf("%v, %v", lines, err)
 	}
 }
@@ -167,7 +167,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	task := must(client.Submit(ctx, NewTask{Action: "echo"}))(t)
 	_, err := collect(func(yield func(*Event, error) bool) {
-		for event, err := range client.Watch(ctx, WatchOptions{TaskIDs: []string{task.TaskID}, IncludeCurrent: true}) {
+		for event, err := range client.Watch(ctx, WatchOptions{TaskIDs: []string{task.ID}, IncludeCurrent: true}) {
 			cancel()
 			if !yield(event, err) {
 				return
