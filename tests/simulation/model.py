@@ -254,6 +254,7 @@ class Model:
         self, now: float, host_id: str, task_id: str, token: int, result: bytes | None, tokens: int | None
     ) -> Job:
         job = self._begun(now, host_id, task_id, token)
+        self.world.hosts[host_id].losses = 0
         self._use(job, tokens)
         if tokens is not None and job.is_over_budget():
             self.world.end(now, job, "failed", OVER_BUDGET)

@@ -189,7 +189,10 @@ class Agent:
 
 @dataclass(slots=True)
 class Host:
-    """A registered host. `reported_status` is the status that it gave itself, `instance` who opened its last stream."""
+    """A registered host. `reported_status` is the status that it gave itself, `instance` who opened its last stream.
+
+    It rests `until` then; its last rest began at `rested_at`, after so many `losses` in a row.
+    """
 
     id: str
     machine: Machine
@@ -202,6 +205,9 @@ class Host:
     reported_status: str | None = None
     figures: bytes | None = None
     instance: str | None = None
+    losses: int = 0
+    rested_at: float = -inf
+    rests_until: float | None = None
 
 
 @dataclass(slots=True)

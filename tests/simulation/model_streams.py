@@ -37,6 +37,7 @@ class Streams:
         host = self._world.hosts[host_id] = Host(host_id, machine, display_name or host_id, now, now, slots)
         if known is not None:
             host.registered_at, host.figures, host.instance = known.registered_at, known.figures, known.instance
+            host.losses, host.rested_at, host.rests_until = known.losses, known.rested_at, known.rests_until
         return host
 
     def stream_of(self, host_id: str) -> Offer | None:
@@ -52,6 +53,8 @@ class Streams:
                 raise Refused("already_exists")
             world.offers.remove(stream)
         host = self.register(now, greeting.host, greeting.name, greeting.machine, greeting.slots)
+        if host.instance != greeting.instance:
+            host.losses, host.rests_until = 0, None
         host.instance = greeting.instance
         host.figures = greeting.figures or host.figures
         heartbeat = min(secs, limits["heartbeat_timeout_secs"]) / BEATS
@@ -173,7 +176,9 @@ class Streams:
 
     def may_be_handed(self, now: float, offer: Offer) -> bool:
         """Whether it waits, and its host lives."""
-        return offer.room > 0 and not self._world.hosts[offer.host].draining and not self.silent(now, offer)
+        host = self._world.hosts[offer.host]
+        rests = offer.streamed and host.rests_until is not None
+        return offer.room > 0 and not host.draining and not rests and not self.silent(now, offer)
 
     def silent(self, now: float, offer: Offer) -> bool:
         """A stream of which nothing was heard for two heartbeats, or whose host is dead."""
@@ -188,7 +193,7 @@ class Streams:
         sure, unsure = [], []
         for offer in world.offers:
             host = world.hosts[offer.host]
-            if offer.room <= 0 or host.draining:
+            if offer.room <= 0 or host.draining or (offer.streamed and host.rests_until is not None):
                 continue
             if host.machine.built_in:
                 both = (replace(host.machine, tabs=tabs, built_in=False) for tabs in ("only", "or plain"))

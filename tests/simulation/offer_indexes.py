@@ -40,6 +40,8 @@ def recount_offers(core: Scheduler, now: float) -> None:
     _claim_ids(hosts)
     _lease_times(core, hosts)
     _silences(core, hosts)
+    resting = {host: host.rests_until for host in hosts if host.rests_until is not None}
+    recount_timer("rests of hosts", core._life.rests._ends, resting)
 
 
 def _crews_of_offers(core: Scheduler, hosts: list[Host], groups: list[OfferGroup]) -> None:
@@ -71,7 +73,7 @@ def _group(group: OfferGroup, now: float, core: Scheduler) -> None:
     is_heap("places of a group", [place for place, _ in group.heap])
     same("a group has offers", bool(group.offers), True)
     for offer in group.offers:
-        could = offer.room > 0 and not offer.host.draining
+        could = offer.room > 0 and not offer.host.draining and not _rests(offer)
         if could and not (is_silent(core, offer, now) and offer.rank is None):
             same(f"place of an offer of {offer.host.id}", offer.rank, _place(offer))
         elif not could:
@@ -100,7 +102,7 @@ def nothing_left(core: Scheduler, now: float) -> None:
     built_in = TAB_EXECUTOR if online else TAB_EXECUTOR_ALONE
     for host in core.hosts:
         for offer in host.offers:
-            if offer.room > 0 and not host.draining and not is_silent(core, offer, now):
+            if offer.room > 0 and not host.draining and not _rests(offer) and not is_silent(core, offer, now):
                 profile = (built_in if host.built_in else host.profile).narrowed(offer.project)
                 left = list(_takeable(core, profile))
                 if left:
@@ -130,6 +132,10 @@ def _sessions(hosts: list[Host]) -> None:
         streams = [offer for offer in host.offers if offer.streamed]
         same(f"streams of {host.id}", streams, [] if host.stream is None else [host.stream])
         same(f"who opened the stream of {host.id} is known", bool(streams) <= (host.instance is not None), True)
+
+
+def _rests(offer: Offer) -> bool:
+    return offer.streamed and offer.host.rests_until is not None
 
 
 def _claim_ids(hosts: list[Host]) -> None:

@@ -32,7 +32,7 @@ OFTEN = {
     ("submit", "bad_request"): 40,
     ("submit", "unavailable"): 50,
     ("submit", "repeat"): 10,
-    ("submit", "repeat of a task of the past"): 3,
+    ("submit", "repeat of a task of the past"): 1,
     ("submit", "already_exists"): 10,
     ("submit batch", "ok"): 150,
     ("submit batch", "bad_request"): 3,
@@ -96,7 +96,7 @@ OFTEN = {
     ("stop", "deadline_exceeded"): 20,
     ("stop", "lease_ended"): 80,
     ("stop", "shutdown"): 3,
-    ("stop", "paused"): 15,
+    ("stop", "paused"): 10,
     ("pause", "ok"): 15,
     ("pause", "conflict"): 60,
     ("pause", "not_found"): 5,
@@ -124,7 +124,7 @@ OFTEN = {
     ("error", "Job was interrupted by user"): 10,
     ("error", "rejected: global queue full"): 200,
     ("error", "rejected: agent queue full"): 50,
-    ("bound by", "maxInflight"): 40,
+    ("bound by", "maxInflight"): 30,
     ("bound by", "maxPerAgentInflight"): 20,
 }
 

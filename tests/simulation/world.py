@@ -323,6 +323,8 @@ class World:
 
     def lose(self, now: float, job: Job, why: str) -> None:
         """docs/rules.md, Leases; what a stream never started is no delivery."""
+        if any(offer.number == job.stream for offer in self.offers):
+            self._rest(now, self.hosts[job.host or ""], job.claimed_at)
         if job.stream is not None and job.state == "assigned":
             job.deliveries -= 1
             self.requeue(now, job, "not started by its host")
@@ -334,6 +336,12 @@ class World:
             self.requeue(now, job, why)
         else:
             self.end(now, job, "failed", why, stop="lease_ended")
+
+    def _rest(self, now: float, host: Host, claimed_at: float) -> None:
+        """docs/rules.md, Redelivery."""
+        if claimed_at > host.rested_at:
+            host.losses, host.rested_at = host.losses + 1, now
+            host.rests_until = now + min(2**host.losses, 60)
 
     def fail(
         self,
