@@ -7,7 +7,6 @@ reader and a writer that never wait for each other. All times are those of the e
 import asyncio
 import contextlib
 import logging
-import time
 import uuid
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -16,6 +15,7 @@ import grpc
 from taskyard.channel import check_cancelled
 from taskyard.credentials import Metadata, Renewal
 from taskyard.errors import NotOwner, TaskyardError, Unavailable
+from taskyard.present import now
 from taskyard.reconnecting import Reconnecting
 from taskyard.servers import Server, Servers
 from taskyard.v1.runtime_host_pb2 import (
@@ -130,6 +130,11 @@ class HostRun:
             await self._servers.close()
             await self._handlers.close()
         log.info("host %s has left", self._options.host_id)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and every report was answered. May be read from any thread."""
+        return self._session.is_finished
 
     def drain(self) -> None:
         """Take no more tasks, finish what runs within the grace period, then leave. A repeated call has no effect."""
@@ -353,7 +358,7 @@ class HostRun:
             return
         end = float("inf")
         if drain.HasField("deadline"):
-            secs = drain.deadline.ToNanoseconds() / 1e9 - time.time()
+            secs = drain.deadline.ToNanoseconds() / 1e9 - now().timestamp()
             end = self._now() + max(0.0, secs) + DRAIN_SLACK_SECS
         self._drain_until("server", end)
 
