@@ -15,6 +15,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from opentelemetry import trace
+
 from taskyard.action import Action
 from taskyard.current import current_task
 from taskyard.hosting.running_task import NotRetryable, Retry, RunningTask
@@ -146,3 +148,7 @@ async def notes_its_process(task: RunningTask, call_next: Any) -> Any:
 
 def sees_its_state(task: RunningTask) -> dict[str, int]:
     return {"opened_by": task.state.opened_by, "in": os.getpid()}
+
+
+def trace_id(_: RunningTask) -> str:
+    return trace.format_trace_id(trace.get_current_span().get_span_context().trace_id)
