@@ -79,7 +79,9 @@ async def test_an_input_that_does_not_fit_fails_before_the_work_for_good_and_nam
         called.append(task)
         return await call_next(task)
 
-    failure = (await outcome(called.append, action=crawl, actions=actions, params={"url": "a", "links": [1, "x"]})).failed
+    failure = (
+        await outcome(called.append, action=crawl, actions=actions, params={"url": "a", "links": [1, "x"]})
+    ).failed
     assert (failure.code, failure.retryable, called) == ("bad_input", False, [])
     assert failure.error == "the input does not fit: links[1]: expected `int`, got `str`"
     assert not failure.traceback

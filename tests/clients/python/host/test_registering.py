@@ -173,7 +173,9 @@ def test_what_is_no_action_is_refused(host):
         host.handles("crawl")
 
 
-@pytest.mark.parametrize("kind", [Links, Page, list[Links], dict[str, Page], Links | None, datetime.datetime, set, Path])
+@pytest.mark.parametrize(
+    "kind", [Links, Page, list[Links], dict[str, Page], Links | None, datetime.datetime, set, Path]
+)
 def test_a_handler_without_a_typed_action_may_not_promise_what_is_no_json(host, kind):
     async def crawl(task: RunningTask): ...
 
