@@ -152,3 +152,11 @@ def sees_its_state(task: RunningTask) -> dict[str, int]:
 
 def trace_id(_: RunningTask) -> str:
     return trace.format_trace_id(trace.get_current_span().get_span_context().trace_id)
+
+
+def computes(task: RunningTask) -> int:
+    """Compute in pure Python for so many seconds of processor time."""
+    end, rounds = time.thread_time() + task.params["secs"], 0
+    while time.thread_time() < end:
+        rounds += sum(range(1_000)) > 0
+    return rounds
