@@ -115,8 +115,7 @@ async def cleans_up_async(task: RunningTask) -> None:
         await task.progress(message=str(os.getpid()))
         await asyncio.sleep(60)
     finally:
-        await asyncio.sleep(0)
-        Path(task.params["file"]).write_text(f"cancelled: {task.cancelled}")
+        await asyncio.to_thread(Path(task.params["file"]).write_text, f"cancelled: {task.cancelled}")
 
 
 def starts_a_child(task: RunningTask) -> None:
