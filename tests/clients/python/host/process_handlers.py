@@ -17,6 +17,7 @@ from typing import Any
 
 from opentelemetry import trace
 
+from taskyard import Client, SyncClient
 from taskyard.action import Action
 from taskyard.current import current_task
 from taskyard.hosting.running_task import NotRetryable, Retry, RunningTask
@@ -159,3 +160,17 @@ def computes(task: RunningTask) -> int:
     while time.thread_time() < end:
         rounds += sum(range(1_000)) > 0
     return rounds
+
+
+def address_of(task: RunningTask) -> dict[str, Any]:
+    return {"address": task.params["address"], "namespace": task.params["namespace"], "agent_id": "child"}
+
+
+async def submits_async(task: RunningTask) -> str:
+    async with Client(**address_of(task)) as client:
+        return (await client.submit("child")).id
+
+
+def submits(task: RunningTask) -> str:
+    with SyncClient(**address_of(task)) as client:
+        return client.submit("child").id
