@@ -314,18 +314,21 @@ class Connection:
         with contextlib.suppress(StreamEnded):
             while True:
                 self._wake.clear()
+                waiting = []
                 if self._heartbeat_due:
                     self._heartbeat_due = False
-                    await call.write(
-                        session.next_heartbeat(self._now(), self._machine_figures(), self._handlers.tokens_used())
+                    heartbeat = session.next_heartbeat(
+                        self._now(), self._machine_figures(), self._handlers.tokens_used()
                     )
+                    waiting.append((heartbeat, call.write_soon(heartbeat, tells=False)))
                 messages = session.next_messages()
-                written = [(message, call.begin_write(message)) for message in messages]
-                for message, taken in written:
-                    await taken
-                    # The message may have waited while the process was suspended: the leases may be over.
-                    self._expire_leases(self._now())
-                    self._start(session.message_written(message))
+                waiting += [(each, call.write_soon(each, tells=_starts(each))) for each in messages]
+                for message, written in waiting:
+                    if written is not None:
+                        await written
+                        # The message may have waited while the process was suspended: the leases may be over.
+                        self._expire_leases(self._now())
+                        self._start(session.message_written(message))
                 if not messages:
                     if session.draining and session.is_finished:
                         self._has_left = not call.done()
@@ -361,8 +364,7 @@ class Connection:
         if not overdue:
             return
         now = self._watch.look()
-        running = self._handlers.running()
-        tasks = ", ".join(f"{key[0]} ({running.get(key, 'not started')})" for key in overdue[:3])
+        tasks = ", ".join(f"{key[0]} ({action})" for key, action in list(overdue.items())[:3])
         self._lines.leases_ended(
             tasks + (" and others" if len(overdue) > 3 else ""),
             len(overdue),
@@ -439,6 +441,11 @@ class Connection:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _starts(message: ConnectRequest) -> bool:
+    """Whether a handler may be started once this was written."""
+    return any(report.HasField("started") for report in message.reports.reports)
 
 
 def _interval_secs(ms: int, default_secs: float) -> float:
