@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 
@@ -44,7 +45,16 @@ def _matches(actual: Any, expected: Any) -> bool:
     match expected:
         case {"has": part}:
             return isinstance(actual, str) and part in actual
+        case {"json": str(text)}:
+            return isinstance(actual, str) and _is_same_json(actual, text)
         case bool():
             # In Python True equals 1, in JSON it does not.
             return actual is expected
     return not isinstance(actual, bool) and bool(actual == expected)
+
+
+def _is_same_json(actual: str, expected: str) -> bool:
+    try:
+        return bool(json.loads(actual) == json.loads(expected))
+    except ValueError:
+        return False

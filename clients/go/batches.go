@@ -3,6 +3,7 @@
 package taskyard
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 
 // NewBatch is a batch to submit.
 type NewBatch struct {
-	// Agent submits all tasks of the batch. Default: the agent of [WithAgent].
+	// AgentID submits all tasks of the batch. Default: that of [WithAgentID].
+	AgentID string
+	// Deprecated: use AgentID.
 	Agent string
 	// CallbackURL gets a POST for each task that ends, by http or https. Default: none.
 	CallbackURL string
@@ -57,13 +60,11 @@ type BatchOutcome struct {
 // Codes: [CodeBatchTooLarge], [CodeTooLarge] for the params of a task, and [CodeBadRequest] if a task is malformed.
 // After these no task was submitted.
 func (c *Client) SubmitBatch(ctx context.Context, batch NewBatch) (*SubmittedBatch, error) {
-	agent := batch.Agent
-	if agent == "" {
-		agent = c.agent
+	request := &taskyardv1.SubmitBatchRequest{
+		AgentId: cmp.Or(batch.AgentID, batch.Agent, c.agentID), CallbackUrl: optional(batch.CallbackURL),
 	}
-	request := &taskyardv1.SubmitBatchRequest{AgentId: agent, CallbackUrl: optional(batch.CallbackURL)}
 	for _, task := range batch.Tasks {
-		message, err := task.batchMessage()
+		message, err := task.batchMessage(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +102,9 @@ func (c *Client) SubmitBatch(ctx context.Context, batch NewBatch) (*SubmittedBat
 type Batch struct {
 	// ID is the id of the batch.
 	ID string
-	// Agent is who submitted the batch.
+	// AgentID is who submitted the batch.
+	AgentID string
+	// Deprecated: use AgentID.
 	Agent string
 	// CreatedAt is when the server accepted the batch.
 	CreatedAt time.Time
@@ -130,8 +133,8 @@ func (c *Client) GetBatch(ctx context.Context, batchID string) (*Batch, error) {
 			continue
 		}
 		batch := &Batch{
-			ID: answer.GetBatchId(), Agent: answer.GetAgentId(), CreatedAt: timeOf(answer.GetCreatedAt()),
-			States: map[State]int{}, Ended: answer.GetEnded(), Tasks: tasks,
+			ID: answer.GetBatchId(), AgentID: answer.GetAgentId(), Agent: answer.GetAgentId(),
+			CreatedAt: timeOf(answer.GetCreatedAt()), States: map[State]int{}, Ended: answer.GetEnded(), Tasks: tasks,
 		}
 		for state, count := range answer.GetStates() {
 			batch.States[State(state)] = int(count)

@@ -44,7 +44,7 @@ func TestBatchHasAnOutcomeForEachTask(t *testing.T) {
 		t.Error(count)
 	}
 	batch := must(client.GetBatch(ctx, batches[0].ID))(t)
-	if !batch.Ended || batch.States[StateCancelled] != 45 || len(batch.Tasks) != 45 || batch.Agent != "ann" {
+	if !batch.Ended || batch.States[StateCancelled] != 45 || len(batch.Tasks) != 45 || batch.AgentID != "ann" {
 		t.Errorf("%+v", batch)
 	}
 }

@@ -6,9 +6,9 @@
 package taskyard
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"iter"
 	"time"
 
@@ -61,7 +61,9 @@ func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Submitted describes a task that the server has accepted.
 type Submitted struct {
-	// TaskID is the id that the server gave the task.
+	// ID is the id that the server gave the task.
+	ID string
+	// Deprecated: use ID.
 	TaskID string
 	// State is [StateQueued], or [StatePending] for a task that is held or not due yet.
 	State State
@@ -73,56 +75,29 @@ type Submitted struct {
 
 // Submit submits one task. The task is created once, however often the connection breaks: without an idempotency key in
 // the task, the client makes one. Tasks that are submitted at the same time share the messages of a stream; a thousand
-// of them cost little more than a batch.
+// of them cost little more than a batch. Within a handler, with its context, the task of the handler is the parent.
 //
 // Codes: [CodeQueueFull], [CodeTooLarge] for the params, and [CodeAlreadyExists] if the idempotency key belongs to a
 // different task. After [CodeUnavailable], [CodeDeadlineExceeded] and [CodeCancelled] the task may exist.
-func (c *Client) Submit(ctx context.Context, task NewTask) (*Submitted, error) {
-	request, err := task.message(c.agent)
+func (c *Client) Submit(ctx context.Context, task NewTask, options ...SubmitOption) (*Submitted, error) {
+	request, err := task.message(ctx, c.agentID)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.submitter.submit(ctx, request)
+	submit := func() (*taskyardv1.SubmitTaskResponse, error) { return c.submitter.submit(ctx, request) }
+	var answer *taskyardv1.SubmitTaskResponse
+	if submitOptionsOf(options).waitsWhenFull {
+		answer, err = untilRoom(ctx, submit)
+	} else {
+		answer, err = submit()
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &Submitted{
-		TaskID: answer.GetTaskId(), State: stateOf(answer.GetState()), Position: int(answer.GetPosition()),
-		CreatedAt: timeOf(answer.GetCreatedAt()),
+		ID: answer.GetTaskId(), TaskID: answer.GetTaskId(), State: stateOf(answer.GetState()),
+		Position: int(answer.GetPosition()), CreatedAt: timeOf(answer.GetCreatedAt()),
 	}, nil
-}
-
-// NotDoneError is the error of [Client.Run] for a task that ended in another state than [StateDone].
-type NotDoneError struct {
-	// Task is the task as it ended.
-	Task *Task
-}
-
-// Error returns the id, the state and the error of the task.
-func (e *NotDoneError) Error() string {
-	reason := e.Task.Error
-	if reason == "" {
-		reason = "no reason given"
-	}
-	return fmt.Sprintf("%s is %s: %s", e.Task.ID, e.Task.State, reason)
-}
-
-// Run submits one task and waits until it has ended, however long that takes; the context limits the time. It returns
-// the task, also together with a *[NotDoneError] if the task did not end as done. Other errors are those of
-// [Client.Submit] and [Client.Wait].
-func (c *Client) Run(ctx context.Context, task NewTask) (*Task, error) {
-	submitted, err := c.Submit(ctx, task)
-	if err != nil {
-		return nil, err
-	}
-	ended, err := c.Wait(ctx, submitted.TaskID)
-	if err != nil {
-		return nil, err
-	}
-	if ended.State != StateDone {
-		return ended, &NotDoneError{ended}
-	}
-	return ended, nil
 }
 
 // Get returns the present state of a task. Codes: [CodeNotFound].
@@ -135,15 +110,23 @@ func (c *Client) Get(ctx context.Context, taskID string) (*Task, error) {
 }
 
 // Wait returns a task once it has ended, however long that takes. The context limits the time: its end is an error that
-// is [context.DeadlineExceeded] or [context.Canceled]. Codes: [CodeNotFound].
+// is [context.DeadlineExceeded] or [context.Canceled]. Codes: [CodeNotFound]; the error also is [ErrTaskLost] if the
+// server knew the task when the wait began.
 func (c *Client) Wait(ctx context.Context, taskID string) (*Task, error) {
-	for {
+	return c.wait(ctx, taskID, false)
+}
+
+func (c *Client) wait(ctx context.Context, taskID string, isKnown bool) (*Task, error) {
+	for ; ; isKnown = true {
 		wait := maxWaitPerCall
 		if deadline, ok := ctx.Deadline(); ok {
 			wait = max(0, min(wait, time.Until(deadline)))
 		}
 		waitMs := toMillis(wait)
 		answer, err := c.tasks.WaitTask(ctx, &taskyardv1.WaitTaskRequest{TaskId: taskID, TimeoutMs: &waitMs})
+		if isKnown && CodeOf(err) == CodeNotFound {
+			return nil, taskLost(taskID, err)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -158,8 +141,12 @@ func (c *Client) Wait(ctx context.Context, taskID string) (*Task, error) {
 
 // ListOptions selects the tasks of [Client.List]. A zero field does not filter.
 type ListOptions struct {
-	// Agent selects the tasks of one agent.
+	// AgentID selects the tasks of one agent.
+	AgentID string
+	// Deprecated: use AgentID.
 	Agent string
+	// ParentID selects the tasks that the work of one task has submitted.
+	ParentID string
 	// States selects the tasks in one of these states.
 	States []State
 	// BatchID selects the tasks of one batch.
@@ -183,7 +170,8 @@ type ListOptions struct {
 func (c *Client) List(ctx context.Context, options ListOptions) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		request := &taskyardv1.ListTasksRequest{
-			AgentId: optional(options.Agent), State: statesOf(options.States), BatchId: optional(options.BatchID),
+			AgentId: optional(cmp.Or(options.AgentID, options.Agent)), State: statesOf(options.States),
+			BatchId: optional(options.BatchID), ParentId: optional(options.ParentID),
 			Target: optional(options.Target), PageSize: optional(options.PageSize),
 			History: optional(options.History), NewestFirst: optional(options.NewestFirst),
 			CreatedFrom: timestampOf(options.CreatedFrom), CreatedUntil: timestampOf(options.CreatedUntil),

@@ -77,8 +77,8 @@ func TestTaskHasAllFieldsOfItsSubmission(t *testing.T) {
 	if submitted.State != StatePending || submitted.Position != 1 || submitted.CreatedAt.IsZero() {
 		t.Errorf("%+v", submitted)
 	}
-	task := must(client.Get(ctx, submitted.TaskID))(t)
-	if task.Agent != "ann" || task.Action != "echo" || task.TabID != "tab" || task.Ref != "e5" || task.Priority != -2 ||
+	task := must(client.Get(ctx, submitted.ID))(t)
+	if task.AgentID != "ann" || task.Action != "echo" || task.TabID != "tab" || task.Ref != "e5" || task.Priority != -2 ||
 		!task.Deadline.Equal(given.Deadline) || task.CallbackURL != given.CallbackURL || task.Project != "p" ||
 		!slices.Equal(task.Requires, given.Requires) || task.Labels["team"] != "blue" || task.Target != "page" || !task.Hold ||
 		task.TokenLimit != 100 || task.IdempotencyKey != "first" || task.RetryPolicy.MaxAttempts != 3 ||
@@ -93,7 +93,7 @@ func TestTaskHasAllFieldsOfItsSubmission(t *testing.T) {
 		t.Error(params, err)
 	}
 	again := must(client.Submit(ctx, given))(t)
-	if again.TaskID != submitted.TaskID {
+	if again.ID != submitted.ID {
 		t.Error("the same key created a second task")
 	}
 	given.Action = "other"
@@ -112,7 +112,7 @@ func TestTaskOfATargetIsResumedByItsTarget(t *testing.T) {
 		"with its limit":   {nil, 10},
 		"with a new limit": {[]ResumeOption{WithTokenLimit(500)}, 500},
 	} {
-		id := must(client.Submit(ctx, held))(t).TaskID
+		id := must(client.Submit(ctx, held))(t).ID
 		if _, err := client.ResumeTargetTask(ctx, "other", id, each.options...); CodeOf(err) != CodeNotFound {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -143,7 +143,7 @@ func TestListReadsAllPages(t *testing.T) {
 	batch := must(client.SubmitBatch(ctx, NewBatch{Tasks: slices.Repeat([]NewTask{{Action: "echo", Hold: true}}, 5)}))(t)
 	must(client.Cancel(ctx, batch.TaskIDs()[4]))(t)
 	var ids []string
-	for task, err := range client.List(ctx, ListOptions{Agent: "ann", States: []State{StatePending, StateDone}, PageSize: 2}) {
+	for task, err := range client.List(ctx, ListOptions{AgentID: "ann", States: []State{StatePending, StateDone}, PageSize: 2}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestErrorsOfTheServerHaveTheirCodes(t *testing.T) {
 		t.Error(err)
 	}
 	task := must(client.Submit(ctx, NewTask{Action: "echo"}))(t)
-	if state := must(client.Cancel(ctx, task.TaskID))(t); state != StateCancelled {
+	if state := must(client.Cancel(ctx, task.ID))(t); state != StateCancelled {
 		t.Error(state)
 	}
 	for name, command := range map[string]func(context.Context, string) (State, error){
@@ -198,7 +198,7 @@ func TestErrorsOfTheServerHaveTheirCodes(t *testing.T) {
 		"resume":  func(ctx context.Context, id string) (State, error) { return client.Resume(ctx, id) },
 		"resolve": func(ctx context.Context, id string) (State, error) { return client.Resolve(ctx, id, nil) },
 	} {
-		if _, err := command(ctx, task.TaskID); CodeOf(err) != CodeConflict {
+		if _, err := command(ctx, task.ID); CodeOf(err) != CodeConflict {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

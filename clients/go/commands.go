@@ -17,6 +17,21 @@ func (c *Client) Cancel(ctx context.Context, taskID string) (State, error) {
 	})
 }
 
+// CancelWithChildren cancels a task as [Client.Cancel] does, and with it what its work has submitted and has not ended,
+// what the work of those has submitted, and so on. It returns how many tasks were cancelled beside the task itself, 0 if
+// the answer was lost and the call was repeated. Codes: those of Cancel.
+func (c *Client) CancelWithChildren(ctx context.Context, taskID string) (children int, err error) {
+	cancelChildren := true
+	_, err = c.command(ctx, taskID, StateCancelled, func(ctx context.Context) (taskyardv1.Task_State, error) {
+		answer, err := c.tasks.CancelTask(ctx, &taskyardv1.CancelTaskRequest{
+			TaskId: taskID, CancelChildren: &cancelChildren,
+		})
+		children = int(answer.GetChildrenCancelled())
+		return answer.GetStatus(), err
+	})
+	return children, err
+}
+
 // Pause interrupts a task that is assigned or running, and returns its new state: paused, or failed if the task is over
 // its token budget. Codes: [CodeNotFound], and [CodeConflict] if the task is neither assigned nor running.
 func (c *Client) Pause(ctx context.Context, taskID string) (State, error) {
@@ -75,9 +90,9 @@ func (c *Client) ResumeTargetTask(ctx context.Context, target, taskID string, op
 // encode; nil is none. Codes: [CodeNotFound], [CodeConflict] if the task is neither paused nor failed, and
 // [CodeTooLarge] for the result.
 func (c *Client) Resolve(ctx context.Context, taskID string, result any) (State, error) {
-	value, err := valueOf(result)
+	value, err := valueOf("result", result)
 	if err != nil {
-		return "", badRequest("result: " + err.Error())
+		return "", badRequest(err.Error())
 	}
 	return c.command(ctx, taskID, StateDone, func(ctx context.Context) (taskyardv1.Task_State, error) {
 		answer, err := c.tasks.ResolveTask(ctx, &taskyardv1.ResolveTaskRequest{TaskId: taskID, Result: value})

@@ -30,7 +30,7 @@ type Option func(*settings)
 
 type settings struct {
 	namespace string
-	agent     string
+	agentID   string
 	options   given
 	profile   string
 	insecure  bool
@@ -43,6 +43,8 @@ type settings struct {
 	log       *slog.Logger
 	dial      []grpc.DialOption
 	conn      *grpc.ClientConn
+	servers   string // Their addresses, for people.
+	outages   outageLog
 }
 
 // WithNamespace sets the namespace of all calls. Default: TASKYARD_NAMESPACE, or that of the profile, or "default".
@@ -78,8 +80,13 @@ func WithProfile(name string) Option { return func(s *settings) { s.profile = na
 // the way can read it. Default: [Connect] refuses that.
 func WithInsecure() Option { return func(s *settings) { s.insecure = true } }
 
-// WithAgent names the agent of tasks that name no agent themselves. Default: none.
-func WithAgent(agent string) Option { return func(s *settings) { s.agent = agent } }
+// WithAgentID names the agent of tasks that name no agent themselves. Default: none.
+func WithAgentID(agentID string) Option { return func(s *settings) { s.agentID = agentID } }
+
+// WithAgent is [WithAgentID] by its former name.
+//
+// Deprecated: use WithAgentID.
+func WithAgent(agent string) Option { return WithAgentID(agent) }
 
 // WithTLS encrypts the connection. A nil config stands for the name of the server in the address. What the config leaves
 // open comes from [WithCA] and [WithClientCertificate]. Default: encryption if there is a CA or a client certificate, or
@@ -123,6 +130,7 @@ func Connect(address string, options ...Option) (*Client, error) {
 	if s.security != nil {
 		security = s.security
 	}
+	s.servers = strings.Join(servers.targets, ", ")
 	target, ways := servers.dial()
 	conn, err := grpc.NewClient(target, slices.Concat(ways, []grpc.DialOption{
 		grpc.WithTransportCredentials(security),
@@ -206,7 +214,10 @@ func (s *settings) unary(
 	attempt := func() error {
 		ctx, cancel := context.WithTimeout(ctx, s.timeout+waitOf(request))
 		defer cancel()
-		err := s.explained(invoke(ctx, method, request, answer, conn, options...))
+		err := s.failed(ctx, s.explained(invoke(ctx, method, request, answer, conn, options...)))
+		if err == nil {
+			s.worked()
+		}
 		if message, ok := request.(proto.Message); ok && CodeOf(err) == CodeInternal {
 			return cmp.Or(encodingError(message), err)
 		}
@@ -216,7 +227,7 @@ func (s *settings) unary(
 		return attempt()
 	}
 	mayRepeat := (*Error).isElsewhere
-	if isIdempotent[method] {
+	if isIdempotent[method] || hasClaimID(request) {
 		mayRepeat = (*Error).mayPass
 	}
 	_, err := repeat(ctx, conn, s.patience, mayRepeat, func(context.Context) error { return attempt() })
@@ -229,7 +240,7 @@ func (s *settings) stream(
 ) (grpc.ClientStream, error) {
 	inner, err := open(s.outgoing(ctx), desc, conn, method, options...)
 	if err != nil {
-		return nil, s.explained(err)
+		return nil, s.failed(ctx, s.explained(err))
 	}
 	return &explainedStream{inner, s}, nil
 }
@@ -240,6 +251,12 @@ func (s *settings) outgoing(ctx context.Context) context.Context {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+s.identity.token.current())
 	}
 	return ctx
+}
+
+// hasClaimID reports whether a request is a claim that may be repeated: a repeat gets the same leases.
+func hasClaimID(request any) bool {
+	claim, isClaim := request.(interface{ GetClaimId() string })
+	return isClaim && claim.GetClaimId() != ""
 }
 
 // waitOf returns how long a request asks the server to wait before it answers.

@@ -25,7 +25,7 @@ func TestSubmitIsRepeatedWithOneKeyWhileTheServerIsUnavailable(t *testing.T) {
 	f := &fakeServer{failures: 2}
 	client := serve(t, f)
 	submitted := must(client.Submit(testContext(t), NewTask{Action: "echo"}))(t)
-	if submitted.TaskID != "tsk_1" || len(f.submits) != 3 {
+	if submitted.ID != "tsk_1" || len(f.submits) != 3 {
 		t.Errorf("%+v after %d calls", submitted, len(f.submits))
 	}
 	key := f.submits[0].GetIdempotencyKey()
@@ -140,13 +140,13 @@ func TestWaitSurvivesACutConnection(t *testing.T) {
 	task := must(client.Submit(ctx, NewTask{Action: "echo"}))(t)
 	ended := make(chan *Task, 1)
 	go func() {
-		task, _ := client.Wait(ctx, task.TaskID)
+		task, _ := client.Wait(ctx, task.ID)
 		ended <- task
 	}()
 	proxy.block()
 	receive(t, proxy.refused)
 	proxy.unblock()
-	must(client.Cancel(ctx, task.TaskID))(t)
+	must(client.Cancel(ctx, task.ID))(t)
 	if task := receive(t, ended); task == nil || task.State != StateCancelled || !task.State.Ended() {
 		t.Errorf("%+v", task)
 	}

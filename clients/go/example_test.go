@@ -13,7 +13,7 @@ import (
 
 func ExampleConnect() {
 	client, err := taskyard.Connect("https://taskyard.example:443",
-		taskyard.WithAgent("ann"),
+		taskyard.WithAgentID("ann"),
 		taskyard.WithNamespace("team-blue"),
 		taskyard.WithTokenFile("/run/secrets/taskyard"), // Read anew when it changes.
 		taskyard.WithCA("/etc/taskyard/ca.pem"),         // Default: the root certificates of the system.
@@ -54,11 +54,71 @@ func ExampleClient_Wait() {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	task, err := client.Wait(ctx, submitted.TaskID)
+	task, err := client.Wait(ctx, submitted.ID)
 	if errors.Is(err, context.DeadlineExceeded) {
-		_, err = client.Cancel(context.Background(), submitted.TaskID)
+		_, err = client.Cancel(context.Background(), submitted.ID)
 	}
 	fmt.Println(task, err)
+}
+
+func ExampleClient_Run() {
+	ctx, client := connected()
+	task, err := client.Run(ctx, taskyard.NewTask{Action: "greet"}, taskyard.WaitWhenFull())
+	switch failed, ok := errors.AsType[*taskyard.TaskFailed](err); {
+	case ok:
+		fmt.Println(failed.Code, failed.Message, len(failed.Attempts), failed.Traceback)
+	case errors.Is(err, taskyard.ErrTaskLost):
+		fmt.Println("the server was started anew without a store")
+	case err == nil:
+		fmt.Println(task.Result)
+	}
+}
+
+type page struct {
+	URL   string `json:"url"`
+	Bytes int64  `json:"bytes"`
+}
+
+func ExampleTyped() {
+	_, client := connected()
+	host := taskyard.NewHost(client, "host-1", taskyard.HostOptions{Slots: 4})
+	host.Handle("fetch", taskyard.Typed(fetch))
+}
+
+func fetch(ctx context.Context, task *taskyard.RunningTask, input page) (page, error) {
+	if input.URL == "" {
+		return page{}, taskyard.NotRetryable(errors.New("there is no URL"))
+	}
+	if err := task.DecodeCheckpoint(&input); err != nil { // What the last attempt saved, if there was one.
+		return page{}, err
+	}
+	if err := task.SaveCheckpoint(input); err != nil {
+		return page{}, err
+	}
+	if input.Bytes == 0 {
+		return page{}, taskyard.Retry(time.Minute, errors.New("the page is not there yet"))
+	}
+	return input, nil
+}
+
+func ExampleClient_Submit() {
+	ctx, client := connected()
+	submitted, err := client.Submit(ctx, taskyard.NewTask{
+		Action:      "fetch",
+		Input:       page{URL: "https://example.com", Bytes: 9_007_199_254_740_993},
+		RunTimeout:  30 * time.Second, // Of each attempt.
+		Deadline:    time.Now().Add(time.Hour),
+		RetryPolicy: &taskyard.RetryPolicy{MaxAttempts: 3},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	children := taskyard.ListOptions{ParentID: submitted.ID}
+	for child, err := range client.List(ctx, children) {
+		fmt.Println(child, err)
+	}
+	cancelled, err := client.CancelWithChildren(ctx, submitted.ID)
+	fmt.Println(cancelled, err)
 }
 
 func ExampleClient_Resume() {
@@ -73,7 +133,7 @@ func ExampleClient_Resume() {
 
 func ExampleClient_Watch() {
 	ctx, client := connected()
-	options := taskyard.WatchOptions{Agent: "ann", IncludeCurrent: true}
+	options := taskyard.WatchOptions{AgentID: "ann", IncludeCurrent: true}
 	for event, err := range client.Watch(ctx, options) {
 		if err != nil {
 			log.Fatal(err)

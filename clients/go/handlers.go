@@ -26,7 +26,7 @@ func (r *hostRun) begin(assignments []*taskyardv1.Assignment) {
 		r.runningHandlers.Go(func() {
 			defer cancel(nil)
 			// This stays the outcome if the handler ends its goroutine instead of returning.
-			outcome := task.failed(&TaskFailure{Reason: "the handler ended its goroutine"})
+			outcome := task.failed(&ActionFailed{Reason: "the handler ended its goroutine"}, "")
 			defer func() {
 				r.mu.Lock()
 				defer r.mu.Unlock()
@@ -73,27 +73,28 @@ func (r *hostRun) reportProgress(report *taskyardv1.Report) {
 func (r *hostRun) handle(ctx context.Context, task *RunningTask) (outcome *taskyardv1.Report) {
 	defer func() {
 		if value := recover(); value != nil {
-			r.log.Error("taskyard: handler panicked", "task", task.ID, "panic", value, "stack", string(debug.Stack()))
-			outcome = task.failed(&TaskFailure{Reason: fmt.Sprintf("panic: %v", value)})
+			stack := stackOfPanic(debug.Stack())
+			r.log.Error("taskyard: handler panicked", "task", task.ID, "action", task.Action, "panic", value, "stack", stack)
+			outcome = task.failed(&ActionFailed{Reason: fmt.Sprintf("panic: %v", value)}, stack)
 		}
 	}()
 	handler := r.host.handler(task.Action)
 	if handler == nil {
 		reason := fmt.Sprintf("this host has no action %q", task.Action)
-		return task.failed(&TaskFailure{Reason: reason, Code: "unknown_action"})
+		return task.failed(&ActionFailed{Reason: reason, Code: "unknown_action"}, "")
 	}
-	result, err := handler(ctx, task)
+	result, err := handler(withCurrentTask(ctx, task), task)
 	if err == nil {
 		return task.completed(result)
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	failure, ok := errors.AsType[*TaskFailure](err)
+	failure, ok := errors.AsType[*ActionFailed](err)
 	if !ok {
-		failure = &TaskFailure{Reason: err.Error()}
+		failure = &ActionFailed{Reason: err.Error()}
 	}
-	outcome = task.failed(failure)
+	outcome = task.failed(failure, tracebackOf(err))
 	r.log.Info("taskyard: task failed", "task", task.ID, "action", task.Action, "error", outcome.GetFailed().GetError())
 	return outcome
 }

@@ -14,9 +14,11 @@ import (
 )
 
 // Handler runs a task. The result is anything that encoding/json can encode, nil for none. An error fails the task: a
-// *[TaskFailure] with its own reason and code, any other error with its text. A panic fails the task too.
+// *[ActionFailed] with its own reason and code, see also [Retry] and [NotRetryable], any other error with its text. A panic
+// fails the task too. The chain of the error, or the stack of the panic, is the traceback of the task.
 //
-// The context ends when the work is no longer wanted: the task was cancelled, paused or has passed its deadline; its
+// The context ends when the work is no longer wanted: the task was cancelled, paused, has passed its deadline or
+// runs for longer than its run timeout; its
 // lease has ended, also because the server could not be reached for longer than the lease; or the host leaves.
 // [context.Cause] then is a *[StopError]. A handler should return the error of its context soon.
 //

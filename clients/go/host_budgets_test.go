@@ -26,7 +26,7 @@ func TestTokensThatAHandlerOnlyStatesFailItsTaskWhichAHigherLimitResumes(t *test
 	hostContext, drain := context.WithCancel(ctx)
 	left := make(chan error, 1)
 	go func() { left <- host.Run(hostContext) }()
-	id := must(client.Submit(ctx, NewTask{Action: "work", TokenLimit: 10}))(t).TaskID
+	id := must(client.Submit(ctx, NewTask{Action: "work", TokenLimit: 10}))(t).ID
 	task := must(client.Wait(ctx, id))(t)
 	if task.State != StateFailed || task.Error != "token limit exceeded" || task.TokensUsed != 11 {
 		t.Errorf("%+v", task)

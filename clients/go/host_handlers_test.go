@@ -24,12 +24,14 @@ func TestResultErrorOrPanicOfAHandlerIsTheOutcomeOfItsTask(t *testing.T) {
 	host := NewHost(client, "host", HostOptions{Slots: 3, Machine: func() *taskyardv1.Machine {
 		return &taskyardv1.Machine{Sessions: new(uint32), Context: notUTF8}
 	}})
-	var typedNil *TaskFailure
+	var typedNil *ActionFailed
 	for action, handler := range map[string]Handler{
-		"result":     func(context.Context, *RunningTask) (any, error) { return struct{ N int }{7}, nil },
-		"nothing":    func(context.Context, *RunningTask) (any, error) { return nil, nil },
-		"error":      func(context.Context, *RunningTask) (any, error) { return 1, errors.New("broke \xff") },
-		"failure":    func(context.Context, *RunningTask) (any, error) { return nil, &TaskFailure{"no way", "broken", true} },
+		"result":  func(context.Context, *RunningTask) (any, error) { return struct{ N int }{7}, nil },
+		"nothing": func(context.Context, *RunningTask) (any, error) { return nil, nil },
+		"error":   func(context.Context, *RunningTask) (any, error) { return 1, errors.New("broke \xff") },
+		"failure": func(context.Context, *RunningTask) (any, error) {
+			return nil, &ActionFailed{Reason: "no way", Code: "broken", Final: true}
+		},
 		"no text":    func(context.Context, *RunningTask) (any, error) { return nil, errors.New("") },
 		"panic":      func(context.Context, *RunningTask) (any, error) { panic("oh") },
 		"nil error":  func(context.Context, *RunningTask) (any, error) { return nil, typedNil },
@@ -67,7 +69,7 @@ func TestResultErrorOrPanicOfAHandlerIsTheOutcomeOfItsTask(t *testing.T) {
 		"other":        {StateDone, "other", ""},
 	} {
 		task, err := client.Run(ctx, NewTask{Action: action})
-		notDone, failed := errors.AsType[*NotDoneError](err)
+		notDone, failed := errors.AsType[*TaskFailed](err)
 		if task == nil || task.State != want.state || failed != (want.state == StateFailed) || err != nil && !failed {
 			t.Errorf("%s: %+v %v", action, task, err)
 			continue

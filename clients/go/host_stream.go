@@ -33,7 +33,7 @@ type connectStream = grpc.BidiStreamingClient[taskyardv1.ConnectRequest, taskyar
 func (r *hostRun) connect(life context.Context) error {
 	ctx, cancel := context.WithCancelCause(life)
 	defer cancel(nil)
-	stream, err := r.hosts.Connect(ctx)
+	stream, err := r.hosts.Connect(context.WithValue(ctx, logsItself{}, true))
 	if err != nil {
 		return err
 	}

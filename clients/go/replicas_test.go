@@ -234,7 +234,7 @@ func TestTasksOnAStreamAreSubmittedAgainWhenTheNamespaceMoves(t *testing.T) {
 	}}
 	client := serve(t, f)
 	shareStreams(t, client)
-	if submitted := must(client.Submit(testContext(t), NewTask{Action: "echo"}))(t); submitted.TaskID != "echo" {
+	if submitted := must(client.Submit(testContext(t), NewTask{Action: "echo"}))(t); submitted.ID != "echo" {
 		t.Error(submitted)
 	}
 }

@@ -86,7 +86,13 @@ func spread(named time.Duration, random float64) time.Duration {
 // the patience is over or the context has ended.
 func (o *outage) wait(ctx context.Context, err error) error {
 	found := errorFrom(err)
-	delay, more := o.nextDelay(time.Now(), found)
+	now := time.Now()
+	delay, more := o.nextDelay(now, found)
+	if !more && o.patience > 0 {
+		last := *found
+		last.Reason += "; tried for " + now.Sub(o.since).Round(time.Second/10).String()
+		return &last
+	}
 	if !more {
 		return err
 	}

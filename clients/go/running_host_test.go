@@ -61,7 +61,7 @@ func startHost(t *testing.T, client *Client, id string, options HostOptions) *ru
 
 func (h *runningHost) submit(ctx context.Context, t *testing.T, task NewTask) string {
 	t.Helper()
-	return must(h.client.Submit(ctx, task))(t).TaskID
+	return must(h.client.Submit(ctx, task))(t).ID
 }
 
 func isStop(err error, reason string) bool {

@@ -1,4 +1,4 @@
-// A task as its handler sees it, and the errors between a handler and its host.
+// A task as its handler sees it, and why the host stops a handler.
 
 package taskyard
 
@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
@@ -13,26 +14,9 @@ import (
 	taskyardv1 "github.com/taskyard/taskyard/clients/go/v1"
 )
 
-// maxErrorBytes is how much of an error's text the server keeps.
-const maxErrorBytes = 10_000
-
-// TaskFailure is an error of a handler that sets the reason and the code of its task's failure. With any other error
-// the reason is the text of the error, and there is no code.
-type TaskFailure struct {
-	// Reason is the text for people. At most 10,000 bytes are sent.
-	Reason string
-	// Code names the kind of failure. A retry policy may list it among the codes that are not retried. Default: none.
-	Code string
-	// Final prevents another attempt, whatever the retry policy allows. Default: false, the retry policy decides.
-	Final bool
-}
-
-// Error returns the reason.
-func (f *TaskFailure) Error() string { return f.Reason }
-
 // StopError tells why the host cancelled the context of a handler: it is the [context.Cause].
 type StopError struct {
-	// Reason is that of the server, such as cancelled, paused or deadline_exceeded. It is lease_lost if the lease
+	// Reason is that of the server, such as cancelled, paused, deadline_exceeded or timed_out. It is lease_lost if the lease
 	// ended, and draining if the host leaves.
 	Reason string
 	// Message is a text for people.
@@ -52,15 +36,24 @@ type RunningTask struct {
 	FencingToken int64
 	// Attempt is the number of this execution within the run of the task, from 1.
 	Attempt int
+	// Checkpoint is what the last attempt saved with SaveCheckpoint, or reported as the details of its progress; nil for
+	// nothing.
+	Checkpoint map[string]any
 
 	report func(*taskyardv1.Report)
 	tokens atomic.Pointer[uint32]
+
+	mu       sync.Mutex
+	progress *taskyardv1.Progress // As reported last; before that, only the details that were handed out.
 }
 
 func newRunningTask(assignment *taskyardv1.Assignment, report func(*taskyardv1.Report)) *RunningTask {
 	task := &RunningTask{
 		Task: *taskOf(assignment.GetTask()), FencingToken: keyOf(assignment.GetLease()).token, Attempt: 1,
-		report: report,
+		report: report, progress: &taskyardv1.Progress{Details: assignment.GetTask().GetProgress().GetDetails()},
+	}
+	if task.Task.Progress != nil {
+		task.Checkpoint = task.Task.Progress.Details
 	}
 	if count := len(task.Attempts); count > 0 {
 		last := task.Attempts[count-1]
@@ -71,10 +64,35 @@ func newRunningTask(assignment *taskyardv1.Assignment, report func(*taskyardv1.R
 	return task
 }
 
+// DecodeCheckpoint stores the checkpoint in what v points to, as encoding/json does; without one it changes nothing. The
+// error is that of encoding/json.
+func (t *RunningTask) DecodeCheckpoint(v any) error { return decode(t.Checkpoint, v) }
+
 // Progress reports how far the work is, as a fraction of 0 to 1, and a line of text; "" is none. It does not wait: the
-// report is sent soon, unless a later one replaces it.
+// report is sent soon, unless a later one replaces it. What was saved with SaveCheckpoint stays.
 func (t *RunningTask) Progress(fraction float64, message string) {
-	t.ReportProgress(&taskyardv1.Progress{Fraction: &fraction, Message: optional(message)})
+	t.mu.Lock()
+	progress := &taskyardv1.Progress{
+		Fraction: &fraction, Message: optional(message), Details: t.progress.GetDetails(),
+	}
+	t.mu.Unlock()
+	t.ReportProgress(progress)
+}
+
+// SaveCheckpoint reports how far the work is by details for the next attempt, which has them as its Checkpoint: anything
+// that encoding/json encodes as an object. It does not wait: the report is sent soon, with the fraction and the text of
+// the last Progress, unless a later one replaces it. The error tells that the details are no such object.
+func (t *RunningTask) SaveCheckpoint(details any) error {
+	object, err := structOf("details", details)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	progress := proto.CloneOf(t.progress)
+	t.mu.Unlock()
+	progress.Details = object
+	t.ReportProgress(progress)
+	return nil
 }
 
 // ReportProgress is [RunningTask.Progress] with all fields of a report. The fraction is limited to 0 to 1.
@@ -86,6 +104,9 @@ func (t *RunningTask) ReportProgress(progress *taskyardv1.Progress) {
 	if progress.Message != nil {
 		progress.Message = proto.String(validText(progress.GetMessage()))
 	}
+	t.mu.Lock()
+	t.progress = progress
+	t.mu.Unlock()
 	report := t.newReport()
 	report.Event = &taskyardv1.Report_Progress{Progress: progress}
 	t.report(report)
@@ -122,17 +143,27 @@ func (t *RunningTask) key() leaseKey { return leaseKey{t.ID, t.FencingToken} }
 // completed returns the report of a result. A result that cannot be encoded is a final failure: another attempt would
 // do the work again and fail in the same way.
 func (t *RunningTask) completed(result any) *taskyardv1.Report {
-	value, err := valueOf(result)
+	message := &taskyardv1.TaskCompleted{}
+	var err error
+	if output, isOutput := result.(Output); isOutput {
+		message.Result, message.Output, err = encodeOutput(output.Value)
+	} else if message.Output = givenPayload(result); message.Output == nil {
+		message.Result, err = valueOf("result", result)
+	}
 	if err != nil {
-		return t.failed(&TaskFailure{Reason: "result is not JSON: " + err.Error(), Code: "bad_result", Final: true})
+		return t.failed(&ActionFailed{Reason: "result is not JSON: " + err.Error(), Code: badResult, Final: true}, "")
 	}
 	report := t.newReport()
-	report.Event = &taskyardv1.Report_Completed{Completed: &taskyardv1.TaskCompleted{Result: value}}
+	report.Event = &taskyardv1.Report_Completed{Completed: message}
 	return report
 }
 
-func (t *RunningTask) failed(failure *TaskFailure) *taskyardv1.Report {
-	message := &taskyardv1.TaskFailed{Error: validText(failure.Reason), Code: optional(validText(failure.Code))}
+func (t *RunningTask) failed(failure *ActionFailed, traceback string) *taskyardv1.Report {
+	message := &taskyardv1.TaskFailed{
+		Error: validText(failure.Error()), Code: optional(validText(failure.Code)),
+		RetryAfterMs: optional(toMillis(min(failure.RetryAfter, maxRetryAfter))),
+		Traceback:    optional(validText(traceback)),
+	}
 	if message.Error == "" {
 		message.Error = "failed without a word"
 	}

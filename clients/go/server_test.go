@@ -137,7 +137,7 @@ func connect(t *testing.T, address string, options ...Option) *Client {
 	t.Helper()
 	checkForLeaks(t)
 	client, err := Connect(address, append([]Option{
-		WithNamespace(rand.Text()), WithAgent("ann"), WithLogger(quiet),
+		WithNamespace(rand.Text()), WithAgentID("ann"), WithLogger(quiet),
 	}, options...)...)
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func TestConcurrentSubmitsShareMessagesAndEachGetsItsOwnAnswer(t *testing.T) {
 	}
 	close(gate)
 	for action, each := range ended {
-		if got := receive(t, each); got.err != nil || got.task.TaskID != action {
+		if got := receive(t, each); got.err != nil || got.task.ID != action {
 			t.Errorf("%s got %v, %v", action, got.task, got.err)
 		}
 	}
@@ -239,7 +239,7 @@ func TestTaskRefusedByADrainingServerIsSubmittedByAnotherStream(t *testing.T) {
 	}}
 	client := serve(t, f)
 	shareStreams(t, client)
-	if task := must(client.Submit(testContext(t), NewTask{Action: "a"}))(t); task.TaskID != "a" {
+	if task := must(client.Submit(testContext(t), NewTask{Action: "a"}))(t); task.ID != "a" {
 		t.Errorf("%v", task)
 	}
 }
@@ -251,7 +251,7 @@ func TestConcurrentSubmitsCreateEachTaskOnceAcrossCutConnections(t *testing.T) {
 	const count = 500
 	var ended []<-chan submitOutcome
 	for i := range count {
-		ended = append(ended, submitAsync(ctx, client, NewTask{Action: "click", Agent: fmt.Sprintf("a-%d", i%10)}))
+		ended = append(ended, submitAsync(ctx, client, NewTask{Action: "click", AgentID: fmt.Sprintf("a-%d", i%10)}))
 		if i%100 == 99 {
 			proxy.cut()
 		}
@@ -261,7 +261,7 @@ func TestConcurrentSubmitsCreateEachTaskOnceAcrossCutConnections(t *testing.T) {
 		if got := receive(t, each); got.err != nil {
 			t.Error(got.err)
 		} else {
-			ids[got.task.TaskID] = true
+			ids[got.task.ID] = true
 		}
 	}
 	created := 0

@@ -61,7 +61,7 @@ func TestRefusalOnAStreamEqualsThatOfAUnaryCall(t *testing.T) {
 		"not UTF-8":       {CodeBadRequest, func(*Client) NewTask { return NewTask{Action: "\xff"} }},
 		"large params":    {CodeTooLarge, func(*Client) NewTask { return NewTask{Action: "click", Params: large} }},
 		"another's key":   {CodeAlreadyExists, func(*Client) NewTask { return NewTask{Action: "b", IdempotencyKey: "k"} }},
-		"a full queue":    {CodeQueueFull, func(*Client) NewTask { return NewTask{Action: "click", Agent: "full"} }},
+		"a full queue":    {CodeQueueFull, func(*Client) NewTask { return NewTask{Action: "click", AgentID: "full"} }},
 		"a past deadline": {CodeBadRequest, func(*Client) NewTask { return NewTask{Action: "click", Deadline: time.Unix(1, 0)} }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestRefusalOnAStreamEqualsThatOfAUnaryCall(t *testing.T) {
 			if refused.code == CodeQueueFull {
 				for range 2 {
 					tasks := slices.Repeat([]NewTask{{Action: "click"}}, 50)
-					must(client.SubmitBatch(ctx, NewBatch{Agent: "full", Tasks: tasks}))(t)
+					must(client.SubmitBatch(ctx, NewBatch{AgentID: "full", Tasks: tasks}))(t)
 				}
 			}
 			task := refused.task(client)
@@ -156,7 +156,7 @@ func TestCloseWaitsForSubmissionsInProgressAndTakesNoMore(t *testing.T) {
 	default:
 	}
 	close(gate)
-	if got := receive(t, ended); got.err != nil || got.task.TaskID != "a" {
+	if got := receive(t, ended); got.err != nil || got.task.ID != "a" {
 		t.Errorf("%v, %v", got.task, got.err)
 	}
 	if err := receive(t, closed); err != nil {
@@ -180,7 +180,7 @@ func BenchmarkConcurrentSubmits(b *testing.B) {
 		var ended sync.WaitGroup
 		for i := range 1000 {
 			ended.Go(func() {
-				if _, err := client.Submit(b.Context(), NewTask{Action: "click", Agent: fmt.Sprint(i % 10)}); err != nil {
+				if _, err := client.Submit(b.Context(), NewTask{Action: "click", AgentID: fmt.Sprint(i % 10)}); err != nil {
 					b.Error(err)
 				}
 			})

@@ -3,6 +3,8 @@
 package taskyard
 
 import (
+	"cmp"
+	"context"
 	"strings"
 	"time"
 
@@ -44,7 +46,9 @@ func statesOf(states []State) *string {
 // are set by the submitter.
 type Task struct {
 	// ID is the id that the server gave the task.
-	ID       string
+	ID      string
+	AgentID string
+	// Deprecated: use AgentID.
 	Agent    string
 	Action   string
 	TabID    string
@@ -63,10 +67,17 @@ type Task struct {
 	CompletedAt time.Time
 	// Latency is the time from StartedAt to CompletedAt.
 	Latency time.Duration
-	// Result is nil, bool, float64, string, []any or map[string]any.
+	// Result is nil, bool, float64, string, []any or map[string]any. It is nil too where Output has what the handler
+	// returned: DecodeResult reads either.
 	Result any
 	// Error tells why the task failed, was rejected or was interrupted.
 	Error string
+	// Code is the code of the last failed attempt of this run as its host reported it, or timed_out, also while the task
+	// waits for its next attempt. It is "" if there is none.
+	Code string
+	// Traceback tells where in the host's code the last failed attempt of this run failed, at most 8,000 characters. It is
+	// "" if the host did not say, and in the events of a watch.
+	Traceback string
 	// Position is the number of queued tasks of the namespace just after the task was accepted.
 	Position    int
 	CallbackURL string
@@ -96,13 +107,33 @@ type Task struct {
 	// Progress is nil until a host has reported some.
 	Progress    *Progress
 	Traceparent string
+	// RunTimeout is the longest time that an attempt may take; 0 is no limit.
+	RunTimeout time.Duration
+	// ParentID is the task whose work submitted this one, "" for none.
+	ParentID string
+	// Input is the input where Params do not hold it exactly, else nil. DecodeParams reads either.
+	Input *Payload
+	// Output is what the handler returned where Result does not hold it exactly, else nil.
+	Output *Payload
 }
 
-// DecodeParams stores the params in what v points to, as encoding/json does. The error is that of encoding/json.
-func (t *Task) DecodeParams(v any) error { return decode(t.Params, v) }
+// DecodeParams stores the params, or the input in their place, in what v points to, as encoding/json does. The error is
+// that of encoding/json, or tells that the input is in the encoding of a codec.
+func (t *Task) DecodeParams(v any) error {
+	if t.Input != nil {
+		return t.Input.Decode(v)
+	}
+	return decode(t.Params, v)
+}
 
-// DecodeResult stores the result in what v points to, as encoding/json does. The error is that of encoding/json.
-func (t *Task) DecodeResult(v any) error { return decode(t.Result, v) }
+// DecodeResult stores the result, or the output in its place, in what v points to, as encoding/json does. The error is
+// that of encoding/json, or tells that the output is in the encoding of a codec.
+func (t *Task) DecodeResult(v any) error {
+	if t.Output != nil {
+		return t.Output.Decode(v)
+	}
+	return decode(t.Result, v)
+}
 
 // RetryPolicy tells whether and when a failed attempt is repeated. A zero field has the default of the server.
 type RetryPolicy struct {
@@ -151,19 +182,31 @@ type Progress struct {
 type NewTask struct {
 	// Action is what to do. Hosts have a handler for each action.
 	Action string
-	// Agent is who submits the task. Default: the agent of [WithAgent]. A task of a batch has the agent of the batch.
+	// AgentID is who submits the task. Default: that of [WithAgentID]. A task of a batch has the agent of the batch.
+	AgentID string
+	// Deprecated: use AgentID.
 	Agent string
 	// TabID is the browser tab of a tab action.
 	TabID string
 	// Ref is the element of a tab action.
 	Ref string
-	// Params is anything that encoding/json encodes as an object.
+	// Params is anything that encoding/json encodes as an object. Integers beyond 2^53 are refused, since not every reader
+	// of the API could tell them apart: see Input.
 	Params any
+	// Input is anything that encoding/json encodes, in place of Params. It arrives exactly, with all digits of its
+	// integers: as params where these hold it, else beside them, for DecodeParams in Go and for the typed actions of other
+	// languages. A [Payload] is sent as it is.
+	Input any
 	// Priority orders the tasks of one agent: the lower number is claimed first. Default: 0.
 	Priority int32
 	// Deadline is when the task fails unless it has ended. Default: 60 s, unless the server is configured otherwise,
 	// after the task is due, released and no longer waits for its target.
 	Deadline time.Time
+	// RunTimeout is the longest time that one attempt may take from its start, rounded up to milliseconds. A longer one
+	// ends as a retryable failure with the code timed_out. Default: no limit but the deadline.
+	RunTimeout time.Duration
+	// ParentID is the task whose work submits this one. Default: the task whose handler was given the context of the call.
+	ParentID string
 	// CallbackURL gets a POST when the task ends, by http or https. A task of a batch has the callback URL of the
 	// batch.
 	CallbackURL string
@@ -191,19 +234,33 @@ type NewTask struct {
 	Traceparent string
 }
 
-func (t NewTask) message(agent string) (*taskyardv1.SubmitTaskRequest, error) {
-	params, err := structOf(t.Params)
+// message returns the request that submits the task. What the task leaves open comes from the client and the context.
+func (t NewTask) message(ctx context.Context, agentID string) (*taskyardv1.SubmitTaskRequest, error) {
+	params, err := structOf("params", t.Params)
 	if err != nil {
-		return nil, badRequest("params: " + err.Error())
+		return nil, badRequest(err.Error())
 	}
-	if t.Agent != "" {
-		agent = t.Agent
+	var input *taskyardv1.Payload
+	if t.Input != nil {
+		if t.Params != nil {
+			return nil, badRequest("input: params are given too")
+		}
+		if params, input, err = encodeInput(t.Input); err != nil {
+			return nil, badRequest("input: " + err.Error())
+		}
+	}
+	if t.RunTimeout < 0 {
+		return nil, badRequest("run_timeout: must not be negative")
+	}
+	if parent := CurrentTask(ctx); parent != nil && t.ParentID == "" {
+		t.ParentID = parent.ID
 	}
 	if t.IdempotencyKey == "" {
 		t.IdempotencyKey = newKey()
 	}
 	return &taskyardv1.SubmitTaskRequest{
-		AgentId: agent, Action: t.Action, TabId: optional(t.TabID), Ref: optional(t.Ref), Params: params,
+		AgentId: cmp.Or(t.AgentID, t.Agent, agentID), Action: t.Action, TabId: optional(t.TabID), Ref: optional(t.Ref),
+		Params: params, Input: input, RunTimeoutMs: optional(toMillis(t.RunTimeout)), ParentId: optional(t.ParentID),
 		Priority: optional(t.Priority), Deadline: timestampOf(t.Deadline), CallbackUrl: optional(t.CallbackURL),
 		Project: optional(t.Project), Requires: t.Requires, Labels: t.Labels, Target: optional(t.Target),
 		Hold: optional(t.Hold), NotBefore: timestampOf(t.NotBefore), TokenLimit: optional(t.TokenLimit),
@@ -212,11 +269,11 @@ func (t NewTask) message(agent string) (*taskyardv1.SubmitTaskRequest, error) {
 	}, nil
 }
 
-func (t NewTask) batchMessage() (*taskyardv1.BatchTask, error) {
-	if t.Agent != "" || t.CallbackURL != "" {
+func (t NewTask) batchMessage(ctx context.Context) (*taskyardv1.BatchTask, error) {
+	if t.AgentID != "" || t.Agent != "" || t.CallbackURL != "" {
 		return nil, badRequest("a task of a batch has the agent and the callback of the batch")
 	}
-	m, err := t.message("")
+	m, err := t.message(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +281,8 @@ func (t NewTask) batchMessage() (*taskyardv1.BatchTask, error) {
 		Action: m.Action, TabId: m.TabId, Ref: m.Ref, Params: m.Params, Priority: m.Priority, Deadline: m.Deadline,
 		Project: m.Project, Requires: m.Requires, Labels: m.Labels, Target: m.Target, Hold: m.Hold,
 		NotBefore: m.NotBefore, TokenLimit: m.TokenLimit, RetryPolicy: m.RetryPolicy,
-		IdempotencyKey: m.IdempotencyKey, Traceparent: m.Traceparent,
+		IdempotencyKey: m.IdempotencyKey, Traceparent: m.Traceparent, Input: m.Input, RunTimeoutMs: m.RunTimeoutMs,
+		ParentId: m.ParentId,
 	}, nil
 }
 
@@ -243,15 +301,17 @@ func (p *RetryPolicy) message() *taskyardv1.RetryPolicy {
 
 func taskOf(m *taskyardv1.Task) *Task {
 	task := &Task{
-		ID: m.GetTaskId(), Agent: m.GetAgentId(), Action: m.GetAction(), TabID: m.GetTabId(), Ref: m.GetRef(),
-		Params: m.GetParams().AsMap(), Priority: m.GetPriority(), State: stateOf(m.GetState()),
+		ID: m.GetTaskId(), AgentID: m.GetAgentId(), Agent: m.GetAgentId(), Action: m.GetAction(), TabID: m.GetTabId(),
+		Ref: m.GetRef(), Params: m.GetParams().AsMap(), Priority: m.GetPriority(), State: stateOf(m.GetState()),
 		Deadline: timeOf(m.GetDeadline()), CreatedAt: timeOf(m.GetCreatedAt()), StartedAt: timeOf(m.GetStartedAt()),
 		CompletedAt: timeOf(m.GetCompletedAt()), Latency: fromMillis(m.GetLatencyMs()), Result: anyOf(m.GetResult()),
 		Error: m.GetError(), Position: int(m.GetPosition()), CallbackURL: m.GetCallbackUrl(), BatchID: m.GetBatchId(),
 		Project: m.GetProject(), Requires: m.GetRequires(), Labels: m.GetLabels(), Target: m.GetTarget(),
 		Hold: m.GetHold(), NotBefore: timeOf(m.GetNotBefore()), TokenLimit: m.GetTokenLimit(),
 		TokensUsed: m.GetTokensUsed(), Run: int(max(1, m.GetRun())), IdempotencyKey: m.GetIdempotencyKey(),
-		HostID: m.GetHostId(), Traceparent: m.GetTraceparent(),
+		HostID: m.GetHostId(), Traceparent: m.GetTraceparent(), RunTimeout: fromMillis(m.GetRunTimeoutMs()),
+		ParentID: m.GetParentId(), Input: payloadOf(m.GetInput()), Output: payloadOf(m.GetOutput()), Code: m.GetCode(),
+		Traceback: m.GetTraceback(),
 	}
 	if p := m.GetRetryPolicy(); p != nil {
 		task.RetryPolicy = &RetryPolicy{

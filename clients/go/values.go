@@ -4,7 +4,6 @@ package taskyard
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -17,28 +16,31 @@ import (
 // maxDepth is how many levels of lists and objects the server accepts. It cannot read a message with many more.
 const maxDepth = 30
 
-// valueOf returns what encoding/json makes of v as a message; nil stands for no value.
-func valueOf(v any) (*structpb.Value, error) {
+// valueOf returns what encoding/json makes of v as a message; nil stands for no value. The error names the field.
+func valueOf(field string, v any) (*structpb.Value, error) {
 	if v == nil {
 		return nil, nil
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", field, err)
 	}
 	value := new(structpb.Value)
 	if err := value.UnmarshalJSON(text); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	if found := firstInexact(text, field); found != "" {
+		return nil, fmt.Errorf("%s: an integer beyond 2^53 would lose digits", found)
 	}
 	if isDeeper(value, maxDepth) {
-		return nil, fmt.Errorf("it nests deeper than %d levels", maxDepth)
+		return nil, fmt.Errorf("%s: it nests deeper than %d levels", field, maxDepth)
 	}
 	return value, nil
 }
 
 // structOf is valueOf for what must be an object: a map, a struct, or nil.
-func structOf(v any) (*structpb.Struct, error) {
-	value, err := valueOf(v)
+func structOf(field string, v any) (*structpb.Struct, error) {
+	value, err := valueOf(field, v)
 	if err != nil || value == nil {
 		return nil, err
 	}
@@ -47,7 +49,7 @@ func structOf(v any) (*structpb.Struct, error) {
 	}
 	object := value.GetStructValue()
 	if object == nil {
-		return nil, errors.New("it is no JSON object")
+		return nil, fmt.Errorf("%s: it is no JSON object", field)
 	}
 	return object, nil
 }

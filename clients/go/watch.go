@@ -3,6 +3,7 @@
 package taskyard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/fnv"
@@ -43,7 +44,9 @@ type Event struct {
 	At time.Time
 	// Task is the task just after the event, without its params.
 	Task *Task
-	// Previous is the state before the event, for [EventChanged] only.
+	// PreviousState is the state before the event, for [EventChanged] only.
+	PreviousState State
+	// Deprecated: use PreviousState.
 	Previous State
 	// Cursor lets another watch begin after this event, see WatchOptions.Cursor. Events that the server sent in the
 	// same message may be repeated. It is "" while the current tasks are sent: begin with those again.
@@ -56,7 +59,9 @@ type WatchOptions struct {
 	TaskIDs []string
 	// BatchID selects the tasks of one batch.
 	BatchID string
-	// Agent selects the tasks of one agent.
+	// AgentID selects the tasks of one agent.
+	AgentID string
+	// Deprecated: use AgentID.
 	Agent string
 	// Target selects the tasks of one target.
 	Target string
@@ -65,8 +70,12 @@ type WatchOptions struct {
 	// IncludeCurrent begins with the present state of the tasks, as events of the kind [EventCurrent]. Default: false.
 	IncludeCurrent bool
 	// UntilEnded ends the watch once all tasks of TaskIDs or BatchID, one of which is required, have ended or are no
-	// longer retained. Default: false.
+	// longer retained. Each task is shown as ended once, and not again after that: a failed task may still be resumed,
+	// resolved or, where it holds up its target, cancelled. Default: false, which shows that too.
 	UntilEnded bool
+	// OnGap is called when the watch begins again because the server's log no longer has the next events: what happened in
+	// between is not shown, or the server was started anew and no longer has the tasks. Default: none.
+	OnGap func()
 	// Cursor begins after an event of an earlier watch with the same filters. Not together with IncludeCurrent.
 	// Default: the watch begins now.
 	Cursor string
@@ -85,13 +94,16 @@ func (c *Client) Watch(ctx context.Context, options WatchOptions) iter.Seq2[*Eve
 		outage.isStream = true
 		w := &watch{
 			client: c, outage: outage, cursor: options.Cursor, sendsCurrent: options.IncludeCurrent,
-			current: map[string]uint64{}, yield: yield, silenceTimeout: silenceTimeout,
+			current: map[string]uint64{}, yield: yield, silenceTimeout: silenceTimeout, onGap: options.OnGap,
 			filter: &taskyardv1.WatchTasksRequest{
-				TaskIds: options.TaskIDs, BatchId: optional(options.BatchID), AgentId: optional(options.Agent),
+				TaskIds: options.TaskIDs, BatchId: optional(options.BatchID), AgentId: optional(cmp.Or(options.AgentID, options.Agent)),
 				Target: optional(options.Target), State: statesOf(options.States),
 				IncludeCurrent: optional(options.IncludeCurrent), UntilEnded: optional(options.UntilEnded),
 				Cursor: optional(options.Cursor),
 			},
+		}
+		if options.UntilEnded {
+			w.ended = map[string]bool{}
 		}
 		if err := w.run(ctx); err != nil {
 			yield(nil, err)
@@ -113,6 +125,9 @@ type watch struct {
 	sendsCurrent bool
 	// current has a hash of each current task that was yielded.
 	current map[string]uint64
+	// ended has the tasks that were shown as ended, of a watch that ends with them; nil for others.
+	ended map[string]bool
+	onGap func()
 }
 
 // errWatchEnded means that the loop was left, or that all watched tasks have ended.
@@ -137,6 +152,9 @@ func (w *watch) run(ctx context.Context) error {
 		case CodeCursorExpired:
 			w.client.log.Info("taskyard: the watch begins anew", "error", err)
 			w.cursor, w.sendsCurrent = "", true
+			if w.onGap != nil {
+				w.onGap()
+			}
 		case CodeUnauthenticated:
 			if w.renewed || !w.client.identity.token.renew() {
 				return err
@@ -220,7 +238,11 @@ func (w *watch) received(message *taskyardv1.WatchTasksResponse) bool {
 			Cursor: cursor,
 		}
 		if event.PreviousState != nil {
-			yielded.Previous = stateOf(event.GetPreviousState())
+			yielded.PreviousState = stateOf(event.GetPreviousState())
+			yielded.Previous = yielded.PreviousState
+		}
+		if w.hasEnded(yielded.Task) {
+			continue
 		}
 		if !w.yield(yielded, nil) {
 			return false
@@ -233,6 +255,16 @@ func (w *watch) received(message *taskyardv1.WatchTasksResponse) bool {
 		w.cursor = message.GetCursor()
 	}
 	return true
+}
+
+// hasEnded reports whether a task was shown as ended before, in a watch that ends with its tasks, and notes whether it is
+// now.
+func (w *watch) hasEnded(task *Task) bool {
+	before := w.ended[task.ID]
+	if w.ended != nil && task.State.Ended() {
+		w.ended[task.ID] = true
+	}
+	return before
 }
 
 // wasYielded reports whether a current task was yielded in the same state before the stream broke.

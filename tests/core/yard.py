@@ -64,8 +64,10 @@ class Yard:
     def deregister(self, host_id: str = "host") -> None:
         self.scheduler.deregister(self.now, host_id)
 
-    def claim(self, host_id: str = "host", count: int = 1, lease_secs: float | None = None) -> list[Lease]:
-        return self.scheduler.claim(self.now, host_id, count, lease_secs)
+    def claim(
+        self, host_id: str = "host", count: int = 1, lease_secs: float | None = None, claim_id: str | None = None
+    ) -> list[Lease]:
+        return self.scheduler.claim(self.now, host_id, count, lease_secs, claim_id=claim_id)
 
     def claim_one(self, host_id: str = "host", lease_secs: float | None = None) -> Lease:
         """Claim a task; there must be one."""

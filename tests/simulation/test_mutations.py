@@ -232,7 +232,7 @@ MUTATIONS: dict[str, list[Edit]] = {
         (Liveness, "timeouts_changed", "self.arm_silence_timer(host)", "pass"),
     ],
     "reconciliation passes dead hosts by": [
-        (Scheduler, "reconcile", "self._life.liveness.orphan(now, host)", "pass"),
+        (Liveness, "reconcile", "self.orphan(now, host)", "pass"),
     ],
     "a stream is told to stop what it reported itself": [
         (Grants, "end", "stop is not None and lease.stream is not None", "lease.stream is not None"),

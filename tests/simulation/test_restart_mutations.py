@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from taskyard_server.core.changes import Changes
+from taskyard_server.core.dispatcher import Dispatcher
 from taskyard_server.core.grants import Grants
 from taskyard_server.core.lifecycle import Lifecycle
 from taskyard_server.core.liveness import Liveness
@@ -47,7 +48,7 @@ MUTATIONS: dict[str, list[Edit]] = {
     "a blocking task has ended": [(rows, "_add_tasks", "or not targets.blocks(task)", "or True")],
     "a host that drains is not kept": [(Scheduler, "drain_host", "self._life.changes.hosts[host] = None", "pass")],
     "the end of a drain is not kept": [(Liveness, "_end_drain", "self._life.changes.hosts[host] = None", "pass")],
-    "a removed host comes back": [(Scheduler, "_forget_host", "self._life.changes.host_gone(host)", "pass")],
+    "a removed host comes back": [(Dispatcher, "forget", "life.changes.host_gone(host)", "pass")],
     "a host that connects is not kept": [(Streams, "connect", "self._life.changes.hosts[host] = None", "pass")],
     "a lease that stops is not kept": [(StoppingLeases, "add", "self._changes.stopping[lease] = None", "pass")],
     "a lease that has stopped comes back": [

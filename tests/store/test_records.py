@@ -63,6 +63,9 @@ OPTIONS = some.builds(
     some.none() | COUNT,
     some.none() | RETRIES,
     NAME,
+    AT,
+    NAME,
+    BYTES,
 )
 ATTEMPTS = some.builds(Attempt, COUNT, NAME, AT, AT, NAME, NAME)
 HISTORIES = some.builds(
@@ -76,6 +79,9 @@ HISTORIES = some.builds(
     COUNT,
     some.none() | COUNT,
     some.none() | COUNT,
+    NAME,
+    NAME,
+    BYTES,
 )
 PROFILES = some.builds(
     HostProfile,
@@ -113,14 +119,14 @@ def test_a_task(task):
             assert getattr(again, name) == getattr(task, name), name
 
 
-@given(tasks(), TIME, TIME, AT, COUNT)
-def test_a_lease(task, claimed_at, secs, started_at, token):
-    lease = Lease(task, Host("host", 1, 0.0), token, claimed_at, secs)
+@given(tasks(), TIME, TIME, AT, COUNT, some.none() | some.text(max_size=128))
+def test_a_lease(task, claimed_at, secs, started_at, token, claim_id):
+    lease = Lease(task, Host("host", 1, 0.0), token, claimed_at, secs, claim_id)
     lease.started_at = started_at
     task.lease = lease
     held = decode_state(encode_state(task, 0.0)).held
     assert (held.host_id, held.claimed_at, held.secs, held.started_at) == ("host", claimed_at, secs, started_at)
-    assert not held.is_streamed
+    assert (held.is_streamed, held.claim_id) == (False, claim_id)
     its = decode_stopping(encode_stopping(lease))
     assert (its.task_id, its.task_number, its.agent_id, its.target) == (task.id, task.seq, task.agent.id, "door")
     assert (its.host_id, its.secs, its.is_streamed) == ("host", secs, False)

@@ -64,3 +64,4 @@ def test_a_task_of_version_one_is_read():
             assert getattr(found, name) == getattr(expected, name), name
     held = state.held
     assert (held.host_id, held.secs, held.claimed_at, held.started_at) == ("host", 30.0, 17.0, 18.0)
+    assert held.claim_id is None

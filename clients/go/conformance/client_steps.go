@@ -16,7 +16,7 @@ import (
 
 func submit(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
 	task := taskyard.NewTask{
-		Agent: with.Agent, Action: with.Action, Params: with.Params, Labels: with.Labels, Priority: with.Priority,
+		AgentID: with.Agent, Action: with.Action, Params: with.Params, Labels: with.Labels, Priority: with.Priority,
 		Hold: with.Hold, TokenLimit: with.TokenLimit, IdempotencyKey: with.Key,
 	}
 	if with.Retry != nil {
@@ -30,11 +30,11 @@ func submit(ctx context.Context, p *program, _ string, with arguments) (outcome,
 	if err != nil {
 		return nil, err
 	}
-	return outcome{"task": submitted.TaskID, "state": submitted.State}, nil
+	return outcome{"task": submitted.ID, "state": submitted.State}, nil
 }
 
 func submitBatch(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
-	batch := taskyard.NewBatch{Agent: with.Agent}
+	batch := taskyard.NewBatch{AgentID: with.Agent}
 	for n := range with.Count {
 		batch.Tasks = append(batch.Tasks, taskyard.NewTask{
 			Action: with.Action, Params: map[string]int{"n": n}, Labels: with.Labels, Hold: with.Hold,
@@ -67,7 +67,7 @@ func get(ctx context.Context, p *program, _ string, with arguments) (outcome, er
 func list(ctx context.Context, p *program, _ string, with arguments) (outcome, error) {
 	ids, states := []string{}, []taskyard.State{}
 	options := taskyard.ListOptions{
-		Agent: with.Agent, States: with.States, BatchID: with.Batch, PageSize: with.PageSize,
+		AgentID: with.Agent, States: with.States, BatchID: with.Batch, PageSize: with.PageSize,
 	}
 	for task, err := range p.client.List(ctx, options) {
 		if err != nil {
@@ -212,7 +212,7 @@ func taskOutcome(task *taskyard.Task) outcome {
 		codes = append(codes, absent(attempt.Code))
 	}
 	found := outcome{
-		"task": task.ID, "agent": task.Agent, "action": task.Action, "state": task.State, "params": task.Params,
+		"task": task.ID, "agent": task.AgentID, "action": task.Action, "state": task.State, "params": task.Params,
 		"labels": task.Labels, "result": task.Result, "error_text": absent(task.Error), "run": task.Run,
 		"attempts": len(task.Attempts), "codes": codes, "progress": nil, "tokens": absent(task.TokensUsed),
 		"token_limit": absent(task.TokenLimit),

@@ -146,7 +146,7 @@ func fail(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 		return work(ctx, task)
 	}
 	final := params.Retryable != nil && !*params.Retryable
-	return nil, &taskyard.TaskFailure{Reason: params.Error, Code: params.Code, Final: final}
+	return nil, &taskyard.ActionFailed{Reason: params.Error, Code: params.Code, Final: final}
 }
 
 func progress(_ context.Context, task *taskyard.RunningTask) (any, error) {

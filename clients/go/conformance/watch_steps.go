@@ -19,7 +19,7 @@ type openWatch struct {
 
 func watch(_ context.Context, p *program, id string, with arguments) (outcome, error) {
 	options := taskyard.WatchOptions{
-		BatchID: with.Batch, Agent: with.Agent, IncludeCurrent: with.IncludeCurrent, UntilEnded: with.UntilEnded,
+		BatchID: with.Batch, AgentID: with.Agent, IncludeCurrent: with.IncludeCurrent, UntilEnded: with.UntilEnded,
 		Cursor: with.Cursor,
 	}
 	if with.Task != "" {

@@ -30,7 +30,15 @@ class Dispatcher:
         # The hosts whose last claim got fewer tasks than it could, because a limit was reached; with their profiles.
         self._limited_hosts: dict[str, HostProfile] = {}
 
-    def claim(self, now: float, host: Host, count: int, lease_secs: float | None, project: str | None) -> list[Lease]:
+    def claim(
+        self,
+        now: float,
+        host: Host,
+        count: int,
+        lease_secs: float | None,
+        project: str | None,
+        claim_id: str | None = None,
+    ) -> list[Lease]:
         """Lease up to `count` tasks to a host at once; see `Scheduler.claim`."""
         life = self._life
         self._life.liveness.heard(now, host)
@@ -38,6 +46,9 @@ class Dispatcher:
         secs = lease_length(lease_secs, limits.lease_secs)
         profile = self._claim_profile(now, host, project)
         leases: list[Lease] = []
+        if claim_id is not None and claim_id in host.claimed:
+            leases.extend(host.claimed[claim_id])
+            return leases
         if self._stopped or host.draining:
             self._clear_limited(host)
             return leases
@@ -48,7 +59,7 @@ class Dispatcher:
             if lane.head().is_overdue(now):
                 life.expire(now, lane.head())
                 continue
-            leases.append(life.grants.grant(now, life.ready.take(lane), host, secs))
+            leases.append(life.grants.grant(now, life.ready.take(lane), host, secs, None, claim_id))
         life.offers.load_changed(host)
         if len(leases) < count and self._limit_reached(life.ready.eligible(profile)) is not None:
             self._limited_hosts[host.id] = profile
@@ -56,10 +67,21 @@ class Dispatcher:
             self._clear_limited(host)
         return leases
 
-    def offer(self, now: float, host: Host, room: int, lease_secs: float | None, project: str | None) -> Offer:
+    def offer(
+        self,
+        now: float,
+        host: Host,
+        room: int,
+        lease_secs: float | None,
+        project: str | None,
+        claim_id: str | None = None,
+    ) -> Offer:
         """Let a claim wait for up to `room` tasks; see `Scheduler.offer`."""
         secs = lease_length(lease_secs, self._life.limits.lease_secs)
-        return self._life.offers.open(host, self._claim_profile(now, host, project), room, secs, project=project)
+        profile = self._claim_profile(now, host, project)
+        if claim_id is not None and claim_id in host.waiting:
+            self._life.offers.close(host.waiting[claim_id])
+        return self._life.offers.open(host, profile, room, secs, project=project, claim_id=claim_id)
 
     def dispatch(self, now: float) -> dict[Offer, list[Lease]]:
         """Lease waiting tasks to waiting hosts, the least loaded host first."""
@@ -101,7 +123,7 @@ class Dispatcher:
                 if not offer.streamed:
                     self._record_claimant(now, offer.host, candidates)
                 stream = offer if offer.streamed else None
-                lease = life.grants.grant(now, ready.take(lane), offer.host, offer.secs, stream)
+                lease = life.grants.grant(now, ready.take(lane), offer.host, offer.secs, stream, offer.claim_id)
                 offers.record_grant(offer)
                 granted.setdefault(offer, []).append(lease)
         return granted
@@ -116,11 +138,19 @@ class Dispatcher:
             self._refresh_offer(now, offer)
             self._life.offers.capacity_changed(offer)
 
-    def forget(self, host: Host) -> None:
-        """Close the offers of a host that is removed."""
+    def forget(self, now: float, host: Host) -> None:
+        """Remove a host and its offers, and requeue its tasks."""
+        life = self._life
+        for lease in list(host.leases.values()):
+            life.grants.take_back(now, lease.task)
         for offer in list(host.offers):
-            self._life.offers.close(offer)
+            life.offers.close(offer)
         self._clear_limited(host)
+        host.stream = None
+        self._hosts.remove(host)
+        life.liveness.removed(host)
+        if life.changes is not None:
+            life.changes.host_gone(host)
 
     @property
     def limited_by(self) -> str | None:

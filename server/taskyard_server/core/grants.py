@@ -39,7 +39,15 @@ class Grants:
         self._ends = life.timers.queue(self._expire, TimerOrder.LEASE_END)
         self.stopping = StoppingLeases(life.timers.queue(self.has_stopped, TimerOrder.STOPPING), life.changes)
 
-    def grant(self, now: float, task: Task, host: Host, secs: float, stream: Offer | None = None) -> Lease:
+    def grant(
+        self,
+        now: float,
+        task: Task,
+        host: Host,
+        secs: float,
+        stream: Offer | None = None,
+        claim_id: str | None = None,
+    ) -> Lease:
         """Lease a task that was just taken from the ready queue. Over a stream, its host must start it in time."""
         life = self._life
         task.agent.queued -= 1
@@ -57,12 +65,14 @@ class Grants:
         counters = life.counters
         counters.dispatched += 1
         counters.dispatch_latency_secs += now - task.queued_at
-        lease = Lease(task, host, token, now, secs)
+        lease = Lease(task, host, token, now, secs, claim_id)
         if stream is not None:
             lease.stream = stream
             lease.start_by = now + life.limits.start_timeout_secs
             lease.due = min(lease.start_by, lease.expires_at)
         task.lease = host.leases[task.id] = lease
+        if claim_id is not None:
+            host.claimed.setdefault(claim_id, {})[lease] = None
         self._ends.add(lease.due, lease)
         if host.silence_at is None:
             life.liveness.arm_silence_timer(host)
@@ -81,7 +91,11 @@ class Grants:
                 lease.start_by = now + max(life.limits.start_timeout_secs, RESTART_GRACE_SECS)
             lease.due = min(lease.expires_at, lease.adopt_by, lease.start_by)
         task.lease = lease.host.leases[task.id] = lease
+        if lease.claim_id is not None:
+            lease.host.claimed.setdefault(lease.claim_id, {})[lease] = None
         self._ends.add(lease.due, lease)
+        if task.options.run_timeout_secs is not None:
+            life.run_timeouts.restore(now, lease)
 
     def begin(self, now: float, task: Task, is_over: bool = False) -> None:
         """Record that the host started the task, or has already ended it (`is_over`)."""
@@ -96,6 +110,8 @@ class Grants:
         if lease.stream is not None and not is_over:
             lease.start_by = inf
             self.retime(lease)
+        if task.options.run_timeout_secs is not None and not is_over:
+            life.run_timeouts.begin(lease)
 
     def retime(self, lease: Lease) -> None:
         """Set the timer of a lease again after one of the times that end it has changed."""
@@ -146,6 +162,7 @@ class Grants:
             life.attempts.fail(now, task, reason, True, None, LEASE_ENDED)
         elif options.target is None and task.deliveries < life.limits.max_deliveries:
             life.attempts.record(now, task, reason, None)
+            life.attempts.note_failure(task, None, None)
             self._requeue(now, task, reason, LEASE_ENDED)
         else:
             life.finish(now, task, FAILED, None, reason, LEASE_ENDED)
@@ -162,7 +179,11 @@ class Grants:
         task.lease = None
         host = lease.host
         del host.leases[task.id]
+        if lease.claim_id is not None:
+            _forget_claim(host, lease, lease.claim_id)
         self._ends.remove(lease.due, lease)
+        if task.options.run_timeout_secs is not None:
+            life.run_timeouts.end(lease)
         life.inflight -= 1
         life.ready.release_slot(task.agent)
         for offer in host.offers:
@@ -202,3 +223,11 @@ class Grants:
             # Enqueued first, so that no younger task of the target becomes its head in between.
             life.enqueue(now, task)
             self.end(now, task, stop, reason or DEREGISTERED)
+
+
+def _forget_claim(host: Host, lease: Lease, claim_id: str) -> None:
+    """Take an ended lease from those of its claim, whose id is free once all of them have ended."""
+    leases = host.claimed[claim_id]
+    del leases[lease]
+    if not leases:
+        del host.claimed[claim_id]

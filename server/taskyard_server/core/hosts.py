@@ -75,10 +75,14 @@ class Host:
     the host says it runs at once, None if it did not say. `stream` is the offer of its stream, None while it has none;
     `instance` names the process that opened the stream, or the last one. `silence_at` is when a host that holds leases
     is looked at, lest it be dead.
+
+    `claimed` are the live leases that it claimed under an id, by that id in the order of their grants, and `waiting`
+    the offers of claims with an id that wait.
     """
 
     __slots__ = (
         "built_in",
+        "claimed",
         "display_name",
         "drain_until",
         "draining",
@@ -97,6 +101,7 @@ class Host:
         "silence_at",
         "slots",
         "stream",
+        "waiting",
     )
 
     def __init__(self, host_id: str, number: int, now: float) -> None:
@@ -119,6 +124,8 @@ class Host:
         self.stream: Offer | None = None
         self.silence_at: float | None = None
         self.forget_at: float | None = None
+        self.claimed: dict[str, dict[Lease, None]] = {}
+        self.waiting: dict[str, Offer] = {}
 
     def kept(self) -> tuple[object, ...]:
         """What a store keeps of it that may change."""

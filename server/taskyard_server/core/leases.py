@@ -23,7 +23,7 @@ class Lease:
 
     `token` is the fencing token. It grows with each grant of the namespace: no two leases have the same one, a report
     under an earlier lease is recognised, and leases are listed in its order. `secs` is the length that a renewal grants
-    again. Times are seconds on the core's clock.
+    again. Times are seconds on the core's clock. `claim_id` is the name under which the host claimed it, if any.
 
     A lease that was granted over a `stream` may end before `expires_at`: at `start_by` if the host has not started the
     task by then, and at `adopt_by` if the stream broke and the host has not reconnected. `due` is the earliest of them.
@@ -32,6 +32,7 @@ class Lease:
 
     __slots__ = (
         "adopt_by",
+        "claim_id",
         "claimed_at",
         "due",
         "expires_at",
@@ -45,7 +46,9 @@ class Lease:
         "token",
     )
 
-    def __init__(self, task: Task, host: Host, token: int, claimed_at: float, secs: float) -> None:
+    def __init__(
+        self, task: Task, host: Host, token: int, claimed_at: float, secs: float, claim_id: str | None = None
+    ) -> None:
         self.task = task
         self.host = host
         self.token = token
@@ -58,6 +61,7 @@ class Lease:
         self.adopt_by = inf
         self.due = self.expires_at
         self.has_stop = False
+        self.claim_id = claim_id
 
 
 class StopReason(StrEnum):
@@ -69,6 +73,7 @@ class StopReason(StrEnum):
     LEASE_ENDED = "lease_ended"
     TOKEN_LIMIT_EXCEEDED = "token_limit_exceeded"
     SHUTDOWN = "shutdown"
+    TIMED_OUT = "timed_out"
 
 
 class Stop(NamedTuple):

@@ -121,6 +121,12 @@ class Liveness:
         self._set_forget_at(host, None)
         self._heard_at = max((other.last_heartbeat_at for other in self._hosts if not other.built_in), default=None)
 
+    def reconcile(self, now: float) -> None:
+        """End the leases of all dead hosts: a safety net beside the timer of each."""
+        for host in self._hosts:
+            if self.is_dead(now, host) and not host.built_in:
+                self.orphan(now, host)
+
     def orphan(self, now: float, host: Host) -> None:
         """End all leases of a dead host as lost (docs/rules.md, Orphan sweep)."""
         missed = self._life.limits.dead_heartbeat_threshold

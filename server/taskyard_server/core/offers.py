@@ -28,11 +28,22 @@ class Offer:
     """Room for `room` tasks at one host, under leases of `secs` seconds.
 
     `streamed` offers belong to a host's stream, which gets nothing more once it was silent for `silence_limit_secs`; a
-    waiting claim has no such limit. `project` is the only project that it asks for, if any. `last_grant` orders
-    offers by when they last got a task.
+    waiting claim has no such limit. `project` is the only project that it asks for, if any, and `claim_id` the name
+    that its host gave the claim. `last_grant` orders offers by when they last got a task.
     """
 
-    __slots__ = ("group", "host", "last_grant", "project", "rank", "room", "secs", "silence_limit_secs", "streamed")
+    __slots__ = (
+        "claim_id",
+        "group",
+        "host",
+        "last_grant",
+        "project",
+        "rank",
+        "room",
+        "secs",
+        "silence_limit_secs",
+        "streamed",
+    )
 
     def __init__(
         self,
@@ -43,6 +54,7 @@ class Offer:
         silence_limit_secs: float | None,
         project: str | None,
         last_grant: int,
+        claim_id: str | None = None,
     ) -> None:
         self.host = host
         self.group = group
@@ -52,6 +64,7 @@ class Offer:
         self.silence_limit_secs = silence_limit_secs
         self.project = project
         self.last_grant = last_grant
+        self.claim_id = claim_id
         self.rank: Rank | None = None
 
     @property
@@ -130,10 +143,13 @@ class Offers:
         secs: float,
         silence_limit_secs: float | None = None,
         project: str | None = None,
+        claim_id: str | None = None,
     ) -> Offer:
-        """A new offer, of a host that may be handed what `profile` says."""
+        """A new offer, of a host that may be handed what `profile` says; it has no other under this `claim_id`."""
         self._grants += 1
-        offer = Offer(host, self._group(profile), room, secs, silence_limit_secs, project, self._grants)
+        offer = Offer(host, self._group(profile), room, secs, silence_limit_secs, project, self._grants, claim_id)
+        if claim_id is not None:
+            host.waiting[claim_id] = offer
         offer.group.offers[offer] = None
         host.offers.append(offer)
         self.capacity_changed(offer)
@@ -144,6 +160,8 @@ class Offers:
         if offer in offer.group.offers:
             self._leave_group(offer)
             offer.host.offers.remove(offer)
+            if offer.claim_id is not None:
+                del offer.host.waiting[offer.claim_id]
             offer.room = 0
 
     def move(self, offer: Offer, profile: HostProfile) -> None:

@@ -92,11 +92,18 @@ class Restoring:
         return agent
 
     def lease(
-        self, task: Task, host_id: str, claimed_at: float, secs: float, started_at: float | None, is_streamed: bool
+        self,
+        task: Task,
+        host_id: str,
+        claimed_at: float,
+        secs: float,
+        started_at: float | None,
+        is_streamed: bool,
+        claim_id: str | None = None,
     ) -> None:
         """The lease of a task, which follows by `live`."""
         host = self._host(host_id)
-        lease = Lease(task, host, task.token, claimed_at, secs)
+        lease = Lease(task, host, task.token, claimed_at, secs, claim_id)
         lease.started_at = started_at
         if is_streamed:
             lease.stream = self._closed_stream(host)
@@ -145,6 +152,8 @@ class Restoring:
             raise Damaged(f"{task.id} is {state.value} and counts as live")
         if (task.lease is None) != (state not in IN_FLIGHT):
             raise Damaged(f"{task.id} is {state.value} and has a lease")
+        if task.options.parent_id is not None and state is not FAILED:
+            life.children.add(task)
         if task.token > self._served.get(agent, 0):
             self._served[agent] = task.token
 
@@ -206,6 +215,7 @@ class Restoring:
             life.batches.sort()
         for task in sorted(self._ended, key=_ended_at):
             life.retention.keep(task)
+            life.children.restored(task)
         for name, (_, past) in self._past_keys.items():
             if name not in life.tasks_by_key:
                 life.past_keys.add(past)
@@ -213,6 +223,8 @@ class Restoring:
         for host in [*hosts, *self._absent_hosts.values()]:
             if host.leases:
                 host.leases = {lease.task.id: lease for lease in sorted(host.leases.values(), key=_token)}
+                for claim_id, leases in host.claimed.items():
+                    host.claimed[claim_id] = dict.fromkeys(sorted(leases, key=_token))
         for host in hosts:
             life.liveness.arm_silence_timer(host)
         self._scheduler.left_behind.sort(key=_token)

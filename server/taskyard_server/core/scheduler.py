@@ -18,10 +18,12 @@ from .changes import Changes
 from .dispatcher import Dispatcher
 from .errors import BadRequest, Conflict, Refusal
 from .events import Event
+from .figures import add_to_totals, stats_of
 from .hosts import Host, HostProfile, Hosts, HostStatus
 from .leases import Lease, Stop, StopReason
 from .lifecycle import Lifecycle
 from .limits import Limits
+from .names import Names
 from .offers import Offer
 from .reports import Reports
 from .schedules.registry import ScheduleRegistry
@@ -44,8 +46,8 @@ class Scheduler:
         self._life = Lifecycle(limits, entropy, self.hosts, changes)
         self._entropy = entropy
         self._admission = Admission(self._life)
-        self._life.liveness.on_vanished = self._forget_host
         self._dispatcher = Dispatcher(self._life, self.hosts)
+        self._life.liveness.on_vanished = self._dispatcher.forget
         self._streams = Streams(self._life, self.hosts, self._dispatcher)
         # Restored leases of hosts that ended with the process before.
         self.left_behind: list[Lease] = []
@@ -61,36 +63,19 @@ class Scheduler:
         `Unavailable` during a drain, and `QueueFull` if a limit is reached; the refused task is then kept as `rejected`
         and uses no key (docs/rules.md, Admission, Idempotency).
         """
-        task = self._admission.admit(now, submission)
-        if task is None:
-            raise self._life.reject(now, submission)
-        return task
+        return self._admission.submit(now, submission)
 
     def submit_each(self, now: float, submissions: Sequence[Submission]) -> list[Task | Refusal]:
         """Submit tasks one by one; for each, in order, the task or why it was refused."""
-        outcomes: list[Task | Refusal] = []
-        for submission in submissions:
-            try:
-                outcomes.append(self.submit(now, submission))
-            except Refusal as refusal:
-                # With its traceback, the refusal would hold this frame and so the list that holds it: a cycle.
-                outcomes.append(refusal.with_traceback(None))
-        return outcomes
+        return self._admission.submit_each(now, submissions)
 
     def submit_batch(self, now: float, submissions: Sequence[Submission]) -> BatchSubmission:
         """Submit the tasks of one agent as one batch (docs/rules.md, Batches).
 
         Raises `BadRequest` or `Unavailable` before any task is accepted; other refusals are outcomes of their tasks.
         """
-        self._admission.check_each(now, submissions)
         batch_id = f"bat_{int(now * 1000) << 80 | self._entropy() << 40 | self._entropy():032x}"
-        batch = self._life.batches.open(batch_id, submissions[0].agent_id, now)
-        outcomes = self.submit_each(
-            now,
-            [submission._replace(options=submission.options._replace(batch_id=batch_id)) for submission in submissions],
-        )
-        self._life.batches.close(batch)
-        return BatchSubmission(batch, outcomes)
+        return self._admission.submit_batch(now, submissions, batch_id)
 
     def cancel(self, now: float, task_id: str) -> Task:
         """Cancel a task at once. A host without a stream learns of it by its lost lease.
@@ -102,6 +87,20 @@ class Scheduler:
         check_cancel(task, self._life.targets.blocks(task))
         self._life.finish(now, task, CANCELLED, None, None, StopReason.CANCELLED)
         return task
+
+    def cancel_with_children(self, now: float, task_id: str, agents: Names | None = None) -> tuple[Task, int]:
+        """Cancel a task and all that descends from it, of these agents, and has not ended; with how many these were.
+
+        A task that has ended stays as it is, and is a `Conflict` only where nothing descends from it that could be
+        cancelled. Raises `NotFound` (docs/rules.md, Parents).
+        """
+        task = self.get(task_id)
+        below = [each for each in self._life.children.live_below(task_id) if agents is None or each.agent_id in agents]
+        if not below or task.state not in TERMINAL:
+            self.cancel(now, task_id)
+        for each in below:
+            self._life.finish(now, each, CANCELLED, None, None, StopReason.CANCELLED)
+        return task, len(below)
 
     def pause(self, now: float, task_id: str) -> Task:
         """Interrupt an assigned or running task, so that it can be resumed; a task over its budget fails.
@@ -221,23 +220,41 @@ class Scheduler:
 
     def deregister(self, now: float, host_id: str) -> None:
         """Remove a host; its tasks are requeued at once. Raises `NotFound` (docs/rules.md, Registration)."""
-        self._forget_host(now, self.hosts.get(host_id))
+        self._dispatcher.forget(now, self.hosts.get(host_id))
 
     def claim(
-        self, now: float, host_id: str, count: int = 1, lease_secs: float | None = None, project: str | None = None
+        self,
+        now: float,
+        host_id: str,
+        count: int = 1,
+        lease_secs: float | None = None,
+        project: str | None = None,
+        claim_id: str | None = None,
     ) -> list[Lease]:
         """Lease up to `count` tasks to a host, in claim order, perhaps none.
+
+        While leases live that it claimed under the same `claim_id`, these are the answer, as they are, however many
+        (docs/rules.md, Claim ids).
 
         Raises `NotFound` for an unknown host, and `BadRequest` for a lease outside of 1 to 3600 s or for a `project`
         other than the host's own, if it has one.
         """
-        return self._dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project)
+        return self._dispatcher.claim(now, self.hosts.get(host_id), count, lease_secs, project, claim_id)
 
     def offer(
-        self, now: float, host_id: str, room: int, lease_secs: float | None = None, project: str | None = None
+        self,
+        now: float,
+        host_id: str,
+        room: int,
+        lease_secs: float | None = None,
+        project: str | None = None,
+        claim_id: str | None = None,
     ) -> Offer:
-        """Let a claim wait for up to `room` tasks, which `dispatch` grants. Raises as `claim` does."""
-        return self._dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project)
+        """Let a claim wait for up to `room` tasks, which `dispatch` grants, in the place of one of the same `claim_id`.
+
+        Raises as `claim` does.
+        """
+        return self._dispatcher.offer(now, self.hosts.get(host_id), room, lease_secs, project, claim_id)
 
     def offers_of(self, host_id: str) -> list[Offer]:
         """The open offers of a host; none if it is not registered."""
@@ -334,13 +351,8 @@ class Scheduler:
         return self.schedules.advance(now, min(max_items, MAX_SCHEDULES_PER_ADVANCE)) or more
 
     def reconcile(self, now: float) -> None:
-        """End the leases of dead hosts: a safety net beside the timer of each host.
-
-        Called every `orphan_check_secs` (docs/rules.md, Orphan sweep).
-        """
-        for host in self.hosts:
-            if self._life.liveness.is_dead(now, host) and not host.built_in:
-                self._life.liveness.orphan(now, host)
+        """End the leases of dead hosts, every `orphan_check_secs` (docs/rules.md, Orphan sweep)."""
+        self._life.liveness.reconcile(now)
 
     def recover(self, now: float) -> None:
         """Resume after a restart with what was restored (docs/rules.md, Recovery)."""
@@ -428,22 +440,9 @@ class Scheduler:
 
     def stats(self) -> Stats:
         """The figures of this moment (docs/rules.md, Figures)."""
-        return self._life.stats(self.limited_by)
+        return stats_of(self._life, self.limited_by)
 
     def add_to(self, totals: Totals) -> None:
         """Add this namespace's figures to `totals`."""
-        self._life.add_to(totals)
+        add_to_totals(totals, self._life)
         self.schedules.add_to(totals)
-
-    # The steps that these share
-
-    def _forget_host(self, now: float, host: Host) -> None:
-        """Remove a host and its offers, and requeue its tasks."""
-        for lease in list(host.leases.values()):
-            self._life.grants.take_back(now, lease.task)
-        self._dispatcher.forget(host)
-        host.stream = None
-        self.hosts.remove(host)
-        self._life.liveness.removed(host)
-        if self._life.changes is not None:
-            self._life.changes.host_gone(host)

@@ -134,16 +134,17 @@ class LeaseService(LeaseServiceServicer):
             _lease_secs(request),
             min(request.wait_ms / 1000, MAX_WAIT_SECS),
             requests.name(request.project, "project"),
+            requests.claim_id(request.claim_id),
             check=check,
             show=show,
         )
 
 
 def _encode_claimed(leases: list[Lease]) -> bytes:
-    """A `ClaimTaskResponse` for at most one lease."""
+    """A `ClaimTaskResponse` for one lease, the oldest of those that were claimed under its id; or for none."""
     if not leases:
         return NOTHING_CLAIMED
-    (lease,) = leases
+    lease = leases[0]
     claimed = pb.ClaimTaskResponse(
         claimed=True,
         task_id=lease.task.id,
@@ -162,8 +163,10 @@ def _encode_assignments(leases: list[Lease]) -> tuple[bytes, list[Report]]:
         assignment = nested(ASSIGNMENT, encode_assignment(lease))
         size += len(assignment)
         if size > MAX_PAGE_BYTES and assignments:
-            # Tasks that do not fit into the response return to their place in the queue.
-            released.append(Report(ReportKind.RELEASED, lease.task.id, lease.token))
+            # Tasks that do not fit into the response return to their place in the queue. One that was started is known
+            # to its host from the claim that is repeated here.
+            if lease.started_at is None:
+                released.append(Report(ReportKind.RELEASED, lease.task.id, lease.token))
         else:
             assignments.append(assignment)
     return b"".join(assignments), released

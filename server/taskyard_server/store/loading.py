@@ -119,7 +119,15 @@ class _Loading:
         task = to_task(number_of(rows.key), record, held, restoring.agent(record.agent_id))
         lease = held.held
         if lease is not None:
-            restoring.lease(task, lease.host_id, lease.claimed_at, lease.secs, lease.started_at, lease.is_streamed)
+            restoring.lease(
+                task,
+                lease.host_id,
+                lease.claimed_at,
+                lease.secs,
+                lease.started_at,
+                lease.is_streamed,
+                lease.claim_id,
+            )
         restoring.live(task, held.has_no_key)
 
     def ended(self, rows: TaskRows) -> None:

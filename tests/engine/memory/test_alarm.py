@@ -38,6 +38,22 @@ async def test_after_a_stall_it_rings_a_little_later():
     assert await rings.first() >= stalled_until + 0.9 * CATCH_UP_SECS
 
 
+async def test_a_stall_that_ends_just_after_the_time_is_noticed():
+    rings = Rings()
+    rings.alarm.set(time.monotonic() + 1.5 * STALL_SECS)
+    await rings.stall(2 * STALL_SECS)
+    stalled_until = time.monotonic()
+    assert await rings.first() >= stalled_until + 0.9 * CATCH_UP_SECS
+
+
+async def test_between_a_stall_and_a_ring_there_is_time_to_read():
+    rings = Rings()
+    rings.alarm.set(time.monotonic() + 2.5 * STALL_SECS)
+    await rings.stall(2.4 * STALL_SECS)
+    stalled_until = time.monotonic()
+    assert await rings.first() >= stalled_until + 0.9 * STALL_SECS
+
+
 async def test_a_second_stall_during_the_delay_begins_another_one():
     rings = Rings()
     rings.alarm.set(time.monotonic() + 0.01)

@@ -15,7 +15,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 
-	client, err := taskyard.Connect(address(), taskyard.WithAgent("ann"))
+	client, err := taskyard.Connect(address(), taskyard.WithAgentID("ann"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func greet(ctx context.Context, task *taskyard.RunningTask) (any, error) {
 		Seconds float64 `json:"seconds"`
 	}
 	if err := task.DecodeParams(&params); err != nil {
-		return nil, &taskyard.TaskFailure{Reason: err.Error(), Code: "bad_params", Final: true}
+		return nil, &taskyard.ActionFailed{Reason: err.Error(), Code: "bad_params", Final: true}
 	}
 	task.Progress(0.5, "thinking of words")
 	select {

@@ -8,12 +8,12 @@ writer that never wait for each other. All times are those of that loop, in seco
 import asyncio
 import contextlib
 import logging
-import time
 import uuid
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import grpc
 
+from taskyard import present
 from taskyard.credentials import Metadata, Renewal
 from taskyard.errors import NotOwner, TaskyardError, Unavailable
 from taskyard.reconnecting import Reconnecting
@@ -118,6 +118,11 @@ class Connection:
         self._has_left = False
         """Set once the host needs its stream no more. How the stream ends then does not matter."""
         self._connecting: asyncio.Task[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and every report was answered. May be read from any thread."""
+        return self._session.is_finished
 
     async def run(self) -> None:
         """Work until the host has drained.
@@ -401,7 +406,7 @@ class Connection:
             return
         end = float("inf")
         if drain.HasField("deadline"):
-            secs = drain.deadline.ToNanoseconds() / 1e9 - time.time()
+            secs = drain.deadline.ToNanoseconds() / 1e9 - present.now().timestamp()
             end = self._now() + max(0.0, secs) + DRAIN_SLACK_SECS
         self._departure.drain("server", end)
 

@@ -23,6 +23,9 @@ class Alarm:
     """Calls `ring` at the time that was set. `count_streams` returns how many streams may have unread input.
 
     Stalls are detected by `monotonic`, that of the machine, since the engine's clock may be a test's, or be slewed.
+
+    A timer fires `STALL_SECS` ahead of a ring. A stall that began earlier makes this timer late, also where it ended
+    just before the ring was due, or just after; and the process had at least that long to read before it rings.
     """
 
     def __init__(
@@ -38,7 +41,8 @@ class Alarm:
         self._monotonic = monotonic
         self._timer: asyncio.TimerHandle | None = None
         self._at: float | None = None
-        self._rings_at = 0.0
+        self._fires_at = 0.0
+        self._is_ahead = False
         self._catch_ups = 0
 
     def set(self, at: float | None) -> None:
@@ -68,15 +72,23 @@ class Alarm:
         return CATCH_UP_SECS + self._count_streams() * CATCH_UP_SECS_PER_STREAM
 
     def _ring_after(self, secs: float) -> None:
-        self._rings_at = self._monotonic() + secs
+        self._is_ahead = secs > STALL_SECS
+        self._fire_after(secs - STALL_SECS if self._is_ahead else secs)
+
+    def _fire_after(self, secs: float) -> None:
+        self._fires_at = self._monotonic() + secs
         self._timer = asyncio.get_running_loop().call_later(secs, self._on_time)
 
     def _on_time(self) -> None:
-        self._at = None
-        if self._monotonic() - self._rings_at > STALL_SECS and self._catch_ups < MAX_CATCH_UPS:
+        if self._monotonic() - self._fires_at > STALL_SECS and self._catch_ups < MAX_CATCH_UPS:
             # Also after a delay: the process may have been stalled again meanwhile.
+            self._at = None
             self._catch_ups += 1
             self._ring_after(self._catch_up_secs())
-            return
-        self._catch_ups = 0
-        self._ring()
+        elif self._is_ahead:
+            self._is_ahead = False
+            self._fire_after(STALL_SECS)
+        else:
+            self._at = None
+            self._catch_ups = 0
+            self._ring()

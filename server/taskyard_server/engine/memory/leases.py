@@ -41,6 +41,7 @@ class MemoryLeases:
         lease_secs: float | None = None,
         wait_secs: float = 0,
         project: str | None = None,
+        claim_id: str | None = None,
         *,
         check: Callable[[HostProfile], None] | None = None,
         show: Callable[[list[Lease]], T],
@@ -51,10 +52,14 @@ class MemoryLeases:
             check(host.profile.narrowed(project))
         claim = WaitingClaim(show, asyncio.get_running_loop().create_future())
         try:
-            offer = self._claim_or_offer(state, claim, host_id, count, lease_secs, project, wait_secs > 0)
+            offer = self._claim_or_offer(state, claim, host_id, count, lease_secs, project, claim_id, wait_secs > 0)
         except Refusal:
             await self._answers.kept(state)
             raise
+        name = None if claim_id is None else (host_id, claim_id)
+        named = state.named_claims
+        if name is not None:
+            named.enter(name, claim)
         try:
             if offer is not None:
                 try:
@@ -67,9 +72,16 @@ class MemoryLeases:
             answer: T = await self._answers.give(state, claim.answer.result)
         except BaseException:
             # The caller has gone, or is told that the outcome is not known.
-            self._release(state, host_id, claim)
+            if name is None or not named.is_shared(name, claim):
+                self._release(state, host_id, claim)
             raise
-        return answer
+        else:
+            if name is not None:
+                named.answered(name, claim)
+            return answer
+        finally:
+            if name is not None:
+                named.leave(name, claim)
 
     async def renew(
         self,
@@ -128,16 +140,29 @@ class MemoryLeases:
         count: int,
         lease_secs: float | None,
         project: str | None,
+        claim_id: str | None,
         waits: bool,
     ) -> Offer | None:
         """Answer a claim. If it `waits` and nothing is claimable, return the offer by which it gets its answer."""
-        leases = state.scheduler.claim(self._now(), host_id, count, lease_secs, project)
+        leases = state.scheduler.claim(self._now(), host_id, count, lease_secs, project, claim_id)
+        if claim_id is not None:
+            self._end_earlier(state, host_id, claim_id)
         if leases or not waits:
             claim.grant(leases)
             return None
-        offer = state.scheduler.offer(self._now(), host_id, count, lease_secs, project)
+        offer = state.scheduler.offer(self._now(), host_id, count, lease_secs, project, claim_id)
         state.claims[offer] = claim
         return offer
+
+    def _end_earlier(self, state: NamespaceState, host_id: str, claim_id: str) -> None:
+        """Answer the claim that waits under this id with no leases: its repeat is here."""
+        host = state.scheduler.hosts.find(host_id)
+        offer = None if host is None else host.waiting.get(claim_id)
+        if offer is not None:
+            state.scheduler.withdraw(offer)
+            earlier = state.claims.pop(offer, None)
+            if earlier is not None and not earlier.answer.done():
+                earlier.grant([])
 
     def _release(self, state: NamespaceState, host_id: str, claim: WaitingClaim) -> None:
         """Release the leases granted to a cancelled call, which may be cancelled in the same turn as it is granted."""

@@ -23,6 +23,7 @@ from taskyard_server.engine.sessions import DrainNotice, Session
 from taskyard_server.store.port import Fence, Group
 from taskyard_server.store.rows import NOTHING_KNOWN, AboutNamespace, add_deletion, add_rows
 
+from .named_claims import NamedClaims
 from .outbox_rows import OutboxRows
 
 log = structlog.get_logger(__name__)
@@ -83,8 +84,8 @@ class NamespaceState:
 
     What is known `about` it beside its scheduler is kept with the next commit if `about_changed`.
 
-    `claims` are the calls that wait for a task to run, `sessions` the streams of hosts, and `end_waits` the calls that
-    wait for a task to end, by task id.
+    `claims` are the calls that wait for a task to run, `named_claims` those that have an id, `sessions` the streams of
+    hosts, and `end_waits` the calls that wait for a task to end, by task id.
     """
 
     namespace: str
@@ -104,6 +105,7 @@ class NamespaceState:
     is_leaving: bool = False
     has_left: bool = False
     claims: dict[Offer, WaitingClaim] = field(default_factory=dict)
+    named_claims: NamedClaims = field(default_factory=NamedClaims)
     sessions: dict[Offer, Session] = field(default_factory=dict)
     end_waits: dict[str, set[asyncio.Future[None]]] = field(default_factory=dict)
     due: float | None = None

@@ -95,6 +95,7 @@ class LeasePort(Protocol):
         lease_secs: float | None = None,
         wait_secs: float = 0,
         project: str | None = None,
+        claim_id: str | None = None,
         *,
         check: Callable[[HostProfile], None] | None = None,
         show: Callable[[list[Lease]], T],
@@ -103,8 +104,11 @@ class LeasePort(Protocol):
 
         `check` raises why the caller may not claim what a host of this profile may run.
 
+        While leases live that the host claimed under the same `claim_id`, however many, they are answered and nothing
+        is leased. A claim of the host that waits under it is answered with none.
+
         `show` is called in the turn of the grant, or with no leases at the end of the wait. The leases of a call that
-        is cancelled are given back.
+        is cancelled are given back, unless another call under its id answers them.
 
         Raises `NotFound`, `BadRequest`, and `Unavailable` once the engine is closed or where the store does not answer
         in time.
