@@ -315,7 +315,7 @@ class Program:
             self._credentials.address,
             host,
             slots=slots,
-            lease_secs=lease_secs,
+            lease=lease_secs,
             namespace=self._credentials.namespace,
         )
         self._hosts[host] = RunningHost(new_host)
