@@ -84,6 +84,7 @@ class SyncSchedules:
         self._iterate = client._iterate
 
     create = _blocking(Schedules.create)
+    put = _blocking(Schedules.put)
     get = _blocking(Schedules.get)
     list = _iterating(Schedules.list)
     update = _blocking(Schedules.update)

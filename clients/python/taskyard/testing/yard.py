@@ -307,7 +307,7 @@ class Yard:
         Raises:
             NotFound: There is no such task.
         """
-        return await self.client.get(task if isinstance(task, str) else task.task_id)
+        return await self.client.get(task if isinstance(task, str) else task.id)
 
     # Internals
 
