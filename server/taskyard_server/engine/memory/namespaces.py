@@ -64,6 +64,7 @@ class Namespaces:
         self._last_number = 0
         self._last_outbox: dict[str, int] = {}
         self._private = private
+        self._keeps_added_fields = True
         self._entropy = entropy(seed, private)
         self._states: dict[str, NamespaceState] = {}
         self.driver = Driver(self._states, clock, wall, monotonic)
@@ -161,6 +162,7 @@ class Namespaces:
         return state
 
     def _set_up(self, scheduler: Scheduler) -> None:
+        scheduler.life.keeps_added_fields = self._keeps_added_fields
         if self._private:
             keep_private(scheduler.life)
         if self.drain_notice is not None:
@@ -187,6 +189,13 @@ class Namespaces:
         """Raise `Unavailable` if the engine is closed."""
         if self.closed:
             raise Unavailable("the engine is closed")
+
+    def keep_added_fields(self, keeps: bool) -> None:
+        """Whether tasks may have fields that an earlier version cannot read, in namespaces here and to come."""
+        if keeps != self._keeps_added_fields:
+            self._keeps_added_fields = keeps
+            for state in self._states.values():
+                state.scheduler.life.keeps_added_fields = keeps
 
     def for_each(self, command: Callable[[NamespaceState], None]) -> None:
         """Run a command in every namespace, and mark each dirty."""
