@@ -206,11 +206,11 @@ class Program:
         policy = None if retry is None else RetryPolicy(**retry)
         task = NewTask(action, agent_id=agent, idempotency_key=key, retry_policy=policy, **fields)
         submitted = await self._client.submit(task)
-        return {"task": submitted.task_id, "state": submitted.state}
+        return {"task": submitted.id, "state": submitted.state}
 
     async def submit_batch(self, agent: str, action: str, count: int, **fields: Any) -> Outcome:
         tasks = [NewTask(action, params={"n": n}, **fields) for n in range(count)]
-        batch = await self._client.submit_batch(tasks, agent=agent)
+        batch = await self._client.submit_batch(tasks, agent_id=agent)
         errors = [outcome.error for outcome in batch.outcomes if outcome.error is not None]
         return {
             "batch": batch.id,

@@ -101,6 +101,26 @@ class Payload:
     data: bytes
     encoding: str | None = None
 
+    @classmethod
+    def from_message(cls, message: task_pb2.Payload) -> Payload:
+        """Convert a message.
+
+        Args:
+            message: The payload as the server sends it.
+
+        Returns:
+            The payload.
+        """
+        return cls(message.data, message.encoding or None)
+
+    def to_message(self) -> task_pb2.Payload:
+        """Convert to a message.
+
+        Returns:
+            The payload.
+        """
+        return task_pb2.Payload(data=self.data, encoding=self.encoding)
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:

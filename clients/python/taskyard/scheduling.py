@@ -18,6 +18,7 @@ from taskyard.v1.schedule_pb2_grpc import ScheduleServiceStub
 from .calls import Calls
 from .errors import NotFound
 from .new_tasks import NewTask, TaskFields, new_task
+from .payloads import Codec
 from .schedules import CatchUp, Overlap, Schedule, Trigger
 from .servers import Servers
 from .values import Span, datetime_from, seconds, state_filter, timestamp_from, whole_seconds
@@ -47,13 +48,15 @@ class Schedules:
     Args:
         calls: The calls of the client.
         servers: The servers of the client.
-        agent: The agent of tasks that name no other.
+        agent_id: The agent of tasks that name no other.
+        codec: Encodes the inputs of tasks. Default none.
     """
 
-    def __init__(self, calls: Calls, servers: Servers, agent: str) -> None:
+    def __init__(self, calls: Calls, servers: Servers, agent_id: str, codec: Codec | None = None) -> None:
+        self._codec = codec
         self._calls = calls
         self._stub = ScheduleServiceStub(servers.unary)
-        self._agent = agent
+        self._agent_id = agent_id
 
     async def create(
         self,
@@ -330,7 +333,7 @@ class Schedules:
         if "time_zone" in fields:
             fields["time_zone"] = str(fields["time_zone"])
         if "task" in fields:
-            fields["task"] = new_task(fields["task"], {}).to_template(self._agent)
+            fields["task"] = new_task(fields["task"], {}).to_template(self._agent_id, self._codec)
         if "overlap" in fields:
             fields["overlap"] = pb.Overlap.Policy.Value(Overlap(fields["overlap"]).value)
         if "catch_up" in fields:
