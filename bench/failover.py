@@ -189,7 +189,6 @@ class Caller:
             slots=4,
             lease_secs=30,
             machine_figures=False,
-            install_signal_handlers=False,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -317,7 +317,6 @@ class Program:
             slots=slots,
             lease_secs=lease_secs,
             namespace=self._credentials.namespace,
-            install_signal_handlers=False,
         )
         self._hosts[host] = RunningHost(new_host)
         await self._hosts[host].start()
@@ -412,7 +411,7 @@ async def serve(arguments: argparse.Namespace) -> None:
         await asyncio.sleep(task.params["ms"] / 1000)
         return {"language": "python", "attempt": task.attempt}
 
-    await host.run()
+    await host.run(handle_signals=True)
 
 
 def main() -> None:

@@ -124,6 +124,18 @@ class Actions:
         """
         return self._handlers.get(action, self._any)
 
+    def runs_in_process(self, action: str) -> bool:
+        """Say whether the handler of an action runs in a worker process.
+
+        Args:
+            action: The action.
+
+        Returns:
+            Whether it does.
+        """
+        handler = self.handler(action)
+        return handler is not None and handler.runs_in == "process"
+
     def of_processes(self) -> tuple[dict[str, Registered], Registered | None]:
         """List the handlers that run in processes.
 
