@@ -5,9 +5,18 @@ pytest finds the fixtures `yard` and `sync_yard` by itself; `Yard` and `SyncYard
 """
 
 from .errors import StillRunning, YardError
-from .recorded_task import Outcome, RecordedTask, running_task
+from .recorded_task import HandlerOutcome, RecordedTask, running_task
 from .sync_yard import SyncYard
 from .yard import Yard
 from .yard_host import YardHost
 
-__all__ = ["Outcome", "RecordedTask", "StillRunning", "SyncYard", "Yard", "YardError", "YardHost", "running_task"]
+__all__ = [
+    "HandlerOutcome",
+    "RecordedTask",
+    "StillRunning",
+    "SyncYard",
+    "Yard",
+    "YardError",
+    "YardHost",
+    "running_task",
+]

@@ -25,7 +25,7 @@ NAME: Final = "test"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HandlerOutcome:
     """How a handler has ended, as its host would report it.
 
     Attributes:
@@ -65,7 +65,7 @@ class RecordedTask(RunningTask):
         super().__init__(task, fencing_token, self._take, state)
         self.take_input(value)
         self.progress_reports: list[Progress] = []
-        self.outcome: Outcome | None = None
+        self.outcome: HandlerOutcome | None = None
 
     def cancel(self) -> None:
         """Tell the handler that its work is no longer wanted: `cancelled` is set, `check` and `progress` raise once."""
@@ -76,7 +76,7 @@ class RecordedTask(RunningTask):
         handler: Callable[..., Any],
         action: Action[Any, Any] | None = None,
         codec: Codec | None = None,
-    ) -> Outcome:
+    ) -> HandlerOutcome:
         """Run a handler as a host does: the input is checked, and what it returns or raises becomes an outcome.
 
         A plain function runs in a thread.
@@ -187,12 +187,12 @@ async def _call_in_thread(function: Callable[..., Any], *args: Any) -> Any:
     return await asyncio.to_thread(call_plainly, function, *args)
 
 
-def _outcome(report: Report | None, registered: Registered | None, codec: Codec | None) -> Outcome:
+def _outcome(report: Report | None, registered: Registered | None, codec: Codec | None) -> HandlerOutcome:
     if report is None:
-        return Outcome(is_stopped=True)
+        return HandlerOutcome(is_stopped=True)
     if report.HasField("failed"):
         failed = report.failed
-        return Outcome(
+        return HandlerOutcome(
             error=failed.error,
             code=failed.code or None,
             is_retryable=failed.retryable if failed.HasField("retryable") else True,
@@ -202,4 +202,4 @@ def _outcome(report: Report | None, registered: Registered | None, codec: Codec 
     kind = registered.output_type if registered is not None and registered.is_typed else Any
     plain = plain_value(done.result) if done.HasField("result") else None
     payload = done.output if done.HasField("output") else None
-    return Outcome(result=decode_value(kind, plain, payload, codec))
+    return HandlerOutcome(result=decode_value(kind, plain, payload, codec))

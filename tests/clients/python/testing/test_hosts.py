@@ -6,12 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from taskyard import Host, RetryPolicy
-from taskyard.action import Action
+from taskyard import Action, Host, RetryPolicy
 from taskyard.hosting.running_task import NotRetryable
 from taskyard.testing import YardError
 
-RETRY = RetryPolicy(max_attempts=3, first_delay_ms=1_000)
+RETRY = RetryPolicy(max_attempts=3, first_delay=timedelta(seconds=1))
 
 
 @dataclass
@@ -44,7 +43,7 @@ async def test_a_lost_host_loses_its_tasks_to_another(yard):
 
 
 async def test_a_host_of_the_program_runs_at_the_yard(yard):
-    host = Host("production.example:50051", "prod", slots=3, install_signal_handlers=True)
+    host = Host("production.example:50051", "prod", slots=3)
 
     @host.action("greet")
     async def greet(task):
@@ -77,11 +76,11 @@ async def test_the_next_runs_fail_as_ordered(yard):
     ran = []
     yard.host({"crawl": ran.append})
     yard.fail_next(crawl, "no network", times=2)
-    task = await yard.until_ended(await yard.client.submit("crawl", retry_policy=RETRY))
+    task = await yard.until_ended(await yard.client.submit("crawl", retry=RETRY))
     assert (task.state, len(ran)) == ("done", 1)
     assert [attempt.error for attempt in task.attempts] == ["no network", "no network", None]
     yard.fail_next("crawl", NotRetryable("gone", code="http_410"))
-    task = await yard.until_ended(await yard.client.submit("crawl", retry_policy=RETRY))
+    task = await yard.until_ended(await yard.client.submit("crawl", retry=RETRY))
     assert (task.state, task.error, task.attempts[0].code) == ("failed", "gone", "http_410")
 
 
@@ -103,7 +102,7 @@ async def test_without_a_store_a_restart_forgets(yard):
     await yard.restart()
     assert [task async for task in yard.client.list()] == []
     assert await yard.client.run("work") is None
-    assert submitted.task_id
+    assert submitted.id
 
 
 async def test_a_host_that_has_failed_is_told_of(yard):

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from taskyard.action import Action
+from taskyard import Action
 from taskyard.hosting.running_task import NotRetryable, Retry
 from taskyard.testing import running_task
 

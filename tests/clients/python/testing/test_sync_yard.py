@@ -19,7 +19,7 @@ def test_a_plain_test_has_a_yard(sync_yard):
         return {"attempt": task.attempt}
 
     sync_yard.host({"flaky": flaky})
-    submitted = sync_yard.client.submit("flaky", retry_policy=RetryPolicy(max_attempts=2, first_delay_ms=40_000))
+    submitted = sync_yard.client.submit("flaky", retry=RetryPolicy(max_attempts=2, first_delay=timedelta(seconds=40)))
     sync_yard.advance(seconds=40)
     assert sync_yard.task(submitted).result == {"attempt": 2}
     assert threading.main_thread() not in ran
@@ -27,7 +27,7 @@ def test_a_plain_test_has_a_yard(sync_yard):
 
 def test_clients_that_the_program_makes_find_the_yard(sync_yard):
     sync_yard.host({"work": lambda _: 1})
-    with SyncClient(agent="program") as client:
+    with SyncClient(agent_id="program") as client:
         assert client.run("work") == 1
         assert client._loop is sync_yard.client._loop
 

@@ -13,7 +13,7 @@ HOUR = timedelta(hours=1)
 
 
 def hourly(max_attempts):
-    return RetryPolicy(max_attempts=max_attempts, first_delay_ms=3_600_000, multiplier=1, max_delay_ms=3_600_000)
+    return RetryPolicy(max_attempts=max_attempts, first_delay=HOUR, multiplier=1, max_delay=HOUR)
 
 
 async def test_a_monthly_schedule_fires_twelve_times_a_year(yard):
@@ -39,7 +39,7 @@ async def test_retries_come_after_hours(yard):
         return {"attempt": task.attempt}
 
     yard.host({"flaky": flaky})
-    submitted = await yard.client.submit("flaky", retry_policy=hourly(5), deadline=timedelta(days=1))
+    submitted = await yard.client.submit("flaky", retry=hourly(5), deadline=timedelta(days=1))
     await yard.advance(seconds=1)
     assert [number for number, _ in attempts] == [1]
     task = await yard.until_ended(submitted)
@@ -121,7 +121,7 @@ async def test_a_handler_that_does_not_end_is_named(yard, monkeypatch):
 
     yard.host({"hang": hang})
     submitted = await yard.client.submit("hang")
-    with pytest.raises(StillRunning, match=rf"'hang' has not ended on 'host-1' \({submitted.task_id}\)"):
+    with pytest.raises(StillRunning, match=rf"'hang' has not ended on 'host-1' \({submitted.id}\)"):
         await yard.advance(seconds=1)
 
 
