@@ -159,3 +159,29 @@ async def test_time_does_not_go_back(yard):
         await yard.advance_to(datetime(2029, 12, 31))
     with pytest.raises(ValueError, match="time zone"):
         Yard(start=datetime(2029, 12, 31))
+
+
+async def test_a_run_timeout_meets_a_handler_that_hangs(yard):
+    attempts = []
+
+    async def hang(task):
+        attempts.append(task.attempt)
+        if task.attempt == 1:
+            await asyncio.Event().wait()
+
+    yard.host({"hang": hang})
+    submitted = await yard.client.submit(
+        "hang", run_timeout=HOUR, retry=RetryPolicy(max_attempts=2), deadline=timedelta(days=1)
+    )
+    await yard.advance(minutes=59, wait=False)
+    assert attempts == [1]
+    await yard.advance(minutes=2, wait=False)
+    task = await yard.until_ended(submitted)
+    assert (task.state, attempts, task.attempts[0].code) == ("done", [1, 2], "timed_out")
+
+
+async def test_a_call_that_was_begun_before_comes_first(yard):
+    yard.host({"now": lambda _: str(yard.now)})
+    running = asyncio.create_task(yard.client.run("now"))
+    await yard.advance(hours=1)
+    assert await running == "2029-01-01 00:00:00+00:00"
