@@ -107,4 +107,3 @@ def quiet_logs() -> Iterator[None]:
         yield
     finally:
         structlog.reset_defaults()
-

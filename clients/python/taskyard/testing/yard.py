@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 
 from taskyard import present
 from taskyard.client import Client
+from taskyard.current import current_task
 from taskyard.host import Host
 from taskyard.shared_loop import share
 from taskyard.tasks import Task
@@ -202,7 +203,7 @@ class Yard:
             YardError: The task has not ended by then, or nothing comes due any more.
             NotFound: There is no such task.
         """
-        self._check_loop()
+        self._check_test()
         limit = self._clock() + seconds(within)
         await self._rest(True)
         while (found := await self.task(task)).state not in ENDED:
@@ -339,7 +340,7 @@ class Yard:
     async def _pass(self, secs: float, wait: bool) -> None:
         if secs < 0:
             raise ValueError(f"time does not go back, also not by {-secs:g} s")
-        self._check_loop()
+        self._check_test()
         await self._rest(wait)
         end = self._nominal + secs
         until = max(end, self._clock() + secs)
@@ -401,6 +402,11 @@ class Yard:
             if wait and not left:
                 left.append(f"the host {host.id!r} has a report that was not answered")
         return left
+
+    def _check_test(self) -> None:
+        self._check_loop()
+        if current_task.get() is not None:
+            raise YardError("a handler cannot let time pass, since that waits for the handler: the test does")
 
     def _check_loop(self) -> None:
         if self._loop is None:

@@ -1,6 +1,7 @@
 """The hosts of a yard: the program's own, those that are lost, and what fails because a test orders it."""
 
 import asyncio
+import os
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -9,6 +10,7 @@ import pytest
 from taskyard import Action, Host, RetryPolicy
 from taskyard.hosting.running_task import NotRetryable
 from taskyard.testing import YardError
+from tests.clients.python.testing.processes import where
 
 RETRY = RetryPolicy(max_attempts=3, first_delay=timedelta(seconds=1))
 
@@ -129,3 +131,26 @@ async def test_a_host_can_leave_in_order(yard):
     await host.drain()
     assert host.has_ended
     await yard.advance(hours=1)
+
+
+async def test_handlers_in_processes_run_and_fail_as_ordered(yard):
+    host = Host("127.0.0.1:1", "prod", slots=1)
+    host.action("where", runs_in="process")(where)
+    yard.host(host)
+    yard.fail_next("where")
+    task = await yard.until_ended(await yard.client.submit("where", retry=RETRY))
+    process, parent, attempt = task.result
+    assert (process != os.getpid(), parent != 0, attempt) == (True, True, 2)
+
+
+async def test_slots_by_action_are_waited_for_as_well(yard):
+    host = Host("127.0.0.1:1", "prod", slots={"one": 1, "two": 2})
+    ran = []
+    host.action("one")(ran.append)
+    host.action("two")(ran.append)
+    yard.host(host)
+    for action in ("one", "two", "one", "two", "one"):
+        await yard.client.submit(action, not_before=timedelta(hours=1), deadline=timedelta(days=1))
+    await yard.advance(hours=2)
+    assert len(ran) == 5
+    await yard.lose("prod")

@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.environment import without_settings
 
 ASYNCIO = ("-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function")
@@ -23,8 +21,6 @@ STRICT = """
 import asyncio
 import os
 
-import pytest
-import pytest_asyncio
 
 from taskyard import Client
 
@@ -72,8 +68,6 @@ async def test_async_tests_cannot_take_the_plain_one(sync_yard):
 OPTIONS = """
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 START = datetime(2031, 5, 1, tzinfo=UTC)
 
 
@@ -105,8 +99,6 @@ def test_wrong_options_are_named(sync_yard):
 """
 
 WITH_ANYIO = """
-import pytest
-
 pytestmark = pytest.mark.anyio
 
 

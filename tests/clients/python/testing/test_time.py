@@ -185,3 +185,12 @@ async def test_a_call_that_was_begun_before_comes_first(yard):
     running = asyncio.create_task(yard.client.run("now"))
     await yard.advance(hours=1)
     assert await running == "2029-01-01 00:00:00+00:00"
+
+
+async def test_handlers_do_not_move_the_time(yard):
+    async def impatient(_):
+        await yard.advance(hours=1)
+
+    yard.host({"impatient": impatient})
+    task = await yard.until_ended(await yard.client.submit("impatient"))
+    assert task.error == "YardError: a handler cannot let time pass, since that waits for the handler: the test does"
