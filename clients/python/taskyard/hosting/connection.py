@@ -143,11 +143,6 @@ class Connection:
             await self._servers.close()
         log.info("host %s has left", self._part.host_id)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing runs and every report was answered. May be read from any thread."""
-        return self._session.is_finished
-
     def drain(self) -> None:
         """Take no more tasks, finish what runs within the grace period, then leave. A repeated call has no effect."""
         self._departure.drain("host", self._now() + self._options.drain_grace_secs, self._stub)

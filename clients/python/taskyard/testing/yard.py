@@ -19,7 +19,6 @@ from taskyard.client import Client
 from taskyard.current import current_task
 from taskyard.host import Host
 from taskyard.shared_loop import share
-from taskyard.submitted import Submitted
 from taskyard.tasks import Task
 from taskyard.values import Span, seconds
 
