@@ -149,7 +149,7 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
     public SubmitTaskResponse submit(SubmitTaskRequest task) {
         SubmitTaskRequest.Builder request = task.toBuilder();
         if (request.getAgentId().isEmpty()) {
-            request.setAgentId(options.agent());
+            request.setAgentId(options.agentId());
         }
         if (request.getIdempotencyKey().isEmpty()) {
             request.setIdempotencyKey(newKey());
@@ -183,7 +183,7 @@ public final class Taskyard extends TaskCommands implements AutoCloseable {
     public SubmitBatchResponse submitBatch(SubmitBatchRequest batch) {
         SubmitBatchRequest.Builder request = batch.toBuilder();
         if (request.getAgentId().isEmpty()) {
-            request.setAgentId(options.agent());
+            request.setAgentId(options.agentId());
         }
         for (BatchTask.Builder task : request.getTasksBuilderList()) {
             if (task.getIdempotencyKey().isEmpty()) {

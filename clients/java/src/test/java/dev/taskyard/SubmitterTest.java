@@ -116,7 +116,7 @@ class SubmitterTest {
                 .build()
                 .start();
         taskyard = Taskyard.connect(TaskyardOptions.of("127.0.0.1:" + server.getPort())
-                .withAgent("ann")
+                .withAgentId("ann")
                 .withPatience(Duration.ofSeconds(5)));
     }
 
