@@ -187,9 +187,8 @@ class Caller:
             *(address, "host"),
             namespace=name,
             slots=4,
-            lease_secs=30,
+            lease=30,
             machine_figures=False,
-            install_signal_handlers=False,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -147,7 +147,7 @@ class SyncYard:
         """Open another client, which is closed with the yard.
 
         Args:
-            **options: Options of `SyncClient`, such as `agent` or `codec`.
+            **options: Options of `SyncClient`, such as `agent_id` or `codec`.
 
         Returns:
             The client.

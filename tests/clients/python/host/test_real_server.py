@@ -180,7 +180,7 @@ async def test_a_host_that_drains_by_itself_leaves_further_tasks_to_others(names
 
 
 async def test_a_task_that_a_leaving_host_interrupts_goes_to_another_host_at_once(namespace, client, work):
-    first, entered = namespace.host("first", drain_grace_secs=0), asyncio.Event()
+    first, entered = namespace.host("first", drain_grace=timedelta()), asyncio.Event()
 
     @first.action("click")
     async def click(_):
