@@ -187,7 +187,7 @@ class Caller:
             *(address, "host"),
             namespace=name,
             slots=4,
-            lease_secs=30,
+            lease=30,
             machine_figures=False,
         )
         self._tasks: list[asyncio.Task[None]] = []

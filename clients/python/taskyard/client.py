@@ -26,7 +26,7 @@ from .stats import Stats
 from .submit_calls import SubmitCalls
 from .targets import Target, TargetStatus
 from .task_calls import get_whole_batch, move
-from .task_desk import TaskDesk
+from .task_desk import SubmitMiddleware, TaskDesk
 from .tasks import STATE_OF_NUMBER, Task, TaskState
 from .values import Span, seconds, state_filter, value_from
 from .watching import TaskEvent
@@ -57,6 +57,8 @@ class Client(SubmitCalls):
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
         patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.
         codec: Encodes all inputs, and decodes inputs and outputs; the hosts need the same. Default none.
+        middleware: What is called around each submit but those of batches, the outermost first:
+            `async def (task, call_next)`, which returns `await call_next(task)`. Default none.
         agent: The old name of `agent_id`.
         **access: Who it is, and how the connection is encrypted, see `CredentialOptions`. Default what the environment
             or a profile says.
@@ -76,6 +78,7 @@ class Client(SubmitCalls):
         timeout: Span = TIMEOUT_SECS,
         patience: Span = PATIENCE_SECS,
         codec: Codec | None = None,
+        middleware: Sequence[SubmitMiddleware] = (),
         agent: str | None = None,
         **access: Unpack[CredentialOptions],
     ) -> None:
@@ -89,6 +92,7 @@ class Client(SubmitCalls):
         self._figures = StatsServiceStub(self._servers.unary)
         self._targets = TargetServiceStub(self._servers.unary)
         self._desk = TaskDesk(self._calls, self._servers, credentials, timeout_secs, patience_secs, agent_id, codec)
+        self._desk.middleware = tuple(middleware)
         self.schedules: Final = Schedules(self._calls, self._servers, agent_id, codec)
         self.namespaces: Final = Namespaces(self._calls, self._servers)
 

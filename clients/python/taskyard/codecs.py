@@ -21,8 +21,8 @@ class FernetCodec:
 
     Args:
         key: The key that encrypts, 32 bytes in URL-safe base64.
-        *older: Further keys that decrypt.
         name: The name of the codec on the wire. Default `fernet`.
+        *older: Further keys that decrypt.
 
     Raises:
         ValueError: A key is malformed.

@@ -95,5 +95,5 @@ def _default_deadline(task: Task) -> str:
     waited = task.target is not None or task.run > 1
     if task.deadline is None or waited:
         return "the server's default deadline"
-    secs = round((task.deadline - task.created_at).total_seconds(), 1)
+    secs = round((task.deadline - task.created_at).total_seconds(), 2)
     return f"the default deadline of {secs:g} s"

@@ -78,9 +78,7 @@ class TaskHandle(Submitted, Generic[O]):
 
         def __getattr__(self, name: str) -> Any:
             if name in ACCEPTANCE:
-                raise AttributeError(
-                    f"{name}: {self.id} was picked up by its id: `await handle.task()` tells its state"
-                )
+                raise AttributeError(f"{name}: {self.id} was picked up by its id: `await handle.task()` shows it")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __eq__(self, other: object) -> bool:

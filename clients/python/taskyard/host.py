@@ -5,18 +5,20 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import Any, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from .action import Action
 from .credentials import Addresses, CredentialOptions, find_credentials
 from .hosting.actions import Actions, Handler, Lifespan, Middleware, RunsIn
-from .hosting.host_run import HostRun
 from .hosting.options import HostOptions, Slots, checked_slots
 from .hosting.registering import I, O, Registering
 from .hosting.signals import draining_by_signals
 from .payloads import Codec
 from .values import Span, seconds, whole_seconds
 from .workers import current_process
+
+if TYPE_CHECKING:
+    from .hosting.host_run import HostRun
 
 H = TypeVar("H", bound=Handler)
 M = TypeVar("M", bound=Middleware)
@@ -232,6 +234,9 @@ class Host:
             raise ValueError("the host has no handlers: decorate some with @host.action()")
         if self._run is not None:
             raise RuntimeError("the host runs already")
+        # Worker processes import hosts and never run one: they need no grpc.
+        from .hosting.host_run import HostRun
+
         self._run = HostRun(self._options, self._actions)
         takes_signals = handle_signals or self._handles_signals
         try:

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeVar, Unpack
@@ -26,6 +26,7 @@ from .renamed import either
 from .scheduling import Schedules
 from .shared_loop import refuse_in, shared_loop
 from .sync_submit_calls import SyncSubmitCalls
+from .task_desk import SubmitMiddleware
 from .values import Span
 
 P = ParamSpec("P")
@@ -83,6 +84,7 @@ class SyncSchedules:
         self._iterate = client._iterate
 
     create = _blocking(Schedules.create)
+    put = _blocking(Schedules.put)
     get = _blocking(Schedules.get)
     list = _iterating(Schedules.list)
     update = _blocking(Schedules.update)
@@ -135,6 +137,7 @@ class SyncClient(SyncSubmitCalls):
         timeout: How long the answer to a call may take, in seconds or as a timedelta. Default 30 s.
         patience: How long calls are repeated during an outage, in seconds or as a timedelta. Default 30 s.
         codec: Encodes all inputs, and decodes inputs and outputs, as for `Client`. Default none.
+        middleware: What is called around each submit, as for `Client`. Default none.
         agent: The old name of `agent_id`.
         **access: Who it is, and how the connection is encrypted, see `CredentialOptions`. Default what the environment
             or a profile says.
@@ -154,6 +157,7 @@ class SyncClient(SyncSubmitCalls):
         timeout: Span = TIMEOUT_SECS,
         patience: Span = PATIENCE_SECS,
         codec: Codec | None = None,
+        middleware: Sequence[SubmitMiddleware] = (),
         agent: str | None = None,
         **access: Unpack[CredentialOptions],
     ) -> None:
@@ -162,6 +166,7 @@ class SyncClient(SyncSubmitCalls):
 
         def make() -> Client:
             options: dict[str, Any] = {"namespace": namespace, "timeout": timeout, "patience": patience, "codec": codec}
+            options["middleware"] = middleware
             return Client(address, agent_id=agent_id, **options, **access)
 
         started: Future[tuple[Client, asyncio.AbstractEventLoop, asyncio.Event]] = Future()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 WhenFull: TypeAlias = Literal["raise", "wait"]
 """What happens when the queue is full: `QueueFull` is raised, or there are further tries until there is room."""
 
+SubmitMiddleware: TypeAlias = Callable[[NewTask, Callable[[NewTask], Awaitable[Submitted]]], Awaitable[Submitted]]
+"""What is called around each submit: `async def (task, call_next)`, which returns `await call_next(task)`."""
+
 ENDED_STATES: Final = ",".join(sorted(ENDED))
 ENDING_SECS: Final = 5.0
 """How long one who leaves waits for the cancel of what he leaves behind."""
@@ -49,6 +53,7 @@ class TaskDesk:
         codec: What encodes inputs and decodes outputs, None for nothing.
         completions: The ends of tasks, for many at once.
         watches: The open streams of watches.
+        middleware: What is called around each submit, the outermost first. Default nothing.
 
     Args:
         calls: The calls of the client.
@@ -74,6 +79,7 @@ class TaskDesk:
         self.codec = codec
         self.completions = Completions(self._ends_of, self.get)
         self.watches: set[Any] = set()
+        self.middleware: Sequence[SubmitMiddleware] = ()
         self._calls = calls
         # What is left behind is ended after the client takes no more calls.
         self._last_calls = Calls(credentials, timeout_secs, patience_secs)
@@ -125,6 +131,14 @@ class TaskDesk:
         self._calls.check_open()
         if when_full not in ("raise", "wait"):
             raise ValueError(f"when_full: is 'raise' or 'wait', not {when_full!r}")
+        if not self.middleware:
+            return await self._submit(when_full, ends_if_cancelled, task)
+        submit: Callable[[NewTask], Awaitable[Submitted]] = partial(self._submit, when_full, ends_if_cancelled)
+        for each in reversed(self.middleware):
+            submit = partial(_around, each, submit)
+        return await submit(task)
+
+    async def _submit(self, when_full: WhenFull, ends_if_cancelled: bool, task: NewTask) -> Submitted:
         request = task.to_message(self.agent_id, uuid4().hex, self.codec, self.parent_id())
         late = self._end_late if ends_if_cancelled else None
         if when_full == "raise":
@@ -290,3 +304,9 @@ class TaskDesk:
                 pass
             except TaskyardError as error:
                 log.warning("%s may go on, it could not be cancelled: %s", task_id, error)
+
+
+async def _around(
+    middleware: SubmitMiddleware, call_next: Callable[[NewTask], Awaitable[Submitted]], task: NewTask
+) -> Submitted:
+    return await middleware(task, call_next)

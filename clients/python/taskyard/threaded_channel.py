@@ -12,6 +12,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 
 import grpc
@@ -26,7 +27,8 @@ Response = TypeVar("Response")
 WATCH_SECS: Final = 0.25
 """grpc looks at the state of a channel this long at once. One that is closed meanwhile would have it print an error."""
 END: Final = object()
-WRITTEN: Final = object()
+MAX_WAITING: Final = 8
+"""So many messages may wait to be written, and no more are given before some were."""
 
 
 class StreamEnded(Exception):
@@ -194,7 +196,7 @@ class ThreadedStream(Generic[Request, Response]):
         self._box: Mailbox[Any] = Mailbox(loop, self._take)
         self._loop = loop
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._writes: deque[asyncio.Future[None]] = deque()
+        self._writes: set[asyncio.Future[None]] = set()
         self._arrived: deque[Response] = deque()
         self._news = asyncio.Event()
         self._has_ended = False
@@ -229,25 +231,31 @@ class ThreadedStream(Generic[Request, Response]):
         Raises:
             StreamEnded: The stream has ended.
         """
-        await self.begin_write(request)
+        written = self.write_soon(request, tells=True)
+        assert written is not None
+        await written
 
-    def begin_write(self, request: Request) -> asyncio.Future[None]:
-        """Begin to write a message. Messages are written in the order in which this is called.
+    def write_soon(self, request: Request, *, tells: bool) -> asyncio.Future[None] | None:
+        """Write a message after those that were given before.
 
         Args:
             request: The message.
+            tells: Whether to tell when gRPC has taken it, which costs as much as to write it.
 
         Returns:
-            Ends once gRPC has taken the message.
+            What ends once gRPC has taken it; None if that is not told, unless many messages wait.
 
         Raises:
-            StreamEnded: The stream has ended. The future may raise it too.
+            StreamEnded: The stream has ended. Awaiting the future may raise it too.
         """
         if self._has_ended:
             raise StreamEnded
-        written: asyncio.Future[None] = self._loop.create_future()
-        self._writes.append(written)
-        self._requests.put(request)
+        written: asyncio.Future[None] | None = None
+        if tells or self._requests.qsize() > MAX_WAITING:
+            written = self._loop.create_future()
+        self._requests.put((request, written))
+        if written is not None:
+            self._writes.add(written)
         return written
 
     async def done_writing(self) -> None:
@@ -269,9 +277,11 @@ class ThreadedStream(Generic[Request, Response]):
 
     def _iterate_requests(self) -> Iterator[Request]:
         # A thread of gRPC runs this. It comes back for the next request once the last one is written.
-        while (request := self._requests.get()) is not END:
+        while (item := self._requests.get()) is not END:
+            request, written = item
             yield request
-            self._box.put(WRITTEN)
+            if written is not None:
+                self._box.put(_Written(written))
 
     def _read_all(self) -> None:
         error = None
@@ -285,21 +295,30 @@ class ThreadedStream(Generic[Request, Response]):
 
     def _take(self, news: list[Any]) -> None:
         for each in news:
-            if each is WRITTEN:
-                if self._writes:
-                    _settle(self._writes.popleft(), None)
+            if isinstance(each, _Written):
+                self._writes.discard(each.future)
+                _settle(each.future, None)
             elif isinstance(each, _End):
                 self._has_ended, self._error = True, each.error
                 while self._writes:
-                    _settle(self._writes.popleft(), StreamEnded())
+                    _settle(self._writes.pop(), StreamEnded())
             else:
                 self._arrived.append(each)
         self._news.set()
 
 
+@dataclass(frozen=True, slots=True)
 class _End:
-    def __init__(self, error: grpc.RpcError | None) -> None:
-        self.error = error
+    """The stream has ended."""
+
+    error: grpc.RpcError | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """gRPC has taken a message."""
+
+    future: asyncio.Future[None]
 
 
 def _settle(written: asyncio.Future[None], error: Exception | None) -> None:

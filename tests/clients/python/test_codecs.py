@@ -25,7 +25,7 @@ def test_keys_are_changed_one_process_after_the_other():
         assert reads.decode(writes.encode(b"{}")) == b"{}"
 
 
-@pytest.mark.parametrize("change", [lambda data: data, lambda data: data[:-1], lambda data: b"", lambda data: b"\x80"])
+@pytest.mark.parametrize("change", [lambda data: data, lambda data: data[:-1], lambda _: b"", lambda _: b"\x80"])
 def test_what_no_key_fits_is_refused(change):
     data = change(FernetCodec(OLD).encode(b"{}"))
     with pytest.raises(ValueError, match="none of 1 keys fits"):

@@ -106,7 +106,7 @@ def test_every_field_of_a_task_is_converted():
 def test_absent_fields_are_none_or_empty():
     task = Task.from_message(pb.Task(task_id="tsk_1", agent_id="ann", action="click", state=pb.Task.queued))
     assert (task.params, task.labels, task.requires, task.attempts, task.run, task.hold) == ({}, {}, (), (), 1, False)
-    assert (task.deadline, task.latency_ms, task.result, task.progress, task.retry_policy) == (None,) * 5
+    assert (task.deadline, task.latency, task.result, task.progress, task.retry_policy) == (None,) * 5
 
 
 def test_a_task_of_a_batch_is_the_same_without_agent_and_callback():

@@ -44,12 +44,12 @@ async def handled(handler, provider, **task):
         return await work.run("crawl", **task)
 
 
-async def accepted(task):
+async def accepted(_):
     return Submitted("t", TaskState.QUEUED, None, datetime.now(UTC))
 
 
 async def test_an_attempt_has_a_span_below_that_of_its_submit(provider, exporter):
-    async def crawl(task):
+    async def crawl(_):
         return trace.format_span_id(trace.get_current_span().get_span_context().span_id)
 
     report = await handled(crawl, provider, traceparent=TRACEPARENT)

@@ -19,7 +19,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, Trac
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from taskyard.hosting.running_task import RunningTask
-from taskyard.new_tasks import NewTask, Submitted
+from taskyard.new_tasks import NewTask
+from taskyard.submitted import Submitted
 
 SYSTEM: Final = "taskyard"
 W3C: Final = TraceContextTextMapPropagator()
@@ -66,7 +67,7 @@ class TracedSubmits(_Traced):
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
-            submitted = await _noted(span, call_next(with_trace(task)))
+            submitted: Submitted = await _noted(span, call_next(with_trace(task)))
             span.set_attribute("messaging.message.id", submitted.id)
             return submitted
 

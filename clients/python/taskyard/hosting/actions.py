@@ -124,6 +124,15 @@ class Actions:
         """
         return self._handlers.get(action, self._any)
 
+    def of_processes(self) -> tuple[dict[str, Registered], Registered | None]:
+        """List the handlers that run in processes.
+
+        Returns:
+            Those by action, and that of any action.
+        """
+        named = {name: each for name, each in self._handlers.items() if each.runs_in == "process"}
+        return named, self._any if self._any is not None and self._any.runs_in == "process" else None
+
     def runs_in_process(self, action: str) -> bool:
         """Say whether the handler of an action runs in a worker process.
 
@@ -135,15 +144,6 @@ class Actions:
         """
         handler = self.handler(action)
         return handler is not None and handler.runs_in == "process"
-
-    def of_processes(self) -> tuple[dict[str, Registered], Registered | None]:
-        """List the handlers that run in processes.
-
-        Returns:
-            Those by action, and that of any action.
-        """
-        named = {name: each for name, each in self._handlers.items() if each.runs_in == "process"}
-        return named, self._any if self._any is not None and self._any.runs_in == "process" else None
 
     @property
     def run_here(self) -> bool:

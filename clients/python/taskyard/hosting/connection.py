@@ -8,12 +8,12 @@ writer that never wait for each other. All times are those of that loop, in seco
 import asyncio
 import contextlib
 import logging
-import time
 import uuid
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import grpc
 
+from taskyard import present
 from taskyard.credentials import Metadata, Renewal
 from taskyard.errors import NotOwner, TaskyardError, Unavailable
 from taskyard.reconnecting import Reconnecting
@@ -119,6 +119,11 @@ class Connection:
         """Set once the host needs its stream no more. How the stream ends then does not matter."""
         self._connecting: asyncio.Task[None] | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and every report was answered. May be read from any thread."""
+        return self._session.is_finished
+
     async def run(self) -> None:
         """Work until the host has drained.
 
@@ -137,11 +142,6 @@ class Connection:
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._servers.close()
         log.info("host %s has left", self._part.host_id)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing runs and every report was answered. May be read from any thread."""
-        return self._session.is_finished
 
     def drain(self) -> None:
         """Take no more tasks, finish what runs within the grace period, then leave. A repeated call has no effect."""
@@ -319,18 +319,21 @@ class Connection:
         with contextlib.suppress(StreamEnded):
             while True:
                 self._wake.clear()
+                waiting = []
                 if self._heartbeat_due:
                     self._heartbeat_due = False
-                    await call.write(
-                        session.next_heartbeat(self._now(), self._machine_figures(), self._handlers.tokens_used())
+                    heartbeat = session.next_heartbeat(
+                        self._now(), self._machine_figures(), self._handlers.tokens_used()
                     )
+                    waiting.append((heartbeat, call.write_soon(heartbeat, tells=False)))
                 messages = session.next_messages()
-                written = [(message, call.begin_write(message)) for message in messages]
-                for message, taken in written:
-                    await taken
-                    # The message may have waited while the process was suspended: the leases may be over.
-                    self._expire_leases(self._now())
-                    self._start(session.message_written(message))
+                waiting += [(each, call.write_soon(each, tells=_starts(each))) for each in messages]
+                for message, written in waiting:
+                    if written is not None:
+                        await written
+                        # The message may have waited while the process was suspended: the leases may be over.
+                        self._expire_leases(self._now())
+                        self._start(session.message_written(message))
                 if not messages:
                     if session.draining and session.is_finished:
                         self._has_left = not call.done()
@@ -366,8 +369,7 @@ class Connection:
         if not overdue:
             return
         now = self._watch.look()
-        running = self._handlers.running()
-        tasks = ", ".join(f"{key[0]} ({running.get(key, 'not started')})" for key in overdue[:3])
+        tasks = ", ".join(f"{key[0]} ({action})" for key, action in list(overdue.items())[:3])
         self._lines.leases_ended(
             tasks + (" and others" if len(overdue) > 3 else ""),
             len(overdue),
@@ -404,7 +406,7 @@ class Connection:
             return
         end = float("inf")
         if drain.HasField("deadline"):
-            secs = drain.deadline.ToNanoseconds() / 1e9 - time.time()
+            secs = drain.deadline.ToNanoseconds() / 1e9 - present.now().timestamp()
             end = self._now() + max(0.0, secs) + DRAIN_SLACK_SECS
         self._departure.drain("server", end)
 
@@ -444,6 +446,11 @@ class Connection:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _starts(message: ConnectRequest) -> bool:
+    """Whether a handler may be started once this was written."""
+    return any(report.HasField("started") for report in message.reports.reports)
 
 
 def _interval_secs(ms: int, default_secs: float) -> float:

@@ -19,6 +19,7 @@ class Lease:
 
     Attributes:
         key: Which lease it is.
+        action: The action of its task, empty where it is not known.
         secs: Its length, in seconds.
         expires_at: When it ends unless it is renewed, in seconds.
         assignment: What its handler will be started with, None once it was started or will not be.
@@ -33,10 +34,11 @@ class Lease:
         assignment: What its handler will be started with, None if it will not be.
     """
 
-    __slots__ = ("assignment", "expires_at", "has_started", "is_lost", "key", "secs", "start_sent")
+    __slots__ = ("action", "assignment", "expires_at", "has_started", "is_lost", "key", "secs", "start_sent")
 
     def __init__(self, key: LeaseKey, secs: float, expires_at: float, assignment: Assignment | None) -> None:
         self.key = key
+        self.action = "" if assignment is None else assignment.task.action
         self.secs = secs
         self.expires_at = expires_at
         self.assignment = assignment

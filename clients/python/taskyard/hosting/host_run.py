@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import threading
-from typing import Final
+from typing import Final, TypeAlias
 
 from taskyard.mailbox import Mailbox
 from taskyard.v1.runtime_host_pb2 import Report
@@ -27,6 +28,9 @@ log = logging.getLogger("taskyard")
 
 END_SECS: Final = 5.0
 """How long the thread of the connection may take to end once it is told to."""
+
+_Reported: TypeAlias = tuple[LeaseKey, Report | None, bool]
+"""What was reported: under which lease, what (None for a handler that was stopped), and whether it is the last."""
 
 
 class HostRun:
@@ -49,8 +53,8 @@ class HostRun:
         self._handlers = Handlers(
             actions,
             sum(part.slots for part in parts),
-            on_progress=lambda report: self._reports.put((key_of(report), report, False)),
-            on_outcome=lambda key, outcome: self._reports.put((key, outcome, True)),
+            on_progress=lambda report: self._report(key_of(report), report, False),
+            on_outcome=lambda key, outcome: self._report(key, outcome, True),
         )
         self._watch = Watch(self._running_here)
         self._owners: dict[LeaseKey, Connection] = {}
@@ -58,7 +62,9 @@ class HostRun:
         remote = RemoteHandlers(self._handlers, self._program)
         self._connections = [Connection(options, part, remote, self._watch, self._owners) for part in parts]
         self._loop = asyncio.SelectorEventLoop()
-        self._reports: Mailbox[tuple[LeaseKey, Report | None, bool]] = Mailbox(self._loop, self._take_reports)
+        self._reports: list[_Reported] = []
+        """What handlers have reported in this turn of the program's loop."""
+        self._reported: Mailbox[list[_Reported]] = Mailbox(self._loop, self._take_reports)
         self._ended: asyncio.Future[BaseException | None] = self._program.create_future()
         self._working: asyncio.Task[None] | None = None
         self._is_stopped = self._is_begun = False
@@ -97,6 +103,16 @@ class HostRun:
             self._loop.close()
 
     # In the program's loop
+
+    def _report(self, key: LeaseKey, report: Report | None, is_final: bool) -> None:
+        if not self._reports:
+            # Handlers that were started together often end together, and what they report is to be one message.
+            self._program.call_soon(self._pass_on_reports)
+        self._reports.append((key, report, is_final))
+
+    def _pass_on_reports(self) -> None:
+        reports, self._reports = self._reports, []
+        self._reported.put(reports)
 
     async def _work(self) -> None:
         self._is_begun = True
@@ -171,8 +187,8 @@ class HostRun:
         if self._working is not None:
             self._working.cancel()
 
-    def _take_reports(self, reports: list[tuple[LeaseKey, Report | None, bool]]) -> None:
-        for key, report, is_final in reports:
+    def _take_reports(self, turns: list[list[_Reported]]) -> None:
+        for key, report, is_final in itertools.chain.from_iterable(turns):
             connection = self._owners.pop(key, None) if is_final else self._owners.get(key)
             if connection is None:
                 continue

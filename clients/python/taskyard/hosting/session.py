@@ -157,16 +157,17 @@ class Session:
         """
         return self._lose(self.overdue(now))
 
-    def overdue(self, now: float) -> list[LeaseKey]:
+    def overdue(self, now: float) -> dict[LeaseKey, str]:
         """List the leases that were not renewed in time and are not lost yet.
 
         Args:
             now: The time in seconds.
 
         Returns:
-            The leases.
+            The actions of their tasks, by lease.
         """
-        return [lease.key for lease in self._leases.values() if lease.expires_at <= now and not lease.is_lost]
+        leases = (lease for lease in self._leases.values() if lease.expires_at <= now and not lease.is_lost)
+        return {lease.key: lease.action for lease in leases}
 
     # Messages of the server
 

@@ -96,6 +96,8 @@ class Watch:
         self._warn_after = BLOCKED_SECS
         self._blocker = ""
         self._idle_since: float | None = None
+        self._ran: set[str] = set()
+        """The actions that ran at the last look: a handler may end in the moment in which it lets others run."""
         self.is_blocked = False
         self.culprits = ""
 
@@ -108,11 +110,15 @@ class Watch:
         Raises:
             RuntimeError: The program's event loop does not run any more.
         """
-        while True:
-            await asyncio.sleep(TICK_SECS)
-            now = self.look()
-            self._check_program(now)
-            on_tick()
+        try:
+            while True:
+                await asyncio.sleep(TICK_SECS)
+                now = self.look()
+                self._check_program(now)
+                on_tick()
+        finally:
+            if self.is_blocked:
+                self._tell_end(self.look())
 
     def look(self) -> float:
         """Find out whether the process has stalled until now, and say so.
@@ -147,7 +153,7 @@ class Watch:
 
     def _suspects(self) -> str:
         """Who held the interpreter, as far as it can be told."""
-        actions = sorted(set(self._running().values()))
+        actions = sorted({*self._ran, *self._running().values()})
         if not actions:
             return "it was suspended, or held up by something other than a handler"
         here = self._action_in_loop()
@@ -166,18 +172,27 @@ class Watch:
             self._idle_since = now if self._idle_since is None else self._idle_since
             if now - self._idle_since > STOPPED_SECS:
                 raise RuntimeError("the event loop in which the host runs has been stopped")
+        self._ran = set(self._running().values())
         if self._pinged_at is None:
-            if self._running():
+            if self._ran:
                 self._ping(now)
             return
-        blocked = now - self._pinged_at - self.stalled_secs(self._pinged_at)
         if not self._is_answered:
+            blocked = self._blocked_secs(now)
             if blocked >= self._warn_after and self._idle_since is None:
                 self._warn(blocked)
             return
         if self.is_blocked:
-            log.warning("the event loop was blocked for %.1f s by %s", blocked, self._blocker)
-        self._pinged_at, self.is_blocked = None, False
+            self._tell_end(now)
+        self._pinged_at = None
+
+    def _tell_end(self, now: float) -> None:
+        log.warning("the event loop was blocked for %.1f s by %s", self._blocked_secs(now), self._blocker)
+        self.is_blocked = False
+
+    def _blocked_secs(self, now: float) -> float:
+        """How long the last ping has waited or waits. When nothing of the process ran does not count."""
+        return 0.0 if self._pinged_at is None else now - self._pinged_at - self.stalled_secs(self._pinged_at)
 
     def _ping(self, now: float) -> None:
         self._pinged_at, self._is_answered, self._warn_after = now, False, BLOCKED_SECS

@@ -17,6 +17,7 @@ from typing import Any
 
 from opentelemetry import trace
 
+from taskyard import Client, SyncClient
 from taskyard.action import Action
 from taskyard.current import current_task
 from taskyard.hosting.running_task import NotRetryable, Retry, RunningTask
@@ -115,8 +116,7 @@ async def cleans_up_async(task: RunningTask) -> None:
         await task.progress(message=str(os.getpid()))
         await asyncio.sleep(60)
     finally:
-        await asyncio.sleep(0)
-        Path(task.params["file"]).write_text(f"cancelled: {task.cancelled}")
+        await asyncio.to_thread(Path(task.params["file"]).write_text, f"cancelled: {task.cancelled}")
 
 
 def starts_a_child(task: RunningTask) -> None:
@@ -125,10 +125,9 @@ def starts_a_child(task: RunningTask) -> None:
     re.match(r"(a+)+$", "a" * 60 + "b")
 
 
-def logs(_: RunningTask) -> bool:
+def logs(_: RunningTask) -> None:
     logging.getLogger("of.the.handler").info("said in %s", "the worker", extra={"page": 1})
     print("printed in the worker")
-    return "grpc" in sys.modules
 
 
 @asynccontextmanager
@@ -152,3 +151,25 @@ def sees_its_state(task: RunningTask) -> dict[str, int]:
 
 def trace_id(_: RunningTask) -> str:
     return trace.format_trace_id(trace.get_current_span().get_span_context().trace_id)
+
+
+def computes(task: RunningTask) -> int:
+    """Compute in pure Python for so many seconds of processor time."""
+    end, rounds = time.thread_time() + task.params["secs"], 0
+    while time.thread_time() < end:
+        rounds += sum(range(1_000)) > 0
+    return rounds
+
+
+def address_of(task: RunningTask) -> dict[str, Any]:
+    return {"address": task.params["address"], "namespace": task.params["namespace"], "agent_id": "child"}
+
+
+async def submits_async(task: RunningTask) -> str:
+    async with Client(**address_of(task)) as client:
+        return (await client.submit("child")).id
+
+
+def submits(task: RunningTask) -> str:
+    with SyncClient(**address_of(task)) as client:
+        return client.submit("child").id

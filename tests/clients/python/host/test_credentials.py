@@ -88,7 +88,8 @@ async def test_a_host_tells_what_its_connection_lacks_and_tries_on(serve_tls, wo
             await asyncio.sleep(0.01)
     assert caplog.records[0].message == (
         f"host host-1 is not connected yet: the server at {address} closed the connection before it "
-        "answered: if it demands a client certificate, give cert= and key=. It tries until it is, with pauses of at most 5 s"
+        "answered: if it demands a client certificate, give cert= and key=. It tries until it is, with pauses of "
+        "at most 5 s"
     )
     assert not running.done()
 

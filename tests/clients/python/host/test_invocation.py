@@ -88,7 +88,7 @@ async def test_an_input_that_does_not_fit_fails_before_the_work_for_good_and_nam
 
 
 async def test_an_output_that_does_not_fit_fails_for_good():
-    async def click(page: Page):
+    async def click(_: Page):
         return "no list"
 
     failure = (await outcome(click, action=crawl, params={"url": "a", "links": []})).failed
@@ -104,10 +104,10 @@ async def test_integers_that_no_double_holds_are_exact_for_typed_actions_and_ref
     completed = (await outcome(click, action=crawl, input=payload)).completed
     assert completed.output.data == b"[1152921504606846976,9223372036854775807]"
     assert not completed.HasField("result")
-    failure = (await outcome(lambda task: {"n": [2**53 + 1]})).failed
+    failure = (await outcome(lambda _: {"n": [2**53 + 1]})).failed
     assert (failure.code, failure.retryable) == ("bad_result", False)
     assert "2^53" in failure.error
-    assert await result(lambda task: 2**53) == 2**53
+    assert await result(lambda _: 2**53) == 2**53
 
 
 async def test_a_codec_reads_the_input_and_writes_the_output():
@@ -136,7 +136,7 @@ async def test_an_encoding_that_the_host_does_not_know_fails_the_task_for_good(c
 
 async def test_a_codec_that_cannot_encode_fails_the_task_and_not_the_host():
     class Broken(Reversed):
-        def encode(self, data):
+        def encode(self, _):
             raise OSError("no key")
 
     failure = (await outcome(lambda _: 1, actions=Actions(codec=Broken()))).failed
@@ -177,7 +177,7 @@ async def test_not_retryable_is_final():
     assert (failure.error, failure.code, failure.retryable) == ("no such page", "gone", False)
 
 
-def in_a_function(task):
+def in_a_function(_):
     raise ValueError("bad")
 
 

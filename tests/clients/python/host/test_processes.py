@@ -12,7 +12,7 @@ from taskyard.hosting.actions import Actions
 from taskyard.payloads import decode_value, encode_value
 from taskyard.v1.task_pb2 import Progress
 from taskyard.values import plain_value, struct_from
-from tests.clients.python.host import process_handlers
+from tests.clients.python.host import plain_handlers, process_handlers
 from tests.clients.python.host.handling import handling
 
 
@@ -130,6 +130,14 @@ async def test_what_a_worker_could_not_import_is_refused_at_the_start():
     with pytest.raises(TypeError, match="middleware: cannot be sent to worker processes"):
         async with handling(actions):
             pass
+
+
+async def test_a_worker_imports_no_grpc_for_a_module_of_handlers():
+    actions = Actions()
+    actions.add("look_up", plain_handlers.is_imported, action=plain_handlers.look_up, runs_in="process")
+    async with handling(actions) as work:
+        found = {name: result_of(await work.run("look_up", params={"name": name})) for name in ("asyncio", "grpc")}
+    assert found == {"asyncio": True, "grpc": False}
 
 
 # How they are stopped

@@ -173,8 +173,8 @@ async def test_a_host_may_start_before_its_server_and_logs_so_once(work, caplog)
     await stream.until_credit(10)
     logged = [record.message for record in caplog.records if record.name == "taskyard"]
     assert logged == [
-        f"host host-1 is not connected yet: no server answers at 127.0.0.1:{port}. It tries until it is, with pauses of at "
-        "most 5 s",
+        f"host host-1 is not connected yet: no server answers at 127.0.0.1:{port}. It tries until it is, with "
+        "pauses of at most 5 s",
         f"host host-1 connected to 127.0.0.1:{port} (session s)",
     ]
     await server.stop()

@@ -49,7 +49,7 @@ def host():
 
 def test_a_handler_comes_back_unchanged(host):
     async def fetch(page: Page, task: RunningTask) -> Links:
-        return Links(urls=[page.url])
+        return Links(urls=[page.url, task.id])
 
     assert host.handles(crawl)(fetch) is fetch
 
@@ -215,7 +215,7 @@ def test_where_a_handler_can_run_depends_on_what_it_is():
 
 def test_middleware_is_an_async_function(host):
     with pytest.raises(TypeError, match="async def"):
-        host.middleware(lambda task, call_next: None)
+        host.middleware(lambda _, __: None)
 
     class Timing:
         async def __call__(self, task, call_next): ...
