@@ -53,7 +53,7 @@ class ObservedHost {
   readonly #host: Host;
 
   constructor(options: { hostId: string; slots?: number; leaseSecs?: number }) {
-    this.#host = new Host({ ...connection, ...options, handleSignals: false });
+    this.#host = new Host({ ...connection, ...options });
     this.#add("echo", async (task) => task.params);
     this.#add("work", work);
     this.#add("fail", async (task) => {
@@ -356,7 +356,7 @@ async function play(steps: Step[]): Promise<void> {
 }
 
 async function serve(): Promise<void> {
-  const host = new Host({ ...connection, hostId: given["host-id"], slots: Number(given.slots) });
+  const host = new Host({ ...connection, hostId: given["host-id"], slots: Number(given.slots), handleSignals: true });
   host.action("work", async (task) => ({ language: "typescript", ...((await work(task)) as JsonObject) }));
   await host.run();
 }
